@@ -1,4 +1,5 @@
-//! Has the linker bind names of the C library to our own definitions, inside of the preload library only: see `src/clib.rs`.
+//! Has the linker bind names of the C library to our own definitions, inside of the preload library
+//! only: see `src/clib.rs`.
 
 /// As in `src/clib.rs`.
 const OWN: &[&str] = &[
@@ -85,16 +86,20 @@ const OWN: &[&str] = &[
     "writev",
 ];
 
-/// The library also defines functions of these names, for the program: what we call by them is our own all the same.
+/// The library also defines functions of these names, for the program: what we call by them is our
+/// own all the same.
 const DOORS: &[&str] = &["mprotect", "prctl", "syscall"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     for name in DOORS {
-        println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name},--defsym=__wrap_{name}=fastinst_own_{name}");
+        println!(
+            "cargo:rustc-cdylib-link-arg=-Wl,--wrap={name},--defsym=__wrap_{name}=fastinst_own_{name}"
+        );
     }
     let own = OWN.iter().map(|name| (*name, format!("fastinst_own_{name}")));
-    let same = [("memcpy", "fastinst_own_memmove"), ("bcmp", "fastinst_own_memcmp")].map(|(name, to)| (name, to.to_owned()));
+    let same = [("memcpy", "fastinst_own_memmove"), ("bcmp", "fastinst_own_memcmp")]
+        .map(|(name, to)| (name, to.to_owned()));
     for (name, to) in own.chain(same) {
         println!("cargo:rustc-cdylib-link-arg=-Wl,--defsym={name}={to}");
     }

@@ -1,10 +1,11 @@
-//! What switching and retargeting cost here, beside an executer that runs the site on another core, each with its baseline in the same
-//! run: `cargo run --release -p callpatch --example costs`. Medians, in ticks.
+//! What switching and retargeting cost here, beside an executer that runs the site on another core,
+//! each with its baseline in the same run: `cargo run --release -p callpatch --example costs`.
+//! Medians, in ticks.
 #![allow(unsafe_code)]
 
 use callpatch::{
-    Act, Begun, CallSite, Carrier, Custody, Destination, Form, Islands, Retarget, Role, SetError, State, Strategy, Survey,
-    Switch, set_all,
+    Act, Begun, CallSite, Carrier, Custody, Destination, Form, Islands, Retarget, Role, SetError,
+    State, Strategy, Survey, Switch, set_all,
 };
 use std::error::Error;
 use std::hint::black_box;
@@ -43,7 +44,8 @@ fn pad(target: &Target, face: Face) -> CodeAddr {
 
 fn adopt(target: &Target, survey: &mut Survey) -> Result<CallSite> {
     let hook = Destination::Code(pad(target, Face::Old));
-    // SAFETY: (1) to (4): the target outlives the site and is written by this thread alone; (5) its pads are functions.
+    // SAFETY: (1) to (4): the target outlives the site and is written by this thread alone; (5) its
+    // pads are functions.
     Ok(unsafe { survey.adopt(target.word_at(), Role::Call, |to| to == hook)? })
 }
 
@@ -80,28 +82,46 @@ fn main() -> Result<()> {
     let site = adopt(&target, &mut survey)?;
     let byte = |face| target.store(0, Width::One, if face == Face::New { 0xa9 } else { 0xe8 });
     let set = |face| site.set(switch(face)).expect("our own site");
-    beside(&target, ["set/issued", "store/issued"], |face| timed(|| set(face)), |face| timed(|| byte(face)))?;
+    beside(
+        &target,
+        ["set/issued", "store/issued"],
+        |face| timed(|| set(face)),
+        |face| timed(|| byte(face)),
+    )?;
     let visible = ["set/visible", "store + fence"];
-    beside(&target, visible, |face| timed(|| (set(face), live::fence())), |face| timed(|| (byte(face), live::fence())))?;
+    beside(
+        &target,
+        visible,
+        |face| timed(|| (set(face), live::fence())),
+        |face| timed(|| (byte(face), live::fence())),
+    )?;
 
     let custody = Custody::new(State::On);
     let act = |face| {
         let act = if face == Face::New { Act::Retire(custody.term()) } else { Act::Rearm };
         custody.act(act, |to| site.set(to)).expect("our own site")
     };
-    beside(&target, ["custody + set/issued", "store/issued"], |face| timed(|| act(face)), |face| timed(|| byte(face)))?;
+    beside(
+        &target,
+        ["custody + set/issued", "store/issued"],
+        |face| timed(|| act(face)),
+        |face| timed(|| byte(face)),
+    )?;
 
     let mut moved = adopt(&target, &mut survey)?;
     // SAFETY: (1) a pad is a function; (2) the target lives.
-    let retarget = |face| timed(|| unsafe { moved.retarget(pad(&target, face), &policy) }.expect("our own site"));
+    let retarget = |face| {
+        timed(|| unsafe { moved.retarget(pad(&target, face), &policy) }.expect("our own site"))
+    };
     beside(&target, ["retarget", "barrier"], retarget, |_| timed(|| policy.barrier.pass()))?;
 
     let paper = Policy { granule: Granule::LINE, ..policy };
     for before in [1, 2] {
         let target = Target::new(Shape::Call, Placement::Astride { boundary: 64, before })?;
-        let ret =
-            Islands::near(target.word_at()..target.word_at().offset(5)).and_then(|mut islands| Ok((islands.ret()?, islands)))?;
-        let site = adopt(&target, &mut Survey::new(paper)?.with_strategy(Strategy::Paper { ret: ret.0 }))?;
+        let ret = Islands::near(target.word_at()..target.word_at().offset(5))
+            .and_then(|mut islands| Ok((islands.ret()?, islands)))?;
+        let site =
+            adopt(&target, &mut Survey::new(paper)?.with_strategy(Strategy::Paper { ret: ret.0 }))?;
         let set = |face| timed(|| (site.set(switch(face)).expect("our own site"), live::fence()));
         let name = format!("paper {before}|{}/visible", 5 - before);
         beside(&target, [&name, "(the same)"], set, set)?;
@@ -121,13 +141,18 @@ fn many(policy: Policy) -> Result<()> {
     let hook = memory.base();
     for n in 1..SITES {
         let at = n * ROOM + n % 27;
-        memory.write(at, &Form::Call.bytes(Form::Call.displacement(hook.offset(at as isize), hook).expect("near")));
+        memory.write(
+            at,
+            &Form::Call
+                .bytes(Form::Call.displacement(hook.offset(at as isize), hook).expect("near")),
+        );
     }
     let mut survey = Survey::new(policy)?;
     let start = Ticks::now();
     let address = |n: usize| hook.offset((n * ROOM + n % 27) as isize);
     // SAFETY: (1) to (5): nobody executes the calls.
-    let adopt = |n| unsafe { survey.adopt(address(n), Role::Call, |to| to == Destination::Code(hook)) };
+    let adopt =
+        |n| unsafe { survey.adopt(address(n), Role::Call, |to| to == Destination::Code(hook)) };
     let mut sites = (1..SITES).map(adopt).collect::<std::result::Result<Vec<_>, _>>()?;
     let each = |ticks: Ticks| ticks.0 as f64 / SITES as f64;
     println!("adopt, each of {SITES}            {:>8.1}", each(Ticks::now().since(start)));
@@ -152,12 +177,19 @@ fn many(policy: Policy) -> Result<()> {
         let _ = custody.act(Act::Rearm, |to| site.set(to))?;
     }
     println!("rearm with custody, each         {:>8.1}", each(Ticks::now().since(start)));
-    let _ = custodies.iter().map(|custody| custody.act(Act::Disable, |_| Ok::<(), SetError>(()))).collect::<Vec<_>>();
+    let _ = custodies
+        .iter()
+        .map(|custody| custody.act(Act::Disable, |_| Ok::<(), SetError>(())))
+        .collect::<Vec<_>>();
     set_all(&sites, Switch::Off);
     let start = Ticks::now();
-    let carriers: Vec<Carrier<'_>> = custodies.iter().filter_map(|custody| taken(custody.begin(Act::Enable))).collect();
+    let carriers: Vec<Carrier<'_>> =
+        custodies.iter().filter_map(|custody| taken(custody.begin(Act::Enable))).collect();
     set_all(&sites, Switch::On);
-    carriers.into_iter().zip(&sites).try_for_each(|(carrier, site)| carrier.lay_down(|to| site.set(to)))?;
+    carriers
+        .into_iter()
+        .zip(&sites)
+        .try_for_each(|(carrier, site)| carrier.lay_down(|to| site.set(to)))?;
     println!("the same in bulk, each           {:>8.1}", each(Ticks::now().since(start)));
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! The C interface: `include/callpatch.h`, one to one.
 //!
-//! A C caller names a call by its address. The first function that does adopts it, under the policy that the environment asks for
-//! (the keys of `wordpatch`), and keeps it until [`callpatch_forget`].
+//! A C caller names a call by its address. The first function that does adopts it, under the policy
+//! that the environment asks for (the keys of `wordpatch`), and keeps it until
+//! [`callpatch_forget`].
 //!
 //! # Safety
 //!
-//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe as its caller keeps what the
-//! header asks for.
+//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe
+//! as its caller keeps what the header asks for.
 #![allow(unsafe_code)]
 
 use crate::error::{AdoptError, RetargetError, SetError};
@@ -24,8 +25,8 @@ use wordpatch::{CodeAddr, Config, Policy};
 /// The calls that C callers have named. Read to switch one, written to adopt, retarget and forget.
 type Registry = RwLock<BTreeMap<CodeAddr, CallSite>>;
 
-/// Null before the first use, and in a forked child, where a thread that is not there may have held the lock: there the sites are
-/// adopted anew, in the state that they are in.
+/// Null before the first use, and in a forked child, where a thread that is not there may have held
+/// the lock: there the sites are adopted anew, in the state that they are in.
 static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
@@ -53,15 +54,19 @@ enum Failure {
 pub unsafe extern "C" fn callpatch_activate_call(address: *mut c_void, offset: i32) -> bool {
     let at = CodeAddr::from_ptr(address);
     answer(|| {
-        let leads_there =
-            |site: &CallSite| site.is_settled() && site.destination().address() == site.form().destination(at, offset);
+        let leads_there = |site: &CallSite| {
+            site.is_settled() && site.destination().address() == site.form().destination(at, offset)
+        };
         // SAFETY: (1) the caller.
-        let switched = unsafe { with_site(at, |site| leads_there(site).then(|| site.set(Switch::On)))? };
+        let switched =
+            unsafe { with_site(at, |site| leads_there(site).then(|| site.set(Switch::On)))? };
         if let Some(result) = switched {
             return Ok(result?);
         }
         let mut sites = registry().write().unwrap_or_else(PoisonError::into_inner);
-        let Some(site) = sites.get_mut(&at) else { return Err(SetError::Unsettled { address: at }.into()) };
+        let Some(site) = sites.get_mut(&at) else {
+            return Err(SetError::Unsettled { address: at }.into());
+        };
         let target = site.form().destination(at, offset);
         // SAFETY: (1) and (2) the caller.
         unsafe { site.retarget(target, policy()?)? };
@@ -85,12 +90,15 @@ pub extern "C" fn callpatch_forget(address: *mut c_void, len: usize) {
     let _ = catch_unwind(|| {
         let start = address as usize;
         let range = CodeAddr::new(start)..CodeAddr::new(start.saturating_add(len));
-        registry().write().unwrap_or_else(PoisonError::into_inner).retain(|at, _| !range.contains(at));
+        registry()
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|at, _| !range.contains(at));
     });
 }
 
-/// What the latest function that failed on this thread says, in one line; empty before the first. Valid until the next failure on
-/// this thread.
+/// What the latest function that failed on this thread says, in one line; empty before the first.
+/// Valid until the next failure on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn callpatch_last_error() -> *const c_char {
     // After the thread's own data is gone there is nothing to tell.
@@ -120,11 +128,17 @@ fn registry() -> &'static Registry {
         return registry;
     }
     let fresh = Box::into_raw(Box::default());
-    match REGISTRY.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+    match REGISTRY.compare_exchange(
+        std::ptr::null_mut(),
+        fresh,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
         // SAFETY: (1) leaked above and never freed.
         Ok(_) => unsafe { &*fresh },
         Err(other) => {
-            // SAFETY: (1) made above, and nobody knows of it; (2) what another thread has put there is leaked.
+            // SAFETY: (1) made above, and nobody knows of it; (2) what another thread has put there
+            // is leaked.
             unsafe {
                 drop(Box::from_raw(fresh));
                 &*other
@@ -170,7 +184,8 @@ unsafe fn adopt(at: CodeAddr) -> Result<CallSite, Failure> {
     };
     let calls = [Form::Call, Form::PrefixedCall, Form::CallMemory];
     // SAFETY: (1) the caller: it is the off state of a call that was one.
-    let off = calls.into_iter().find_map(|form| unsafe { survey.adopt_off(at, form, Role::Call) }.ok());
+    let off =
+        calls.into_iter().find_map(|form| unsafe { survey.adopt_off(at, form, Role::Call) }.ok());
     off.ok_or(refused.into())
 }
 

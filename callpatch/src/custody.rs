@@ -1,14 +1,17 @@
 //! Custody: who switches the sites of a probe, when several want to.
 //!
-//! A probe has several sites, and three actors who know nothing of each other switch them: the hook that has seen enough *retires* the
-//! probe, the agent arms it again for the next epoch, the user turns it on and off. Deciding and storing are two things, and
-//! between them anything can happen: a retirement that was decided first and stored last leaves a probe off that everybody believes
-//! on, for ever, since only a hook that runs retires; an arming that is late leaves one on that its user turned off.
+//! A probe has several sites, and three actors who know nothing of each other switch them: the hook
+//! that has seen enough *retires* the probe, the agent arms it again for the next epoch, the user
+//! turns it on and off. Deciding and storing are two things, and between them anything can happen:
+//! a retirement that was decided first and stored last leaves a probe off that everybody believes
+//! on, for ever, since only a hook that runs retires; an arming that is late leaves one on that its
+//! user turned off.
 //!
-//! So the decision and the stores are tied together. One word says what the probe shall be and whether somebody is *carrying that out*.
-//! Who changes the state while nobody is, carries it out. Who changes it while somebody is, leaves: **whoever carries out looks
-//! again before he lays custody down, and carries out what he then finds.** Nobody ever waits, also not a signal handler that has
-//! interrupted a carrier on its own thread.
+//! So the decision and the stores are tied together. One word says what the probe shall be and
+//! whether somebody is *carrying that out*. Who changes the state while nobody is, carries it out.
+//! Who changes it while somebody is, leaves: **whoever carries out looks again before he lays
+//! custody down, and carries out what he then finds.** Nobody ever waits, also not a signal handler
+//! that has interrupted a carrier on its own thread.
 //!
 //! | state | sites | who may change it, by which act |
 //! |---|---|---|
@@ -16,13 +19,15 @@
 //! | `Retired` | off | the agent: [`Act::Rearm`] to `On`; the user: [`Act::Disable`] to `Off` |
 //! | `Off` | off | the user: [`Act::Enable`] to `On` |
 //!
-//! In every state the agent may change what on and off mean, and then has it carried out anew by [`Act::Renew`].
+//! In every state the agent may change what on and off mean, and then has it carried out anew by
+//! [`Act::Renew`].
 //!
-//! Every arming begins a new *term*. A hook retires the term that it counted in, so that one which comes late does not retire
-//! the next. The model runs through every interleaving of these acts, and shows what becomes of a probe without the rule, and without
-//! terms.
+//! Every arming begins a new *term*. A hook retires the term that it counted in, so that one which
+//! comes late does not retire the next. The model runs through every interleaving of these acts,
+//! and shows what becomes of a probe without the rule, and without terms.
 //!
-//! There is no unsafe code here, and the module knows nothing of sites: what is to be stored is a closure.
+//! There is no unsafe code here, and the module knows nothing of sites: what is to be stored is a
+//! closure.
 
 use crate::x86::Switch;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -94,7 +99,8 @@ pub enum Verdict {
     Unchanged(State),
 }
 
-/// What is wanted of a probe, in 32 bits: two of state, one that says whether somebody carries it out, the rest its term.
+/// What is wanted of a probe, in 32 bits: two of state, one that says whether somebody carries it
+/// out, the rest its term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Word(u32);
 
@@ -132,11 +138,13 @@ impl Word {
         Self(self.0 & !CARRIED)
     }
 
-    /// The word after `act`, which its actor or somebody else carries out; `None` if the act leads nowhere from here.
+    /// The word after `act`, which its actor or somebody else carries out; `None` if the act leads
+    /// nowhere from here.
     fn after(self, act: Act) -> Option<Self> {
         let (state, begins) = match (self.state(), act) {
             (State::Off, Act::Enable) | (State::Retired, Act::Rearm) => (State::On, true),
-            // A new term, so that whoever carries out the old word finds another when he looks again.
+            // A new term, so that whoever carries out the old word finds another when he looks
+            // again.
             (state, Act::Renew) => (state, true),
             (State::On | State::Retired, Act::Disable) => (State::Off, false),
             (State::On, Act::Retire(term)) if term == self.term() => (State::Retired, false),
@@ -144,7 +152,11 @@ impl Word {
             | (State::On, Act::Enable | Act::Retire(_) | Act::Rearm)
             | (State::Retired, Act::Enable | Act::Retire(_)) => return None,
         };
-        let term = if begins { (self.0 & !(STATE | CARRIED)).wrapping_add(TERM) } else { self.0 & !(STATE | CARRIED) };
+        let term = if begins {
+            (self.0 & !(STATE | CARRIED)).wrapping_add(TERM)
+        } else {
+            self.0 & !(STATE | CARRIED)
+        };
         Some(Self(Self::new(state).0 | CARRIED | term))
     }
 }
@@ -157,9 +169,10 @@ impl Word {
 /// | 2 | somebody carries it out | set with the state by an actor who finds it clear; cleared by that actor |
 /// | 3–31 | the term | who arms |
 ///
-/// Every change is a compare-and-swap: a carrier's stores are made before custody is laid down, and the next one's after it was taken
-/// up. Changes and loads are sequentially consistent, for callers whose sites come and go: who adds a site and then looks at the
-/// state, and who changes the state and then looks for sites, cannot both miss the other, if they keep to that order too.
+/// Every change is a compare-and-swap: a carrier's stores are made before custody is laid down, and
+/// the next one's after it was taken up. Changes and loads are sequentially consistent, for callers
+/// whose sites come and go: who adds a site and then looks at the state, and who changes the state
+/// and then looks for sites, cannot both miss the other, if they keep to that order too.
 #[derive(Debug)]
 pub struct Custody(AtomicU32);
 
@@ -196,14 +209,22 @@ impl Custody {
     }
 
     fn exchange(&self, old: Word, new: Word) -> Result<(), Word> {
-        self.0.compare_exchange(old.0, new.0, Ordering::SeqCst, Ordering::SeqCst).map(drop).map_err(Word)
+        self.0
+            .compare_exchange(old.0, new.0, Ordering::SeqCst, Ordering::SeqCst)
+            .map(drop)
+            .map_err(Word)
     }
 
-    /// Does `act`. `carry_out` switches all sites of the probe; it may be called several times, or not at all. Never waits; usable in a
-    /// signal handler if `carry_out` is.
+    /// Does `act`. `carry_out` switches all sites of the probe; it may be called several times, or
+    /// not at all. Never waits; usable in a signal handler if `carry_out` is.
     ///
-    /// An error of `carry_out` is returned, and the state stays changed: the sites are then what `carry_out` left. The last error counts.
-    pub fn act<E>(&self, act: Act, mut carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<Verdict, E> {
+    /// An error of `carry_out` is returned, and the state stays changed: the sites are then what
+    /// `carry_out` left. The last error counts.
+    pub fn act<E>(
+        &self,
+        act: Act,
+        mut carry_out: impl FnMut(Switch) -> Result<(), E>,
+    ) -> Result<Verdict, E> {
         match self.begin(act) {
             Begun::Unchanged(state) => Ok(Verdict::Unchanged(state)),
             Begun::Delegated => Ok(Verdict::Delegated),
@@ -214,8 +235,9 @@ impl Custody {
         }
     }
 
-    /// The first half of [`act`](Self::act), for who does many at once: begins them all, switches their sites by
-    /// [`set_all`](crate::set_all), which opens pages once for all of them, and then lays custody down.
+    /// The first half of [`act`](Self::act), for who does many at once: begins them all, switches
+    /// their sites by [`set_all`](crate::set_all), which opens pages once for all of them, and then
+    /// lays custody down.
     pub fn begin(&self, act: Act) -> Begun<'_> {
         let mut word = self.word();
         loop {
@@ -228,7 +250,8 @@ impl Custody {
         }
     }
 
-    /// In a forked child, where this thread is the only one: carries out what a thread that is not there was carrying out.
+    /// In a forked child, where this thread is the only one: carries out what a thread that is not
+    /// there was carrying out.
     pub fn inherit<E>(&self, mut carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
         let word = self.word();
         if !word.is_carried() {
@@ -266,7 +289,8 @@ impl Carrier<'_> {
         self.word.state().switch()
     }
 
-    /// Lays custody down when the sites are switched. If something else is wanted by now, `carry_out` switches them again.
+    /// Lays custody down when the sites are switched. If something else is wanted by now,
+    /// `carry_out` switches them again.
     pub fn lay_down<E>(self, carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
         self.lay_down_after(Ok(()), carry_out)
     }
@@ -331,7 +355,11 @@ mod tests {
             let custody = Custody::new(from);
             let mut carried = Vec::new();
             let verdict = custody.act(act, |switch| note(&mut carried, switch)).unwrap();
-            assert_eq!(verdict, to.map_or(Verdict::Unchanged(from), |_| Verdict::Done), "{from:?} {act:?}");
+            assert_eq!(
+                verdict,
+                to.map_or(Verdict::Unchanged(from), |_| Verdict::Done),
+                "{from:?} {act:?}"
+            );
             assert_eq!((custody.state(), custody.is_carried()), (to.unwrap_or(from), false));
             assert_eq!(carried, to.map(State::switch).into_iter().collect::<Vec<_>>());
         }
@@ -343,7 +371,10 @@ mod tests {
         let counted_in = custody.term();
         assert_eq!(custody.act(Act::Retire(counted_in), nothing), Ok(Verdict::Done));
         assert_eq!(custody.act(Act::Rearm, nothing), Ok(Verdict::Done));
-        assert_eq!(custody.act(Act::Retire(counted_in), nothing), Ok(Verdict::Unchanged(State::On)));
+        assert_eq!(
+            custody.act(Act::Retire(counted_in), nothing),
+            Ok(Verdict::Unchanged(State::On))
+        );
     }
 
     #[test]
@@ -364,10 +395,18 @@ mod tests {
     #[test]
     fn many_are_begun_then_switched_and_laid_down() {
         let custodies: Vec<Custody> = (0..10).map(|_| Custody::new(State::Retired)).collect();
-        let begin =
-            |custody| if let Begun::Carrier(carrier) = Custody::begin(custody, Act::Rearm) { Some(carrier) } else { None };
+        let begin = |custody| {
+            if let Begun::Carrier(carrier) = Custody::begin(custody, Act::Rearm) {
+                Some(carrier)
+            } else {
+                None
+            }
+        };
         let carriers: Vec<Carrier<'_>> = custodies.iter().filter_map(begin).collect();
-        assert!(carriers.iter().all(|carrier| carrier.switch() == Switch::On) && custodies.iter().all(Custody::is_carried));
+        assert!(
+            carriers.iter().all(|carrier| carrier.switch() == Switch::On)
+                && custodies.iter().all(Custody::is_carried)
+        );
         assert_eq!(custodies[4].act(Act::Disable, nothing), Ok(Verdict::Delegated));
         let mut again = Vec::new();
         for carrier in carriers {
@@ -383,7 +422,8 @@ mod tests {
         let custody = Custody::new(State::On);
         assert_eq!(custody.act(Act::Disable, |_| Err("foreign")), Err("foreign"));
         assert!(!custody.is_carried());
-        let panics = || custody.act(Act::Enable, |_| -> Result<(), Infallible> { panic!("in the middle") });
+        let panics =
+            || custody.act(Act::Enable, |_| -> Result<(), Infallible> { panic!("in the middle") });
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
         assert!(!custody.is_carried());
     }
@@ -419,13 +459,23 @@ mod tests {
             };
             std::thread::scope(|scope| {
                 for acts in [[Act::Disable, Act::Enable], [Act::Rearm, Act::Rearm]] {
-                    scope.spawn(move || (0..50).for_each(|i| assert!(custody.act(acts[i % 2], carry).is_ok())));
+                    scope.spawn(move || {
+                        (0..50).for_each(|i| assert!(custody.act(acts[i % 2], carry).is_ok()))
+                    });
                 }
-                scope.spawn(move || (0..50).for_each(|_| assert!(custody.act(Act::Retire(custody.term()), carry).is_ok())));
+                scope.spawn(move || {
+                    (0..50).for_each(|_| {
+                        assert!(custody.act(Act::Retire(custody.term()), carry).is_ok())
+                    })
+                });
             });
             assert!(!custody.is_carried());
             let wanted = custody.state().switch() as u8;
-            assert!(sites.iter().all(|site| site.load(Ordering::Acquire) == wanted), "{:?}", custody.state());
+            assert!(
+                sites.iter().all(|site| site.load(Ordering::Acquire) == wanted),
+                "{:?}",
+                custody.state()
+            );
         }
     }
 }

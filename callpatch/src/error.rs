@@ -14,18 +14,23 @@ pub enum AdoptError {
     #[error(transparent)]
     Ground(#[from] wordpatch::AdoptError),
     /// It is no transfer of control that we know.
-    #[error("at {address} there is no call or jump that is known, but {found}: give the address where one begins")]
+    #[error(
+        "at {address} there is no call or jump that is known, but {found}: give the address where one begins"
+    )]
     NoTransfer {
         /// Where.
         address: CodeAddr,
         /// What is there.
         found: Word,
     },
-    /// It is a conditional jump, which no single byte switches: it stays, and its hook has to return at once.
+    /// It is a conditional jump, which no single byte switches: it stays, and its hook has to
+    /// return at once.
     #[error("the conditional jump at {} to {} cannot be switched: let its hook return at once", .0.address, .0.target)]
     Conditional(ConditionalJump),
     /// A site of this form cannot have this role.
-    #[error("the instruction at {address} is a {form:?} and cannot be a {role:?}: give the role that it has")]
+    #[error(
+        "the instruction at {address} is a {form:?} and cannot be a {role:?}: give the role that it has"
+    )]
     Role {
         /// Where.
         address: CodeAddr,
@@ -35,7 +40,9 @@ pub enum AdoptError {
         role: Role,
     },
     /// It leads elsewhere.
-    #[error("the {form:?} at {address} leads to {destination}, which is no hook: it is the program's own")]
+    #[error(
+        "the {form:?} at {address} leads to {destination}, which is no hook: it is the program's own"
+    )]
     Elsewhere {
         /// Where.
         address: CodeAddr,
@@ -45,7 +52,9 @@ pub enum AdoptError {
         destination: Destination,
     },
     /// A site that was said to be off is not.
-    #[error("at {address} the byte of a site that is off should be {expected:02x} and is {found:02x}: give the form that it has")]
+    #[error(
+        "at {address} the byte of a site that is off should be {expected:02x} and is {found:02x}: give the form that it has"
+    )]
     NotOff {
         /// The byte.
         address: CodeAddr,
@@ -54,14 +63,19 @@ pub enum AdoptError {
         /// What it is.
         found: u8,
     },
-    /// The literature's strategy knows calls of five bytes only, which are written in larger pieces than bytes.
-    #[error("the site at {address} is no call of five bytes, or is written byte by byte: use the default strategy for it")]
+    /// The literature's strategy knows calls of five bytes only, which are written in larger pieces
+    /// than bytes.
+    #[error(
+        "the site at {address} is no call of five bytes, or is written byte by byte: use the default strategy for it"
+    )]
     NotForPaper {
         /// Where.
         address: CodeAddr,
     },
     /// The literature's strategy needs a `ret` that the site's displacement reaches.
-    #[error("no `ret` is near the call at {address}: give the strategy one from islands of the same module")]
+    #[error(
+        "no `ret` is near the call at {address}: give the strategy one from islands of the same module"
+    )]
     ReturnOutOfReach {
         /// Where.
         address: CodeAddr,
@@ -86,8 +100,11 @@ pub enum SetError {
         /// What is there.
         found: Word,
     },
-    /// A retarget was broken off, so that half of a displacement may be there: it can only stay off.
-    #[error("the site at {address} has no whole target, since a retarget was broken off: retarget it again")]
+    /// A retarget was broken off, so that half of a displacement may be there: it can only stay
+    /// off.
+    #[error(
+        "the site at {address} has no whole target, since a retarget was broken off: retarget it again"
+    )]
     Unsettled {
         /// The site.
         address: CodeAddr,
@@ -118,7 +135,8 @@ pub enum RetargetError {
         /// The site.
         address: CodeAddr,
     },
-    /// The site is toggled by the literature's strategy, under which its target is fixed. Nothing was changed.
+    /// The site is toggled by the literature's strategy, under which its target is fixed. Nothing
+    /// was changed.
     #[error(
         "the site at {address} is toggled as in the literature, where its target is fixed: adopt it with the default strategy"
     )]
@@ -132,8 +150,11 @@ pub enum RetargetError {
     /// The barrier before the first change failed. The sites are what they were.
     #[error("{0}; the sites were left as they were")]
     Barrier(BarrierError),
-    /// Something failed when displacements had been written: all sites of the batch are off and stay so until they are retargeted.
-    #[error("the site at {address} and all of its batch stay off until they are retargeted again: {why}")]
+    /// Something failed when displacements had been written: all sites of the batch are off and
+    /// stay so until they are retargeted.
+    #[error(
+        "the site at {address} and all of its batch stay off until they are retargeted again: {why}"
+    )]
     BrokenOff {
         /// The first site of the batch.
         address: CodeAddr,

@@ -1,7 +1,8 @@
-//! A gate: the jump that a stub of ours begins with, as a switch. On it leads past the stub's first part, off it falls into it.
+//! A gate: the jump that a stub of ours begins with, as a switch. On it leads past the stub's first
+//! part, off it falls into it.
 //!
-//! It is a [call site](crate::CallSite) of the simplest kind: in code memory of our own, which is always writable, and nobody else's. So it
-//! is two words, and switching it cannot fail.
+//! It is a [call site](crate::CallSite) of the simplest kind: in code memory of our own, which is
+//! always writable, and nobody else's. So it is two words, and switching it cannot fail.
 //!
 //! # Safety
 //!
@@ -28,11 +29,12 @@ const FACES: [u8; 2] = match FORM.off(Role::Detour) {
 };
 
 impl Gate {
-    /// At the beginning of a stub that is executed at `address` and written at a distance of `alias`; `None` if there is no such jump.
+    /// At the beginning of a stub that is executed at `address` and written at a distance of
+    /// `alias`; `None` if there is no such jump.
     ///
     /// # Safety
-    /// 1. Both are mapped, and stay so while it lives. 2. Either way is right to go whenever it is switched, and flags are dead at the
-    ///    stub's beginning. 3. Nobody else writes there.
+    /// 1. Both are mapped, and stay so while it lives. 2. Either way is right to go whenever it is
+    ///    switched, and flags are dead at the stub's beginning. 3. Nobody else writes there.
     pub(crate) unsafe fn at(address: CodeAddr, alias: isize) -> Option<Self> {
         // SAFETY: (1) the caller.
         let found = unsafe { live::load_byte(address) };
@@ -44,7 +46,8 @@ impl Gate {
     pub fn set(self, to: Switch) {
         let at = self.address.offset(self.alias + FORM.switch_at() as isize);
         let face = FACES[to as usize];
-        // SAFETY: (1) mapped and writable, by construction in `at`; (2) either byte is right there, as whoever made it has promised.
+        // SAFETY: (1) mapped and writable, by construction in `at`; (2) either byte is right there,
+        // as whoever made it has promised.
         unsafe {
             if live::load_byte(at) != face {
                 live::store(at, Width::One, face.into());

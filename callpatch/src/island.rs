@@ -1,17 +1,19 @@
 //! Islands: code memory within reach of a module, in which stubs lie that lead anywhere.
 //!
-//! A call leads no further than two gigabytes, and a module's hooks lie in another one, or in memory of our own. So each module gets
-//! islands near by, made when they are needed. Stubs are cut off an island one after the other; each is written before anybody
-//! is led to it, which needs no barrier: the last store is the one that leads there (AMD64 APM volume 2, section 7.6.1).
+//! A call leads no further than two gigabytes, and a module's hooks lie in another one, or in
+//! memory of our own. So each module gets islands near by, made when they are needed. Stubs are cut
+//! off an island one after the other; each is written before anybody is led to it, which needs no
+//! barrier: the last store is the one that leads there (AMD64 APM volume 2, section 7.6.1).
 //!
-//! **When a stub's place can be used again.** Giving a stub back says that no site leads to it and no thread is inside, which only
-//! its owner can know. Cores may still hold its bytes: so places that were given back are kept apart until
-//! [`reclaim`](Islands::reclaim) has passed a barrier, one for all of them. Then they serve stubs of the same room.
+//! **When a stub's place can be used again.** Giving a stub back says that no site leads to it and
+//! no thread is inside, which only its owner can know. Cores may still hold its bytes: so places
+//! that were given back are kept apart until [`reclaim`](Islands::reclaim) has passed a barrier,
+//! one for all of them. Then they serve stubs of the same room.
 //!
 //! # Safety
 //!
-//! This module exists because the code memory it writes to is executed by others; it never writes to a stub that was handed out and not
-//! reclaimed.
+//! This module exists because the code memory it writes to is executed by others; it never writes
+//! to a stub that was handed out and not reclaimed.
 #![allow(unsafe_code)]
 
 use crate::error::IslandError;
@@ -46,7 +48,8 @@ pub struct Islands {
     expected: usize,
 }
 
-/// A page of slots that is not used up: its distance to where it is written, and what is left of it.
+/// A page of slots that is not used up: its distance to where it is written, and what is left of
+/// it.
 #[derive(Debug)]
 struct Slots {
     next: CodeAddr,
@@ -54,9 +57,11 @@ struct Slots {
     alias: isize,
 }
 
-/// Eight bytes within reach of a module that hold the address of code: what a jump or a call through memory is led by.
+/// Eight bytes within reach of a module that hold the address of code: what a jump or a call
+/// through memory is led by.
 ///
-/// Slots lie on pages of their own: a store beside code makes every core that executes it start over.
+/// Slots lie on pages of their own: a store beside code makes every core that executes it start
+/// over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     address: CodeAddr,
@@ -92,12 +97,13 @@ impl Slot {
 
     fn cell<'s>(self) -> &'s AtomicU64 {
         let cell = self.address.offset(self.alias).get() as *const AtomicU64;
-        // SAFETY: (1) an aligned cell in an island's writable mapping, by construction in `Islands::slot`; (2) the owner of a
-        // slot keeps its islands.
+        // SAFETY: (1) an aligned cell in an island's writable mapping, by construction in
+        // `Islands::slot`; (2) the owner of a slot keeps its islands.
         unsafe { &*cell }
     }
 
-    /// Leads there from now on whoever reads it. One store of an aligned word: nobody sees half of one.
+    /// Leads there from now on whoever reads it. One store of an aligned word: nobody sees half of
+    /// one.
     #[inline]
     pub fn lead_to(self, code: CodeAddr) {
         self.cell().store(code.get() as u64, Ordering::Release);
@@ -141,7 +147,8 @@ impl Stub {
 impl Islands {
     /// For the module that lies at these addresses. Nothing is mapped before the first stub.
     pub fn near(module: Range<CodeAddr>) -> Result<Self, IslandError> {
-        let reach = Reach::of(module.clone()).ok_or_else(|| IslandError::TooLarge(module.clone()))?;
+        let reach =
+            Reach::of(module.clone()).ok_or_else(|| IslandError::TooLarge(module.clone()))?;
         Ok(Self {
             reach,
             module,
@@ -154,13 +161,18 @@ impl Islands {
         })
     }
 
-    /// So many bytes of stubs and slots are going to be asked for: room for them is made at once, which is faster than bit by bit.
+    /// So many bytes of stubs and slots are going to be asked for: room for them is made at once,
+    /// which is faster than bit by bit.
     pub fn expect(&mut self, bytes: usize) {
         self.expected = bytes;
     }
 
     /// A stub of at most `len` bytes; `code` makes its bytes when its address is known.
-    pub fn stub<C: AsRef<[u8]>>(&mut self, len: usize, code: impl FnOnce(CodeAddr) -> C) -> Result<Stub, IslandError> {
+    pub fn stub<C: AsRef<[u8]>>(
+        &mut self,
+        len: usize,
+        code: impl FnOnce(CodeAddr) -> C,
+    ) -> Result<Stub, IslandError> {
         let room = len.max(1).next_multiple_of(ALIGN);
         let stub = self.place(room)?;
         let code = code(stub.address);
@@ -186,15 +198,18 @@ impl Islands {
         })
     }
 
-    /// The jump that a stub begins with, as a switch: off it falls into what follows. `None` if it begins with another instruction.
+    /// The jump that a stub begins with, as a switch: off it falls into what follows. `None` if it
+    /// begins with another instruction.
     ///
     /// # Safety
-    /// The islands outlive it, either way is right to go whenever it is switched, and flags are dead at the stub's beginning.
+    /// The islands outlive it, either way is right to go whenever it is switched, and flags are
+    /// dead at the stub's beginning.
     pub unsafe fn gate(&self, stub: CodeAddr) -> Option<Gate> {
         let island = self.islands.iter().rev().find(|island| island.holds(stub))?;
         let offset = stub.distance_from(island.memory.base()) as usize;
         let alias = island.memory.writable(offset).distance_from(stub);
-        // SAFETY: (1) both lie on the island, which was written there; (2) the caller; (3) islands write to no stub that was handed out.
+        // SAFETY: (1) both lie on the island, which was written there; (2) the caller; (3) islands
+        // write to no stub that was handed out.
         unsafe { Gate::at(stub, alias) }
     }
 
@@ -205,7 +220,8 @@ impl Islands {
         Ok(slot)
     }
 
-    /// Two new slots side by side: the first leads to `code`, the second holds `number`. They are there as long as the islands are.
+    /// Two new slots side by side: the first leads to `code`, the second holds `number`. They are
+    /// there as long as the islands are.
     pub fn slot_pair(&mut self, code: CodeAddr, number: u64) -> Result<SlotPair, IslandError> {
         let pair = SlotPair(self.slots_in_a_row(2)?);
         pair.first().lead_to(code);
@@ -215,7 +231,11 @@ impl Islands {
 
     /// The first of so many.
     fn slots_in_a_row(&mut self, count: isize) -> Result<Slot, IslandError> {
-        if self.slots.as_ref().is_none_or(|slots| slots.end.distance_from(slots.next) < count * SLOT) {
+        if self
+            .slots
+            .as_ref()
+            .is_none_or(|slots| slots.end.distance_from(slots.next) < count * SLOT)
+        {
             let (start, alias) = self.page()?;
             self.slots = Some(Slots { next: start, end: start.offset(PAGE as isize), alias });
         }
@@ -255,8 +275,9 @@ impl Islands {
     /// Gives a stub back. Its place is used again only after [`reclaim`](Self::reclaim).
     ///
     /// # Safety
-    /// No site leads to it any more and none will, and no thread is inside it or will come back to it: a thread that was called
-    /// through a site before that led elsewhere may be there for as long as it likes.
+    /// No site leads to it any more and none will, and no thread is inside it or will come back to
+    /// it: a thread that was called through a site before that led elsewhere may be there for as
+    /// long as it likes.
     pub unsafe fn give_back(&mut self, stub: Stub) {
         self.given_back.push(stub);
     }
@@ -286,7 +307,8 @@ impl Islands {
         self.reach.range()
     }
 
-    /// A place that is free: one that was reclaimed, or the next of the latest island, or the first of a new one.
+    /// A place that is free: one that was reclaimed, or the next of the latest island, or the first
+    /// of a new one.
     fn place(&mut self, room: usize) -> Result<Stub, IslandError> {
         if let Some(known) = self.free.iter().position(|stub| stub.room == room) {
             return Ok(self.free.swap_remove(known));
@@ -321,7 +343,11 @@ impl Islands {
     fn raise_of(&self, len: usize) -> Result<Island, IslandError> {
         match self.reach.map(len) {
             Ok(Some(memory)) => Ok(Island { memory, used: 0 }),
-            Ok(None) => Err(IslandError::Crowded { module: self.module.clone(), reach: self.reach.range(), len }),
+            Ok(None) => Err(IslandError::Crowded {
+                module: self.module.clone(),
+                reach: self.reach.range(),
+                len,
+            }),
             Err(error) => Err(IslandError::Os { module: self.module.clone(), error }),
         }
     }

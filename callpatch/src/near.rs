@@ -1,4 +1,5 @@
-//! Code memory within reach of a module: somebody else may be mapping memory at the same time, and take the place that was found.
+//! Code memory within reach of a module: somebody else may be mapping memory at the same time, and
+//! take the place that was found.
 
 use crate::reach::Reach;
 use wordpatch::CodeMemory;
@@ -16,8 +17,11 @@ impl Reach {
             for place in self.free_places(len, &mappings) {
                 match CodeMemory::at(place, len) {
                     Ok(memory) => return Ok(Some(memory)),
-                    // Somebody was faster, or the kernel keeps the place for itself (the guard of a stack, mmap_min_addr).
-                    Err(OsError { errno: libc::EEXIST | libc::EPERM | libc::EINVAL, .. }) => taken_meanwhile = true,
+                    // Somebody was faster, or the kernel keeps the place for itself (the guard of a
+                    // stack, mmap_min_addr).
+                    Err(OsError { errno: libc::EEXIST | libc::EPERM | libc::EINVAL, .. }) => {
+                        taken_meanwhile = true
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -48,7 +52,8 @@ mod tests {
                     }
                 });
             }
-            let mapped: Vec<CodeMemory> = (0..200).map(|_| reach.map(PAGE).unwrap().expect("a place")).collect();
+            let mapped: Vec<CodeMemory> =
+                (0..200).map(|_| reach.map(PAGE).unwrap().expect("a place")).collect();
             is_over.store(true, Relaxed);
             assert!(mapped.iter().all(|memory| reach.range().contains(&memory.base())));
         });

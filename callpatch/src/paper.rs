@@ -1,8 +1,9 @@
-//! The literature's way to toggle a call of five bytes (B. Chamith and others, "Living on the edge: rapid-toggling probes with
-//! cross-modification on x86", PLDI 2016), for comparison.
+//! The literature's way to toggle a call of five bytes (B. Chamith and others, "Living on the edge:
+//! rapid-toggling probes with cross-modification on x86", PLDI 2016), for comparison.
 //!
-//! There a word is toggled by one store wherever the unit that is fetched whole (the *granule*; in the paper a cache line) holds all
-//! bytes that change. Where a boundary cuts the call, a different off state is chosen so that only one side of it changes:
+//! There a word is toggled by one store wherever the unit that is fetched whole (the *granule*; in
+//! the paper a cache line) holds all bytes that change. Where a boundary cuts the call, a different
+//! off state is chosen so that only one side of it changes:
 //!
 //! ```text
 //!   cut    on                    off                    what is stored
@@ -13,9 +14,10 @@
 //!   4|1    E8 d0 d1 d2 | d3      EB 03 d1 d2 | d3       the first two       the same
 //! ```
 //!
-//! Nobody waits and nobody traps. What it costs against one byte: an off call that lies 1|4 still calls; a jump is taken; the target
-//! is fixed, because it is part of what is stored; and everything rests on the granule (A1), which for the paper's line is
-//! wrong on processors that were measured.
+//! Nobody waits and nobody traps. What it costs against one byte: an off call that lies 1|4 still
+//! calls; a jump is taken; the target is fixed, because it is part of what is stored; and
+//! everything rests on the granule (A1), which for the paper's line is wrong on processors that
+//! were measured.
 //!
 //! # Safety
 //!
@@ -80,7 +82,8 @@ impl Paper {
                 Some(Cut::Part { at: 1, width: Width::Four, faces })
             }
             Case::Skip => {
-                let faces = [SKIP_THREE, [on[0], on[1]]].map(|pair| u16::from_le_bytes(pair).into());
+                let faces =
+                    [SKIP_THREE, [on[0], on[1]]].map(|pair| u16::from_le_bytes(pair).into());
                 Some(Cut::Part { at: 0, width: Width::Two, faces })
             }
         }

@@ -6,20 +6,23 @@
 //!            ↑ below: the last free bytes first            above: the first free bytes first ↑
 //! ```
 //!
-//! Two neighbours are left room to grow: the heap, which grows upwards behind it, and stacks, which grow downwards. A gap beside one
-//! of them is used from its far end.
+//! Two neighbours are left room to grow: the heap, which grows upwards behind it, and stacks, which
+//! grow downwards. A gap beside one of them is used from its far end.
 //!
-//! There is no unsafe code here, and nothing is mapped: what is decided are candidates, nearest first.
+//! There is no unsafe code here, and nothing is mapped: what is decided are candidates, nearest
+//! first.
 
 use std::ops::Range;
 use wordpatch::CodeAddr;
 use wordpatch::os::maps::Mapping;
 use wordpatch::os::pages::PAGE;
 
-/// How far a displacement leads either way. A page less than it could be: the instruction's own length, and its end.
+/// How far a displacement leads either way. A page less than it could be: the instruction's own
+/// length, and its end.
 const FAR: usize = (1 << 31) - PAGE;
 
-/// Where user space begins and ends: below, the kernel maps nothing by default (/proc/sys/vm/mmap_min_addr); above, it never does.
+/// Where user space begins and ends: below, the kernel maps nothing by default
+/// (/proc/sys/vm/mmap_min_addr); above, it never does.
 const USER: Range<usize> = 0x1_0000..0x7fff_ffff_f000;
 
 /// The addresses that every byte of a module reaches, and is reached from.
@@ -36,7 +39,8 @@ impl Reach {
         let end = module.start.get().saturating_add(FAR).min(USER.end);
         let (start, end) = (start.next_multiple_of(PAGE), end & !(PAGE - 1));
         let larger = module.is_empty() || module.end.distance_from(module.start) as usize > FAR;
-        (!larger && start < end).then(|| Self { whole: CodeAddr::new(start)..CodeAddr::new(end), module })
+        (!larger && start < end)
+            .then(|| Self { whole: CodeAddr::new(start)..CodeAddr::new(end), module })
     }
 
     /// From the first to behind the last.
@@ -44,9 +48,11 @@ impl Reach {
         self.whole.clone()
     }
 
-    /// Where `len` bytes, whole pages, could lie that are free: nearest first. `mappings` are those of the process, in order.
+    /// Where `len` bytes, whole pages, could lie that are free: nearest first. `mappings` are those
+    /// of the process, in order.
     pub fn free_places(&self, len: usize, mappings: &[Mapping]) -> Vec<CodeAddr> {
-        let mut places: Vec<CodeAddr> = gaps(mappings).filter_map(|gap| self.place_in(&gap, len)).collect();
+        let mut places: Vec<CodeAddr> =
+            gaps(mappings).filter_map(|gap| self.place_in(&gap, len)).collect();
         places.sort_by_key(|place| self.distance(*place, len));
         places
     }
@@ -85,13 +91,19 @@ struct Gap {
 
 /// The gaps between mappings, and those before the first and behind the last.
 fn gaps(mappings: &[Mapping]) -> impl Iterator<Item = Gap> {
-    let is = |place: Option<&Mapping>, name: &str| place.is_some_and(|mapping| mapping.path.starts_with(name));
+    let is = |place: Option<&Mapping>, name: &str| {
+        place.is_some_and(|mapping| mapping.path.starts_with(name))
+    };
     (0..=mappings.len()).filter_map(move |i| {
         let before = i.checked_sub(1).map(|i| &mappings[i]);
         let after = mappings.get(i);
         let start = before.map_or(USER.start, |mapping| mapping.end.get()).max(USER.start);
         let end = after.map_or(USER.end, |mapping| mapping.start.get()).min(USER.end);
-        let gap = Gap { free: start..end, behind_heap: is(before, "[heap]"), before_stack: is(after, "[stack") };
+        let gap = Gap {
+            free: start..end,
+            behind_heap: is(before, "[heap]"),
+            before_stack: is(after, "[stack"),
+        };
         (start < end).then_some(gap)
     })
 }
@@ -104,7 +116,15 @@ mod tests {
 
     fn mapping(range: Range<usize>, path: &str) -> Mapping {
         let [start, end] = [range.start, range.end].map(CodeAddr::new);
-        Mapping { start, end, read: true, write: false, execute: true, offset: 0, path: path.to_owned() }
+        Mapping {
+            start,
+            end,
+            read: true,
+            write: false,
+            execute: true,
+            offset: 0,
+            path: path.to_owned(),
+        }
     }
 
     fn reach(module: Range<usize>) -> Reach {
@@ -128,12 +148,24 @@ mod tests {
             let places = reach.free_places(len, &mappings);
             for place in &places {
                 let end = place.offset(len as isize);
-                assert!(mappings.iter().all(|m| end <= m.start || m.end <= *place), "{place} is taken");
-                for (from, to) in [(module.start, end), (module.end, *place), (*place, module.end), (end, module.start)] {
-                    assert!(i32::try_from(to.distance_from(from)).is_ok(), "{from} does not reach {to}");
+                assert!(
+                    mappings.iter().all(|m| end <= m.start || m.end <= *place),
+                    "{place} is taken"
+                );
+                for (from, to) in [
+                    (module.start, end),
+                    (module.end, *place),
+                    (*place, module.end),
+                    (end, module.start),
+                ] {
+                    assert!(
+                        i32::try_from(to.distance_from(from)).is_ok(),
+                        "{from} does not reach {to}"
+                    );
                 }
             }
-            let distances: Vec<usize> = places.iter().map(|&place| reach.distance(place, len)).collect();
+            let distances: Vec<usize> =
+                places.iter().map(|&place| reach.distance(place, len)).collect();
             assert!(distances.is_sorted());
             Ok(())
         });
@@ -143,7 +175,11 @@ mod tests {
     fn the_heap_and_the_stack_keep_room_to_grow() {
         let module = 4 * GIB..4 * GIB + PAGE;
         let heap = 4 * GIB + 16 * PAGE..4 * GIB + 32 * PAGE;
-        let mappings = [mapping(module.clone(), "/bin/x"), mapping(heap.clone(), "[heap]"), mapping(5 * GIB..6 * GIB, "[stack]")];
+        let mappings = [
+            mapping(module.clone(), "/bin/x"),
+            mapping(heap.clone(), "[heap]"),
+            mapping(5 * GIB..6 * GIB, "[stack]"),
+        ];
         let places = reach(module.clone()).free_places(PAGE, &mappings);
         assert_eq!(places[0].get(), module.start - PAGE);
         let behind_heap = places.iter().find(|place| place.get() > heap.end).unwrap();
@@ -153,10 +189,18 @@ mod tests {
     #[test]
     fn a_module_without_a_gap_in_reach_has_no_place() {
         let module = 8 * GIB..8 * GIB + PAGE;
-        let around = [mapping(5 * GIB..module.start, ""), mapping(module.clone(), ""), mapping(module.end..12 * GIB, "")];
+        let around = [
+            mapping(5 * GIB..module.start, ""),
+            mapping(module.clone(), ""),
+            mapping(module.end..12 * GIB, ""),
+        ];
         assert_eq!(reach(module.clone()).free_places(PAGE, &around), []);
-        let hole =
-            [mapping(5 * GIB..7 * GIB, ""), mapping(7 * GIB + 2 * PAGE..module.start, ""), around[1].clone(), around[2].clone()];
+        let hole = [
+            mapping(5 * GIB..7 * GIB, ""),
+            mapping(7 * GIB + 2 * PAGE..module.start, ""),
+            around[1].clone(),
+            around[2].clone(),
+        ];
         let one = reach(module.clone()).free_places(2 * PAGE, &hole);
         assert_eq!(one, [CodeAddr::new(7 * GIB)]);
         assert_eq!(reach(module).free_places(3 * PAGE, &hole), []);

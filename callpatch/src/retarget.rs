@@ -1,7 +1,7 @@
 //! Retargeting: changing where sites lead, with one barrier for all of them.
 //!
-//! The instruction that a site is when off is the guard: an executer that comes by meanwhile runs it and goes on, whatever the
-//! displacement behind it is made of. No trap is needed.
+//! The instruction that a site is when off is the guard: an executer that comes by meanwhile runs
+//! it and goes on, whatever the displacement behind it is made of. No trap is needed.
 //!
 //! ```text
 //!   E8 a0 a1 a2 a3     call a
@@ -12,21 +12,25 @@
 //!   E8 b0 b1 b2 b3     On             one byte each, where it was on before
 //! ```
 //!
-//! [`steps`](protocol::steps) decides, [`Retarget`] carries out, the model shows that each step is needed. Two things follow from it:
+//! [`steps`](protocol::steps) decides, [`Retarget`] carries out, the model shows that each step is
+//! needed. Two things follow from it:
 //!
-//! - A site that is off already needs the barrier all the same: it may have been switched off a moment ago.
-//! - A guard that reads through the displacement (`85 15`) must never have half of one. There the displacement is replaced as a
-//!   word of `wordpatch`: by one store if no granule's boundary cuts it, else behind a trap.
+//! - A site that is off already needs the barrier all the same: it may have been switched off a
+//!   moment ago.
+//! - A guard that reads through the displacement (`85 15`) must never have half of one. There the
+//!   displacement is replaced as a word of `wordpatch`: by one store if no granule's boundary cuts
+//!   it, else behind a trap.
 //!
-//! **Who is between.** A thread that was called through a site and has not returned is in the old target, and stays there as long as
-//! it likes; it comes back behind the site, in either state. So the old target must live on: a retarget says nothing about when it can
-//! go. Sites of one batch change within microseconds of each other, not at once: a thread may pass one that is off and find
-//! the next one on.
+//! **Who is between.** A thread that was called through a site and has not returned is in the old
+//! target, and stays there as long as it likes; it comes back behind the site, in either state. So
+//! the old target must live on: a retarget says nothing about when it can go. Sites of one batch
+//! change within microseconds of each other, not at once: a thread may pass one that is off and
+//! find the next one on.
 //!
 //! # Safety
 //!
-//! This module exists to write displacements behind guards. That the new targets may be called there is promised by who
-//! gives them.
+//! This module exists to write displacements behind guards. That the new targets may be called
+//! there is promised by who gives them.
 #![allow(unsafe_code)]
 
 use crate::error::{Broken, RetargetError};
@@ -70,13 +74,17 @@ impl<'site> Retarget<'site> {
         Self { policy, edits: Vec::new() }
     }
 
-    /// Adds a site, to lead to `to`: code, or for a [form through memory](crate::Form::is_through_memory) the slot that holds the
-    /// code's address.
+    /// Adds a site, to lead to `to`: code, or for a [form through
+    /// memory](crate::Form::is_through_memory) the slot that holds the code's address.
     ///
     /// # Safety
-    /// 1. What `to` leads to may be called, or jumped to, in the site's place, for as long as the site can be on and as a thread may
-    ///    be inside. 2. The site's code is still mapped.
-    pub unsafe fn push(&mut self, site: &'site mut CallSite, to: CodeAddr) -> Result<(), RetargetError> {
+    /// 1. What `to` leads to may be called, or jumped to, in the site's place, for as long as the
+    ///    site can be on and as a thread may be inside. 2. The site's code is still mapped.
+    pub unsafe fn push(
+        &mut self,
+        site: &'site mut CallSite,
+        to: CodeAddr,
+    ) -> Result<(), RetargetError> {
         // SAFETY: (1) and (2) the caller; (3) nobody else has the site while it is borrowed.
         unsafe { self.push_shared(site, to) }
     }
@@ -84,13 +92,21 @@ impl<'site> Retarget<'site> {
     /// Adds a site that others know of.
     ///
     /// # Safety
-    /// As for [`push`](Self::push), and 3. nobody switches or retargets the site until the batch is over.
-    pub unsafe fn push_shared(&mut self, site: &'site CallSite, to: CodeAddr) -> Result<(), RetargetError> {
+    /// As for [`push`](Self::push), and 3. nobody switches or retargets the site until the batch is
+    /// over.
+    pub unsafe fn push_shared(
+        &mut self,
+        site: &'site CallSite,
+        to: CodeAddr,
+    ) -> Result<(), RetargetError> {
         let address = site.address();
         if site.switch_byte().is_none() {
             return Err(RetargetError::Strategy { address });
         }
-        let displacement = site.form().displacement(address, to).ok_or(RetargetError::OutOfReach { address, target: to })?;
+        let displacement = site
+            .form()
+            .displacement(address, to)
+            .ok_or(RetargetError::OutOfReach { address, target: to })?;
         self.edits.push(Edit { site, displacement, was: Switch::Off });
         Ok(())
     }
@@ -105,12 +121,14 @@ impl<'site> Retarget<'site> {
         self.edits.is_empty()
     }
 
-    /// Gives all sites their new targets. Those that were on are on again afterwards. On an error no site has changed, except as
-    /// [`RetargetError::BrokenOff`] says.
+    /// Gives all sites their new targets. Those that were on are on again afterwards. On an error
+    /// no site has changed, except as [`RetargetError::BrokenOff`] says.
     pub fn commit(mut self) -> Result<Retargeted, RetargetError> {
         let mut done = Retargeted { sites: self.edits.len(), barriers: 0 };
         self.require_distinct()?;
-        let Some(first) = self.edits.first().map(|edit| edit.site.address()) else { return Ok(done) };
+        let Some(first) = self.edits.first().map(|edit| edit.site.address()) else {
+            return Ok(done);
+        };
         let mut changed = false;
         for &step in protocol::steps(self.policy.order) {
             let result = match step {
@@ -118,7 +136,9 @@ impl<'site> Retarget<'site> {
                     self.switch_off()?;
                     Ok(())
                 }
-                Step::Barrier => self.policy.barrier.pass().map(|()| done.barriers += 1).map_err(Broken::Barrier),
+                Step::Barrier => {
+                    self.policy.barrier.pass().map(|()| done.barriers += 1).map_err(Broken::Barrier)
+                }
                 Step::Displacement => {
                     changed = true;
                     self.write_displacements().map(|barriers| done.barriers += barriers)
@@ -142,7 +162,12 @@ impl<'site> Retarget<'site> {
             return Ok(());
         }
         let mut seen = HashSet::with_capacity(self.edits.len());
-        match self.edits.iter().map(|edit| edit.site.address()).find(|&address| !seen.insert(address)) {
+        match self
+            .edits
+            .iter()
+            .map(|edit| edit.site.address())
+            .find(|&address| !seen.insert(address))
+        {
             None => Ok(()),
             Some(address) => Err(RetargetError::Twice { address }),
         }
@@ -167,7 +192,8 @@ impl<'site> Retarget<'site> {
         Ok(())
     }
 
-    /// On again, with the targets they had. What cannot be switched on stays off: harmless, and its error is not the first one.
+    /// On again, with the targets they had. What cannot be switched on stays off: harmless, and its
+    /// error is not the first one.
     fn take_back(&self) {
         for edit in self.edits.iter().filter(|edit| edit.was == Switch::On) {
             let _ = edit.site.set(Switch::On);
@@ -182,9 +208,13 @@ impl<'site> Retarget<'site> {
         let opening = open(free.iter().copied()).map_err(Broken::Refused)?;
         for edit in free {
             let (site, at) = (edit.site, edit.site.form().displacement_at());
-            // SAFETY: (1) the displacement lies inside of the form; (2) it is off, and was before the barrier: whoever comes by runs
-            // the guard, which does not care (A5) or returns; (3) the caller of `push`.
-            unsafe { opening.store(&site.ground, at, Width::Four, edit.displacement as u32 as u64) }.map_err(Broken::Refused)?;
+            // SAFETY: (1) the displacement lies inside of the form; (2) it is off, and was before
+            // the barrier: whoever comes by runs the guard, which does not care (A5) or returns;
+            // (3) the caller of `push`.
+            unsafe {
+                opening.store(&site.ground, at, Width::Four, edit.displacement as u32 as u64)
+            }
+            .map_err(Broken::Refused)?;
         }
         drop(opening);
         self.replace_words(&words)
@@ -196,13 +226,19 @@ impl<'site> Retarget<'site> {
             return Ok(0);
         }
         let mut survey = wordpatch::Survey::new(self.policy)?;
-        // SAFETY: (1) and (2) the adopter of the site; (3) one instruction before and after; (4) the caller of `push`.
-        let adopt = |edit: &&Edit<'_>| unsafe { survey.adopt(edit.site.address(), edit.site.form().len(), Layout::One) };
+        // SAFETY: (1) and (2) the adopter of the site; (3) one instruction before and after; (4)
+        // the caller of `push`.
+        let adopt = |edit: &&Edit<'_>| unsafe {
+            survey.adopt(edit.site.address(), edit.site.form().len(), Layout::One)
+        };
         let sites = edits.iter().map(adopt).collect::<Result<Vec<_>, _>>()?;
         let mut batch = Batch::with_capacity(sites.len());
         for (site, edit) in sites.iter().zip(edits) {
-            let off = edit.site.form().off_bytes(edit.site.role(), edit.displacement).unwrap_or_default();
-            let Some(word) = Word::new(&off) else { unreachable!("a form that guards by reading has an off state") };
+            let off =
+                edit.site.form().off_bytes(edit.site.role(), edit.displacement).unwrap_or_default();
+            let Some(word) = Word::new(&off) else {
+                unreachable!("a form that guards by reading has an off state")
+            };
             // SAFETY: (1) the same guard, which reads a slot that the caller of `push` says is one.
             unsafe { batch.push(site, word) };
         }
@@ -213,11 +249,15 @@ impl<'site> Retarget<'site> {
         self.edits.iter().for_each(|edit| edit.site.settle(true));
         let were_on = || self.edits.iter().filter(|edit| edit.was == Switch::On);
         let opening = open(were_on()).map_err(Broken::Refused)?;
-        were_on().try_for_each(|edit| edit.site.set_through(&opening, Switch::On).map(drop)).map_err(Broken::On)
+        were_on()
+            .try_for_each(|edit| edit.site.set_through(&opening, Switch::On).map(drop))
+            .map_err(Broken::On)
     }
 }
 
-fn open<'e, 's: 'e>(edits: impl Iterator<Item = &'e Edit<'s>> + Clone) -> Result<Opening, wordpatch::Refusal> {
+fn open<'e, 's: 'e>(
+    edits: impl Iterator<Item = &'e Edit<'s>> + Clone,
+) -> Result<Opening, wordpatch::Refusal> {
     Opening::of(edits.map(|edit| &edit.site.ground))
 }
 
@@ -226,7 +266,11 @@ impl CallSite {
     ///
     /// # Safety
     /// As for [`Retarget::push`].
-    pub unsafe fn retarget(&mut self, to: CodeAddr, policy: &Policy) -> Result<Retargeted, RetargetError> {
+    pub unsafe fn retarget(
+        &mut self,
+        to: CodeAddr,
+        policy: &Policy,
+    ) -> Result<Retargeted, RetargetError> {
         let mut batch = Retarget::new(*policy);
         // SAFETY: (1) and (2) the caller.
         unsafe { batch.push(self, to)? };

@@ -5,16 +5,18 @@
 //!   off   A9 d0 d1 d2 d3     test eax, …          one store of one byte, which nobody sees torn (A3), at any alignment
 //! ```
 //!
-//! Both faces are made at adoption. Switching is a load, a comparison and a store: no compare-and-swap, which would cost the time
-//! until the line has come from the core that executes it. What is found there and is neither face is somebody else's, such as a
-//! debugger's breakpoint: it is reported and stays. (One that is set between the load and the store is lost; a debugger
+//! Both faces are made at adoption. Switching is a load, a comparison and a store: no
+//! compare-and-swap, which would cost the time until the line has come from the core that executes
+//! it. What is found there and is neither face is somebody else's, such as a debugger's breakpoint:
+//! it is reported and stays. (One that is set between the load and the store is lost; a debugger
 //! stops all threads meanwhile.)
 //!
 //! The displacement is not kept but read from the code, so that there is no second truth about it.
 //!
 //! # Safety
 //!
-//! This module exists to store the prepared byte. What makes either byte right is promised at adoption.
+//! This module exists to store the prepared byte. What makes either byte right is promised at
+//! adoption.
 #![allow(unsafe_code)]
 
 use crate::Destination;
@@ -24,7 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wordpatch::live::Width;
 use wordpatch::{Access, CodeAddr, Ground, Opening, PatchSite, Word};
 
-/// A call or jump that can be switched on and off while others execute it. Made by [`Survey::adopt`](crate::Survey::adopt).
+/// A call or jump that can be switched on and off while others execute it. Made by
+/// [`Survey::adopt`](crate::Survey::adopt).
 #[derive(Debug)]
 pub struct CallSite {
     pub(crate) ground: Ground,
@@ -36,7 +39,8 @@ pub struct CallSite {
     /// | `true` | the displacement is whole | a retarget, when the last displacement of its batch is written |
     /// | `false` | it may be half of one: the site stays off | a retarget, before the first displacement is written |
     ///
-    /// A retarget has the site to itself; the flag is for what is left when it fails, or when its thread is not in a forked child.
+    /// A retarget has the site to itself; the flag is for what is left when it fails, or when its
+    /// thread is not in a forked child.
     settled: AtomicBool,
 }
 
@@ -71,14 +75,16 @@ impl CallSite {
         self.role
     }
 
-    /// Switches it. When this returns, the new byte is on its way: others see it within the time of a cache miss, and a thread that is
-    /// inside the hook stays there until it returns.
+    /// Switches it. When this returns, the new byte is on its way: others see it within the time of
+    /// a cache miss, and a thread that is inside the hook stays there until it returns.
     ///
-    /// Of several threads that switch one site at the same time the last store counts; [`Custody`](crate::Custody) makes them agree.
-    /// Usable in a signal handler.
+    /// Of several threads that switch one site at the same time the last store counts;
+    /// [`Custody`](crate::Custody) makes them agree. Usable in a signal handler.
     #[inline]
     pub fn set(&self, to: Switch) -> Result<(), SetError> {
-        let Stroke::Byte { at, faces } = &self.stroke else { return self.set_as_in_the_literature(to) };
+        let Stroke::Byte { at, faces } = &self.stroke else {
+            return self.set_as_in_the_literature(to);
+        };
         self.ground.fetch();
         let (at, found) = (usize::from(*at), self.ground.byte((*at).into()));
         let (new, old) = (faces[to as usize], faces[1 - to as usize]);
@@ -88,9 +94,10 @@ impl CallSite {
         if found != old || (to == Switch::On && !self.settled.load(Ordering::Relaxed)) {
             return Err(self.why_not(found));
         }
-        // SAFETY: (1) `at` is a byte of the form, which is the ground's length; (2) both faces are right to execute here, by
-        // construction in `Survey::adopt`, and one byte is never torn (A3); (3) the adopter keeps others from writing here, and
-        // callers of this function store one of two bytes, each of which is right.
+        // SAFETY: (1) `at` is a byte of the form, which is the ground's length; (2) both faces are
+        // right to execute here, by construction in `Survey::adopt`, and one byte is never torn
+        // (A3); (3) the adopter keeps others from writing here, and callers of this function store
+        // one of two bytes, each of which is right.
         unsafe { self.ground.store(at, Width::One, new.into()) }.map_err(SetError::Refused)
     }
 
@@ -107,11 +114,14 @@ impl CallSite {
     /// Where its displacement leads.
     pub fn destination(&self) -> Destination {
         let bytes = self.ground.read();
-        let displacement = bytes.part(self.form.displacement_at()..self.form.len()).map_or(0, |d| d.to_u64() as u32 as i32);
+        let displacement = bytes
+            .part(self.form.displacement_at()..self.form.len())
+            .map_or(0, |d| d.to_u64() as u32 as i32);
         Destination::of(self.form, self.address(), displacement)
     }
 
-    /// Whether its displacement is whole: not so after a retarget that was broken off, until the next.
+    /// Whether its displacement is whole: not so after a retarget that was broken off, until the
+    /// next.
     pub fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Relaxed)
     }
@@ -130,7 +140,10 @@ impl CallSite {
 
     /// The bytes that a toggle changes.
     fn faces(&self) -> [Word; 2] {
-        let word = |value, len| Word::from_u64(value, len).unwrap_or_else(|| unreachable!("a stroke has one to eight bytes"));
+        let word = |value, len| {
+            Word::from_u64(value, len)
+                .unwrap_or_else(|| unreachable!("a stroke has one to eight bytes"))
+        };
         match &self.stroke {
             Stroke::Byte { faces, .. } => faces.map(|face| word(face.into(), 1)),
             Stroke::Part { width, faces, .. } => faces.map(|face| word(face.into(), width.bytes())),
@@ -145,14 +158,19 @@ impl CallSite {
             Stroke::Part { at, width, .. } => (usize::from(*at), width.bytes()),
             Stroke::Whole(_) => (0, self.ground.len()),
         };
-        self.ground.read().part(at..at + len).unwrap_or_else(|| unreachable!("a stroke lies inside of its site"))
+        self.ground
+            .read()
+            .part(at..at + len)
+            .unwrap_or_else(|| unreachable!("a stroke lies inside of its site"))
     }
 
     #[cold]
     fn why_not(&self, found: u8) -> SetError {
         let [off, on] = self.faces();
         match Word::from_u64(found.into(), 1) {
-            Some(found) if found != off && found != on => SetError::Foreign { address: self.address(), off, on, found },
+            Some(found) if found != off && found != on => {
+                SetError::Foreign { address: self.address(), off, on, found }
+            }
             _ => SetError::Unsettled { address: self.address() },
         }
     }
@@ -168,9 +186,10 @@ impl CallSite {
         }
         match &self.stroke {
             Stroke::Part { at, width, .. } => {
-                // SAFETY: (1) a part of the site, by construction in `paper`; (2) both faces are right and lie within one granule (A1);
-                // (3) the adopter.
-                unsafe { self.ground.store((*at).into(), *width, new.to_u64()) }.map_err(SetError::Refused)
+                // SAFETY: (1) a part of the site, by construction in `paper`; (2) both faces are
+                // right and lie within one granule (A1); (3) the adopter.
+                unsafe { self.ground.store((*at).into(), *width, new.to_u64()) }
+                    .map_err(SetError::Refused)
             }
             // SAFETY: (1) a nop of five bytes in place of a call, or back: one instruction.
             Stroke::Whole(whole) => Ok(unsafe { whole.0.patch(new) }?),
@@ -190,8 +209,8 @@ pub struct Switched {
     pub failed: Vec<SetError>,
 }
 
-/// Switches many sites, with one window for all where pages are writable only in windows. Every site is tried, whatever became of the
-/// others.
+/// Switches many sites, with one window for all where pages are writable only in windows. Every
+/// site is tried, whatever became of the others.
 pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) -> Switched {
     let mut switched = Switched::default();
     let note = |switched: &mut Switched, result| match result {
@@ -211,8 +230,12 @@ pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) ->
         return switched;
     }
     match Opening::of(in_windows.iter().map(|site| &site.ground)) {
-        Ok(opening) => in_windows.iter().for_each(|site| note(&mut switched, site.set_through(&opening, to))),
-        Err(refusal) => switched.failed.extend(in_windows.iter().map(|_| SetError::Refused(refusal))),
+        Ok(opening) => {
+            in_windows.iter().for_each(|site| note(&mut switched, site.set_through(&opening, to)))
+        }
+        Err(refusal) => {
+            switched.failed.extend(in_windows.iter().map(|_| SetError::Refused(refusal)))
+        }
     }
     switched
 }
@@ -240,7 +263,8 @@ impl CallSite {
             return Err(self.why_not(found));
         }
         // SAFETY: as in `set`.
-        unsafe { opening.store(&self.ground, at, Width::One, new.into()) }.map_err(SetError::Refused)?;
+        unsafe { opening.store(&self.ground, at, Width::One, new.into()) }
+            .map_err(SetError::Refused)?;
         Ok(true)
     }
 }

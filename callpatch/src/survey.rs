@@ -1,15 +1,18 @@
 //! Adoption: the proof that what is there is a site.
 //!
-//! A site is adopted only if its bytes decode to a transfer of control that we know *and* lead to a hook. The second is not a
-//! formality: where a compiler ends a function with a jump to the hook, the hook's return address lies behind a call of the
-//! program's own, and whoever patches "the call before the return address" takes that away.
+//! A site is adopted only if its bytes decode to a transfer of control that we know *and* lead to a
+//! hook. The second is not a formality: where a compiler ends a function with a jump to the hook,
+//! the hook's return address lies behind a call of the program's own, and whoever patches "the call
+//! before the return address" takes that away.
 //!
-//! What is a hook is the caller's knowledge: a predicate on where the site leads. A call into the linkage table leads to a stub;
-//! if the predicate does not know the stub, its slot is read off it, and the predicate is asked about that.
+//! What is a hook is the caller's knowledge: a predicate on where the site leads. A call into the
+//! linkage table leads to a stub; if the predicate does not know the stub, its slot is read off it,
+//! and the predicate is asked about that.
 //!
 //! # Safety
 //!
-//! This module exists to read code that its callers say is code, and to pass on their promises about it.
+//! This module exists to read code that its callers say is code, and to pass on their promises
+//! about it.
 #![allow(unsafe_code)]
 
 use crate::Destination;
@@ -26,8 +29,9 @@ pub enum Strategy {
     /// One byte, at any alignment.
     #[default]
     OneByte,
-    /// As the literature does it, by the place of the boundary of the policy's granule, which for the paper is
-    /// [`Granule::LINE`](wordpatch::Granule::LINE). For comparison only: see the design.
+    /// As the literature does it, by the place of the boundary of the policy's granule, which for
+    /// the paper is [`Granule::LINE`](wordpatch::Granule::LINE). For comparison only: see the
+    /// design.
     Paper {
         /// A `ret` near all sites. [`Islands::ret`](crate::Islands::ret) has one.
         ret: CodeAddr,
@@ -45,7 +49,11 @@ pub struct Survey {
 impl Survey {
     /// Looks at what is mapped now.
     pub fn new(policy: Policy) -> Result<Self, AdoptError> {
-        Ok(Self { ground: wordpatch::Survey::new(policy)?, granule: policy.granule, strategy: Strategy::OneByte })
+        Ok(Self {
+            ground: wordpatch::Survey::new(policy)?,
+            granule: policy.granule,
+            strategy: Strategy::OneByte,
+        })
     }
 
     /// The same, toggling what is adopted by another strategy.
@@ -54,7 +62,8 @@ impl Survey {
         Self { strategy, ..self }
     }
 
-    /// Makes the pages of a range ready at once: worth while before many sites of a module are adopted.
+    /// Makes the pages of a range ready at once: worth while before many sites of a module are
+    /// adopted.
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt), for the code on all of these pages.
@@ -63,13 +72,16 @@ impl Survey {
         unsafe { self.ground.open(range) };
     }
 
-    /// Adopts the transfer of control at `address`, which is on, if `is_hook` says of where it leads that it is a hook.
+    /// Adopts the transfer of control at `address`, which is on, if `is_hook` says of where it
+    /// leads that it is a hook.
     ///
     /// # Safety
-    /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at `address` and no thread jumps, returns or
-    /// resumes into the middle of it (A4). 3. Nobody else writes to it, debuggers excepted. 4. Where it may be switched off, nobody
-    /// needs what it did: the flags are dead behind a [`Role::Call`] or a [`Role::Detour`] (A5), and at a [`Role::TailJump`] the
-    /// stack's top is the return address. 5. What it leads to may be called, or jumped to, for as long as it can be on.
+    /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
+    /// `address` and no thread jumps, returns or resumes into the middle of it (A4). 3. Nobody else
+    /// writes to it, debuggers excepted. 4. Where it may be switched off, nobody needs what it did:
+    /// the flags are dead behind a [`Role::Call`] or a [`Role::Detour`] (A5), and at a
+    /// [`Role::TailJump`] the stack's top is the return address. 5. What it leads to may be called,
+    /// or jumped to, for as long as it can be on.
     pub unsafe fn adopt(
         &mut self,
         address: CodeAddr,
@@ -82,7 +94,9 @@ impl Survey {
             None => Err(AdoptError::NoTransfer { address, found }),
             Some(Transfer::Conditional(jump)) => {
                 // SAFETY: (1) the caller: what the jump leads to is code.
-                unsafe { self.require_hook(Form::Jump, address, Destination::Code(jump.target), is_hook)? };
+                unsafe {
+                    self.require_hook(Form::Jump, address, Destination::Code(jump.target), is_hook)?
+                };
                 Err(AdoptError::Conditional(jump))
             }
             Some(Transfer::Switchable { form, displacement }) => {
@@ -97,13 +111,19 @@ impl Survey {
         }
     }
 
-    /// Adopts a site that is off: one that was made so, by a compiler of one's own for instance. Its displacement may lead anywhere
-    /// until it is retargeted; a [`Role::TailJump`] is recognised by its `ret` alone.
+    /// Adopts a site that is off: one that was made so, by a compiler of one's own for instance.
+    /// Its displacement may lead anywhere until it is retargeted; a [`Role::TailJump`] is
+    /// recognised by its `ret` alone.
     ///
     /// # Safety
-    /// As for [`adopt`](Self::adopt), and the bytes are those of `form` but for the switch. If its displacement leads nowhere, it is
-    /// retargeted before it is switched on.
-    pub unsafe fn adopt_off(&mut self, address: CodeAddr, form: Form, role: Role) -> Result<CallSite, AdoptError> {
+    /// As for [`adopt`](Self::adopt), and the bytes are those of `form` but for the switch. If its
+    /// displacement leads nowhere, it is retargeted before it is switched on.
+    pub unsafe fn adopt_off(
+        &mut self,
+        address: CodeAddr,
+        form: Form,
+        role: Role,
+    ) -> Result<CallSite, AdoptError> {
         let off = form.off(role).ok_or(AdoptError::Role { address, form, role })?;
         // SAFETY: (1) the caller.
         let found = unsafe { self.ground.read(address, form.len())? };
@@ -112,25 +132,39 @@ impl Survey {
         let fixed = if role == Role::TailJump { at + 1 } else { form.displacement_at() };
         if let Some(wrong) = (0..fixed).find(|&i| found.bytes()[i] != whole[i]) {
             let (expected, found) = (whole[wrong], found.bytes()[wrong]);
-            return Err(AdoptError::NotOff { address: address.offset(wrong as isize), expected, found });
+            return Err(AdoptError::NotOff {
+                address: address.offset(wrong as isize),
+                expected,
+                found,
+            });
         }
         if self.strategy != Strategy::OneByte {
             return Err(AdoptError::NotForPaper { address });
         }
         // SAFETY: (1) the caller.
         let ground = unsafe { self.ground.ground(address, form.len())? };
-        Ok(CallSite::new(ground, form, role, Stroke::Byte { at: at as u8, faces: [off, form.on()] }))
+        Ok(CallSite::new(
+            ground,
+            form,
+            role,
+            Stroke::Byte { at: at as u8, faces: [off, form.on()] },
+        ))
     }
 
     /// What is at `address`, and its bytes.
-    unsafe fn transfer(&mut self, address: CodeAddr) -> Result<(Word, Option<Transfer>), AdoptError> {
+    unsafe fn transfer(
+        &mut self,
+        address: CodeAddr,
+    ) -> Result<(Word, Option<Transfer>), AdoptError> {
         // At once, if the longest that there can be lies on this page; else its beginning first.
         let room = PAGE - address.within(PAGE);
         let mut len = if room < x86::LONGEST { 2 } else { x86::LONGEST };
         loop {
             // SAFETY: (1) the caller. No known transfer is shorter than two bytes.
             let found = unsafe { self.ground.read(address, len)? };
-            let &[first, second, ..] = found.bytes() else { unreachable!("at least two bytes were read") };
+            let &[first, second, ..] = found.bytes() else {
+                unreachable!("at least two bytes were read")
+            };
             match x86::length(first, second) {
                 None => return Ok((found, None)),
                 Some(whole) if whole <= len => {
@@ -189,9 +223,13 @@ impl Survey {
         // SAFETY: (1) the caller of `adopt`.
         let ground = unsafe { self.ground.ground(address, form.len())? };
         let stroke = match self.strategy {
-            Strategy::OneByte => Stroke::Byte { at: form.switch_at() as u8, faces: [off, form.on()] },
+            Strategy::OneByte => {
+                Stroke::Byte { at: form.switch_at() as u8, faces: [off, form.on()] }
+            }
             Strategy::Paper { .. }
-                if form != Form::Call || ground.access() == Access::ProcMem || self.granule == Granule::BYTE =>
+                if form != Form::Call
+                    || ground.access() == Access::ProcMem
+                    || self.granule == Granule::BYTE =>
             {
                 return Err(AdoptError::NotForPaper { address });
             }

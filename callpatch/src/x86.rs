@@ -1,7 +1,7 @@
 //! The instructions that this crate writes, and those that it must know to be what they seem.
 //!
-//! A site is one instruction that transfers control to a hook. Switching it replaces one byte of it, so that an instruction of the
-//! same length remains that does nothing, or a return:
+//! A site is one instruction that transfers control to a hook. Switching it replaces one byte of
+//! it, so that an instruction of the same length remains that does nothing, or a return:
 //!
 //! ```text
 //!   form          on                     off, by role
@@ -14,9 +14,11 @@
 //!                                        85 25  d0 d1 d2 d3    test [rip + d], esp        Detour
 //! ```
 //!
-//! `test` reads a register, or a slot that is readable anyway, and changes nothing but flags (assumption A5). `67 E8` is what a linker
-//! makes of `FF 15` when it finds that the callee is near; of `FF 25` it makes `E9 rel32 90`, which is a `Jump` with a nop behind it
-//! (x86-64 psABI, "Optimize GOTPCRELX Relocations"). A conditional jump has no such byte and can only be recognised.
+//! `test` reads a register, or a slot that is readable anyway, and changes nothing but flags
+//! (assumption A5). `67 E8` is what a linker makes of `FF 15` when it finds that the callee is
+//! near; of `FF 25` it makes `E9 rel32 90`, which is a `Jump` with a nop behind it (x86-64 psABI,
+//! "Optimize GOTPCRELX Relocations"). A conditional jump has no such byte and can only be
+//! recognised.
 //!
 //! There is no unsafe code here. Every byte is compared with a foreign decoder in the tests.
 
@@ -62,7 +64,8 @@ pub enum Switch {
 
 impl Form {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Call, Self::PrefixedCall, Self::CallMemory, Self::Jump, Self::JumpMemory];
+    pub const ALL: [Self; 5] =
+        [Self::Call, Self::PrefixedCall, Self::CallMemory, Self::Jump, Self::JumpMemory];
 
     /// Its size in bytes.
     #[allow(clippy::len_without_is_empty, reason = "an instruction is never empty")]
@@ -86,7 +89,8 @@ impl Form {
         }
     }
 
-    /// Whether the displacement leads to a slot that holds the target's address, rather than to the target.
+    /// Whether the displacement leads to a slot that holds the target's address, rather than to the
+    /// target.
     pub const fn is_through_memory(self) -> bool {
         matches!(self, Self::CallMemory | Self::JumpMemory)
     }
@@ -103,7 +107,9 @@ impl Form {
     /// The switching byte of a site that is off; `None` if the form has no such role.
     pub const fn off(self, role: Role) -> Option<u8> {
         match (self, role) {
-            (Self::Call | Self::PrefixedCall, Role::Call) | (Self::Jump, Role::Detour) => Some(0xa9),
+            (Self::Call | Self::PrefixedCall, Role::Call) | (Self::Jump, Role::Detour) => {
+                Some(0xa9)
+            }
             (Self::CallMemory, Role::Call) | (Self::JumpMemory, Role::Detour) => Some(0x85),
             (Self::Jump | Self::JumpMemory, Role::TailJump) => Some(0xc3),
             (Self::Call | Self::PrefixedCall | Self::CallMemory, Role::TailJump | Role::Detour)
@@ -111,7 +117,8 @@ impl Form {
         }
     }
 
-    /// Whether the instruction that remains when it is off reads through its displacement, so that half of one would be felt.
+    /// Whether the instruction that remains when it is off reads through its displacement, so that
+    /// half of one would be felt.
     pub const fn off_reads_memory(self, role: Role) -> bool {
         matches!((self, role), (Self::CallMemory, Role::Call) | (Self::JumpMemory, Role::Detour))
     }
@@ -140,7 +147,8 @@ impl Form {
         at.offset(self.len() as isize).offset(displacement as isize)
     }
 
-    /// The displacement that leads from an instruction at `at` to `to`; `None` if that is further than a displacement reaches.
+    /// The displacement that leads from an instruction at `at` to `to`; `None` if that is further
+    /// than a displacement reaches.
     pub fn displacement(self, at: CodeAddr, to: CodeAddr) -> Option<i32> {
         displacement(at.offset(self.len() as isize), to)
     }
@@ -179,7 +187,9 @@ pub enum Transfer {
 /// What begins at `at` with `bytes`: a transfer of control that we know, whole.
 pub fn decode(at: CodeAddr, bytes: &[u8]) -> Option<Transfer> {
     let near = |skip: usize| Some(i32::from_le_bytes(bytes.get(skip..skip + 4)?.try_into().ok()?));
-    let switchable = |form: Form| Some(Transfer::Switchable { form, displacement: near(form.displacement_at())? });
+    let switchable = |form: Form| {
+        Some(Transfer::Switchable { form, displacement: near(form.displacement_at())? })
+    };
     let conditional = |len: usize, displacement: i32| {
         let target = at.offset(len as isize).offset(displacement as isize);
         Some(Transfer::Conditional(ConditionalJump { address: at, len, target }))
@@ -212,8 +222,8 @@ pub fn length(first: u8, second: u8) -> Option<usize> {
 /// The longest linkage stub that [`stub_slot`] knows.
 pub const LONGEST_STUB: usize = 11;
 
-/// The slot that a linkage stub (an entry of `.plt`, `.plt.got` or `.plt.sec`) at `at` jumps through:
-/// `[endbr64] [bnd] jmp [rip + disp32]`.
+/// The slot that a linkage stub (an entry of `.plt`, `.plt.got` or `.plt.sec`) at `at` jumps
+/// through: `[endbr64] [bnd] jmp [rip + disp32]`.
 pub fn stub_slot(at: CodeAddr, bytes: &[u8]) -> Option<CodeAddr> {
     let endbr = if bytes.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
     let bnd = usize::from(bytes.get(endbr) == Some(&0xf2));
@@ -270,7 +280,16 @@ pub fn counter(thread: i32, key: i32, count: i32) -> [u8; COUNTER] {
     let mut bytes = [0; COUNTER];
     bytes[..5].copy_from_slice(&[0x64, 0x4c, 0x8b, 0x0c, 0x25]);
     bytes[5..9].copy_from_slice(&thread.to_le_bytes());
-    bytes[9..COMPARE + 3].copy_from_slice(&[0x4d, 0x85, 0xc9, 0x74, (COUNTER - COMPARE) as u8, 0x49, 0x3b, 0xb9]);
+    bytes[9..COMPARE + 3].copy_from_slice(&[
+        0x4d,
+        0x85,
+        0xc9,
+        0x74,
+        (COUNTER - COMPARE) as u8,
+        0x49,
+        0x3b,
+        0xb9,
+    ]);
     bytes[COMPARE + 3..COMPARE + 7].copy_from_slice(&key.to_le_bytes());
     bytes[COMPARE + 7..INC + 3].copy_from_slice(&[0x75, (COUNTER - INC) as u8, 0x49, 0xff, 0x81]);
     bytes[INC + 3..INC + 7].copy_from_slice(&count.to_le_bytes());

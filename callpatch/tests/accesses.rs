@@ -1,4 +1,5 @@
-//! A program's own text, switched and retargeted under each policy, and what the kernel shows of its pages.
+//! A program's own text, switched and retargeted under each policy, and what the kernel shows of
+//! its pages.
 #![allow(unsafe_code)]
 
 mod support;
@@ -8,7 +9,8 @@ use std::arch::global_asm;
 use wordpatch::os::maps::mapping_at;
 use wordpatch::{Access, CodeAddr, Policy};
 
-// Four pages of text, each with a function whose call lies across a line, and two hooks; and one through a slot.
+// Four pages of text, each with a function whose call lies across a line, and two hooks; and one
+// through a slot.
 global_asm!(
     ".pushsection .text.callpatch_specimens, \"ax\"",
     ".macro callpatch_specimen name",
@@ -72,16 +74,20 @@ fn permissions(at: CodeAddr) -> String {
     mapping_at(at).unwrap().unwrap().permissions()
 }
 
-/// Switches and retargets a direct site and one through a slot; returns the page's permissions after adoption and at the end.
+/// Switches and retargets a direct site and one through a slot; returns the page's permissions
+/// after adoption and at the end.
 fn exercise(access: Access, direct: Specimen, through: Specimen) -> [String; 2] {
     let policy = Policy { access, ..Policy::new().unwrap() };
     let (two, three) = (address(callpatch_two), address(callpatch_three));
     let slots = CodeAddr::from_ptr(&raw const callpatch_slots);
     let mut survey = Survey::new(policy).unwrap();
-    let sites = [(direct, Destination::Code(two)), (through, Destination::Slot(slots))].map(|(function, hook)| {
-        // SAFETY: (1) to (5): the test's own text, which only this test executes.
-        unsafe { survey.adopt(address(function).offset(5), Role::Call, |to| to == hook) }.unwrap()
-    });
+    let sites = [(direct, Destination::Code(two)), (through, Destination::Slot(slots))].map(
+        |(function, hook)| {
+            // SAFETY: (1) to (5): the test's own text, which only this test executes.
+            unsafe { survey.adopt(address(function).offset(5), Role::Call, |to| to == hook) }
+                .unwrap()
+        },
+    );
     let adopted = permissions(address(direct));
     assert_eq!([call(direct), call(through)], [2, 2]);
     for (to, returns) in [(Switch::Off, 1), (Switch::On, 2)] {
@@ -89,7 +95,10 @@ fn exercise(access: Access, direct: Specimen, through: Specimen) -> [String; 2] 
         assert_eq!([call(direct), call(through)], [returns; 2], "{access}");
     }
     let switched = set_all(&sites, Switch::Off);
-    assert_eq!((switched.changed, switched.failed.len(), call(direct), call(through)), (2, 0, 1, 1));
+    assert_eq!(
+        (switched.changed, switched.failed.len(), call(direct), call(through)),
+        (2, 0, 1, 1)
+    );
     assert_eq!(set_all(&sites, Switch::On).changed, 2);
     let [mut direct_site, mut through_site] = sites;
     // SAFETY: (1) the other hook, and its slot.
@@ -120,5 +129,8 @@ fn in_batches_they_are_writable_only_meanwhile() {
 
 #[test]
 fn through_the_kernel_they_are_never_writable() {
-    assert_eq!(exercise(Access::ProcMem, callpatch_procmem, callpatch_procmem_memory), ["r-x", "r-x"]);
+    assert_eq!(
+        exercise(Access::ProcMem, callpatch_procmem, callpatch_procmem_memory),
+        ["r-x", "r-x"]
+    );
 }

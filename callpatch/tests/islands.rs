@@ -28,13 +28,18 @@ fn a_site_is_led_over_an_island_to_a_place_out_of_reach() {
     let mut site = function.adopt(&policy);
     // A hook further away than any displacement: mov eax, r11d; ret.
     let far = site.address().offset(-(8 << 30)).align_down(PAGE);
-    let mut hook = (0..64).find_map(|n| CodeMemory::at(far.offset(n << 30), PAGE).ok()).expect("somewhere is free");
+    let mut hook = (0..64)
+        .find_map(|n| CodeMemory::at(far.offset(n << 30), PAGE).ok())
+        .expect("somewhere is free");
     hook.write(0, &[0x44, 0x89, 0xd8, 0xc3]);
     let mut islands = Islands::near(site.address()..site.address().offset(5)).unwrap();
     let stub = islands.numbered(77, hook.base()).unwrap();
     // SAFETY: (1) the stub leads to a function that returns r11d; (2) the function lives.
     unsafe { site.retarget(stub.address(), &policy) }.unwrap();
-    assert_eq!(function.call(), if is_near(hook.base(), stub.address()) { unreachable!("near") } else { 77 });
+    assert_eq!(
+        function.call(),
+        if is_near(hook.base(), stub.address()) { unreachable!("near") } else { 77 }
+    );
     // A hook that is near is jumped to directly.
     let near = islands.numbered(78, function.target(1)).unwrap();
     // SAFETY: as above.
@@ -49,7 +54,8 @@ fn stubs_of_a_loaded_module_lie_near_all_of_it() {
     let mappings = maps::mappings().unwrap();
     let path = &maps::mapping_at(here).unwrap().unwrap().path;
     let of_module = || mappings.iter().filter(|mapping| mapping.path == *path);
-    let module = of_module().map(|m| m.start).min().unwrap()..of_module().map(|m| m.end).max().unwrap();
+    let module =
+        of_module().map(|m| m.start).min().unwrap()..of_module().map(|m| m.end).max().unwrap();
     let mut islands = Islands::near(module.clone()).unwrap();
     assert!(islands.is_empty());
     for number in 0..20_000 {
@@ -68,8 +74,12 @@ fn a_slot_leads_a_call_through_memory_elsewhere_by_one_store() {
     let mut site = function.adopt(&policy);
     let mut islands = Islands::near(site.address()..site.address().offset(6)).unwrap();
     let slots: Vec<Slot> = (0..1500).map(|_| islands.slot(function.hook(0)).unwrap()).collect();
-    let distinct: std::collections::BTreeSet<CodeAddr> = slots.iter().map(|slot| slot.address()).collect();
-    assert!(distinct.len() == slots.len() && distinct.iter().all(|at| at.within(8) == 0 && is_near(*at, site.address())));
+    let distinct: std::collections::BTreeSet<CodeAddr> =
+        slots.iter().map(|slot| slot.address()).collect();
+    assert!(
+        distinct.len() == slots.len()
+            && distinct.iter().all(|at| at.within(8) == 0 && is_near(*at, site.address()))
+    );
     let slot = slots[700];
     // SAFETY: (1) the slot holds the address of a function; (2) the function lives.
     unsafe { site.retarget(slot.address(), &policy) }.unwrap();
@@ -90,11 +100,14 @@ fn a_stub_can_begin_with_a_switch_of_its_own() {
     let mut site = function.adopt(&policy);
     let mut islands = Islands::near(site.address()..site.address().offset(5)).unwrap();
     // jmp past; mov eax, 7; ret; past: mov eax, 8; ret
-    let code = [&Form::Jump.bytes(6)[..], &[0xb8, 7, 0, 0, 0, x86::RET, 0xb8, 8, 0, 0, 0, x86::RET]].concat();
+    let code =
+        [&Form::Jump.bytes(6)[..], &[0xb8, 7, 0, 0, 0, x86::RET, 0xb8, 8, 0, 0, 0, x86::RET]]
+            .concat();
     let stub = islands.stub(code.len(), |_| code.clone()).unwrap().address();
     // SAFETY: (1) the stub is a function; (2) the function lives.
     unsafe { site.retarget(stub, &policy) }.unwrap();
-    // SAFETY: (1) the islands live to the end of the test, and flags are dead at a function's beginning.
+    // SAFETY: (1) the islands live to the end of the test, and flags are dead at a function's
+    // beginning.
     let gate = unsafe { islands.gate(stub) }.unwrap();
     assert_eq!(function.call(), 8);
     gate.set(callpatch::Switch::Off);
@@ -119,7 +132,10 @@ fn a_place_is_used_again_only_behind_a_barrier() {
     assert_eq!(islands.reclaim(Barrier::best().unwrap()).unwrap(), 1);
     assert_ne!(islands.stub(17, ret).unwrap().address(), place, "another room");
     assert_eq!(islands.stub(16, ret).unwrap().address(), place);
-    assert_eq!((islands.ret().unwrap(), islands.reclaim(Barrier::best().unwrap()).unwrap()), (islands.ret().unwrap(), 0));
+    assert_eq!(
+        (islands.ret().unwrap(), islands.reclaim(Barrier::best().unwrap()).unwrap()),
+        (islands.ret().unwrap(), 0)
+    );
     let too_long = islands.stub(1 << 20, ret);
     assert!(matches!(too_long, Err(IslandError::StubTooLong { .. })));
 }
@@ -132,7 +148,8 @@ impl Crowd {
         let mut crowd = Self(Vec::new());
         let mut at = start;
         let mappings = maps::mappings().unwrap();
-        let edges = mappings.iter().map(|m| (m.start.get(), m.end.get())).chain([(usize::MAX, usize::MAX)]);
+        let edges =
+            mappings.iter().map(|m| (m.start.get(), m.end.get())).chain([(usize::MAX, usize::MAX)]);
         for (taken, free_again) in edges {
             let until = taken.min(end);
             if until > at {
@@ -179,7 +196,10 @@ fn a_module_in_a_crowd_is_refused_by_name_and_others_are_not() {
     let refused = Islands::near(range.clone()).unwrap().ret().unwrap_err();
     assert_eq!(refused, IslandError::Crowded { module: range.clone(), reach, len: 16 * PAGE });
     let message = refused.to_string();
-    assert!(message.contains("0x100000000000-0x100000001000") && !message.contains('\n'), "{message}");
+    assert!(
+        message.contains("0x100000000000-0x100000001000") && !message.contains('\n'),
+        "{message}"
+    );
     let elsewhere = CodeMemory::new(PAGE).unwrap();
     Islands::near(elsewhere.base()..elsewhere.base().offset(PAGE as isize)).unwrap().ret().unwrap();
     drop(crowd);

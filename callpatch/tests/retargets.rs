@@ -3,7 +3,9 @@
 
 mod support;
 
-use callpatch::{Broken, CallSite, Form, Retarget, RetargetError, Role, SetError, Strategy, Survey, Switch};
+use callpatch::{
+    Broken, CallSite, Form, Retarget, RetargetError, Role, SetError, Strategy, Survey, Switch,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{Function, OFF, kinds};
@@ -28,7 +30,8 @@ fn retarget(
     batch.commit()
 }
 
-/// One test at a time: a thread that blocks SIGTRAP, as one of them needs, is in the way of all others.
+/// One test at a time: a thread that blocks SIGTRAP, as one of them needs, is in the way of all
+/// others.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,7 +49,11 @@ fn a_site_of_every_form_is_led_elsewhere_and_keeps_its_state() {
                 let mut site = function.adopt_by(&mut survey);
                 // SAFETY: (1) and (2): as above.
                 unsafe { site.retarget(function.target(1), &policy) }.unwrap();
-                assert_eq!((function.call(), site.destination()), (3, function.leads_to(1)), "{form:?} {role:?} {at}");
+                assert_eq!(
+                    (function.call(), site.destination()),
+                    (3, function.leads_to(1)),
+                    "{form:?} {role:?} {at}"
+                );
                 site.set(Switch::Off).unwrap();
                 // SAFETY: (1) and (2): as above.
                 unsafe { site.retarget(function.target(0), &policy) }.unwrap();
@@ -64,8 +71,10 @@ fn a_thousand_sites_pass_one_barrier() {
     for (order, barriers) in [(FetchOrder::Upwards, 1), (FetchOrder::Any, 2)] {
         let policy = Policy { order, ..policy() };
         let mut survey = Survey::new(policy).unwrap();
-        let functions: Vec<Function> = (0..1000).map(|i| Function::new(Form::Call, Role::Call, 512 + i % 64)).collect();
-        let mut sites: Vec<CallSite> = functions.iter().map(|function| function.adopt_by(&mut survey)).collect();
+        let functions: Vec<Function> =
+            (0..1000).map(|i| Function::new(Form::Call, Role::Call, 512 + i % 64)).collect();
+        let mut sites: Vec<CallSite> =
+            functions.iter().map(|function| function.adopt_by(&mut survey)).collect();
         let done = retarget(&functions, &mut sites, 1, policy).unwrap();
         assert_eq!((done.sites, done.barriers), (1000, barriers));
         assert!(functions.iter().all(|function| function.call() == 3));
@@ -110,11 +119,15 @@ fn one_site_twice_in_a_batch_is_refused() {
 #[test]
 fn a_batch_with_a_foreign_byte_in_it_changes_nothing() {
     let _alone = alone();
-    let mut functions: Vec<Function> = (0..3).map(|_| Function::new(Form::Call, Role::Call, 512)).collect();
-    let mut sites: Vec<CallSite> = functions.iter().map(|function| function.adopt(&policy())).collect();
+    let mut functions: Vec<Function> =
+        (0..3).map(|_| Function::new(Form::Call, Role::Call, 512)).collect();
+    let mut sites: Vec<CallSite> =
+        functions.iter().map(|function| function.adopt(&policy())).collect();
     functions[2].write(0, &[0xcc]);
     let refused = retarget(&functions, &mut sites, 1, policy());
-    assert!(matches!(refused, Err(RetargetError::Off(SetError::Foreign { address, .. })) if address == sites[2].address()));
+    assert!(
+        matches!(refused, Err(RetargetError::Off(SetError::Foreign { address, .. })) if address == sites[2].address())
+    );
     assert_eq!((functions[0].call(), functions[1].call(), functions[2].byte(0)), (2, 2, 0xcc));
 }
 
@@ -153,12 +166,19 @@ fn without_a_barrier_the_sites_are_left_as_they_were() {
     let _alone = alone();
     let policy = Policy { barrier: Barrier::Signal, ..policy() };
     policy.barrier.prepare().unwrap();
-    let functions = [Function::new(Form::Call, Role::Call, 512), Function::new(Form::Jump, Role::TailJump, 512)];
-    let mut sites: Vec<CallSite> = functions.iter().map(|function| function.adopt(&policy)).collect();
+    let functions = [
+        Function::new(Form::Call, Role::Call, 512),
+        Function::new(Form::Jump, Role::TailJump, 512),
+    ];
+    let mut sites: Vec<CallSite> =
+        functions.iter().map(|function| function.adopt(&policy)).collect();
     sites[1].set(Switch::Off).unwrap();
     beside_a_silent_thread(|| {
         let refused = retarget(&functions, &mut sites, 1, policy);
-        assert!(matches!(refused, Err(RetargetError::Barrier(BarrierError::Silent(_)))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(RetargetError::Barrier(BarrierError::Silent(_)))),
+            "{refused:?}"
+        );
     });
     assert_eq!((functions[0].call(), functions[1].call()), (2, OFF));
     assert!(sites.iter().all(CallSite::is_settled));
@@ -167,7 +187,8 @@ fn without_a_barrier_the_sites_are_left_as_they_were() {
 #[test]
 fn a_retarget_that_was_broken_off_leaves_sites_off_until_the_next() {
     let _alone = alone();
-    // A call through a slot that a boundary cuts needs a trap, and its barrier fails where the batch's own did not.
+    // A call through a slot that a boundary cuts needs a trap, and its barrier fails where the
+    // batch's own did not.
     let function = Function::new(Form::CallMemory, Role::Call, 515);
     let mut site = function.adopt(&policy());
     let mut batch = Retarget::new(policy());
@@ -175,7 +196,10 @@ fn a_retarget_that_was_broken_off_leaves_sites_off_until_the_next() {
     unsafe { batch.push(&mut site, function.target(1)) }.unwrap();
     let blocked = block_traps(|| batch.commit());
     let Err(RetargetError::BrokenOff { address, why }) = blocked else { panic!("{blocked:?}") };
-    assert!(matches!(why, Broken::Adopt(_) | Broken::Word(_)) && address == site.address(), "{why}");
+    assert!(
+        matches!(why, Broken::Adopt(_) | Broken::Word(_)) && address == site.address(),
+        "{why}"
+    );
     assert_eq!((function.call(), site.is_settled()), (OFF, false));
     assert_eq!(site.set(Switch::On), Err(SetError::Unsettled { address: site.address() }));
     // SAFETY: (1) and (2): as above.
@@ -206,8 +230,11 @@ fn block_traps<T>(body: impl FnOnce() -> T) -> T {
 fn a_site_of_the_literatures_keeps_its_target() {
     let _alone = alone();
     let function = Function::new(Form::Call, Role::Call, 512);
-    // SAFETY: (1) to (5): the test's own function; (6) a hook begins with an instruction, and is not called here.
-    let site = Survey::new(policy()).unwrap().with_strategy(Strategy::Paper { ret: function.target(0).offset(5) });
+    // SAFETY: (1) to (5): the test's own function; (6) a hook begins with an instruction, and is
+    // not called here.
+    let site = Survey::new(policy())
+        .unwrap()
+        .with_strategy(Strategy::Paper { ret: function.target(0).offset(5) });
     let mut site = function.adopt_by(&mut { site });
     // SAFETY: refused.
     let refused = unsafe { site.retarget(function.target(1), &policy()) };

@@ -18,10 +18,23 @@ fn a_site_of_every_form_is_switched_off_and_on_at_every_offset() {
         for at in 512..576 {
             let function = Function::new(form, role, at);
             let site = function.adopt_by(&mut survey);
-            assert_eq!((site.state(), site.destination(), function.call()), (Some(Switch::On), function.leads_to(0), 2));
-            for (to, returns) in [(Switch::Off, OFF), (Switch::Off, OFF), (Switch::On, 2), (Switch::On, 2), (Switch::Off, OFF)] {
+            assert_eq!(
+                (site.state(), site.destination(), function.call()),
+                (Some(Switch::On), function.leads_to(0), 2)
+            );
+            for (to, returns) in [
+                (Switch::Off, OFF),
+                (Switch::Off, OFF),
+                (Switch::On, 2),
+                (Switch::On, 2),
+                (Switch::Off, OFF),
+            ] {
                 site.set(to).unwrap();
-                assert_eq!((site.state(), function.call()), (Some(to), returns), "{form:?} {role:?} at {at}");
+                assert_eq!(
+                    (site.state(), function.call()),
+                    (Some(to), returns),
+                    "{form:?} {role:?} at {at}"
+                );
             }
         }
     }
@@ -39,7 +52,10 @@ fn a_breakpoint_is_reported_and_kept() {
             assert!(
                 matches!(error, SetError::Foreign { address, found, .. } if address == site.address() && found.bytes() == [0xcc])
             );
-            assert!(error.to_string().contains("cc") && !error.to_string().contains('\n'), "{error}");
+            assert!(
+                error.to_string().contains("cc") && !error.to_string().contains('\n'),
+                "{error}"
+            );
         }
         assert_eq!((site.state(), function.byte(at)), (None, 0xcc));
         function.write(at, &[form.on()]);
@@ -60,15 +76,24 @@ fn refusal(bytes: &[u8], role: Role, is_hook: impl Fn(Destination) -> bool) -> A
 fn a_call_of_the_programs_own_is_refused() {
     let function = Function::new(Form::Call, Role::Call, 512);
     // SAFETY: (1) to (5): refused.
-    let refused = unsafe { CallSite::adopt(function.site_at(), Role::Call, &policy(), |to| to == function.leads_to(1)) };
-    let expected = AdoptError::Elsewhere { address: function.site_at(), form: Form::Call, destination: function.leads_to(0) };
+    let refused = unsafe {
+        CallSite::adopt(function.site_at(), Role::Call, &policy(), |to| to == function.leads_to(1))
+    };
+    let expected = AdoptError::Elsewhere {
+        address: function.site_at(),
+        form: Form::Call,
+        destination: function.leads_to(0),
+    };
     assert_eq!(refused.unwrap_err(), expected);
 }
 
 #[test]
 fn what_is_no_transfer_of_control_is_refused_with_its_bytes() {
     let error = refusal(&[0x0f, 0x1f, 0x44, 0, 0], Role::Call, |_| true);
-    assert!(matches!(error, AdoptError::NoTransfer { found, .. } if found.bytes() == [0x0f, 0x1f, 0x44, 0, 0, 0]), "{error}");
+    assert!(
+        matches!(error, AdoptError::NoTransfer { found, .. } if found.bytes() == [0x0f, 0x1f, 0x44, 0, 0, 0]),
+        "{error}"
+    );
     // SAFETY: (1) to (5): refused.
     let unmapped = unsafe { CallSite::adopt(CodeAddr::new(64), Role::Call, &policy(), |_| true) };
     assert!(matches!(unmapped, Err(AdoptError::Ground(wordpatch::AdoptError::Unmapped { .. }))));
@@ -81,7 +106,10 @@ fn a_site_at_the_very_end_of_the_code_is_adopted() {
         let at = 4096 - form.len();
         memory.write(at, &form.bytes(0));
         // SAFETY: (1) to (5): nobody executes the bytes.
-        let site = unsafe { CallSite::adopt(memory.base().offset(at as isize), role, &policy(), |_| true) }.unwrap();
+        let site = unsafe {
+            CallSite::adopt(memory.base().offset(at as isize), role, &policy(), |_| true)
+        }
+        .unwrap();
         assert_eq!(site.state(), Some(Switch::On));
     }
 }
@@ -92,7 +120,10 @@ fn a_role_that_the_form_cannot_have_is_refused() {
         for role in [Role::Call, Role::TailJump, Role::Detour] {
             if form.off(role).is_none() {
                 let error = refusal(&form.bytes(64), role, |_| true);
-                assert!(matches!(error, AdoptError::Role { form: f, role: r, .. } if (f, r) == (form, role)), "{error}");
+                assert!(
+                    matches!(error, AdoptError::Role { form: f, role: r, .. } if (f, r) == (form, role)),
+                    "{error}"
+                );
             }
         }
     }
@@ -117,7 +148,8 @@ fn a_conditional_jump_to_a_hook_is_told_apart_by_type() {
 fn linker_relaxed_forms_are_sites() {
     let call = Function::new(Form::PrefixedCall, Role::Call, 512);
     assert_eq!(call.adopt(&policy()).form(), Form::PrefixedCall);
-    // What a linker makes of a jump through a slot: a jump, and a nop in the place of its sixth byte.
+    // What a linker makes of a jump through a slot: a jump, and a nop in the place of its sixth
+    // byte.
     let mut jump = Function::new(Form::Jump, Role::TailJump, 512);
     jump.write(5, &[0x90, 0xc3]);
     let site = jump.adopt(&policy());
@@ -133,16 +165,29 @@ fn a_call_into_the_linkage_table_leads_to_the_hook_whose_slot_it_is() {
         let base = memory.base();
         let at = |offset: usize| base.offset(offset as isize);
         let jump = at(STUB + prefix.len());
-        let stub = [prefix, &Form::JumpMemory.bytes(Form::JumpMemory.displacement(jump, at(2048)).unwrap())].concat();
+        let stub = [
+            prefix,
+            &Form::JumpMemory.bytes(Form::JumpMemory.displacement(jump, at(2048)).unwrap()),
+        ]
+        .concat();
         memory.write(STUB, &stub);
         memory.write(64, &Form::Call.bytes(Form::Call.displacement(at(64), at(STUB)).unwrap()));
         // SAFETY: (1) to (5): nobody executes the call.
-        let adopt = |slot| unsafe { CallSite::adopt(at(64), Role::Call, &policy(), |to| to == Destination::Slot(slot)) };
+        let adopt = |slot| unsafe {
+            CallSite::adopt(at(64), Role::Call, &policy(), |to| to == Destination::Slot(slot))
+        };
         assert_eq!(adopt(at(2048)).unwrap().destination(), Destination::Code(at(STUB)));
         assert!(matches!(adopt(at(2056)), Err(AdoptError::Elsewhere { .. })));
         // Who knows the stub itself need not give the slot.
         // SAFETY: as above.
-        assert!(unsafe { CallSite::adopt(at(64), Role::Call, &policy(), |to| to == Destination::Code(at(STUB))) }.is_ok());
+        assert!(
+            unsafe {
+                CallSite::adopt(at(64), Role::Call, &policy(), |to| {
+                    to == Destination::Code(at(STUB))
+                })
+            }
+            .is_ok()
+        );
     }
 }
 
@@ -153,7 +198,11 @@ fn a_stub_at_the_very_end_of_the_code_is_read() {
     memory.write(0, &Form::Call.bytes(Form::Call.displacement(site, stub).unwrap()));
     memory.write(4096 - 6, &Form::JumpMemory.bytes(0x100));
     // SAFETY: (1) to (5): nobody executes the call.
-    let adopted = unsafe { CallSite::adopt(site, Role::Call, &policy(), |to| to == Destination::Slot(stub.offset(0x106))) };
+    let adopted = unsafe {
+        CallSite::adopt(site, Role::Call, &policy(), |to| {
+            to == Destination::Slot(stub.offset(0x106))
+        })
+    };
     assert!(adopted.is_ok(), "{adopted:?}");
 }
 
@@ -164,7 +213,10 @@ fn a_site_that_was_made_off_is_adopted_by_its_form() {
         let mut survey = Survey::new(policy()).unwrap();
         // SAFETY: (1) to (5): the test's own function.
         let refused = unsafe { survey.adopt_off(function.site_at(), form, role) }.unwrap_err();
-        assert!(matches!(refused, AdoptError::NotOff { found, .. } if found == form.on()), "{refused}");
+        assert!(
+            matches!(refused, AdoptError::NotOff { found, .. } if found == form.on()),
+            "{refused}"
+        );
         function.write(form.switch_at() as isize, &[form.off(role).unwrap()]);
         // SAFETY: as above.
         let site = unsafe { survey.adopt_off(function.site_at(), form, role) }.unwrap();
@@ -177,14 +229,24 @@ fn a_site_that_was_made_off_is_adopted_by_its_form() {
 #[test]
 fn many_sites_are_switched_at_once_and_a_foreign_one_is_named() {
     let mut survey = Survey::new(policy()).unwrap();
-    let mut functions: Vec<Function> = (0..100).map(|i| Function::new(Form::Call, Role::Call, 512 + i)).collect();
-    let sites: Vec<CallSite> = functions.iter().map(|function| function.adopt_by(&mut survey)).collect();
+    let mut functions: Vec<Function> =
+        (0..100).map(|i| Function::new(Form::Call, Role::Call, 512 + i)).collect();
+    let sites: Vec<CallSite> =
+        functions.iter().map(|function| function.adopt_by(&mut survey)).collect();
     sites[7].set(Switch::Off).unwrap();
     functions[3].write(0, &[0xcc]);
     let switched = set_all(&sites, Switch::Off);
     assert_eq!((switched.changed, switched.unchanged, switched.failed.len()), (98, 1, 1));
-    assert!(matches!(switched.failed[0], SetError::Foreign { address, .. } if address == sites[3].address()));
-    assert!(functions.iter().enumerate().filter(|(i, _)| *i != 3).all(|(_, function)| function.call() == OFF));
+    assert!(
+        matches!(switched.failed[0], SetError::Foreign { address, .. } if address == sites[3].address())
+    );
+    assert!(
+        functions
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != 3)
+            .all(|(_, function)| function.call() == OFF)
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Sites switched and retargeted while others execute them, under every adversary; short here, as long as one likes with
-//! `CALLPATCH_STORM_TOGGLES`. Every mixture of two displacements has a landing pad of its own, so no tear goes unseen.
+//! Sites switched and retargeted while others execute them, under every adversary; short here, as
+//! long as one likes with `CALLPATCH_STORM_TOGGLES`. Every mixture of two displacements has a
+//! landing pad of its own, so no tear goes unseen.
 #![allow(unsafe_code)]
 
 mod support;
@@ -14,7 +15,10 @@ use wordpatch::{CodeAddr, FetchOrder, Granule, Policy};
 
 /// Toggles in each cell.
 fn toggles(short: u64) -> u64 {
-    std::env::var("CALLPATCH_STORM_TOGGLES").ok().and_then(|number| number.parse().ok()).unwrap_or(short)
+    std::env::var("CALLPATCH_STORM_TOGGLES")
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(short)
 }
 
 /// The conditions of a storm; none, said aloud, where nobody could be executing meanwhile.
@@ -42,18 +46,32 @@ fn pad(target: &Target, face: Face) -> CodeAddr {
 
 fn adopt(target: &Target, survey: &mut Survey) -> CallSite {
     let hook = Destination::Code(pad(target, Face::Old));
-    // SAFETY: (1) to (4): the target outlives the site and writes to itself only between storms; (5) its pads are functions.
+    // SAFETY: (1) to (4): the target outlives the site and writes to itself only between storms;
+    // (5) its pads are functions.
     unsafe { survey.adopt(target.word_at(), Role::Call, |to| to == hook) }.unwrap()
 }
 
 /// Fails if anything but `expected` was executed, and tells what was done.
 fn require(name: &str, tally: &Tally, expected: &[Outcome]) {
     let executions = tally.log.executions();
-    println!("{name}: {} toggles beside {executions} executions, {} torn", tally.counted, tally.torn);
-    assert_eq!((tally.torn, tally.log.wrong()), (0, 0), "{name}: {:?} {:?}", tally.log.torn, tally.log.strays);
+    println!(
+        "{name}: {} toggles beside {executions} executions, {} torn",
+        tally.counted, tally.torn
+    );
+    assert_eq!(
+        (tally.torn, tally.log.wrong()),
+        (0, 0),
+        "{name}: {:?} {:?}",
+        tally.log.torn,
+        tally.log.strays
+    );
     assert!(tally.counted > 0 && executions > tally.counted, "{name}: nobody executed");
     for outcome in [Outcome::Old, Outcome::New, Outcome::Off] {
-        assert_eq!(tally.log.count(outcome) > 0, expected.contains(&outcome), "{name}: {outcome:?}");
+        assert_eq!(
+            tally.log.count(outcome) > 0,
+            expected.contains(&outcome),
+            "{name}: {outcome:?}"
+        );
     }
 }
 
@@ -66,8 +84,13 @@ fn one_byte_is_never_torn_at_any_offset_and_across_pages() {
         for place in (0..64).map(Placement::InLine).chain(page_crossings()) {
             let target = target(place);
             let site = adopt(&target, &mut survey);
-            let switch = |face| site.set(if face == Face::New { Switch::Off } else { Switch::On }).unwrap();
-            let tally = storm.clone().adversary(adversary).run(&target, Budget::toggles(toggles(300)), switch).unwrap();
+            let switch =
+                |face| site.set(if face == Face::New { Switch::Off } else { Switch::On }).unwrap();
+            let tally = storm
+                .clone()
+                .adversary(adversary)
+                .run(&target, Budget::toggles(toggles(300)), switch)
+                .unwrap();
             assert_eq!(tally.log.wrong(), 0, "{place:?} {adversary:?}: {:?}", tally.log.torn);
             total.add(&tally);
         }
@@ -81,14 +104,22 @@ fn retargets(name: &str, policy: Policy, short: u64) {
     let mut survey = Survey::new(policy).unwrap();
     let mut total = Tally::default();
     for adversary in adversaries() {
-        for place in (0..64).step_by(if short < 50 { 3 } else { 1 }).map(Placement::InLine).chain(page_crossings()) {
+        for place in (0..64)
+            .step_by(if short < 50 { 3 } else { 1 })
+            .map(Placement::InLine)
+            .chain(page_crossings())
+        {
             let target = target(place);
             let mut site = adopt(&target, &mut survey);
             let retarget = |face| {
                 // SAFETY: (1) a pad is a function; (2) the target lives.
                 unsafe { site.retarget(pad(&target, face), &policy) }.unwrap();
             };
-            let tally = storm.clone().adversary(adversary).run(&target, Budget::toggles(toggles(short)), retarget).unwrap();
+            let tally = storm
+                .clone()
+                .adversary(adversary)
+                .run(&target, Budget::toggles(toggles(short)), retarget)
+                .unwrap();
             assert_eq!(tally.log.wrong(), 0, "{place:?} {adversary:?}: {:?}", tally.log.torn);
             total.add(&tally);
         }
@@ -103,7 +134,11 @@ fn a_call_that_is_retargeted_is_never_torn_at_any_offset_and_across_pages() {
 
 #[test]
 fn with_both_barriers_neither() {
-    retargets("retarget, any order", Policy { order: FetchOrder::Any, ..Policy::new().unwrap() }, 20);
+    retargets(
+        "retarget, any order",
+        Policy { order: FetchOrder::Any, ..Policy::new().unwrap() },
+        20,
+    );
 }
 
 #[test]
@@ -111,8 +146,10 @@ fn a_batch_of_calls_is_never_torn() {
     let Some(storm) = storm() else { return };
     let policy = Policy::new().unwrap();
     let mut survey = Survey::new(policy).unwrap();
-    let targets: Vec<Target> = (0..64).step_by(5).map(Placement::InLine).chain(page_crossings()).map(target).collect();
-    let mut sites: Vec<CallSite> = targets.iter().map(|target| adopt(target, &mut survey)).collect();
+    let targets: Vec<Target> =
+        (0..64).step_by(5).map(Placement::InLine).chain(page_crossings()).map(target).collect();
+    let mut sites: Vec<CallSite> =
+        targets.iter().map(|target| adopt(target, &mut survey)).collect();
     let mut total = Tally::default();
     for adversary in adversaries() {
         let retarget = |face| {
@@ -124,7 +161,13 @@ fn a_batch_of_calls_is_never_torn() {
             batch.commit().unwrap();
         };
         let targets: Vec<&Target> = targets.iter().collect();
-        total.add(&storm.clone().adversary(adversary).run_all(&targets, Budget::toggles(toggles(150)), retarget).unwrap());
+        total.add(
+            &storm
+                .clone()
+                .adversary(adversary)
+                .run_all(&targets, Budget::toggles(toggles(150)), retarget)
+                .unwrap(),
+        );
     }
     require("batch", &total, &[Outcome::Old, Outcome::New, Outcome::Off]);
 }
@@ -132,7 +175,11 @@ fn a_batch_of_calls_is_never_torn() {
 #[test]
 fn without_the_barrier_the_same_harness_reports_tears() {
     let Some(storm) = storm() else { return };
-    let storm = storm.adversary(if Adversary::FlushBack.is_possible() { Adversary::FlushBack } else { Adversary::DirtyBack });
+    let storm = storm.adversary(if Adversary::FlushBack.is_possible() {
+        Adversary::FlushBack
+    } else {
+        Adversary::DirtyBack
+    });
     let tears = (2..Shape::Call.len()).map(|before| {
         let target = target(Placement::Astride { boundary: 64, before });
         let budget = Budget::toggles(2_000_000).until_torn(1);
@@ -145,7 +192,10 @@ fn without_the_barrier_the_same_harness_reports_tears() {
         };
         storm.run(&target, budget, hasty).unwrap().torn
     });
-    assert!(tears.sum::<u64>() > 0, "nothing was torn without a barrier: the storms prove nothing on this machine");
+    assert!(
+        tears.sum::<u64>() > 0,
+        "nothing was torn without a barrier: the storms prove nothing on this machine"
+    );
 }
 
 #[test]
@@ -161,17 +211,28 @@ fn the_literatures_calls_are_never_torn_on_the_documented_granule() {
             let ret = islands.ret().unwrap();
             let mut survey = Survey::new(policy).unwrap().with_strategy(Strategy::Paper { ret });
             let site = adopt(&target, &mut survey);
-            let switch = |face| site.set(if face == Face::New { Switch::Off } else { Switch::On }).unwrap();
-            let tally = storm.clone().adversary(adversary).run(&target, Budget::toggles(toggles(150)), switch).unwrap();
-            assert_eq!(tally.log.wrong(), 0, "{place:?} {adversary:?}: {:?} {:?}", tally.log.torn, tally.log.strays);
+            let switch =
+                |face| site.set(if face == Face::New { Switch::Off } else { Switch::On }).unwrap();
+            let tally = storm
+                .clone()
+                .adversary(adversary)
+                .run(&target, Budget::toggles(toggles(150)), switch)
+                .unwrap();
+            assert_eq!(
+                tally.log.wrong(),
+                0,
+                "{place:?} {adversary:?}: {:?} {:?}",
+                tally.log.torn,
+                tally.log.strays
+            );
             total.add(&tally);
         }
     }
     require("the literature's", &total, &[Outcome::Old, Outcome::Off]);
 }
 
-/// Switches and retargets a function of every form while a thread runs it; what that thread saw. These have no pads for mixtures: a
-/// tear ends the test by a fault.
+/// Switches and retargets a function of every form while a thread runs it; what that thread saw.
+/// These have no pads for mixtures: a tear ends the test by a fault.
 #[test]
 fn every_form_is_switched_and_retargeted_beside_a_thread_that_runs_it() {
     let policy = Policy::new().unwrap();
@@ -193,7 +254,8 @@ fn every_form_is_switched_and_retargeted_beside_a_thread_that_runs_it() {
                     site.set(Switch::Off).unwrap();
                     site.set(Switch::On).unwrap();
                     if round % 8 == 0 {
-                        // SAFETY: (1) a hook of the function's own, or its slot; (2) the function lives.
+                        // SAFETY: (1) a hook of the function's own, or its slot; (2) the function
+                        // lives.
                         unsafe { site.retarget(function.target(round / 8 % 2), &policy) }.unwrap();
                     }
                 }

@@ -31,10 +31,12 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use wordpatch::{CodeAddr, Policy};
 
-/// What is called by an active probe: its number, the function, and the place that this was called from.
+/// What is called by an active probe: its number, the function, and the place that this was called
+/// from.
 ///
-/// It runs in whatever the function runs in, a signal handler for instance. Probes that it comes by itself are passed over. It has
-/// to return: one that is left by `longjmp` or an exception is never called again on its thread.
+/// It runs in whatever the function runs in, a signal handler for instance. Probes that it comes by
+/// itself are passed over. It has to return: one that is left by `longjmp` or an exception is never
+/// called again on its thread.
 pub type Callback = extern "C" fn(ProbeId, *const (), *const ());
 
 /// What is known of a probe.
@@ -106,8 +108,8 @@ impl std::fmt::Debug for Known {
 }
 
 impl Session {
-    /// Finds the probes of everything that is loaded. All are off, except where a profiler is at work in this process: its probes stay
-    /// its own until somebody activates them.
+    /// Finds the probes of everything that is loaded. All are off, except where a profiler is at
+    /// work in this process: its probes stay its own until somebody activates them.
     pub fn start() -> Result<&'static Self, Error> {
         guest::begin_in_child();
         static SESSION: OnceLock<Result<Session, Error>> = OnceLock::new();
@@ -116,8 +118,9 @@ impl Session {
 
     fn set_up() -> Result<Self, Error> {
         let setup = |error: String| Error::Setup(error);
-        let policy =
-            wordpatch::Config::from_env().and_then(|config| config.policy()).map_err(|error| setup(error.to_string()))?;
+        let policy = wordpatch::Config::from_env()
+            .and_then(|config| config.policy())
+            .map_err(|error| setup(error.to_string()))?;
         guest::prepare_tables().map_err(setup)?;
         let session = Self { policy, known: Mutex::default() };
         session.scan();
@@ -138,7 +141,8 @@ impl Session {
         self.tell();
     }
 
-    /// Calls `listener` for every probe that is known, now, and for every one that is found later, by [`scan`](Self::scan).
+    /// Calls `listener` for every probe that is known, now, and for every one that is found later,
+    /// by [`scan`](Self::scan).
     pub fn on_discovery(&self, listener: impl Fn(&Probe) + Send + Sync + 'static) {
         self.tell();
         let listener: Discovered = Box::new(listener);
@@ -175,14 +179,18 @@ impl Session {
     pub fn select(&self, pattern: &str) -> Result<Vec<ProbeId>, Error> {
         let pattern = Pattern::parse(pattern)?;
         let matches = |probe: &Probe| {
-            let module = probe.module.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let module = probe
+                .module
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             pattern.matches(&probe.function, &module, probe.file.as_deref())
         };
         Ok(self.probes().iter().filter(|probe| matches(probe)).map(|probe| probe.id).collect())
     }
 
-    /// Has `callback` called whenever the probe is passed. If it was active with another function, it changes from one to the other
-    /// by one store: every call goes to one of them.
+    /// Has `callback` called whenever the probe is passed. If it was active with another function,
+    /// it changes from one to the other by one store: every call goes to one of them.
     pub fn activate(&self, probe: ProbeId, callback: Callback) -> Result<(), Error> {
         let site = live(probe)?;
         site.attached.store(true, Release);
@@ -204,8 +212,14 @@ impl Session {
         Ok(live(probe)?.call().is_on())
     }
 
-    /// Activates the entries of a function with one callback, and all of its exits with another. Returns how many probes that are.
-    pub fn enable_function(&self, function: CodeAddr, enter: Callback, exit: Callback) -> Result<usize, Error> {
+    /// Activates the entries of a function with one callback, and all of its exits with another.
+    /// Returns how many probes that are.
+    pub fn enable_function(
+        &self,
+        function: CodeAddr,
+        enter: Callback,
+        exit: Callback,
+    ) -> Result<usize, Error> {
         let mut batch = self.batch();
         for (id, site) in of_function(function) {
             batch.activate(id, if site.kind == Kind::Enter { enter } else { exit });
@@ -230,7 +244,8 @@ impl Session {
     }
 }
 
-/// Edits that are made together, exits first where they activate, so that few calls are seen by half.
+/// Edits that are made together, exits first where they activate, so that few calls are seen by
+/// half.
 #[derive(Debug)]
 #[must_use = "nothing is changed before it is committed"]
 pub struct Batch<'s> {
@@ -252,7 +267,8 @@ impl Batch<'_> {
         self.turns[usize::from(is_exit)].push((probe, None));
     }
 
-    /// Makes all edits; the first that is refused is told when all were tried. Returns how many were made.
+    /// Makes all edits; the first that is refused is told when all were tried. Returns how many
+    /// were made.
     pub fn commit(self) -> Result<usize, Error> {
         let (mut made, mut first) = (0, Ok(()));
         for &(probe, callback) in self.turns.iter().flatten() {
@@ -276,13 +292,21 @@ fn live<'s>(probe: ProbeId) -> Result<&'s Site, Error> {
 
 fn of_function<'s>(function: CodeAddr) -> impl Iterator<Item = (ProbeId, &'s Site)> {
     let wanted = functions::find(function.get() as u64);
-    sites::all().filter(move |(_, site)| wanted.is_some() && site.owner() == wanted && !site.gone.load(Acquire))
+    sites::all().filter(move |(_, site)| {
+        wanted.is_some() && site.owner() == wanted && !site.gone.load(Acquire)
+    })
 }
 
 fn describe(names: &mut Names, garden: &Garden, id: ProbeId, site: &Site) -> Probe {
-    let function_address = site.owner().map(|owner: Id| CodeAddr::new(owner.function().address.load(Relaxed) as usize));
+    let function_address = site
+        .owner()
+        .map(|owner: Id| CodeAddr::new(owner.function().address.load(Relaxed) as usize));
     let name = names.of(garden, function_address.unwrap_or(site.call().address()));
-    let module = garden.beds.get(site.module as usize).map(|bed| bed.module.path.clone()).unwrap_or_default();
+    let module = garden
+        .beds
+        .get(site.module as usize)
+        .map(|bed| bed.module.path.clone())
+        .unwrap_or_default();
     let line = names.line_of(garden, function_address.unwrap_or(site.call().address()));
     let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), Some(line)));
     Probe {

@@ -1,4 +1,5 @@
-//! Attribution: which functions the processor time of a process is charged to, from the samples of a clock.
+//! Attribution: which functions the processor time of a process is charged to, from the samples of
+//! a clock.
 //!
 //! ```text
 //!   samples with an address, by thread ──► time by place ──┬─ code with probes ───────────────► innermost
@@ -7,13 +8,15 @@
 //!                                                          └───────────────► stacks, on the stack
 //! ```
 //!
-//! Addresses say how much time a place took; they are many and cheap. Stacks say on whose behalf: the time of a place is divided among
-//! the stacks that were seen to end there, in proportion. So stacks and functions always have the same sum, and a function is never on
-//! the stack for less time than it is innermost. This is post-stratification (Cochran, Sampling Techniques, 1977, chapter 5A): the
-//! stratum is the place a stack ends in, its size is known from the addresses.
+//! Addresses say how much time a place took; they are many and cheap. Stacks say on whose behalf:
+//! the time of a place is divided among the stacks that were seen to end there, in proportion. So
+//! stacks and functions always have the same sum, and a function is never on the stack for less
+//! time than it is innermost. This is post-stratification (Cochran, Sampling Techniques, 1977,
+//! chapter 5A): the stratum is the place a stack ends in, its size is known from the addresses.
 //!
-//! A thread's samples share that thread's own processor time. So nothing is falsified by samples that were lost, or by threads that are
-//! too short to be sampled as often as they should be: the first sample comes a whole period after a thread's beginning.
+//! A thread's samples share that thread's own processor time. So nothing is falsified by samples
+//! that were lost, or by threads that are too short to be sampled as often as they should be: the
+//! first sample comes a whole period after a thread's beginning.
 //!
 //! Everything here is pure: what code belongs to is asked of a [`Code`].
 
@@ -42,13 +45,14 @@ impl Place {
 /// What the code at a place belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// The functions with probes that a thread is in there: those that were inlined, innermost first, and the one that they were inlined
-    /// into. Empty where the code has no probes.
+    /// The functions with probes that a thread is in there: those that were inlined, innermost
+    /// first, and the one that they were inlined into. Empty where the code has no probes.
     pub(crate) functions: Rc<[FuncId]>,
     /// Where the code's function begins.
     pub(crate) code: Place,
-    /// Right behind an instruction that enters the kernel. A clock that does not see the kernel finds a thread there if the interrupt came
-    /// while the kernel had interrupts off: it is the kernel's time.
+    /// Right behind an instruction that enters the kernel. A clock that does not see the kernel
+    /// finds a thread there if the interrupt came while the kernel had interrupts off: it is the
+    /// kernel's time.
     pub(crate) is_kernel_exit: bool,
 }
 

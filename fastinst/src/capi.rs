@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe as its caller keeps what the
-//! header asks for.
+//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe
+//! as its caller keeps what the header asks for.
 #![allow(unsafe_code)]
 
 use crate::api::{Batch, Callback, Error, Probe, Session};
@@ -41,7 +41,8 @@ pub type Discovery = unsafe extern "C" fn(*const Info, *mut c_void);
 /// What a listener is given back, on whatever thread it is called.
 struct Data(*mut c_void);
 
-// SAFETY: (1) only handed back to the C program, which says that its function can be called from any thread.
+// SAFETY: (1) only handed back to the C program, which says that its function can be called from
+// any thread.
 unsafe impl Send for Data {}
 // SAFETY: as above.
 unsafe impl Sync for Data {}
@@ -63,7 +64,10 @@ pub extern "C" fn fastinst_scan() -> bool {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fastinst_register_callback(discovery: Discovery, data: *mut c_void) -> bool {
+pub unsafe extern "C" fn fastinst_register_callback(
+    discovery: Discovery,
+    data: *mut c_void,
+) -> bool {
     let data = Data(data);
     answer(|| {
         Session::start()?.on_discovery(move |probe| {
@@ -102,8 +106,18 @@ pub extern "C" fn fastinst_is_active(probe: ProbeNumber) -> bool {
 
 /// Activates the entry of a function and all of its exits.
 #[unsafe(no_mangle)]
-pub extern "C" fn fastinst_enable_function(function: *const c_void, enter: Callback, exit: Callback) -> bool {
-    answer(|| some(Session::start()?.enable_function(CodeAddr::from_ptr(function.cast_mut()), enter, exit)?))
+pub extern "C" fn fastinst_enable_function(
+    function: *const c_void,
+    enter: Callback,
+    exit: Callback,
+) -> bool {
+    answer(|| {
+        some(Session::start()?.enable_function(
+            CodeAddr::from_ptr(function.cast_mut()),
+            enter,
+            exit,
+        )?)
+    })
 }
 
 /// Switches all probes of a function off.
@@ -115,7 +129,9 @@ pub extern "C" fn fastinst_disable_function(function: *const c_void) -> bool {
 /// A function without probes is an error of the caller's.
 fn some(probes: usize) -> Result<(), Error> {
     if probes == 0 {
-        Err(Error::Setup("the function has no probes: build it with -finstrument-functions".to_owned()))
+        Err(Error::Setup(
+            "the function has no probes: build it with -finstrument-functions".to_owned(),
+        ))
     } else {
         Ok(())
     }
@@ -126,7 +142,11 @@ fn some(probes: usize) -> Result<(), Error> {
 /// # Safety
 /// `pattern` is a C string, and `probes` has room for `room` numbers.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fastinst_select(pattern: *const c_char, probes: *mut ProbeNumber, room: usize) -> i64 {
+pub unsafe extern "C" fn fastinst_select(
+    pattern: *const c_char,
+    probes: *mut ProbeNumber,
+    room: usize,
+) -> i64 {
     let mut count = -1;
     answer(|| {
         // SAFETY: (1) the caller.
@@ -155,7 +175,11 @@ pub extern "C" fn fastinst_batch_new() -> *mut Batch<'static> {
 /// # Safety
 /// `batch` is one that was not committed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fastinst_batch_activate(batch: *mut Batch<'static>, probe: ProbeNumber, callback: Callback) {
+pub unsafe extern "C" fn fastinst_batch_activate(
+    batch: *mut Batch<'static>,
+    probe: ProbeNumber,
+    callback: Callback,
+) {
     // SAFETY: (1) the caller.
     if let Some(batch) = unsafe { batch.as_mut() } {
         batch.activate(ProbeId(probe), callback);
@@ -197,13 +221,15 @@ pub extern "C" fn fastinst_last_error() -> *const c_char {
 
 /// Runs `act`, keeps its failure for [`fastinst_last_error`], and never unwinds into C.
 fn answer(act: impl FnOnce() -> Result<(), Error>) -> bool {
-    // Only a bool leaves the block. A result that is copied is written in pieces and read as a whole, which takes until all stores
-    // before are through: that to the site, too.
+    // Only a bool leaves the block. A result that is copied is written in pieces and read as a
+    // whole, which takes until all stores before are through: that to the site, too.
     let done = catch_unwind(AssertUnwindSafe(|| match act() {
         Ok(()) => true,
         Err(failure) => remember(&failure.to_string()),
     }));
-    done.unwrap_or_else(|_| remember("fastinst broke one of its own invariants; please report this"))
+    done.unwrap_or_else(|_| {
+        remember("fastinst broke one of its own invariants; please report this")
+    })
 }
 
 #[cold]
@@ -225,7 +251,9 @@ fn with_info(probe: &Probe, act: impl FnOnce(&Info)) {
         probe: probe.id.0,
         is_exit: probe.kind == Kind::Exit,
         address: probe.address.as_ptr().cast(),
-        function_address: probe.function_address.map_or(std::ptr::null(), |address| address.as_ptr().cast()),
+        function_address: probe
+            .function_address
+            .map_or(std::ptr::null(), |address| address.as_ptr().cast()),
         function: function.as_ptr(),
         symbol: symbol.as_ptr(),
         module: module.as_ptr(),

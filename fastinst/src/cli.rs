@@ -5,8 +5,9 @@ use clap::{Parser, Subcommand};
 
 /// Low-overhead function profiler with self-disabling probes
 ///
-/// Programs are compiled with -finstrument-functions, and report call counts and latencies on exit or on demand. The cost is low enough
-/// to leave it on: probes are switched on and off in place, in running code.
+/// Programs are compiled with -finstrument-functions, and report call counts and latencies on exit
+/// or on demand. The cost is low enough to leave it on: probes are switched on and off in place, in
+/// running code.
 #[derive(Debug, Parser)]
 #[command(name = "fastinst", version, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {

@@ -1,12 +1,15 @@
 //! The library's own C library: what it needs of one and a program may define.
 //!
-//! A symbol of a shared library is bound to the first definition in the loader's order, which is the program's where it has one: `malloc`, `memcpy`,
-//! `log`, `read`. A preloaded library would call it, from its own thread, at moments that the program knows nothing of. So whatever the Rust
-//! standard library and our crates call by the names of this table is defined here, as `fastinst_own_NAME`, and `build.rs` has the linker bind
-//! the names to these definitions (`--defsym`): inside of the shared library only, which exports none of them. Programs that link the
-//! Rust library keep their allocator and their C library.
+//! A symbol of a shared library is bound to the first definition in the loader's order, which is
+//! the program's where it has one: `malloc`, `memcpy`, `log`, `read`. A preloaded library would
+//! call it, from its own thread, at moments that the program knows nothing of. So whatever the Rust
+//! standard library and our crates call by the names of this table is defined here, as
+//! `fastinst_own_NAME`, and `build.rs` has the linker bind the names to these definitions
+//! (`--defsym`): inside of the shared library only, which exports none of them. Programs that link
+//! the Rust library keep their allocator and their C library.
 //!
-//! What the C library alone can do stays with it; DESIGN.md has the list, and a test holds the shared library to it.
+//! What the C library alone can do stays with it; DESIGN.md has the list, and a test holds the
+//! shared library to it.
 //!
 //! - `memory`: bytes and texts, in assembly;
 //! - `calls`: system calls, which are not points of cancellation here;
@@ -20,7 +23,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to stand for functions of C, and is as safe as its callers keep what they keep with the C library.
+//! This module exists to stand for functions of C, and is as safe as its callers keep what they
+//! keep with the C library.
 #![allow(unsafe_code)]
 
 mod calls;
@@ -52,7 +56,8 @@ macro_rules! provide {
     };
 }
 
-// As in build.rs, which names besides: bcmp, memcpy (as memcmp, memmove), memcmp, memmove, memset, strlen, __tls_get_addr.
+// As in build.rs, which names besides: bcmp, memcpy (as memcmp, memmove), memcmp, memmove, memset,
+// strlen, __tls_get_addr.
 provide! {
     __cxa_thread_atexit_impl = thread_data::thread_atexit;
     __xpg_strerror_r = surroundings::strerror;

@@ -55,7 +55,9 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(Failure::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
         Err(failure) => {
             say(&failure.to_string());
             if matches!(failure, Failure::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
@@ -72,5 +74,7 @@ pub(crate) fn say(line: &str) {
 /// Writes all of a file, or none of it.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Failure> {
     let failed = |error| Failure::Write { path: path.to_owned(), error };
-    wordpatch::os::replace::Replacement::begin(path).and_then(|file| file.finish(contents)).map_err(failed)
+    wordpatch::os::replace::Replacement::begin(path)
+        .and_then(|file| file.finish(contents))
+        .map_err(failed)
 }

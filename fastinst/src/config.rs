@@ -11,7 +11,8 @@ use std::time::Duration;
 pub struct Config {
     /// `FASTINST_POLICY`: `adaptive`, `paper`, `exact` or `count`.
     pub policy: Policy,
-    /// `FASTINST_OUTPUT`: where the profile is written; `%p` is the process, `%e` the program's name.
+    /// `FASTINST_OUTPUT`: where the profile is written; `%p` is the process, `%e` the program's
+    /// name.
     pub output: PathBuf,
     /// `FASTINST_FORMAT`: what is written.
     pub format: Format,
@@ -27,7 +28,8 @@ pub struct Config {
     pub signal: i32,
     /// `FASTINST_ENABLED`: whether probes are armed at the beginning.
     pub enabled: bool,
-    /// `FASTINST_HANDOVER`: the mapping that `fastinst run` reads the profile from. Set by that command only.
+    /// `FASTINST_HANDOVER`: the mapping that `fastinst run` reads the profile from. Set by that
+    /// command only.
     pub handover: Option<PathBuf>,
     /// `FASTINST_WITNESS`: what says where the processor time goes.
     pub witness: WitnessChoice,
@@ -118,7 +120,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// From the environment. A privileged process (setuid) follows none: it gets the defaults, turned off.
+    /// From the environment. A privileged process (setuid) follows none: it gets the defaults,
+    /// turned off.
     pub fn from_env() -> Result<Self, ConfigError> {
         if wordpatch::os::is_privileged() {
             return Ok(Self { enabled: false, ..Self::default() });
@@ -127,11 +130,15 @@ impl Config {
     }
 
     /// From these variables; others than our own are passed over.
-    pub fn from_vars(vars: impl Iterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
+    pub fn from_vars(
+        vars: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         let mut tuning = Tuning::default();
         for (key, value) in vars {
-            let Some(key) = key.to_str().filter(|key| key.starts_with("FASTINST_")) else { continue };
+            let Some(key) = key.to_str().filter(|key| key.starts_with("FASTINST_")) else {
+                continue;
+            };
             config.take(key, &value.to_string_lossy(), &mut tuning)?;
         }
         config.policy = tuning.apply(config.policy)?;
@@ -142,21 +149,28 @@ impl Config {
         let wrong = |key, expected| ConfigError::Value { key, value: value.to_owned(), expected };
         match key {
             "FASTINST_POLICY" => {
-                self.policy = value.parse().map_err(|_| wrong("FASTINST_POLICY", "adaptive, paper, exact or count"))?;
+                self.policy = value
+                    .parse()
+                    .map_err(|_| wrong("FASTINST_POLICY", "adaptive, paper, exact or count"))?;
             }
             "FASTINST_BUDGET" => {
-                let budget = share(value).ok_or_else(|| wrong("FASTINST_BUDGET", "a share such as 1% or 0.01"))?;
+                let budget = share(value)
+                    .ok_or_else(|| wrong("FASTINST_BUDGET", "a share such as 1% or 0.01"))?;
                 tuning.budget = Some(budget);
             }
             "FASTINST_SAMPLES" => {
                 let samples = value.parse().ok().filter(|&n| n > 0);
-                tuning.samples = Some(samples.ok_or_else(|| wrong("FASTINST_SAMPLES", "a number above 0"))?);
+                tuning.samples =
+                    Some(samples.ok_or_else(|| wrong("FASTINST_SAMPLES", "a number above 0"))?);
             }
             "FASTINST_EPOCH" => {
                 let epoch = duration(value).filter(|epoch| !epoch.is_zero());
-                tuning.epoch = Some(epoch.ok_or_else(|| wrong("FASTINST_EPOCH", "a time such as 10ms"))?);
+                tuning.epoch =
+                    Some(epoch.ok_or_else(|| wrong("FASTINST_EPOCH", "a time such as 10ms"))?);
             }
-            "FASTINST_OUTPUT" if value.is_empty() => return Err(wrong("FASTINST_OUTPUT", "a path")),
+            "FASTINST_OUTPUT" if value.is_empty() => {
+                return Err(wrong("FASTINST_OUTPUT", "a path"));
+            }
             "FASTINST_OUTPUT" => self.output = PathBuf::from(value),
             "FASTINST_FORMAT" => {
                 let expected = "profile, table, json, csv, folded, pprof or gprof";
@@ -165,8 +179,11 @@ impl Config {
             "FASTINST_INCLUDE" => self.include = list(value),
             "FASTINST_EXCLUDE" => self.exclude = list(value),
             "FASTINST_INTERVAL" => {
-                let interval = duration(value).filter(|interval| *interval >= Duration::from_millis(10));
-                self.interval = Some(interval.ok_or_else(|| wrong("FASTINST_INTERVAL", "a time of 10ms or more"))?);
+                let interval =
+                    duration(value).filter(|interval| *interval >= Duration::from_millis(10));
+                self.interval = Some(
+                    interval.ok_or_else(|| wrong("FASTINST_INTERVAL", "a time of 10ms or more"))?,
+                );
             }
             "FASTINST_FOLLOW" => {
                 self.follow = match value {
@@ -176,7 +193,8 @@ impl Config {
                 };
             }
             "FASTINST_SIGNAL" => {
-                self.signal = signal(value).ok_or_else(|| wrong("FASTINST_SIGNAL", "a signal's name or number, or 0"))?;
+                self.signal = signal(value)
+                    .ok_or_else(|| wrong("FASTINST_SIGNAL", "a signal's name or number, or 0"))?;
             }
             "FASTINST_ENABLED" => {
                 self.enabled = match value {
@@ -187,7 +205,9 @@ impl Config {
             }
             "FASTINST_HANDOVER" => self.handover = Some(PathBuf::from(value)),
             "FASTINST_WITNESS" => {
-                self.witness = value.parse().map_err(|()| wrong("FASTINST_WITNESS", "auto, kernel, frames or none"))?;
+                self.witness = value
+                    .parse()
+                    .map_err(|()| wrong("FASTINST_WITNESS", "auto, kernel, frames or none"))?;
             }
             // The compiler wrappers' own.
             "FASTINST_CC" | "FASTINST_CXX" => {}
@@ -210,8 +230,14 @@ impl Tuning {
         let only = |key, value: String, expected| Err(ConfigError::Value { key, value, expected });
         match policy {
             Policy::Adaptive { budget } => match (self.samples, self.epoch) {
-                (Some(n), _) => only("FASTINST_SAMPLES", n.to_string(), "for this policy: it belongs to paper"),
-                (_, Some(epoch)) => only("FASTINST_EPOCH", format!("{epoch:?}"), "for this policy: it belongs to paper"),
+                (Some(n), _) => {
+                    only("FASTINST_SAMPLES", n.to_string(), "for this policy: it belongs to paper")
+                }
+                (_, Some(epoch)) => only(
+                    "FASTINST_EPOCH",
+                    format!("{epoch:?}"),
+                    "for this policy: it belongs to paper",
+                ),
                 (None, None) => Ok(Policy::Adaptive { budget: self.budget.unwrap_or(budget) }),
             },
             Policy::Paper { samples, epoch_ms } => Ok(Policy::Paper {
@@ -266,11 +292,19 @@ fn is_open(pattern: &str) -> bool {
 
 /// A signal that may be taken for the report, by name or number.
 fn signal(text: &str) -> Option<i32> {
-    let known = [("HUP", libc::SIGHUP), ("USR1", libc::SIGUSR1), ("USR2", libc::SIGUSR2), ("QUIT", libc::SIGQUIT)];
+    let known = [
+        ("HUP", libc::SIGHUP),
+        ("USR1", libc::SIGUSR1),
+        ("USR2", libc::SIGUSR2),
+        ("QUIT", libc::SIGQUIT),
+    ];
     let name = text.strip_prefix("SIG").unwrap_or(text);
     let by_name = known.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
     let number = by_name.or_else(|| text.parse().ok())?;
-    let usable = number == 0 || (number > 0 && number <= 64 && ![libc::SIGKILL, libc::SIGSTOP, libc::SIGTRAP].contains(&number));
+    let usable = number == 0
+        || (number > 0
+            && number <= 64
+            && ![libc::SIGKILL, libc::SIGSTOP, libc::SIGTRAP].contains(&number));
     usable.then_some(number)
 }
 
@@ -279,20 +313,29 @@ mod tests {
     use super::*;
 
     fn from(vars: &[(&str, &str)]) -> Result<Config, ConfigError> {
-        Config::from_vars(vars.iter().map(|(key, value)| (OsString::from(key), OsString::from(value))))
+        Config::from_vars(
+            vars.iter().map(|(key, value)| (OsString::from(key), OsString::from(value))),
+        )
     }
 
     #[test]
     fn other_peoples_variables_are_passed_over() {
-        assert_eq!(from(&[("PATH", "/bin"), ("FAST", "1"), ("FASTINST_CC", "gcc")]), Ok(Config::default()));
+        assert_eq!(
+            from(&[("PATH", "/bin"), ("FAST", "1"), ("FASTINST_CC", "gcc")]),
+            Ok(Config::default())
+        );
     }
 
     #[test]
     fn a_policy_and_its_parameters_come_in_any_order() {
         let paper = Policy::Paper { samples: 5, epoch_ms: 20.0 };
-        let keys = [("FASTINST_EPOCH", "20ms"), ("FASTINST_POLICY", "paper"), ("FASTINST_SAMPLES", "5")];
+        let keys =
+            [("FASTINST_EPOCH", "20ms"), ("FASTINST_POLICY", "paper"), ("FASTINST_SAMPLES", "5")];
         assert_eq!(from(&keys).unwrap().policy, paper);
-        assert_eq!(from(&[("FASTINST_BUDGET", "2%")]).unwrap().policy, Policy::Adaptive { budget: 0.02 });
+        assert_eq!(
+            from(&[("FASTINST_BUDGET", "2%")]).unwrap().policy,
+            Policy::Adaptive { budget: 0.02 }
+        );
     }
 
     #[test]
@@ -333,7 +376,13 @@ mod tests {
         assert_eq!(duration("1.5s"), Some(Duration::from_millis(1500)));
         assert_eq!(duration("500us"), Some(Duration::from_micros(500)));
         assert_eq!((duration("5"), duration("5 parsecs"), duration("")), (None, None, None));
-        assert_eq!((share("1%"), share("0.5"), share("0"), share("x")), (Some(0.01), Some(0.5), None, None));
-        assert_eq!((signal("SIGUSR1"), signal("12"), signal("0")), (Some(libc::SIGUSR1), Some(12), Some(0)));
+        assert_eq!(
+            (share("1%"), share("0.5"), share("0"), share("x")),
+            (Some(0.01), Some(0.5), None, None)
+        );
+        assert_eq!(
+            (signal("SIGUSR1"), signal("12"), signal("0")),
+            (Some(libc::SIGUSR1), Some(12), Some(0))
+        );
     }
 }

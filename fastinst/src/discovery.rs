@@ -1,13 +1,15 @@
 //! Discovery: where the probe sites of a module are.
 //!
-//! A module calls the hooks through its linkage table, through a slot, or directly. Who can be reached by which way is read off its
-//! relocations; the places that lead there are found by looking for displacements that do; and each is proved by decoding the function
-//! around it, from a beginning that is known, up to exactly that instruction. Bytes that were not reached by decoding are not sites,
-//! whatever they look like.
+//! A module calls the hooks through its linkage table, through a slot, or directly. Who can be
+//! reached by which way is read off its relocations; the places that lead there are found by
+//! looking for displacements that do; and each is proved by decoding the function around it, from a
+//! beginning that is known, up to exactly that instruction. Bytes that were not reached by decoding
+//! are not sites, whatever they look like.
 //!
 //! - `module` says what is loaded, or what a file would be.
 //! - `hooks` says how a module reaches the hooks.
-//! - `scan` finds the places that could be sites, `walk` proves them and says which function they tell the hook.
+//! - `scan` finds the places that could be sites, `walk` proves them and says which function they
+//!   tell the hook.
 
 mod flow;
 mod hooks;
@@ -61,7 +63,8 @@ pub struct FoundSite {
     pub role: Role,
     /// Which hook it leads to.
     pub kind: Kind,
-    /// The function that it seems to tell the hook. A function in line is not the one that it lies in.
+    /// The function that it seems to tell the hook. A function in line is not the one that it lies
+    /// in.
     pub function: Option<CodeAddr>,
     /// The function that it lies in.
     pub within: Option<CodeAddr>,
@@ -74,7 +77,8 @@ pub struct FoundSite {
 pub struct Discovery {
     /// Its sites, by address.
     pub sites: Vec<FoundSite>,
-    /// Exits that several functions seem to share, and those: compilers merge the ends of what they have inlined.
+    /// Exits that several functions seem to share, and those: compilers merge the ends of what they
+    /// have inlined.
     pub shared: Vec<(CodeAddr, Box<[CodeAddr]>)>,
     /// Conditional jumps to a hook: they cannot be switched.
     pub conditional: Vec<ConditionalJump>,
@@ -110,7 +114,8 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
         let base = CodeAddr::new(module.bias.wrapping_add(segment.address as usize));
         scan::candidates(segment.bytes, base, &discovery.hooks, &mut candidates);
     }
-    let mut walkers: Vec<Walker<'_>> = segments.iter().map(|segment| Walker::new(segment, module.bias)).collect();
+    let mut walkers: Vec<Walker<'_>> =
+        segments.iter().map(|segment| Walker::new(segment, module.bias)).collect();
     // Three runs, each sorted.
     candidates.sort_by_key(|candidate| candidate.address);
     discovery.sites.reserve(candidates.len());
@@ -133,9 +138,14 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
 }
 
 /// A site as a walk has proved it.
-fn site(candidate: &scan::Candidate, function: Option<CodeAddr>, within: CodeAddr) -> Option<FoundSite> {
+fn site(
+    candidate: &scan::Candidate,
+    function: Option<CodeAddr>,
+    within: CodeAddr,
+) -> Option<FoundSite> {
     let Transfer::Switchable { form, .. } = candidate.transfer else { return None };
-    let role = if matches!(form, Form::Jump | Form::JumpMemory) { Role::TailJump } else { Role::Call };
+    let role =
+        if matches!(form, Form::Jump | Form::JumpMemory) { Role::TailJump } else { Role::Call };
     let (address, kind, own) = (candidate.address, candidate.kind, candidate.own);
     Some(FoundSite { address, form, role, kind, function, within: Some(within), own })
 }

@@ -25,12 +25,15 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 7] = [Self::Profile, Self::Table, Self::Json, Self::Csv, Self::Folded, Self::Pprof, Self::Gprof];
+    pub const ALL: [Self; 7] =
+        [Self::Profile, Self::Table, Self::Json, Self::Csv, Self::Folded, Self::Pprof, Self::Gprof];
 
     /// What it is called, and what it is for.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Profile => ("profile", "The profile itself, for fastinst report and fastinst diff"),
+            Self::Profile => {
+                ("profile", "The profile itself, for fastinst report and fastinst diff")
+            }
             Self::Table => ("table", "A table for people"),
             Self::Json => ("json", "For programs"),
             Self::Csv => ("csv", "For spreadsheets"),
@@ -77,7 +80,10 @@ impl FromStr for Format {
     type Err = NoFormat;
 
     fn from_str(name: &str) -> Result<Self, NoFormat> {
-        Self::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| NoFormat(name.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == name)
+            .ok_or_else(|| NoFormat(name.to_owned()))
     }
 }
 

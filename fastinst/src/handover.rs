@@ -1,8 +1,8 @@
 //! Handing over: how a profile survives the end of its process, whatever that is.
 //!
-//! `fastinst run` makes a mapping, an anonymous file that is shared with the program. The agent puts the profile there while the
-//! program runs, and `run` reads it when the program has ended: no signal is caught for it, and a process that was killed has
-//! left as much as any other.
+//! `fastinst run` makes a mapping, an anonymous file that is shared with the program. The agent
+//! puts the profile there while the program runs, and `run` reads it when the program has ended: no
+//! signal is caught for it, and a process that was killed has left as much as any other.
 //!
 //! ```text
 //!   front │ slot of the first process │ slot of the second │ …
@@ -11,9 +11,10 @@
 //!            └ copies     two profiles; the one that is not `latest` is being written, or is older
 //! ```
 //!
-//! A whole profile takes time to make: some microseconds for each function that was called. So it is made as often as a thousandth of a
-//! processor allows, ten times a second for a program of some dozens of functions. Counts are stored ten times a second in any case,
-//! which takes nanoseconds for each function; the reader adds what was counted since the latest copy.
+//! A whole profile takes time to make: some microseconds for each function that was called. So it
+//! is made as often as a thousandth of a processor allows, ten times a second for a program of some
+//! dozens of functions. Counts are stored ten times a second in any case, which takes nanoseconds
+//! for each function; the reader adds what was counted since the latest copy.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
@@ -21,8 +22,8 @@
 //! | `latest` | number of the latest whole copy, which lies at its lowest bit; 0 if there is none | the agent that has the slot |
 //! | `lengths`, `functions` | bytes of each copy; functions that were counted when it was made | the same, before `latest` |
 //!
-//! Each process and each image that it becomes by exec takes a slot of its own. Where there is none left, or no mapping, the library
-//! writes files.
+//! Each process and each image that it becomes by exec takes a slot of its own. Where there is none
+//! left, or no mapping, the library writes files.
 //!
 //! # Safety
 //!
@@ -80,7 +81,8 @@ struct Mapped<T> {
     kind: std::marker::PhantomData<T>,
 }
 
-// SAFETY: (1) both kinds of content are atomics, and copies that one process writes at a time and readers check.
+// SAFETY: (1) both kinds of content are atomics, and copies that one process writes at a time and
+// readers check.
 unsafe impl<T> Send for Mapped<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Mapped<T> {}
@@ -88,20 +90,30 @@ unsafe impl<T> Sync for Mapped<T> {}
 impl<T> Mapped<T> {
     fn of(file: &impl AsRawFd, offset: usize) -> Result<Self, OsError> {
         // SAFETY: (1) a new mapping.
-        let at = unsafe { pages::map_file_at(Place::Anywhere, size_of::<T>(), Protection::ReadWrite, file, offset)? };
+        let at = unsafe {
+            pages::map_file_at(
+                Place::Anywhere,
+                size_of::<T>(),
+                Protection::ReadWrite,
+                file,
+                offset,
+            )?
+        };
         Ok(Self { at, kind: std::marker::PhantomData })
     }
 
     fn get(&self) -> &T {
-        // SAFETY: (1) mapped by `of`, page by page aligned, until `self` goes; (2) zeroes and anything else are values of atomics and bytes;
-        // (3) the file is sealed: it cannot become shorter.
+        // SAFETY: (1) mapped by `of`, page by page aligned, until `self` goes; (2) zeroes and
+        // anything else are values of atomics and bytes; (3) the file is sealed: it cannot become
+        // shorter.
         unsafe { &*(self.at.get() as *const T) }
     }
 }
 
 impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped by `of`; references end with `self`. Nothing better can be done about a failure.
+        // SAFETY: (1) mapped by `of`; references end with `self`. Nothing better can be done about
+        // a failure.
         let _ = unsafe { pages::unmap(self.at, size_of::<T>()) };
     }
 }
@@ -118,7 +130,9 @@ pub struct Handover {
 
 impl std::fmt::Debug for Handover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handover").field("claimed", &self.front.get().claimed).finish_non_exhaustive()
+        f.debug_struct("Handover")
+            .field("claimed", &self.front.get().claimed)
+            .finish_non_exhaustive()
     }
 }
 
@@ -162,10 +176,18 @@ impl Slot {
             let at = (latest & 1) as usize;
             let len = (self.lengths[at].load(Relaxed) as usize).min(COPY);
             let mut bytes = vec![0; len];
-            // SAFETY: (1) `len` bytes of a copy; (2) a write meanwhile is noticed below, before they are used.
-            unsafe { std::ptr::copy_nonoverlapping(self.copies[at].get().cast::<u8>(), bytes.as_mut_ptr(), len) };
+            // SAFETY: (1) `len` bytes of a copy; (2) a write meanwhile is noticed below, before
+            // they are used.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    self.copies[at].get().cast::<u8>(),
+                    bytes.as_mut_ptr(),
+                    len,
+                )
+            };
             let functions = (self.functions[at].load(Relaxed) as usize).min(FUNCTIONS);
-            let counted: Vec<u64> = self.counted[at][..functions].iter().map(|count| count.load(Relaxed)).collect();
+            let counted: Vec<u64> =
+                self.counted[at][..functions].iter().map(|count| count.load(Relaxed)).collect();
             fence(Acquire);
             (self.latest.load(Relaxed) == latest).then(|| {
                 let mut profile = Profile::from_file(&bytes).ok()?;
@@ -178,7 +200,9 @@ impl Slot {
     fn add_counts(&self, profile: &mut Profile, counted: &[u64]) {
         for function in &mut profile.functions {
             let number = function.id.0 as usize;
-            let (Some(now), Some(then)) = (self.counts.get(number), counted.get(number)) else { continue };
+            let (Some(now), Some(then)) = (self.counts.get(number), counted.get(number)) else {
+                continue;
+            };
             let more = now.load(Relaxed).saturating_sub(*then);
             if more > 0 {
                 function.calls = function.calls.plus(&Figure::exact(more as f64));
@@ -194,7 +218,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Takes a slot of the mapping at a path; `None` if there is none left, or no mapping. Opens and closes a descriptor, allocates a path.
+    /// Takes a slot of the mapping at a path; `None` if there is none left, or no mapping. Opens
+    /// and closes a descriptor, allocates a path.
     pub(crate) fn claim(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         let file = files::open_for_writing(&path).ok()?;
@@ -223,7 +248,8 @@ impl Writer {
         }
     }
 
-    /// A new copy, with the counts of so many functions that it was made of. Returns whether it has found room.
+    /// A new copy, with the counts of so many functions that it was made of. Returns whether it has
+    /// found room.
     pub(crate) fn put(&self, bytes: &[u8], functions: usize) -> bool {
         if bytes.len() > COPY {
             return false;
@@ -233,8 +259,15 @@ impl Writer {
         let at = (next & 1) as usize;
         // What is stored below must not be seen before the copy before it was published.
         fence(AcqRel);
-        // SAFETY: (1) room for that many; (2) no other thread writes there: the slot is one agent's; (3) readers take the other copy.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), slot.copies[at].get().cast::<u8>(), bytes.len()) };
+        // SAFETY: (1) room for that many; (2) no other thread writes there: the slot is one
+        // agent's; (3) readers take the other copy.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                slot.copies[at].get().cast::<u8>(),
+                bytes.len(),
+            )
+        };
         slot.lengths[at].store(bytes.len() as u64, Relaxed);
         let functions = functions.min(FUNCTIONS);
         slot.functions[at].store(functions as u32, Relaxed);
@@ -263,7 +296,8 @@ mod tests {
     /// A profile of two functions that were entered equally often.
     fn profile(entries: u64) -> Vec<u8> {
         let costs = Costs { pair: 18.0, bias: 9.0, count: 1.0, toggle: 180.0, skip: 2.0 };
-        let mut conductor = Conductor::new(Policy::Count, Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(0));
+        let mut conductor =
+            Conductor::new(Policy::Count, Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(0));
         for id in [1, 2] {
             conductor.discovered(FuncId(id), 2);
             conductor.entered(FuncId(id), entries);
@@ -298,7 +332,10 @@ mod tests {
         // Another process has a slot of its own.
         let other = Writer::claim(Path::new(&handover.path())).unwrap();
         assert!(other.put(&profile(4), 0));
-        assert_eq!(handover.profiles().iter().map(calls).collect::<Vec<_>>(), [vec![13.0, 10.0], vec![4.0, 4.0]]);
+        assert_eq!(
+            handover.profiles().iter().map(calls).collect::<Vec<_>>(),
+            [vec![13.0, 10.0], vec![4.0, 4.0]]
+        );
     }
 
     #[test]
@@ -308,7 +345,9 @@ mod tests {
         assert!(writer.put(&profile(1), 0));
         let copies: Vec<Vec<u8>> = (1..200).map(profile).collect();
         std::thread::scope(|scope| {
-            let writing = scope.spawn(|| (0..20).for_each(|_| copies.iter().for_each(|copy| assert!(writer.put(copy, 0)))));
+            let writing = scope.spawn(|| {
+                (0..20).for_each(|_| copies.iter().for_each(|copy| assert!(writer.put(copy, 0))))
+            });
             let mut seen = 0;
             while !writing.is_finished() || seen == 0 {
                 for profile in handover.profiles() {
@@ -323,7 +362,10 @@ mod tests {
 
     #[test]
     fn a_file_that_is_something_else_is_left_alone_and_slots_run_out() {
-        assert!(Writer::claim(Path::new("/dev/null")).is_none() && Writer::claim(Path::new("/proc/1/fd/999")).is_none());
+        assert!(
+            Writer::claim(Path::new("/dev/null")).is_none()
+                && Writer::claim(Path::new("/proc/1/fd/999")).is_none()
+        );
         let other = pages::shared_file(c"other", offset_of(SLOTS)).unwrap();
         let path = format!("/proc/self/fd/{}", other.as_raw_fd());
         assert!(Writer::claim(Path::new(&path)).is_none());

@@ -1,8 +1,9 @@
 //! The preload library's own memory: nothing that it allocates comes from the program's allocator.
 //!
-//! A program may bring an allocator that counts, that two threads must not use at once, or that aligns to 8 bytes. So the library has one of its
-//! own: `dlmalloc`, which lives on anonymous mappings, behind one lock; blocks of [`LARGE`] bytes and more are mappings of their own, which go
-//! back to the kernel when they are freed. A header tells which of the two a block is:
+//! A program may bring an allocator that counts, that two threads must not use at once, or that
+//! aligns to 8 bytes. So the library has one of its own: `dlmalloc`, which lives on anonymous
+//! mappings, behind one lock; blocks of [`LARGE`] bytes and more are mappings of their own, which
+//! go back to the kernel when they are freed. A header tells which of the two a block is:
 //!
 //! ```text
 //!   ◄── before ──►
@@ -11,10 +12,12 @@
 //!
 //! # After a fork
 //!
-//! A fork copies memory at any moment, while another thread is in the middle of an allocation, too. The lock lies on a page that the kernel hands
-//! to every child filled with zeros (MADV_WIPEONFORK), whatever has made the child: so it is open there. Whether the arena behind it is whole says
-//! `busy`, which lies on an ordinary page. If it is not, it stays as it is, and the child goes on with a new one of another *generation*; blocks of the
-//! old one are never freed. That leaks what the parent had allocated, in a child that met this moment.
+//! A fork copies memory at any moment, while another thread is in the middle of an allocation, too.
+//! The lock lies on a page that the kernel hands to every child filled with zeros
+//! (MADV_WIPEONFORK), whatever has made the child: so it is open there. Whether the arena behind it
+//! is whole says `busy`, which lies on an ordinary page. If it is not, it stays as it is, and the
+//! child goes on with a new one of another *generation*; blocks of the old one are never freed.
+//! That leaks what the parent had allocated, in a child that met this moment.
 //!
 //! | word | value | meaning | who may change it |
 //! |---|---|---|---|
@@ -80,7 +83,8 @@ impl Arena {
     /// A new one; `None` if there is no memory.
     fn create(generation: u32) -> Option<*mut Self> {
         // SAFETY: (1) a new mapping.
-        let lock = unsafe { pages::map_private(Place::Anywhere, 2 * PAGE, Protection::ReadWrite).ok()? };
+        let lock =
+            unsafe { pages::map_private(Place::Anywhere, 2 * PAGE, Protection::ReadWrite).ok()? };
         // Refused by kernels before 4.14: there the child's handler opens the lock.
         let _ = pages::wipe_on_fork(lock, PAGE);
         let arena = lock.offset(PAGE as isize).as_ptr().cast_mut().cast::<Self>();
@@ -212,8 +216,11 @@ fn map(size: usize) -> Option<*mut u8> {
 /// A block of `len` bytes; null if there is no memory. `align` is a power of two.
 pub(crate) fn allocate(len: usize, align: usize) -> *mut u8 {
     let align = align.max(ALIGN);
-    // The block lies `align` behind a start that is aligned as well, and at most so far behind that of a mapping.
-    let room = len.checked_add(align).filter(|&room| room <= isize::MAX as usize - PAGE && u32::try_from(align).is_ok());
+    // The block lies `align` behind a start that is aligned as well, and at most so far behind that
+    // of a mapping.
+    let room = len
+        .checked_add(align)
+        .filter(|&room| room <= isize::MAX as usize - PAGE && u32::try_from(align).is_ok());
     let Some(room) = room else { return std::ptr::null_mut() };
     let (start, generation) = if room >= LARGE {
         (map(room), MAPPED)
@@ -232,11 +239,16 @@ pub(crate) fn allocate(len: usize, align: usize) -> *mut u8 {
         let (used, mapped) = (round_up(before + len), round_up(room));
         if used < mapped {
             // SAFETY: (1) mapped above, and behind the block.
-            let _ = unsafe { pages::unmap(CodeAddr::from_ptr(start.wrapping_add(used)), mapped - used) };
+            let _ = unsafe {
+                pages::unmap(CodeAddr::from_ptr(start.wrapping_add(used)), mapped - used)
+            };
         }
     }
-    // SAFETY: (1) `before` is at least a header and at most `align`; (2) the block is aligned to a header's alignment.
-    unsafe { block.cast::<Header>().sub(1).write(Header { len, before: before as u32, generation }) };
+    // SAFETY: (1) `before` is at least a header and at most `align`; (2) the block is aligned to a
+    // header's alignment.
+    unsafe {
+        block.cast::<Header>().sub(1).write(Header { len, before: before as u32, generation })
+    };
     block
 }
 
@@ -271,7 +283,8 @@ pub(crate) unsafe fn release(block: *mut u8) {
     }
 }
 
-/// A block with the contents of `block`, as far as there is room; null, and `block` as it was, if there is no memory.
+/// A block with the contents of `block`, as far as there is room; null, and `block` as it was, if
+/// there is no memory.
 ///
 /// # Safety
 /// `block` is one of ours, or null; it is not used afterwards if there is a new one.
@@ -302,7 +315,8 @@ mod tests {
 
     /// Numbers that look random.
     fn random(state: &mut u64) -> usize {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) as usize
     }
 
@@ -316,7 +330,10 @@ mod tests {
     impl Filled {
         fn new(len: usize, align: usize, byte: u8) -> Self {
             let block = allocate(len, align);
-            assert!(!block.is_null() && block.addr().is_multiple_of(align.max(ALIGN)), "{block:?} for {align}");
+            assert!(
+                !block.is_null() && block.addr().is_multiple_of(align.max(ALIGN)),
+                "{block:?} for {align}"
+            );
             // SAFETY: (1) as long as was asked.
             unsafe { block.write_bytes(byte, len) };
             Self { block, len, byte }
@@ -324,7 +341,9 @@ mod tests {
 
         fn is_whole(&self) -> bool {
             // SAFETY: as above.
-            unsafe { std::slice::from_raw_parts(self.block, self.len) }.iter().all(|&byte| byte == self.byte)
+            unsafe { std::slice::from_raw_parts(self.block, self.len) }
+                .iter()
+                .all(|&byte| byte == self.byte)
         }
 
         fn resize(mut self, len: usize) -> Self {
@@ -351,7 +370,9 @@ mod tests {
         for round in 0..4000 {
             let len = random(&mut state) % [24, 500, 5_000, 300_000][random(&mut state) % 4];
             match random(&mut state) % 3 {
-                0 if !blocks.is_empty() => blocks.swap_remove(random(&mut state) % blocks.len()).release(),
+                0 if !blocks.is_empty() => {
+                    blocks.swap_remove(random(&mut state) % blocks.len()).release()
+                }
                 1 if !blocks.is_empty() => {
                     let block = blocks.swap_remove(random(&mut state) % blocks.len());
                     blocks.push(block.resize(len));
@@ -389,7 +410,8 @@ mod tests {
     fn large_blocks_go_back_to_the_kernel() {
         for align in [1, 64, 4096, 1 << 16] {
             let (len, block) = (64 << 20, Filled::new(64 << 20, align, 1));
-            let middle = block.block.wrapping_add(len / 2).map_addr(|address| address & !(PAGE - 1));
+            let middle =
+                block.block.wrapping_add(len / 2).map_addr(|address| address & !(PAGE - 1));
             // SAFETY: (1) the call only looks whether something is mapped there.
             let is_mapped = || unsafe { libc::msync(middle.cast(), PAGE, libc::MS_ASYNC) == 0 };
             assert!(is_mapped());
@@ -410,14 +432,16 @@ mod tests {
                 drop(taken);
             });
             ready.wait();
-            // SAFETY: (1) the child calls what a child of several threads may, and this module's functions.
+            // SAFETY: (1) the child calls what a child of several threads may, and this module's
+            // functions.
             let status = unsafe {
                 let child = libc::syscall(libc::SYS_fork) as i32;
                 if child == 0 {
                     libc::alarm(20);
                     let block = allocate(100, 1);
                     release(before.block);
-                    let is_new = !block.is_null() && header(block).generation != header(before.block).generation;
+                    let is_new = !block.is_null()
+                        && header(block).generation != header(before.block).generation;
                     release(block);
                     libc::syscall(libc::SYS_exit_group, if is_new { 5 } else { 6 });
                 }

@@ -1,11 +1,13 @@
 //! Probes of running programs, switched on and off in place while all of their threads run.
 //!
-//! A probe is a call that the compiler has put at the beginning or at an end of a function (`-finstrument-functions`). This crate finds
-//! them, leads each over a trampoline of its own, and from then on switches it by one store of one byte. It is
+//! A probe is a call that the compiler has put at the beginning or at an end of a function
+//! (`-finstrument-functions`). This crate finds them, leads each over a trampoline of its own, and
+//! from then on switches it by one store of one byte. It is
 //!
-//! - the **preload library** `libfastinst.so`, which profiles: `LD_PRELOAD=libfastinst.so ./app`; the environment is its
-//!   [configuration](config::Config);
-//! - the **interface** for programs that attach functions of their own: [`Session`], and the same for C;
+//! - the **preload library** `libfastinst.so`, which profiles: `LD_PRELOAD=libfastinst.so ./app`;
+//!   the environment is its [configuration](config::Config);
+//! - the **interface** for programs that attach functions of their own: [`Session`], and the same
+//!   for C;
 //! - the command `fastinst`, which uses [`discovery`] and [`symbols`].
 //!
 //! ```
@@ -17,8 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it does not do: it decides nothing about profiles, which is the `profiler`'s matter; and it knows no instruction that it writes,
-//! which is `callpatch`'s.
+//! What it does not do: it decides nothing about profiles, which is the `profiler`'s matter; and it
+//! knows no instruction that it writes, which is `callpatch`'s.
 
 pub mod api;
 mod attribution;

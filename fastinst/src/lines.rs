@@ -1,4 +1,5 @@
-//! Source lines of a profile's functions, found when it is shown: the process that was profiled is not made to read them.
+//! Source lines of a profile's functions, found when it is shown: the process that was profiled is
+//! not made to read them.
 
 use crate::discovery::Module;
 use crate::symbols::Symbols;
@@ -7,7 +8,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use wordpatch::CodeAddr;
 
-/// Finds the source file and line of every function whose module is still the one that was profiled.
+/// Finds the source file and line of every function whose module is still the one that was
+/// profiled.
 pub fn find(profile: &mut Profile) {
     let mut known = HashMap::<u32, Option<Symbols>>::new();
     let modules = profile.modules.clone();
@@ -18,7 +20,9 @@ pub fn find(profile: &mut Profile) {
             let module = Module::of_file(Path::new(&told.path)).ok()?;
             (module.build_id() == told.build_id).then(|| Symbols::load(&module).ok())?
         });
-        let line = symbols.as_mut().and_then(|symbols| symbols.line_of(CodeAddr::new(label.offset as usize)));
+        let line = symbols
+            .as_mut()
+            .and_then(|symbols| symbols.line_of(CodeAddr::new(label.offset as usize)));
         if let Some((file, line)) = line {
             (label.file, label.line) = (Some(file), Some(line));
         }

@@ -21,18 +21,21 @@ pub(crate) struct Name {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     known: HashMap<usize, Option<Symbols>>,
-    /// Where modules lay when they were asked for first: one that was unloaded may come back elsewhere.
+    /// Where modules lay when they were asked for first: one that was unloaded may come back
+    /// elsewhere.
     biases: HashMap<usize, usize>,
     /// What was asked of modules whose symbols were not read, and how often.
     looked_up: HashMap<(usize, CodeAddr), Option<Symbol>>,
     looks: HashMap<usize, u32>,
 }
 
-/// How many addresses of a module are looked up one by one before its symbols are read: a look takes a tenth of what reading does.
+/// How many addresses of a module are looked up one by one before its symbols are read: a look
+/// takes a tenth of what reading does.
 const LOOKS: u32 = 8;
 
 impl Names {
-    /// The function of a module that an address lies in. Of a library that only calls functions with probes, one address is asked for or two.
+    /// The function of a module that an address lies in. Of a library that only calls functions
+    /// with probes, one address is asked for or two.
     fn at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
         self.look_where(garden, bed);
         if let Some(known) = self.looked_up.get(&(bed, address)) {
@@ -76,7 +79,11 @@ impl Names {
     pub(crate) fn in_bed(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Name {
         let symbol = self.at(garden, bed, address);
         if let Some(symbol) = symbol {
-            return Name { shown: demangled(&symbol.name), symbol: symbol.name, start: symbol.start };
+            return Name {
+                shown: demangled(&symbol.name),
+                symbol: symbol.name,
+                start: symbol.start,
+            };
         }
         let module = garden.beds.get(bed).map(|bed| &bed.module);
         let offset = address.get().wrapping_sub(module.map_or(0, |module| module.bias));
@@ -85,12 +92,22 @@ impl Names {
     }
 
     /// The symbol of the function that an address lies in, in a module that may be gone.
-    pub(crate) fn symbol(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
+    pub(crate) fn symbol(
+        &mut self,
+        garden: &Garden,
+        bed: usize,
+        address: CodeAddr,
+    ) -> Option<Symbol> {
         self.at(garden, bed, address)
     }
 
     /// The functions that an address is in by debug information, innermost first.
-    pub(crate) fn inlined_at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Vec<String> {
+    pub(crate) fn inlined_at(
+        &mut self,
+        garden: &Garden,
+        bed: usize,
+        address: CodeAddr,
+    ) -> Vec<String> {
         self.symbols(garden, bed).map(|symbols| symbols.inlined_at(address)).unwrap_or_default()
     }
 
@@ -100,10 +117,21 @@ impl Names {
         self.symbols(garden, bed)?.line_of(address)
     }
 
-    /// What a profile calls a function: its name, plain or as the table of symbols has it, and its place in a module of that number.
-    pub(crate) fn label(&mut self, garden: &Garden, bed: Option<usize>, address: CodeAddr, plain: bool) -> Label {
+    /// What a profile calls a function: its name, plain or as the table of symbols has it, and its
+    /// place in a module of that number.
+    pub(crate) fn label(
+        &mut self,
+        garden: &Garden,
+        bed: Option<usize>,
+        address: CodeAddr,
+        plain: bool,
+    ) -> Label {
         let Some(bed) = bed.or_else(|| garden.bed_of(address).map(|(bed, _)| bed)) else {
-            return Label { name: format!("{address}"), offset: address.get() as u64, ..Label::default() };
+            return Label {
+                name: format!("{address}"),
+                offset: address.get() as u64,
+                ..Label::default()
+            };
         };
         let symbol = self.at(garden, bed, address);
         let name = match symbol.filter(|_| !plain) {

@@ -47,8 +47,9 @@ pub(crate) struct OutputError {
     error: std::io::Error,
 }
 
-/// Names everything, and says how the profile came about. `bed_of` tells the module that a function was found in; names are left as
-/// tables of symbols have them if nobody but our own command is going to read them.
+/// Names everything, and says how the profile came about. `bed_of` tells the module that a function
+/// was found in; names are left as tables of symbols have them if nobody but our own command is
+/// going to read them.
 pub(crate) fn describe(
     profile: &mut Profile,
     garden: &Garden,
@@ -67,7 +68,9 @@ pub(crate) fn describe(
         names.label(garden, bed_of(id), address, plain)
     });
     // A call's return address lies behind it: what it belongs to is a byte before.
-    profile.label_callers(|site| Some(names.label(garden, None, CodeAddr::new(site as usize).offset(-1), plain)));
+    profile.label_callers(|site| {
+        Some(names.label(garden, None, CodeAddr::new(site as usize).offset(-1), plain))
+    });
     keep_used_modules(profile);
     let seconds = |ticks: u64| ticks as f64 / facts.clock.hz;
     let header = &mut profile.header;
@@ -104,10 +107,9 @@ fn keep_used_modules(profile: &mut Profile) {
     let mut numbers = std::collections::BTreeMap::new();
     let all = std::mem::take(&mut profile.modules);
     let mut kept = Vec::new();
-    let labels = profile
-        .functions
-        .iter_mut()
-        .flat_map(|function| function.arcs.iter_mut().filter_map(|arc| arc.caller.as_mut()).chain([&mut function.label]));
+    let labels = profile.functions.iter_mut().flat_map(|function| {
+        function.arcs.iter_mut().filter_map(|arc| arc.caller.as_mut()).chain([&mut function.label])
+    });
     for label in labels {
         let Some(module) = label.module else { continue };
         let number = *numbers.entry(module).or_insert_with(|| {
@@ -126,7 +128,8 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
     const SHOWN: usize = 5;
     let mut notes: Vec<String> = garden.refusals.iter().take(SHOWN).cloned().collect();
     if garden.refusals.len() > SHOWN {
-        notes.push(format!("{} more probes or modules were refused", garden.refusals.len() - SHOWN));
+        notes
+            .push(format!("{} more probes or modules were refused", garden.refusals.len() - SHOWN));
     }
     let mut tell = |count: u64, what: &str| {
         if count > 0 {
@@ -163,17 +166,20 @@ pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result
     let bytes = bytes.map_err(|error| OutputError { path: path.clone(), error })?;
     AT_DISK.store(true, Relaxed);
     if config.handover.is_some() {
-        // There was no place in the mapping: the folder is for this, and the command that reads it removes it.
+        // There was no place in the mapping: the folder is for this, and the command that reads it
+        // removes it.
         let _ = path.parent().map(|folder| std::fs::DirBuilder::new().mode(0o700).create(folder));
     }
     let is_named = path.as_os_str().as_bytes().ends_with(config.output.as_os_str().as_bytes());
-    let written = if is_named && is_stream(&path) { pour(&path, &bytes) } else { replace(&path, &bytes) };
+    let written =
+        if is_named && is_stream(&path) { pour(&path, &bytes) } else { replace(&path, &bytes) };
     AT_DISK.store(false, Relaxed);
     written.map_err(|error| OutputError { path, error })
 }
 
-/// Whether it is a device or a pipe, which cannot be replaced. Such a one is written to only where it was named: what lies by chance, or by
-/// another user's doing, where a profile would be put is left alone.
+/// Whether it is a device or a pipe, which cannot be replaced. Such a one is written to only where
+/// it was named: what lies by chance, or by another user's doing, where a profile would be put is
+/// left alone.
 fn is_stream(path: &Path) -> bool {
     path.starts_with("/dev") || std::fs::metadata(path).is_ok_and(|data| !data.is_file())
 }
@@ -188,7 +194,10 @@ fn pour(path: &Path, mut bytes: &[u8]) -> std::io::Result<()> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | follow;
     let mut stream = std::fs::OpenOptions::new().append(true).custom_flags(flags).open(path)?;
     if stream.metadata()?.is_dir() || (follow != 0 && stream.metadata()?.is_file()) {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it has become another file"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "it has become another file",
+        ));
     }
     let end = Instant::now() + READER;
     while !bytes.is_empty() {
@@ -196,8 +205,13 @@ fn pour(path: &Path, mut bytes: &[u8]) -> std::io::Result<()> {
             Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
             Ok(written) => bytes = &bytes[written..],
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < end => {
-                wordpatch::os::files::await_room(&stream, end.saturating_duration_since(Instant::now()));
+            Err(error)
+                if error.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < end =>
+            {
+                wordpatch::os::files::await_room(
+                    &stream,
+                    end.saturating_duration_since(Instant::now()),
+                );
             }
             Err(error) => return Err(error),
         }

@@ -5,15 +5,24 @@
 //!                 └─► stub (assembly: count, time, or user) ──► event (Rust: whatever is rare) ──► agent (a thread: sums up, decides)
 //! ```
 //!
-//! - [`layout`] is what stubs and Rust agree on: a thread's block with its frames, its ring and a record for each function.
-//! - [`stub`] is the assembly of the hot path, [`event`] the whole of an event's rules, for everything that the stubs leave out.
-//! - [`drain`] takes finished calls out of a thread's ring; [`tally`] is what a thread adds up itself when its ring is full.
-//! - [`functions`], [`sites`] with their `boards`, and [`threads`] are the tables; [`modes`] carries out what functions' probes shall do.
-//! - [`clock`] is the program's processor clock, which the policy lives by; [`measure`] knows the counter, and what the stubs cost.
-//! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for modules that come later, `loader` says when.
-//! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets the profile; `wishes` is how others ask it for something. [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
-//!   functions of the C library that we stand before, `sandbox` those through which filters of system calls come, which `filter` judges.
-//! - [`witness`] is the sampling clock: which functions the processor time went to, told by something else than probes.
+//! - [`layout`] is what stubs and Rust agree on: a thread's block with its frames, its ring and a
+//!   record for each function.
+//! - [`stub`] is the assembly of the hot path, [`event`] the whole of an event's rules, for
+//!   everything that the stubs leave out.
+//! - [`drain`] takes finished calls out of a thread's ring; [`tally`] is what a thread adds up
+//!   itself when its ring is full.
+//! - [`functions`], [`sites`] with their `boards`, and [`threads`] are the tables; [`modes`]
+//!   carries out what functions' probes shall do.
+//! - [`clock`] is the program's processor clock, which the policy lives by; [`measure`] knows the
+//!   counter, and what the stubs cost.
+//! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for
+//!   modules that come later, `loader` says when.
+//! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets
+//!   the profile; `wishes` is how others ask it for something. [`guest`] is what the program sees
+//!   of us: beginning, end, fork; [`doors`] are the functions of the C library that we stand
+//!   before, `sandbox` those through which filters of system calls come, which `filter` judges.
+//! - [`witness`] is the sampling clock: which functions the processor time went to, told by
+//!   something else than probes.
 
 pub(crate) mod agent;
 mod arrivals;

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use wordpatch::CodeAddr;
 
-/// Which functions are wanted: all that an included pattern names, or simply all, without those that an excluded one names.
+/// Which functions are wanted: all that an included pattern names, or simply all, without those
+/// that an excluded one names.
 pub(crate) struct Selector {
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
@@ -16,7 +17,10 @@ pub(crate) struct Selector {
 
 impl std::fmt::Debug for Selector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Selector").field("include", &self.include).field("exclude", &self.exclude).finish_non_exhaustive()
+        f.debug_struct("Selector")
+            .field("include", &self.include)
+            .field("exclude", &self.exclude)
+            .finish_non_exhaustive()
     }
 }
 
@@ -26,19 +30,37 @@ impl Selector {
         if include.is_empty() && exclude.is_empty() {
             return Ok(None);
         }
-        let parse = |patterns: &[String]| patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>();
-        Ok(Some(Self { include: parse(include)?, exclude: parse(exclude)?, symbols: Mutex::default() }))
+        let parse = |patterns: &[String]| {
+            patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Some(Self {
+            include: parse(include)?,
+            exclude: parse(exclude)?,
+            symbols: Mutex::default(),
+        }))
     }
 
-    /// Whether the function at an address of a module is wanted. One without a name is wanted if nothing has to be included.
+    /// Whether the function at an address of a module is wanted. One without a name is wanted if
+    /// nothing has to be included.
     pub(crate) fn accepts(&self, module: &Module, address: CodeAddr) -> bool {
         let mut known = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
-        let symbols = known.entry((module.path.clone(), module.bias)).or_insert_with(|| Symbols::load(module).ok());
-        let name = symbols.as_ref().and_then(|symbols| symbols.name_at(address)).map(|symbol| demangled(&symbol.name));
+        let symbols = known
+            .entry((module.path.clone(), module.bias))
+            .or_insert_with(|| Symbols::load(module).ok());
+        let name = symbols
+            .as_ref()
+            .and_then(|symbols| symbols.name_at(address))
+            .map(|symbol| demangled(&symbol.name));
         let needs_file = self.include.iter().chain(&self.exclude).any(Pattern::needs_file);
-        let file = symbols.as_mut().filter(|_| needs_file).and_then(|symbols| symbols.line_of(address)).map(|(file, _)| file);
+        let file = symbols
+            .as_mut()
+            .filter(|_| needs_file)
+            .and_then(|symbols| symbols.line_of(address))
+            .map(|(file, _)| file);
         let name = name.unwrap_or_default();
-        let named = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(&name, &module.name, file.as_deref()));
+        let named = |patterns: &[Pattern]| {
+            patterns.iter().any(|pattern| pattern.matches(&name, &module.name, file.as_deref()))
+        };
         (self.include.is_empty() || named(&self.include)) && !named(&self.exclude)
     }
 }

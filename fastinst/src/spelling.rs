@@ -4,9 +4,16 @@
 const ALIKE: f64 = 0.75;
 
 /// The known names that are most like this one, the most alike first.
-pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, most: usize) -> Vec<&'n str> {
-    let alike = |other: &'n str| (strsim::normalized_damerau_levenshtein(name, other).max(begins(name, other)), other);
-    let mut found: Vec<(f64, &str)> = known.into_iter().map(alike).filter(|(likeness, _)| *likeness >= ALIKE).collect();
+pub fn nearest<'n>(
+    name: &str,
+    known: impl IntoIterator<Item = &'n str>,
+    most: usize,
+) -> Vec<&'n str> {
+    let alike = |other: &'n str| {
+        (strsim::normalized_damerau_levenshtein(name, other).max(begins(name, other)), other)
+    };
+    let mut found: Vec<(f64, &str)> =
+        known.into_iter().map(alike).filter(|(likeness, _)| *likeness >= ALIKE).collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     found.dedup_by(|a, b| a.1 == b.1);
     found.into_iter().map(|(_, name)| name).take(most).collect()
@@ -15,7 +22,11 @@ pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, most: u
 /// A name that was cut short, or has a part too many.
 fn begins(name: &str, other: &str) -> f64 {
     let (short, long) = if name.len() < other.len() { (name, other) } else { (other, name) };
-    if short.len() >= 4 && long.contains(short) { 0.5 + short.len() as f64 / long.len() as f64 / 2.0 } else { 0.0 }
+    if short.len() >= 4 && long.contains(short) {
+        0.5 + short.len() as f64 / long.len() as f64 / 2.0
+    } else {
+        0.0
+    }
 }
 
 /// `; did you mean NAME?`, where there is one to be meant.

@@ -1,7 +1,8 @@
 //! Symbols: what functions are called, and where their source is.
 //!
-//! Names come from the tables of symbols of the file, or of the debug file that belongs to it by its build id; lines from debug
-//! information, which is read only when a line is asked for. A stripped module has neither: then there is the module and an offset.
+//! Names come from the tables of symbols of the file, or of the debug file that belongs to it by
+//! its build id; lines from debug information, which is read only when a line is asked for. A
+//! stripped module has neither: then there is the module and an offset.
 
 mod demangle;
 mod pattern;
@@ -47,11 +48,20 @@ impl Symbols {
         let mut functions = Table::default();
         let separate = with_images(module, |image| functions.read(image, module.bias))?;
         functions.sort();
-        Ok(Self { bias: module.bias, functions, debug: separate.unwrap_or_else(|| module.path.clone()), lines: None })
+        Ok(Self {
+            bias: module.bias,
+            functions,
+            debug: separate.unwrap_or_else(|| module.path.clone()),
+            lines: None,
+        })
     }
 
-    /// The function of a module that an address lies in, as [`name_at`](Self::name_at) says, without a table: for one address or two.
-    pub(crate) fn look_up(module: &Module, address: CodeAddr) -> Result<Option<Symbol>, DiscoveryError> {
+    /// The function of a module that an address lies in, as [`name_at`](Self::name_at) says,
+    /// without a table: for one address or two.
+    pub(crate) fn look_up(
+        module: &Module,
+        address: CodeAddr,
+    ) -> Result<Option<Symbol>, DiscoveryError> {
         let wanted = address.get().wrapping_sub(module.bias) as u64;
         let mut best: Option<(u64, u64, Vec<u8>)> = None;
         with_images(module, |image| {
@@ -62,18 +72,22 @@ impl Symbols {
                         continue;
                     }
                     let Some(name) = name_in(table.text(), function.name) else { continue };
-                    let is_better = best.as_ref().is_none_or(|best| function.address > nearest || name < &best.2[..]);
+                    let is_better = best
+                        .as_ref()
+                        .is_none_or(|best| function.address > nearest || name < &best.2[..]);
                     if is_better {
                         best = Some((function.address, function.size, name.to_vec()));
                     }
                 }
             }
         })?;
-        Ok(best.filter(|&(start, size, _)| size == 0 || wanted - start < size).map(|(start, size, name)| Symbol {
-            name: String::from_utf8_lossy(&name).into_owned(),
-            start: CodeAddr::new(module.bias.wrapping_add(start as usize)),
-            size: size as usize,
-        }))
+        Ok(best.filter(|&(start, size, _)| size == 0 || wanted - start < size).map(
+            |(start, size, name)| Symbol {
+                name: String::from_utf8_lossy(&name).into_owned(),
+                start: CodeAddr::new(module.bias.wrapping_add(start as usize)),
+                size: size as usize,
+            },
+        ))
     }
 
     /// The function that an address lies in.
@@ -90,30 +104,37 @@ impl Symbols {
     pub fn line_of(&mut self, address: CodeAddr) -> Option<(String, u32)> {
         let debug = &self.debug;
         let lines = self.lines.get_or_insert_with(|| addr2line::Loader::new(debug).ok());
-        let location = lines.as_ref()?.find_location(address.get().wrapping_sub(self.bias) as u64).ok()??;
+        let location =
+            lines.as_ref()?.find_location(address.get().wrapping_sub(self.bias) as u64).ok()??;
         Some((location.file?.to_owned(), location.line.unwrap_or(0)))
     }
 }
 
 impl Symbols {
-    /// The functions that an address is in by debug information, innermost first: those that were inlined, then the one that they were
-    /// inlined into. Names are as the linker knows them. Empty where there is no debug information.
+    /// The functions that an address is in by debug information, innermost first: those that were
+    /// inlined, then the one that they were inlined into. Names are as the linker knows them. Empty
+    /// where there is no debug information.
     pub fn inlined_at(&mut self, address: CodeAddr) -> Vec<String> {
         let debug = &self.debug;
         let lines = self.lines.get_or_insert_with(|| addr2line::Loader::new(debug).ok());
         let probe = address.get().wrapping_sub(self.bias) as u64;
-        let Some(mut frames) = lines.as_ref().and_then(|lines| lines.find_frames(probe).ok()) else { return Vec::new() };
+        let Some(mut frames) = lines.as_ref().and_then(|lines| lines.find_frames(probe).ok())
+        else {
+            return Vec::new();
+        };
         let mut names = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
-            let name = frame.function.and_then(|function| function.raw_name().ok().map(std::borrow::Cow::into_owned));
+            let name = frame
+                .function
+                .and_then(|function| function.raw_name().ok().map(std::borrow::Cow::into_owned));
             names.extend(name);
         }
         names
     }
 }
 
-/// Functions by address. Their names stay where they were, in copies of the texts of the file's tables: a library has thousands, of which a
-/// profile asks for one or two.
+/// Functions by address. Their names stay where they were, in copies of the texts of the file's
+/// tables: a library has thousands, of which a profile asks for one or two.
 #[derive(Default)]
 struct Table {
     rows: Vec<Row>,
@@ -144,11 +165,14 @@ impl Table {
         }
     }
 
-    /// Makes [`at`](Self::at) right. Of several names of a function the first in the alphabet stays.
+    /// Makes [`at`](Self::at) right. Of several names of a function the first in the alphabet
+    /// stays.
     fn sort(&mut self) {
         let Self { rows, texts } = self;
         rows.retain(|row| (row.name as usize) < texts[row.text as usize].len());
-        rows.sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| name(texts, a).cmp(&name(texts, b))));
+        rows.sort_unstable_by(|a, b| {
+            a.start.cmp(&b.start).then_with(|| name(texts, a).cmp(&name(texts, b)))
+        });
         rows.dedup_by(|a, b| a.start == b.start);
     }
 
@@ -173,7 +197,10 @@ fn name_in(text: &[u8], at: u32) -> Option<&[u8]> {
 }
 
 /// Shows the image of a module, and that of the debug file that belongs to it, which is returned.
-fn with_images(module: &Module, mut visit: impl FnMut(&Image<'_>)) -> Result<Option<PathBuf>, DiscoveryError> {
+fn with_images(
+    module: &Module,
+    mut visit: impl FnMut(&Image<'_>),
+) -> Result<Option<PathBuf>, DiscoveryError> {
     let contents = module.contents()?;
     let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
     let image = Image::parse(&contents).map_err(failed)?;
@@ -207,9 +234,16 @@ mod tests {
         let rows = &symbols.functions.rows;
         assert!(rows.len() > 1000);
         let (first, last) = (rows[0].start, rows[rows.len() - 1]);
-        let within = rows.iter().step_by(rows.len() / 20).flat_map(|row| [row.start, row.start.offset(row.size as isize)]);
+        let within = rows
+            .iter()
+            .step_by(rows.len() / 20)
+            .flat_map(|row| [row.start, row.start.offset(row.size as isize)]);
         for address in within.chain([first.offset(-1), last.start.offset(last.size as isize)]) {
-            assert_eq!(Symbols::look_up(&module, address).unwrap(), symbols.name_at(address), "{address}");
+            assert_eq!(
+                Symbols::look_up(&module, address).unwrap(),
+                symbols.name_at(address),
+                "{address}"
+            );
         }
     }
 }

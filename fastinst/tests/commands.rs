@@ -23,7 +23,8 @@ fn the_demo_shows_a_profile_and_what_to_try_next() {
     // The other half needs a command that may not be built yet.
     let beside = std::path::Path::new(env!("CARGO_BIN_EXE_fastinst")).with_file_name("wasm-aot");
     if beside.is_file() {
-        for wanted in ["ways is off", "hotness is attached", "executions of", "ways is on", "taken"] {
+        for wanted in ["ways is off", "hotness is attached", "executions of", "ways is on", "taken"]
+        {
             assert!(shown.contains(wanted), "{wanted}: {shown}");
         }
     } else {
@@ -46,7 +47,10 @@ fn run_ends_as_the_program_does_and_prints_a_table() {
     let output = run(fastinst().args(["run", "--policy", "exact"]).arg(&program));
     assert_eq!((output.status.code(), text(&output.stdout).lines().count()), (Some(7), 1));
     let table = text(&output.stderr);
-    assert!(table.contains("middle") && table.contains("200k") && table.contains("policy exact"), "{table}");
+    assert!(
+        table.contains("middle") && table.contains("200k") && table.contains("policy exact"),
+        "{table}"
+    );
     let output = run(fastinst().args(["run", "sh", "-c", "kill -TERM $$"]));
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
 }
@@ -69,7 +73,10 @@ fn profiles_are_kept_reported_and_compared() {
         ("gprof", "Flat profile"),
     ] {
         let output = run(fastinst().args(["report", "--format", format]).arg(&kept));
-        assert!(output.status.success() && text(&output.stdout).contains(wanted), "{format}: {output:?}");
+        assert!(
+            output.status.success() && text(&output.stdout).contains(wanted),
+            "{format}: {output:?}"
+        );
     }
     let pprof = run(fastinst().args(["report", "--format", "pprof"]).arg(&kept)).stdout;
     assert!(pprof.windows(4).any(|bytes| bytes == b"leaf"));
@@ -78,7 +85,11 @@ fn profiles_are_kept_reported_and_compared() {
     assert_eq!(calls(&merged, "leaf"), 400_000.0);
     let diff = run(fastinst().arg("diff").args([&kept, &kept]));
     assert!(diff.status.success() && text(&diff.stdout).contains("leaf"));
-    assert!(text(&diff.stdout).starts_with("0 slower, 0 faster") && text(&diff.stdout).contains("never significant"), "{diff:?}");
+    assert!(
+        text(&diff.stdout).starts_with("0 slower, 0 faster")
+            && text(&diff.stdout).contains("never significant"),
+        "{diff:?}"
+    );
 }
 
 #[test]
@@ -89,23 +100,45 @@ fn what_cannot_be_profiled_is_refused_with_a_remedy() {
     let to = folder("refused");
     let plain = compile("calls.c", &to, &["-O2"]);
     let output = run(fastinst().arg("run").arg(&plain));
-    assert!(output.status.code() == Some(7) && text(&output.stderr).contains("-finstrument-functions"), "{output:?}");
+    assert!(
+        output.status.code() == Some(7) && text(&output.stderr).contains("-finstrument-functions"),
+        "{output:?}"
+    );
     let output = run(fastinst().arg("probes").arg(&plain));
-    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("-finstrument-functions"), "{output:?}");
+    assert!(
+        output.status.code() == Some(1) && text(&output.stderr).contains("-finstrument-functions"),
+        "{output:?}"
+    );
     let fixed = compile("calls.c", &to, &["-O2", "-static", "-finstrument-functions"]);
     let output = run(fastinst().arg("run").arg(&fixed));
-    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("statically"), "{output:?}");
+    assert!(
+        output.status.code() == Some(1) && text(&output.stderr).contains("statically"),
+        "{output:?}"
+    );
     let damaged = to.join("damaged");
     std::fs::write(&damaged, [&b"\x7fELF\x02\x01\x01"[..], &[0xff; 200]].concat()).unwrap();
     for command in ["probes", "doctor"] {
         let output = run(fastinst().arg(command).arg(&damaged));
-        assert!(output.status.code() == Some(1) && text(&output.stderr).contains("damaged"), "{output:?}");
+        assert!(
+            output.status.code() == Some(1) && text(&output.stderr).contains("damaged"),
+            "{output:?}"
+        );
     }
     let output = run(fastinst().arg("report").arg(&damaged));
-    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("is no profile"), "{output:?}");
-    for wrong in [&["run", "--policy", "best", "true"][..], &["run", "-n", "5", "true"], &["run", "./no-such-program"]] {
+    assert!(
+        output.status.code() == Some(1) && text(&output.stderr).contains("is no profile"),
+        "{output:?}"
+    );
+    for wrong in [
+        &["run", "--policy", "best", "true"][..],
+        &["run", "-n", "5", "true"],
+        &["run", "./no-such-program"],
+    ] {
         let output = run(fastinst().args(wrong));
-        assert!(output.status.code() == Some(1) && text(&output.stderr).lines().count() == 1, "{wrong:?}: {output:?}");
+        assert!(
+            output.status.code() == Some(1) && text(&output.stderr).lines().count() == 1,
+            "{wrong:?}: {output:?}"
+        );
     }
 }
 
@@ -121,7 +154,11 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         command.arg("run").args(args).arg(&program).current_dir(&to);
         command.envs(key.map(|key| (key, "1")));
         let output = run(&mut command);
-        assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).lines().count()), ("", 1), "{args:?}: {output:?}");
+        assert_eq!(
+            (text(&output.stdout).as_str(), text(&output.stderr).lines().count()),
+            ("", 1),
+            "{args:?}: {output:?}"
+        );
         (output.status.code(), text(&output.stderr))
     };
     for (args, key, code, says) in [
@@ -130,7 +167,12 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         (&["-F", "/[/"], None, 1, "invalid pattern '/[/'"),
         (&["-N", "["], None, 1, "invalid pattern '['"),
         (&["-F", "@libz*"], None, 1, "no function with probes matches '@libz*'"),
-        (&[], Some("FASTINST_POLCY"), 1, "unknown key FASTINST_POLCY; did you mean FASTINST_POLICY?"),
+        (
+            &[],
+            Some("FASTINST_POLCY"),
+            1,
+            "unknown key FASTINST_POLCY; did you mean FASTINST_POLICY?",
+        ),
         (&["--interval", "5"], None, 1, "--interval 5"),
         (&["."], None, 1, ". is a directory"),
         (&["./no-such-program"], None, 1, "No such file: ./no-such-program"),
@@ -141,7 +183,9 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         assert!(status == Some(code) && line.contains(says), "{args:?}: {status:?} {line}");
     }
     // What matches is no matter of complaint; what excludes nothing is told.
-    let output = run(fastinst().args(["run", "--policy", "periodic", "-F", "lea*", "-N", "mian"]).arg(&program));
+    let output = run(fastinst()
+        .args(["run", "--policy", "periodic", "-F", "lea*", "-N", "mian"])
+        .arg(&program));
     assert_eq!(output.status.code(), Some(7));
     assert!(text(&output.stderr).contains("did you mean main?"), "{output:?}");
 }
@@ -154,18 +198,25 @@ fn probes_and_doctor_say_what_a_program_has() {
     let to = folder("listed");
     let program = compile("calls.c", &to, &["-O2", "-g", "-finstrument-functions"]);
     let listed = text(&run(fastinst().arg("probes").arg(&program)).stdout);
-    assert!(listed.contains("leaf") && listed.contains("calls.c:") && listed.contains("tail jumps"), "{listed}");
+    assert!(
+        listed.contains("leaf") && listed.contains("calls.c:") && listed.contains("tail jumps"),
+        "{listed}"
+    );
     let output = run(fastinst().args(["probes", "--json", "-F", "leaf"]).arg(&program));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json["probes"].as_array().unwrap().iter().all(|probe| probe["function"] == "leaf"));
     let doctor = text(&run(fastinst().arg("doctor").arg(&program)).stdout);
     assert!(doctor.contains("all can be switched") && doctor.contains("processor:"), "{doctor}");
-    // What a signal takes is the machine's; a program that sets stacks aside is told what each needs.
+    // What a signal takes is the machine's; a program that sets stacks aside is told what each
+    // needs.
     let stacks = compile("smallstacks.c", &to, &["-O2", "-finstrument-functions"]);
     let asks = text(&run(fastinst().arg("doctor").arg(&stacks)).stdout);
     let needed = wordpatch::os::stacks::largest_frame() + wordpatch::os::spare_stacks::MOST;
     assert!(asks.contains(&format!("each of which needs {needed} bytes here")), "{asks}");
-    assert!(doctor.contains("signal stacks:") && !doctor.contains("each of which needs"), "{doctor}");
+    assert!(
+        doctor.contains("signal stacks:") && !doctor.contains("each of which needs"),
+        "{doctor}"
+    );
 }
 
 #[test]
@@ -176,11 +227,18 @@ fn the_compiler_wrapper_compiles_with_probes() {
     let to = folder("wrapped");
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/calls.c");
     let program = to.join("wrapped");
-    let output = run(fastinst().args(["cc", "--with=gcc", "-O2"]).arg(&source).arg("-o").arg(&program));
+    let output =
+        run(fastinst().args(["cc", "--with=gcc", "-O2"]).arg(&source).arg("-o").arg(&program));
     assert!(output.status.success(), "{output:?}");
     assert!(run(fastinst().arg("probes").arg(&program)).status.success());
-    let shown = text(&run(fastinst().args(["c++", "--with=gcc", "--print-command", "-c", "a b.cc"])).stdout);
-    assert!(shown.contains("-finstrument-functions-exclude-function-list=std::") && shown.contains("'a b.cc'"), "{shown}");
+    let shown = text(
+        &run(fastinst().args(["c++", "--with=gcc", "--print-command", "-c", "a b.cc"])).stdout,
+    );
+    assert!(
+        shown.contains("-finstrument-functions-exclude-function-list=std::")
+            && shown.contains("'a b.cc'"),
+        "{shown}"
+    );
     // The compiler's own failures pass through.
     assert_eq!(run(fastinst().args(["cc", "--with=gcc", "no-such-file.c"])).status.code(), Some(1));
 }
@@ -189,14 +247,27 @@ fn the_compiler_wrapper_compiles_with_probes() {
 fn manual_pages_and_completions_come_from_the_command_line() {
     let page = text(&run(fastinst().args(["manual", "run"])).stdout);
     assert!(page.contains(".TH") && page.contains("policy"));
-    assert!(text(&run(fastinst().args(["manual", "--completions", "bash"])).stdout).contains("fastinst"));
+    assert!(
+        text(&run(fastinst().args(["manual", "--completions", "bash"])).stdout)
+            .contains("fastinst")
+    );
 }
 
 #[test]
 fn the_compiler_gets_its_arguments_as_they_are_and_no_shell_reads_them() {
-    let odd = ["-c", "a;touch made.c", "$(touch made.c)", "`touch made.c`", "with two  spaces", "*", ">made.c", "it's"];
+    let odd = [
+        "-c",
+        "a;touch made.c",
+        "$(touch made.c)",
+        "`touch made.c`",
+        "with two  spaces",
+        "*",
+        ">made.c",
+        "it's",
+    ];
     let place = folder("unread");
-    let output = run(fastinst().arg("cc").args(odd).env("FASTINST_CC", "printf %s\\n").current_dir(&place));
+    let output =
+        run(fastinst().arg("cc").args(odd).env("FASTINST_CC", "printf %s\\n").current_dir(&place));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let passed: Vec<&str> = text.lines().filter(|line| !line.starts_with("-finstrument")).collect();
     assert_eq!(passed, odd);

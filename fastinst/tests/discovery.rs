@@ -49,10 +49,17 @@ fn the_sites_are_those_that_a_disassembler_sees() {
         for flags in ways {
             let program = compile(source, &to, &[flags, &["-finstrument-functions"]].concat());
             let found = discover(&Module::of_file(&program).unwrap()).unwrap();
-            let sites: BTreeSet<(u64, bool)> =
-                found.sites.iter().map(|site| (site.address.get() as u64, site.kind == Kind::Enter)).collect();
+            let sites: BTreeSet<(u64, bool)> = found
+                .sites
+                .iter()
+                .map(|site| (site.address.get() as u64, site.kind == Kind::Enter))
+                .collect();
             assert_eq!(sites, disassembled(&program), "{source} {flags:?}");
-            assert!(sites.len() > 8 && found.refused.is_empty(), "{source} {flags:?}: {:?}", found.refused);
+            assert!(
+                sites.len() > 8 && found.refused.is_empty(),
+                "{source} {flags:?}: {:?}",
+                found.refused
+            );
         }
     }
 }

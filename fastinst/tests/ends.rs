@@ -1,4 +1,5 @@
-//! Whatever ends the program, `fastinst run` has its profile, ends in the same way, and leaves nothing behind.
+//! Whatever ends the program, `fastinst run` has its profile, ends in the same way, and leaves
+//! nothing behind.
 
 mod support;
 
@@ -42,9 +43,19 @@ impl Stage {
 
     fn command(&self, how: &str) -> Command {
         let mut command = fastinst();
-        command.args(["run", "--policy", "exact", "--format", "json", "--interval", "20ms", "-o"]).arg(&self.kept);
-        command.arg(&self.program).arg(how).env("TMPDIR", &self.temporary).current_dir(self.temporary.parent().unwrap());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+            .args(["run", "--policy", "exact", "--format", "json", "--interval", "20ms", "-o"])
+            .arg(&self.kept);
+        command
+            .arg(&self.program)
+            .arg(how)
+            .env("TMPDIR", &self.temporary)
+            .current_dir(self.temporary.parent().unwrap());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         command
     }
 
@@ -60,7 +71,9 @@ impl Stage {
 
     fn leaves_nothing_else(&self) {
         assert_eq!(std::fs::read_dir(&self.temporary).unwrap().count(), 0);
-        let beside = std::fs::read_dir(self.kept.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+        let beside = std::fs::read_dir(self.kept.parent().unwrap())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
         let mut beside: Vec<_> = beside.collect();
         beside.sort();
         assert_eq!(beside, ["kept", "mortal", "temporary"]);
@@ -84,7 +97,13 @@ impl Going {
     /// The process of the program.
     fn program(&self) -> i32 {
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
-        std::fs::read_to_string(children).unwrap().split_whitespace().next().unwrap().parse().unwrap()
+        std::fs::read_to_string(children)
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 }
 
@@ -123,7 +142,11 @@ fn ends_of_its_own_leave_the_last_calls_or_all_that_are_older_than_a_moment() {
         ("kill", None, Some(libc::SIGKILL), false),
     ] {
         let output = stage.after_calls(how, 1000.0).end();
-        assert_eq!((output.status.code(), output.status.signal()), (code, signal), "{how}: {output:?}");
+        assert_eq!(
+            (output.status.code(), output.status.signal()),
+            (code, signal),
+            "{how}: {output:?}"
+        );
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{how}\n"));
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{how}");
         let calls = kept_calls(&stage.kept).unwrap();
@@ -160,9 +183,17 @@ fn a_signal_to_the_program_to_run_or_to_both_ends_both_with_a_profile() {
 fn images_before_exec_and_children_that_are_killed_are_in_the_profile() {
     let Some(stage) = Stage::new() else { return };
     let output = stage.after_calls("exec", 1000.0).end();
-    assert_eq!((output.status.code(), kept_calls(&stage.kept)), (Some(3), Some(1510.0)), "{output:?}");
+    assert_eq!(
+        (output.status.code(), kept_calls(&stage.kept)),
+        (Some(3), Some(1510.0)),
+        "{output:?}"
+    );
     let output = stage.after_calls("forks", 1300.0).end();
-    assert_eq!((output.status.code(), kept_calls(&stage.kept)), (Some(4), Some(1310.0)), "{output:?}");
+    assert_eq!(
+        (output.status.code(), kept_calls(&stage.kept)),
+        (Some(4), Some(1310.0)),
+        "{output:?}"
+    );
     stage.leaves_nothing_else();
 }
 
@@ -191,8 +222,14 @@ fn a_program_whose_run_was_killed_writes_its_profile_itself() {
 /// Under a limit on the size of files, in the shell's units.
 fn limited(stage: &Stage, limit: &str) -> Output {
     let mut command = clean(Command::new("/bin/sh"));
-    command.args(["-c", &format!("ulimit -f {limit}; exec \"$0\" \"$@\"")]).arg(env!("CARGO_BIN_EXE_fastinst"));
-    command.args(["run", "--policy", "exact", "--format", "json", "-o"]).arg(&stage.kept).arg(&stage.program).arg("return");
+    command
+        .args(["-c", &format!("ulimit -f {limit}; exec \"$0\" \"$@\"")])
+        .arg(env!("CARGO_BIN_EXE_fastinst"));
+    command
+        .args(["run", "--policy", "exact", "--format", "json", "-o"])
+        .arg(&stage.kept)
+        .arg(&stage.program)
+        .arg("return");
     command.env("TMPDIR", &stage.temporary).stdin(Stdio::null());
     run(&mut command)
 }
@@ -201,11 +238,19 @@ fn limited(stage: &Stage, limit: &str) -> Output {
 fn a_limit_on_the_size_of_files_is_told_and_kills_no_process() {
     let Some(stage) = Stage::new() else { return };
     let output = limited(&stage, "0");
-    assert_eq!((output.status.code(), &output.stdout[..]), (Some(4), &b"return\n"[..]), "{output:?}");
+    assert_eq!(
+        (output.status.code(), &output.stdout[..]),
+        (Some(4), &b"return\n"[..]),
+        "{output:?}"
+    );
     assert!(String::from_utf8_lossy(&output.stderr).contains("is written every 1s"), "{output:?}");
     // Files may be large enough for profiles, and not for the mapping.
     let output = limited(&stage, "100000");
-    assert_eq!((output.status.code(), kept_calls(&stage.kept)), (Some(4), Some(1010.0)), "{output:?}");
+    assert_eq!(
+        (output.status.code(), kept_calls(&stage.kept)),
+        (Some(4), Some(1010.0)),
+        "{output:?}"
+    );
     assert!(String::from_utf8_lossy(&output.stderr).contains("is written every 1s"), "{output:?}");
     stage.leaves_nothing_else();
 }
@@ -215,8 +260,13 @@ fn a_stream_that_is_full_or_closed_changes_no_end() {
     let Some(stage) = Stage::new() else { return };
     for redirection in ["2>/dev/full", "2>&-", ">/dev/full 2>/dev/full", "</dev/null 2>&1 >&-"] {
         let mut command = clean(Command::new("/bin/sh"));
-        command.args(["-c", &format!("exec \"$0\" run \"$1\" return {redirection}")]).arg(env!("CARGO_BIN_EXE_fastinst"));
-        let output = run(command.arg(&stage.program).stdin(Stdio::null()).current_dir(stage.temporary.parent().unwrap()));
+        command
+            .args(["-c", &format!("exec \"$0\" run \"$1\" return {redirection}")])
+            .arg(env!("CARGO_BIN_EXE_fastinst"));
+        let output = run(command
+            .arg(&stage.program)
+            .stdin(Stdio::null())
+            .current_dir(stage.temporary.parent().unwrap()));
         assert_eq!(output.status.code(), Some(4), "{redirection}: {output:?}");
     }
 }

@@ -32,12 +32,24 @@ fn no_call_is_lost_while_threads_drain_their_rings_and_handlers_come_in_between(
         let Some((profile, printed)) = observed("complete.c", &flags) else { return };
         let alarms: f64 = printed.trim().parse().unwrap();
         assert!(alarms > 0.0);
-        for (name, expected) in [("fib", 57_313.0), ("step", 300_000.0), ("work", 3.0), ("leave", 100.0), ("main", 1.0)] {
-            assert_eq!((calls(&profile, name), number(&function(&profile, name)["samples"])), (expected, expected), "{name}");
+        for (name, expected) in
+            [("fib", 57_313.0), ("step", 300_000.0), ("work", 3.0), ("leave", 100.0), ("main", 1.0)]
+        {
+            assert_eq!(
+                (calls(&profile, name), number(&function(&profile, name)["samples"])),
+                (expected, expected),
+                "{name}"
+            );
         }
-        assert_eq!((calls(&profile, "on_alarm"), calls(&profile, "in_handler")), (alarms, 60.0 * alarms));
+        assert_eq!(
+            (calls(&profile, "on_alarm"), calls(&profile, "in_handler")),
+            (alarms, 60.0 * alarms)
+        );
         // Left by longjmp.
-        assert_eq!((calls(&profile, "jump"), number(&function(&profile, "jump")["samples"])), (100.0, 0.0));
+        assert_eq!(
+            (calls(&profile, "jump"), number(&function(&profile, "jump")["samples"])),
+            (100.0, 0.0)
+        );
         let lost = number(&profile["header"]["spent"]["lost"]);
         assert!((100.0..100.0 + 61.0 * alarms).contains(&lost), "{lost}");
     }
@@ -52,14 +64,20 @@ fn totals_count_a_recursion_once_and_hold_what_was_called() {
     };
     let (main, fib) = (times("main"), times("fib"));
     assert!(main.0 >= fib.0 && fib.0 >= fib.1 && fib.1 > 0.0, "{main:?} {fib:?}");
-    // Of its own call and what lies inside nothing is counted twice: the deepest of 57,313 is not the sum of all.
+    // Of its own call and what lies inside nothing is counted twice: the deepest of 57,313 is not
+    // the sum of all.
     let mean = number(&function(&profile, "fib")["mean"]["value"]);
     assert!(fib.0 < mean * 57_313.0 / 2.0, "{fib:?} {mean}");
 }
 
 #[test]
 fn no_self_time_is_longer_than_its_total_nor_below_nothing() {
-    for (source, flags) in [("complete.c", ["-O0"]), ("calls.c", ["-O2"]), ("objects.cc", ["-O2"]), ("threads.c", ["-O1"])] {
+    for (source, flags) in [
+        ("complete.c", ["-O0"]),
+        ("calls.c", ["-O2"]),
+        ("objects.cc", ["-O2"]),
+        ("threads.c", ["-O1"]),
+    ] {
         let Some((profile, _)) = observed(source, &flags) else { return };
         for function in functions(&profile) {
             let Some(own) = function["self"]["value"].as_f64() else { continue };
@@ -69,12 +87,16 @@ fn no_self_time_is_longer_than_its_total_nor_below_nothing() {
     }
 }
 
-/// Functions of the C++ library that the program has copies of are met by their hooks only: they do not wait for the agent to be timed.
+/// Functions of the C++ library that the program has copies of are met by their hooks only: they do
+/// not wait for the agent to be timed.
 #[test]
 fn every_call_of_a_position_independent_cxx_program_is_timed() {
     let Some((profile, _)) = observed("library.cc", &["-O2", "-fPIE", "-pie"]) else { return };
-    let untimed = |function: &&Value| number(&function["calls"]["value"]) != number(&function["samples"]);
-    let figures = |function: &Value| format!("{}: {} of {}", function["name"], function["samples"], function["calls"]["value"]);
+    let untimed =
+        |function: &&Value| number(&function["calls"]["value"]) != number(&function["samples"]);
+    let figures = |function: &Value| {
+        format!("{}: {} of {}", function["name"], function["samples"], function["calls"]["value"])
+    };
     let untimed: Vec<String> = functions(&profile).iter().filter(untimed).map(figures).collect();
     let spent = &profile["header"]["spent"];
     assert!(
@@ -88,18 +110,29 @@ fn every_call_of_a_position_independent_cxx_program_is_timed() {
 fn functions_whose_ends_the_compiler_has_merged_are_timed_each_by_itself() {
     let Some((profile, printed)) = observed("merged.c", &["-O2"]) else { return };
     assert_eq!(printed, "201\n");
-    for (name, expected) in [("often", 400_000.0), ("rare", 201.0), ("count", 400_000.0), ("main", 1.0)] {
-        assert_eq!((calls(&profile, name), number(&function(&profile, name)["samples"])), (expected, expected), "{name}");
+    for (name, expected) in
+        [("often", 400_000.0), ("rare", 201.0), ("count", 400_000.0), ("main", 1.0)]
+    {
+        assert_eq!(
+            (calls(&profile, name), number(&function(&profile, name)["samples"])),
+            (expected, expected),
+            "{name}"
+        );
     }
     assert_eq!(number(&profile["header"]["spent"]["lost"]), 0.0);
 }
 
-/// Nobody waits for the agent while an allocator's lock is held: a thread whose ring is full empties it itself.
+/// Nobody waits for the agent while an allocator's lock is held: a thread whose ring is full
+/// empties it itself.
 #[test]
 fn no_call_of_an_allocator_that_holds_its_lock_is_lost() {
     let Some((profile, _)) = observed("guarded.c", &["-O1"]) else { return };
     for (name, expected) in [("look", 1_200_000.0), ("work", 3.0), ("main", 1.0)] {
-        assert_eq!((calls(&profile, name), number(&function(&profile, name)["samples"])), (expected, expected), "{name}");
+        assert_eq!(
+            (calls(&profile, name), number(&function(&profile, name)["samples"])),
+            (expected, expected),
+            "{name}"
+        );
     }
     let (malloc, carve) = (calls(&profile, "malloc"), calls(&profile, "carve"));
     assert!(malloc >= 60.0 && malloc == carve, "{malloc} and {carve}");
@@ -110,8 +143,12 @@ fn no_call_of_an_allocator_that_holds_its_lock_is_lost() {
 /// There the address of a library's function is that of an entry of the program's linkage table.
 #[test]
 fn functions_that_a_program_at_a_fixed_place_has_of_libraries_have_their_names() {
-    let Some((profile, _)) = observed("library.cc", &["-O2", "-no-pie", "-fno-pie"]) else { return };
-    let named: Vec<&str> = functions(&profile).iter().map(|function| function["name"].as_str().unwrap()).collect();
-    let nameless: Vec<&&str> = named.iter().filter(|name| **name == "_init" || name.contains("+0x")).collect();
+    let Some((profile, _)) = observed("library.cc", &["-O2", "-no-pie", "-fno-pie"]) else {
+        return;
+    };
+    let named: Vec<&str> =
+        functions(&profile).iter().map(|function| function["name"].as_str().unwrap()).collect();
+    let nameless: Vec<&&str> =
+        named.iter().filter(|name| **name == "_init" || name.contains("+0x")).collect();
     assert!(named.len() > 20 && nameless.is_empty(), "{nameless:?} of {}", named.len());
 }

@@ -1,12 +1,13 @@
-//! The preload library in programs that do what programs do: they behave as they do without it, and exact policies count as an
-//! independent counter does.
+//! The preload library in programs that do what programs do: they behave as they do without it, and
+//! exact policies count as an independent counter does.
 
 mod support;
 
 use std::path::Path;
 use support::*;
 
-/// Runs a program plain and under every policy; it has to behave in the same way. Compares exact counts with the independent counter.
+/// Runs a program plain and under every policy; it has to behave in the same way. Compares exact
+/// counts with the independent counter.
 fn behaves_and_counts(source: &str, flags: &[&str], exact: bool) {
     if !has(if source.ends_with(".cc") { "g++" } else { "gcc" }) {
         return;
@@ -18,7 +19,11 @@ fn behaves_and_counts(source: &str, flags: &[&str], exact: bool) {
     for policy in ["exact", "count", "adaptive", "paper"] {
         let path = to.join(format!("p.{policy}"));
         let with = run(&mut preloaded(&program, policy, &path));
-        assert_eq!((&with.stdout, with.status), (&plain.stdout, plain.status), "{source} {flags:?} {policy}: {with:?}");
+        assert_eq!(
+            (&with.stdout, with.status),
+            (&plain.stdout, plain.status),
+            "{source} {flags:?} {policy}: {with:?}"
+        );
         assert_eq!(String::from_utf8_lossy(&with.stderr), "", "{source} {policy}");
         let profile = profile(&path);
         if let Some(truth) = truth.as_ref().filter(|_| policy == "exact" || policy == "count") {
@@ -36,9 +41,12 @@ fn calls_are_counted_exactly_at_every_optimisation() {
 
 #[test]
 fn every_way_of_linking_is_probed() {
-    for flags in
-        [&["-O2", "-fno-plt"][..], &["-O2", "-no-pie", "-fno-pie"], &["-O2", "-flto"], &["-O2", "-Wl,-z,now", "-fcf-protection"]]
-    {
+    for flags in [
+        &["-O2", "-fno-plt"][..],
+        &["-O2", "-no-pie", "-fno-pie"],
+        &["-O2", "-flto"],
+        &["-O2", "-Wl,-z,now", "-fcf-protection"],
+    ] {
         behaves_and_counts("calls.c", flags, true);
     }
 }
@@ -70,11 +78,16 @@ fn every_process_has_its_own_profile() {
     for policy in ["exact", "count", "adaptive"] {
         let output = folder("forks-out");
         let with = run(&mut preloaded(&program, policy, &output.join("p.%p")));
-        assert_eq!((&with.stdout[..], with.status.code()), (&b"22\n"[..], Some(0)), "{policy}: {with:?}");
+        assert_eq!(
+            (&with.stdout[..], with.status.code()),
+            (&b"22\n"[..], Some(0)),
+            "{policy}: {with:?}"
+        );
         let profiles = profiles(&output);
         assert_eq!(profiles.len(), 21, "{policy}");
         if policy != "adaptive" {
-            let mut leaves: Vec<f64> = profiles.iter().map(|profile| calls(profile, "leaf")).collect();
+            let mut leaves: Vec<f64> =
+                profiles.iter().map(|profile| calls(profile, "leaf")).collect();
             leaves.sort_by(f64::total_cmp);
             assert_eq!(leaves.pop(), Some(101_000.0), "{policy}: the parent's");
             assert!(leaves.iter().all(|&calls| calls == 1000.0), "{policy}: {leaves:?}");
@@ -97,12 +110,21 @@ fn libraries_that_come_and_go_are_counted_exactly() {
         for policy in ["exact", "adaptive"] {
             let path = to.join("p.json");
             let with = run(preloaded(&host, policy, &path).arg(&plugin));
-            assert_eq!((&with.stdout[..], with.status.code()), (&b"15015000\n"[..], Some(0)), "{policy}: {with:?}");
+            assert_eq!(
+                (&with.stdout[..], with.status.code()),
+                (&b"15015000\n"[..], Some(0)),
+                "{policy}: {with:?}"
+            );
             if policy == "exact" {
                 let profile = profile(&path);
                 let functions = profile["functions"].as_array().unwrap().iter();
                 let plugged = functions.filter(|function| function["name"] == "plugged");
-                assert_eq!(plugged.map(|function| function["calls"]["value"].as_f64().unwrap()).sum::<f64>(), 30_000.0);
+                assert_eq!(
+                    plugged
+                        .map(|function| function["calls"]["value"].as_f64().unwrap())
+                        .sum::<f64>(),
+                    30_000.0
+                );
             }
         }
     }
@@ -191,10 +213,15 @@ fn only_selected_functions_are_probed() {
     let program = compile("calls.c", &to, &["-O1", "-finstrument-functions"]);
     run(preloaded(&program, "count", &to.join("p.in")).env("FASTINST_INCLUDE", "lea*,/^fib$/"));
     let included = profile(&to.join("p.in"));
-    assert_eq!((calls(&included, "leaf"), included["functions"].as_array().unwrap().len()), (200_000.0, 2));
+    assert_eq!(
+        (calls(&included, "leaf"), included["functions"].as_array().unwrap().len()),
+        (200_000.0, 2)
+    );
     run(preloaded(&program, "count", &to.join("p.out")).env("FASTINST_EXCLUDE", "leaf"));
     let without = profile(&to.join("p.out"));
-    assert!(without["functions"].as_array().unwrap().iter().all(|function| function["name"] != "leaf"));
+    assert!(
+        without["functions"].as_array().unwrap().iter().all(|function| function["name"] != "leaf")
+    );
 }
 
 #[test]
@@ -203,7 +230,11 @@ fn a_preload_that_was_there_is_kept_and_sanitizers_are_lived_with() {
         return;
     }
     let to = folder("others");
-    let program = compile("calls.c", &to, &["-O1", "-finstrument-functions", "-fsanitize=address", "-static-libasan"]);
+    let program = compile(
+        "calls.c",
+        &to,
+        &["-O1", "-finstrument-functions", "-fsanitize=address", "-static-libasan"],
+    );
     let with = run(&mut preloaded(&program, "adaptive", &to.join("p.json")));
     assert_eq!(with.status.code(), Some(7), "{with:?}");
     assert!(calls(&profile(&to.join("p.json")), "leaf") > 0.0);

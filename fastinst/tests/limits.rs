@@ -1,6 +1,8 @@
-//! The preload library in programs that have hardly anything left: no room in files, no descriptor, no memory.
+//! The preload library in programs that have hardly anything left: no room in files, no descriptor,
+//! no memory.
 //!
-//! What is seen from outside is what the program does without us. Where nothing is in the way of a profile, it is exact.
+//! What is seen from outside is what the program does without us. Where nothing is in the way of a
+//! profile, it is exact.
 
 mod support;
 #[path = "support/trial.rs"]
@@ -16,20 +18,33 @@ fn a_program_whose_files_may_not_grow_lives_on() {
     // From its very beginning, whatever it does; a pipe has no size.
     let trial = trial.told(&["size"]);
     let shell = ["-c", "ulimit -Sf 0; exec \"$0\" \"$@\""];
-    let plain = patiently(clean(Command::new("/bin/sh")).args(shell).arg(&trial.program).args(&trial.args));
+    let plain =
+        patiently(clean(Command::new("/bin/sh")).args(shell).arg(&trial.program).args(&trial.args));
     assert_eq!((text(&plain.stdout), plain.status.code()), ("12\n".to_owned(), Some(3)));
     for policy in POLICIES {
         let path = folder("unwritten").join("p.%p");
-        let with = patiently(preloaded("/bin/sh".as_ref(), policy, &path).args(shell).arg(&trial.program).args(&trial.args));
-        assert_eq!((&with.stdout, with.status), (&plain.stdout, plain.status), "{policy}: {}", text(&with.stderr));
+        let with = patiently(
+            preloaded("/bin/sh".as_ref(), policy, &path)
+                .args(shell)
+                .arg(&trial.program)
+                .args(&trial.args),
+        );
+        assert_eq!(
+            (&with.stdout, with.status),
+            (&plain.stdout, plain.status),
+            "{policy}: {}",
+            text(&with.stderr)
+        );
     }
 }
 
 #[test]
-fn children_of_a_program_without_descriptors_room_or_memory_live_and_are_counted_exactly_as_far_as_can_be() {
+fn children_of_a_program_without_descriptors_room_or_memory_live_and_are_counted_exactly_as_far_as_can_be()
+ {
     let Some(trial) = Trial::of("limits.c", &["-O2"]) else { return };
     for what in ["size", "descriptors", "memory"] {
-        let trial = Trial { program: trial.program.clone(), args: vec![what.into()], to: trial.to.clone() };
+        let trial =
+            Trial { program: trial.program.clone(), args: vec![what.into()], to: trial.to.clone() };
         let plain = trial.plain();
         assert_eq!((text(&plain.stdout), plain.status.code()), ("12\n".to_owned(), Some(3)));
         for policy in POLICIES {
@@ -44,7 +59,11 @@ fn children_of_a_program_without_descriptors_room_or_memory_live_and_are_counted
             let most = if what == "memory" { 3 } else { 0 };
             assert!(complaints.lines().count() <= most, "{what} {policy}: {complaints}");
             if what != "memory" && (policy == "exact" || policy == "count") {
-                assert_eq!(each_calls(&outcome.profiles, "leaf"), [1000.0, 1000.0, 2000.0], "{what} {policy}");
+                assert_eq!(
+                    each_calls(&outcome.profiles, "leaf"),
+                    [1000.0, 1000.0, 2000.0],
+                    "{what} {policy}"
+                );
             }
         }
     }

@@ -51,7 +51,8 @@ fn a_pipe_that_is_named_gets_the_profile_and_one_without_a_reader_is_told() {
     let pipe = to.join("pipe");
     make_fifo(&pipe);
     complains(&run(&mut preloaded(&program, "exact", &pipe)), "no reader");
-    let mut reader = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+    let mut reader =
+        std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
     let output = run(&mut preloaded(&program, "exact", &pipe));
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(7), &b""[..]));
     let mut bytes = Vec::new();
@@ -72,7 +73,11 @@ fn a_link_to_standard_output_is_written_through_and_stays() {
 fn a_draft_that_an_earlier_process_of_the_same_number_has_left_costs_nothing() {
     let Some((program, to)) = stage() else { return };
     let mut command = preloaded(Path::new("/bin/sh"), "exact", &to.join("p.json"));
-    let output = run(command.arg("-c").arg("touch .p.json.$$.draft; exec \"$0\"").arg(&program).current_dir(&to));
+    let output = run(command
+        .arg("-c")
+        .arg("touch .p.json.$$.draft; exec \"$0\"")
+        .arg(&program)
+        .current_dir(&to));
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(7), &b""[..]));
     assert_eq!(calls(&profile(&to.join("p.json")), "leaf"), 200_000.0);
 }
@@ -84,7 +89,10 @@ fn a_full_disk_is_told_in_a_line_and_no_draft_stays() {
     let script = "mount -t tmpfs -o size=4k none \"$1\" || exit 99; \"$0\"; code=$?; ls -A \"$1\"; exit $code";
     let mut command = clean(Command::new("unshare"));
     command.args(["-m", "/bin/sh", "-c", script]).arg(&program).arg(&to);
-    command.env("FASTINST_POLICY", "exact").env("FASTINST_FORMAT", "json").env("FASTINST_OUTPUT", to.join("p.json"));
+    command
+        .env("FASTINST_POLICY", "exact")
+        .env("FASTINST_FORMAT", "json")
+        .env("FASTINST_OUTPUT", to.join("p.json"));
     let output = run(command.env("LD_PRELOAD", library()));
     if output.status.code() != Some(7) {
         println!("SKIPPED: no file system can be mounted here");

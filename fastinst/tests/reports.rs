@@ -1,4 +1,5 @@
-//! Reports and comparisons of real profiles: what is printed, what is refused, and streams that are full or closed.
+//! Reports and comparisons of real profiles: what is printed, what is refused, and streams that are
+//! full or closed.
 
 mod support;
 
@@ -31,14 +32,23 @@ fn report(kept: &Path, options: &[&str]) -> Output {
 fn the_table_fits_80_columns_sorts_by_every_column_and_is_coloured_on_request() {
     let Some((_, kept)) = profiled() else { return };
     for sort in ["self", "total", "wall", "calls", "mean", "p99", "max", "name"] {
-        let output = run(fastinst().args(["report", "--sort", sort]).arg(&kept).env("COLUMNS", "80"));
+        let output =
+            run(fastinst().args(["report", "--sort", sort]).arg(&kept).env("COLUMNS", "80"));
         let shown = text(&output.stdout);
-        assert!(output.status.success() && shown.trim_start().starts_with("self %  function"), "{sort}: {output:?}");
+        assert!(
+            output.status.success() && shown.trim_start().starts_with("self %  function"),
+            "{sort}: {output:?}"
+        );
         assert!(shown.lines().take(5).all(|line| line.chars().count() <= 80), "{shown}");
     }
     let by_calls = text(&report(&kept, &["--sort", "calls"]).stdout);
     assert!(by_calls.lines().nth(1).is_some_and(|line| line.contains("200k")), "{by_calls}");
-    assert!(text(&report(&kept, &["--wide"]).stdout).lines().next().is_some_and(|line| line.ends_with("file:line")));
+    assert!(
+        text(&report(&kept, &["--wide"]).stdout)
+            .lines()
+            .next()
+            .is_some_and(|line| line.ends_with("file:line"))
+    );
     let colored = |options: &[&str]| text(&report(&kept, options).stdout).contains('\x1b');
     assert!(colored(&["--color", "always"]) && !colored(&[]) && !colored(&["--color=never"]));
 }
@@ -47,9 +57,17 @@ fn the_table_fits_80_columns_sorts_by_every_column_and_is_coloured_on_request() 
 fn a_function_is_shown_by_its_histogram_and_near_misses_are_named() {
     let Some((_, kept)) = profiled() else { return };
     let shown = text(&report(&kept, &["--histogram", "middle"]).stdout);
-    assert!(shown.starts_with("middle (calls.c:") && shown.contains("20000 calls, all timed") && shown.contains('█'), "{shown}");
+    assert!(
+        shown.starts_with("middle (calls.c:")
+            && shown.contains("20000 calls, all timed")
+            && shown.contains('█'),
+        "{shown}"
+    );
     let output = report(&kept, &["--histogram", "midle"]);
-    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("did you mean middle?"), "{output:?}");
+    assert!(
+        output.status.code() == Some(1) && text(&output.stderr).contains("did you mean middle?"),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -62,13 +80,19 @@ fn the_slowest_calls_are_told_with_what_was_inside_of_them() {
     let kept = to.join("kept.profile");
     let output = run(fastinst().args(["run", "-o"]).arg(&kept).arg(&program));
     assert!(output.status.success() && output.stdout == b"1\n", "{output:?}");
-    let told: serde_json::Value = serde_json::from_slice(&report(&kept, &["--format", "json"]).stdout).unwrap();
+    let told: serde_json::Value =
+        serde_json::from_slice(&report(&kept, &["--format", "json"]).stdout).unwrap();
     let calls = function(&told, "handle")["exemplars"].as_array().unwrap();
     let time = |call: &serde_json::Value| call["time"].as_f64().unwrap();
-    assert!(calls.len() > 1 && calls.windows(2).all(|pair| time(&pair[0]) >= time(&pair[1])), "{calls:?}");
+    assert!(
+        calls.len() > 1 && calls.windows(2).all(|pair| time(&pair[0]) >= time(&pair[1])),
+        "{calls:?}"
+    );
     let (slowest, inside) = (&calls[0], calls[0]["inside"].as_array().unwrap());
-    let told: Vec<(&str, u64)> =
-        inside.iter().map(|inner| (inner["name"].as_str().unwrap(), inner["calls"].as_u64().unwrap())).collect();
+    let told: Vec<(&str, u64)> = inside
+        .iter()
+        .map(|inner| (inner["name"].as_str().unwrap(), inner["calls"].as_u64().unwrap()))
+        .collect();
     assert_eq!(told, [("lookup", 2), ("evict_stale", 1)], "{slowest}");
     // It sleeps so long at least.
     assert!(inside.iter().all(|inner| (3e7..=time(slowest)).contains(&time(inner))), "{slowest}");
@@ -81,7 +105,11 @@ fn a_profile_that_is_replaced_is_printed_again() {
     let Some((_, kept)) = profiled() else { return };
     let live = kept.with_file_name("live.profile");
     let mut command = fastinst();
-    command.args(["report", "--follow", "--for", "60s"]).arg(&live).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["report", "--follow", "--for", "60s"])
+        .arg(&live)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     for _ in 0..3 {
@@ -90,7 +118,10 @@ fn a_profile_that_is_replaced_is_printed_again() {
         std::fs::rename(&next, &live).unwrap();
         // Each time the whole table comes.
         let mut shown = lines.by_ref().map(Result::unwrap);
-        assert!(shown.any(|line| line.trim_start().starts_with("self %")) && shown.any(|line| line.contains("functions (")));
+        assert!(
+            shown.any(|line| line.trim_start().starts_with("self %"))
+                && shown.any(|line| line.contains("functions ("))
+        );
     }
     child.kill().unwrap();
     child.wait().unwrap();
@@ -105,20 +136,39 @@ fn streams_that_are_full_or_closed_end_a_report_without_a_panic() {
     for command in ["report", "diff"] {
         let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
         let arguments = if command == "diff" { &pair[..] } else { &pair[..1] };
-        let output = fastinst().arg(command).args(arguments).stdout(full()).stderr(Stdio::piped()).output().unwrap();
+        let output = fastinst()
+            .arg(command)
+            .args(arguments)
+            .stdout(full())
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
         assert!(
-            output.status.code() == Some(1) && text(&output.stderr).starts_with("fastinst: cannot write to stdout"),
+            output.status.code() == Some(1)
+                && text(&output.stderr).starts_with("fastinst: cannot write to stdout"),
             "{output:?}"
         );
-        let status = fastinst().arg(command).args(arguments).stdout(full()).stderr(full()).status().unwrap();
+        let status =
+            fastinst().arg(command).args(arguments).stdout(full()).stderr(full()).status().unwrap();
         assert_eq!(status.code(), Some(1), "{command}");
         // A reader that has left.
-        let mut child = fastinst().arg(command).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = fastinst()
+            .arg(command)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-        let closed = format!("exec {} {command} {} >&- 2>&-", env!("CARGO_BIN_EXE_fastinst"), "\"$@\"");
-        let status = clean(std::process::Command::new("sh")).args(["-c", &closed, "sh"]).args(arguments).status().unwrap();
+        let closed =
+            format!("exec {} {command} {} >&- 2>&-", env!("CARGO_BIN_EXE_fastinst"), "\"$@\"");
+        let status = clean(std::process::Command::new("sh"))
+            .args(["-c", &closed, "sh"])
+            .args(arguments)
+            .status()
+            .unwrap();
         assert!(status.code().is_some_and(|code| code < 2), "{command}: {status}");
     }
 }
@@ -138,14 +188,28 @@ fn two_programs_are_run_in_turn_and_compared() {
     let output = run(&mut command);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(shown.lines().next().is_some_and(|line| line.contains(" slower, ") && line.contains(" unchanged")), "{shown}");
+    assert!(
+        shown
+            .lines()
+            .next()
+            .is_some_and(|line| line.contains(" slower, ") && line.contains(" unchanged")),
+        "{shown}"
+    );
     // Every call was counted: these do not vary.
     assert!(!shown.contains("other call counts") && shown.contains("200k"), "{shown}");
-    let paths = |side: &str| (1..=3).map(|round| runs.join(format!("{side}.{round}.profile"))).collect::<Vec<_>>();
-    let again = run(fastinst().args(["diff", "--json"]).args(paths("old")).arg("--").args(paths("new")));
+    let paths = |side: &str| {
+        (1..=3).map(|round| runs.join(format!("{side}.{round}.profile"))).collect::<Vec<_>>()
+    };
+    let again =
+        run(fastinst().args(["diff", "--json"]).args(paths("old")).arg("--").args(paths("new")));
     let json: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((json["runs"][0].as_u64(), json["calls_changed"].as_u64()), (Some(3), Some(0)));
-    let leaf = json["functions"].as_array().unwrap().iter().find(|function| function["name"] == "leaf").unwrap();
+    let leaf = json["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|function| function["name"] == "leaf")
+        .unwrap();
     assert_eq!(leaf["calls"][1], serde_json::json!({ "value": 200_000.0, "how": "exact" }));
 }
 
@@ -153,16 +217,30 @@ fn two_programs_are_run_in_turn_and_compared() {
 fn programs_that_end_differently_or_leave_no_profile_are_not_compared() {
     let Some((program, kept)) = profiled() else { return };
     let other = compile("threads.c", kept.parent().unwrap(), &["-O2", "-finstrument-functions"]);
-    let compare = |old: &Path, new: &Path| run(fastinst().args(["compare", "-n", "2", "--"]).arg(old).arg("--").arg(new));
+    let compare = |old: &Path, new: &Path| {
+        run(fastinst().args(["compare", "-n", "2", "--"]).arg(old).arg("--").arg(new))
+    };
     let output = compare(&program, &other);
-    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("exit status: 7"), "{output:?}");
+    assert!(
+        output.status.code() == Some(1) && text(&output.stderr).contains("exit status: 7"),
+        "{output:?}"
+    );
     let plain = compile("calls.c", &folder("plain"), &["-O2"]);
     let output = compare(&program, &plain);
-    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("no profile of"), "{output:?}");
+    assert!(
+        output.status.code() == Some(1) && text(&output.stderr).contains("no profile of"),
+        "{output:?}"
+    );
     let output = run(fastinst().args(["compare", "--"]).arg(&program));
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("two programs"), "{output:?}");
+    assert!(
+        output.status.code() == Some(2) && text(&output.stderr).contains("two programs"),
+        "{output:?}"
+    );
     for wrong in [&["a"][..], &["a", "b", "c"]] {
         let output = run(fastinst().arg("diff").args(wrong));
-        assert!(output.status.code() == Some(2) && text(&output.stderr).contains("on each side of --"), "{output:?}");
+        assert!(
+            output.status.code() == Some(2) && text(&output.stderr).contains("on each side of --"),
+            "{output:?}"
+        );
     }
 }

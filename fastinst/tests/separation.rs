@@ -1,4 +1,5 @@
-//! The preload library and the program share a process, and nothing else: no allocator, no function that the program may define.
+//! The preload library and the program share a process, and nothing else: no allocator, no function
+//! that the program may define.
 
 mod support;
 
@@ -24,13 +25,22 @@ fn seen(counters: &Path) -> [Calls; 2] {
     [0, 3].map(|at| Calls { foreign: word(at), own: word(at + 1), harm: word(at + 2) })
 }
 
-/// Runs a program of which `arguments` and a file of counters are the arguments: what it has counted without us, and under each policy.
-fn under_each_policy(program: &Path, arguments: [&[&str]; 2], mut check: impl FnMut(&str, &Path, &Path)) {
+/// Runs a program of which `arguments` and a file of counters are the arguments: what it has
+/// counted without us, and under each policy.
+fn under_each_policy(
+    program: &Path,
+    arguments: [&[&str]; 2],
+    mut check: impl FnMut(&str, &Path, &Path),
+) {
     let to = folder("separation");
     let plain = to.join("plain");
     let told = |command: &mut std::process::Command, counters: &Path| {
         let output = run(command.args(arguments[0]).arg(counters).args(arguments[1]));
-        assert_eq!((output.status.code(), &output.stderr[..]), (Some(7), &b""[..]), "{command:?}: {output:?}");
+        assert_eq!(
+            (output.status.code(), &output.stderr[..]),
+            (Some(7), &b""[..]),
+            "{command:?}: {output:?}"
+        );
     };
     told(&mut clean(std::process::Command::new(program)), &plain);
     for policy in ["exact", "count", "adaptive"] {
@@ -52,12 +62,16 @@ fn keeps_away_from_the_allocator(kind: &str, late: &[&str]) {
     if !has("gcc") {
         return;
     }
-    let program = compile("allocators.c", &folder("allocators"), &["-O2", "-finstrument-functions"]);
+    let program =
+        compile("allocators.c", &folder("allocators"), &["-O2", "-finstrument-functions"]);
     under_each_policy(&program, [&[kind], late], |policy, plain, counters| {
         for (with, plain) in seen(counters).into_iter().zip(seen(plain)) {
             assert_eq!((with.foreign, with.harm), (0, 0), "{kind} {policy}: {with:?}");
             // What the C library allocates when it makes the agent's thread, and nothing else.
-            assert!((plain.own..=plain.own + 1).contains(&with.own), "{kind} {policy}: {with:?} {plain:?}");
+            assert!(
+                (plain.own..=plain.own + 1).contains(&with.own),
+                "{kind} {policy}: {with:?} {plain:?}"
+            );
         }
     });
 }
@@ -87,7 +101,11 @@ fn no_thread_of_ours_calls_functions_that_the_program_has_named_like_the_c_libra
     under_each_policy(&program, [&[], &[]], |policy, plain, counters| {
         let counts = |path| std::fs::read(path).unwrap()[..32].to_vec();
         assert_eq!(counts(plain), [0; 32]);
-        assert_eq!(counts(counters), [0; 32], "{policy}: calls by threads of ours, and on the program's, in it and in its child");
+        assert_eq!(
+            counts(counters),
+            [0; 32],
+            "{policy}: calls by threads of ours, and on the program's, in it and in its child"
+        );
     });
 }
 
@@ -117,8 +135,13 @@ fn children_of_the_c_library_are_profiled_and_others_left_alone() {
         for policy in ["exact", "count", "adaptive"] {
             let written = folder("children-written");
             let output = run(preloaded(&program, policy, &written.join("p.%p")).arg(kind));
-            assert_eq!((output.status.code(), &output.stderr[..]), (Some(code), &b""[..]), "{kind} {policy}");
-            let mut leaves: Vec<f64> = profiles(&written).iter().map(|profile| calls(profile, "leaf")).collect();
+            assert_eq!(
+                (output.status.code(), &output.stderr[..]),
+                (Some(code), &b""[..]),
+                "{kind} {policy}"
+            );
+            let mut leaves: Vec<f64> =
+                profiles(&written).iter().map(|profile| calls(profile, "leaf")).collect();
             leaves.sort_by(f64::total_cmp);
             if policy == "adaptive" {
                 assert_eq!(leaves.len(), expected.len(), "{kind}");
@@ -136,7 +159,8 @@ fn symbols(which: &str) -> BTreeSet<String> {
     let output = run(std::process::Command::new("nm").args(["-D", which]).arg(library()));
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    let name = |line: &str| line.split_whitespace().last().unwrap().split('@').next().unwrap().to_owned();
+    let name =
+        |line: &str| line.split_whitespace().last().unwrap().split('@').next().unwrap().to_owned();
     text.lines().map(name).collect()
 }
 
@@ -144,7 +168,11 @@ fn symbols(which: &str) -> BTreeSet<String> {
 fn table(header: &str) -> BTreeSet<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("DESIGN.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let rows = text.lines().skip_while(|line| !line.starts_with(header)).skip(2).take_while(|line| line.starts_with('|'));
+    let rows = text
+        .lines()
+        .skip_while(|line| !line.starts_with(header))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
     let cells = rows.map(|row| row.split('|').nth(1).unwrap());
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
 }
@@ -171,9 +199,13 @@ fn nothing_that_we_have_of_our_own_is_seen_by_others() {
     }
     let defined = symbols("--defined-only");
     assert!(defined.contains("__cyg_profile_func_enter") && defined.contains("dlopen"));
-    let interposed =
-        ["malloc", "calloc", "realloc", "free", "memcpy", "memmove", "memset", "strlen", "read", "write", "log", "getenv"];
-    let leaked: Vec<&String> =
-        defined.iter().filter(|name| interposed.contains(&name.as_str()) || name.contains("own_")).collect();
+    let interposed = [
+        "malloc", "calloc", "realloc", "free", "memcpy", "memmove", "memset", "strlen", "read",
+        "write", "log", "getenv",
+    ];
+    let leaked: Vec<&String> = defined
+        .iter()
+        .filter(|name| interposed.contains(&name.as_str()) || name.contains("own_"))
+        .collect();
     assert!(leaked.is_empty(), "{leaked:?}");
 }

@@ -1,5 +1,5 @@
-//! The sampling clock, in programs that spend their processor time in known parts. Where the kernel refuses it, that is what the profile
-//! has to say.
+//! The sampling clock, in programs that spend their processor time in known parts. Where the kernel
+//! refuses it, that is what the profile has to say.
 
 mod support;
 
@@ -59,7 +59,8 @@ fn own(profile: &Value, name: &str) -> f64 {
     function(profile, name)["self"]["value"].as_f64().unwrap_or(0.0)
 }
 
-/// Generous: a run has some four hundred samples, and five runs in a hundred are off by two standard deviations.
+/// Generous: a run has some four hundred samples, and five runs in a hundred are off by two
+/// standard deviations.
 #[track_caller]
 fn is_about(share: f64, expected: f64) {
     assert!((share - expected).abs() < 0.10, "{share:.3} for {expected}");
@@ -98,7 +99,8 @@ fn time_in_the_kernel_is_its_callers_or_a_row_of_its_own() {
     let Some((profile, one)) = kernels_beside_truth("read") else { return };
     let header = &profile["header"];
     let system = header["system"].as_f64().unwrap() / header["processor"].as_f64().unwrap();
-    // The kernel's time: what the calls have measured themselves, less what entering and leaving it takes with interrupts off.
+    // The kernel's time: what the calls have measured themselves, less what entering and leaving it
+    // takes with interrupts off.
     if header["clock"]["kernel"] == true {
         is_about(share(&profile, "reads"), 1.0 - one);
     } else {
@@ -130,7 +132,8 @@ fn without_the_kernels_clock_the_agent_sees_calls_that_are_timed() {
     let header = &profile["header"];
     assert_eq!(header["clock"]["clock"], "frames");
     assert!(header["clock_samples"].as_f64().unwrap() > 20.0, "{header}");
-    let sum: f64 = ["one", "three", "worker", "main"].map(|name| share(&profile, name)).iter().sum();
+    let sum: f64 =
+        ["one", "three", "worker", "main"].map(|name| share(&profile, name)).iter().sum();
     assert!(sum <= 1.001, "{sum} in {profile}");
 }
 

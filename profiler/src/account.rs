@@ -1,19 +1,22 @@
 //! The account of one function: what was seen of it, added up.
 //!
-//! Time is cut into *cycles*: from one window, or arming, of the function to the next. In each, some calls are timed, and entries are counted for a
-//! while, or all the time. A cycle's samples stand for all calls of the cycle: otherwise the quiet times of a function would weigh
-//! as much as the busy ones. What a cycle is worth is known when it is over.
+//! Time is cut into *cycles*: from one window, or arming, of the function to the next. In each,
+//! some calls are timed, and entries are counted for a while, or all the time. A cycle's samples
+//! stand for all calls of the cycle: otherwise the quiet times of a function would weigh as much as
+//! the busy ones. What a cycle is worth is known when it is over.
 //!
 //! ```text
 //!   counted ──── armed ──── samples ──── retired ──── not seen ──── counted again
 //!   └ window ┘
 //! ```
 //!
-//! The rate of calls is learned in the *window*, in which nothing but counting is done: timing slows the program down by what cannot be
-//! known exactly, since hooks hide behind the program's own work, or do not.
+//! The rate of calls is learned in the *window*, in which nothing but counting is done: timing
+//! slows the program down by what cannot be known exactly, since hooks hide behind the program's
+//! own work, or do not.
 //!
-//! The variance of a total or a mean is estimated from how cycles differ, and from how samples within a cycle do, whichever says more:
-//! calls that follow each other are alike, and few cycles know little.
+//! The variance of a total or a mean is estimated from how cycles differ, and from how samples
+//! within a cycle do, whichever says more: calls that follow each other are alike, and few cycles
+//! know little.
 
 use crate::exemplars::Slowest;
 use crate::figure::{Figure, How, product, student};
@@ -24,8 +27,9 @@ use crate::{Costs, Sample, Tally, Ticks};
 /// Call sites that are told apart.
 const SITES: usize = 32;
 
-/// What counting costs in the program's surroundings is not known, nor what a window that begins when the agent comes leaves out: such errors
-/// do not fall with the number of windows. A part of the entries that were not seen.
+/// What counting costs in the program's surroundings is not known, nor what a window that begins
+/// when the agent comes leaves out: such errors do not fall with the number of windows. A part of
+/// the entries that were not seen.
 const UNKNOWN: f64 = 0.1;
 
 /// So many windows tell a function that has fallen silent from one that is called in bursts.
@@ -46,7 +50,8 @@ pub(crate) struct Account {
     sum: f64,
     min: f64,
     max: f64,
-    /// The time of calls that no other of the function was open around, without what is measured of one that does nothing.
+    /// The time of calls that no other of the function was open around, without what is measured of
+    /// one that does nothing.
     outermost: f64,
     /// The same with what was added, and of that the part of timed calls directly inside.
     whole: f64,
@@ -91,7 +96,8 @@ impl Cycle {
         // What was counted until an entry has ended it does not have that entry.
         let entries = self.entries.saturating_sub(u64::from(self.counted.is_some()));
         let span = until.since(from).0;
-        // No call is shorter than a tick: so many have come before the time that is known of, or behind it.
+        // No call is shorter than a tick: so many have come before the time that is known of, or
+        // behind it.
         (span > entries).then(|| entries as f64 / span as f64)
     }
 }
@@ -135,13 +141,19 @@ impl Unseen {
 impl Account {
     /// Begins to be seen.
     pub(crate) fn new(now: Ticks) -> Self {
-        Self { min: f64::INFINITY, cycle: Cycle { began: now, ..Cycle::default() }, ..Self::default() }
+        Self {
+            min: f64::INFINITY,
+            cycle: Cycle { began: now, ..Cycle::default() },
+            ..Self::default()
+        }
     }
 
-    /// A call was timed. Drawn as it was, one that does nothing reads so much more than back to back.
+    /// A call was timed. Drawn as it was, one that does nothing reads so much more than back to
+    /// back.
     #[inline]
     pub(crate) fn sample(&mut self, sample: &Sample, costs: &Costs, null: Null) {
-        // Call by call: those with much inside are as seldom as they are costly, and cycles weigh differently.
+        // Call by call: those with much inside are as seldom as they are costly, and cycles weigh
+        // differently.
         let ticks = sample.ticks as f64 - f64::from(sample.nested) * costs.pair - null.excess;
         self.spread = null.spread;
         self.samples += 1;
@@ -158,14 +170,16 @@ impl Account {
         cycle.sum += ticks;
         cycle.squares += ticks.powi(2);
         if cycle.kept.len() == KEPT {
-            // So many that each stands for about one call, or for as many as the others of its cycle: settled when it ends.
+            // So many that each stands for about one call, or for as many as the others of its
+            // cycle: settled when it ends.
             self.settle();
         }
         self.cycle.kept.push(bucket(ticks.max(0.0) as u64));
         self.arc(sample.call_site, 1, sample.ticks);
     }
 
-    /// Calls were timed that were added up already. Each stands for itself, or for as many as the others of its cycle.
+    /// Calls were timed that were added up already. Each stands for itself, or for as many as the
+    /// others of its cycle.
     pub(crate) fn tally(&mut self, tally: &Tally, costs: &Costs, exact: bool) {
         let ticks = tally.ticks as f64;
         self.samples += tally.calls;
@@ -178,7 +192,11 @@ impl Account {
         self.children += tally.children as f64;
         self.cycle.samples += tally.calls;
         self.cycle.sum += ticks;
-        let weight = if exact { 1.0 } else { (self.cycle.entries as f64 / self.cycle.samples as f64).max(1.0) };
+        let weight = if exact {
+            1.0
+        } else {
+            (self.cycle.entries as f64 / self.cycle.samples as f64).max(1.0)
+        };
         for &(bucket, calls) in &tally.buckets {
             let (first, last) = bounds(bucket);
             self.cycle.squares += calls as f64 * ((first as f64 + last as f64) / 2.0).powi(2);
@@ -210,7 +228,10 @@ impl Account {
 
     /// Entries for each tick, as this cycle shows it, or else those before.
     pub(crate) fn rate(&self, now: Ticks) -> f64 {
-        self.cycle.rate.or_else(|| self.cycle.rate_so_far(now)).unwrap_or_else(|| self.unseen.usual_rate())
+        self.cycle
+            .rate
+            .or_else(|| self.cycle.rate_so_far(now))
+            .unwrap_or_else(|| self.unseen.usual_rate())
     }
 
     /// From here on nothing is done but counting.
@@ -233,7 +254,8 @@ impl Account {
     /// The window ends. Each entry has cost so many ticks.
     pub(crate) fn close_window(&mut self, now: Ticks, cost: f64) {
         let Some((from, before)) = self.cycle.opened else { return };
-        let (span, entries) = (now.since(from).0.max(1) as f64, (self.cycle.entries - before) as f64);
+        let (span, entries) =
+            (now.since(from).0.max(1) as f64, (self.cycle.entries - before) as f64);
         self.cycle.rate.get_or_insert(entries / (span - entries * cost).max(span / 5.0));
     }
 
@@ -269,7 +291,8 @@ impl Account {
         self.weigh(calls);
         // Calls that are open and will be timed at their end belong to the cycle that they end in.
         let Cycle { entries, samples, is_partial, counted, .. } = self.cycle;
-        let open = if is_partial || counted.is_some() { 0 } else { entries.saturating_sub(samples) };
+        let open =
+            if is_partial || counted.is_some() { 0 } else { entries.saturating_sub(samples) };
         let mut kept = std::mem::take(&mut self.cycle.kept);
         kept.clear();
         self.cycle = Cycle { began: now, entries: open, kept, is_partial, ..Cycle::default() };
@@ -316,7 +339,11 @@ impl Account {
         }
         let (n, calls) = (cycle.samples as f64, calls.max(cycle.samples as f64));
         let mean = cycle.sum / n;
-        let spread = if n > 1.0 { ((cycle.squares - cycle.sum * mean) / (n - 1.0)).max(0.0) } else { mean * mean };
+        let spread = if n > 1.0 {
+            ((cycle.squares - cycle.sum * mean) / (n - 1.0)).max(0.0)
+        } else {
+            mean * mean
+        };
         let unsampled = 1.0 - n / calls;
         let of_all = &mut self.mean;
         of_all.cycles += 1;
@@ -332,7 +359,8 @@ impl Account {
         }
     }
 
-    /// Puts the samples that are kept into the histogram, each for as many calls as the cycle has had of them so far.
+    /// Puts the samples that are kept into the histogram, each for as many calls as the cycle has
+    /// had of them so far.
     fn settle(&mut self) {
         let weight = (self.cycle.entries as f64 / self.cycle.samples as f64).max(1.0);
         for bucket in self.cycle.kept.drain(..) {
@@ -349,11 +377,17 @@ impl Account {
         let n = unseen.cycles as f64;
         let value = self.entries as f64 + unseen.entries;
         let mean = unseen.rates / n;
-        let variance = if n > 1.0 { ((unseen.rates2 - n * mean * mean) / (n - 1.0)).max(0.0) } else { mean * mean };
-        let by_windows = student(unseen.cycles.saturating_sub(1).max(1)) * (variance * unseen.spans2).sqrt();
+        let variance = if n > 1.0 {
+            ((unseen.rates2 - n * mean * mean) / (n - 1.0)).max(0.0)
+        } else {
+            mean * mean
+        };
+        let by_windows =
+            student(unseen.cycles.saturating_sub(1).max(1)) * (variance * unseen.spans2).sqrt();
         // All windows may be wrong alike: see `UNKNOWN`.
         let half = by_windows.hypot(UNKNOWN * unseen.entries.max(0.0));
-        // A few windows that have met no burst know little of bursts: it may have gone on as it did when it was watched.
+        // A few windows that have met no burst know little of bursts: it may have gone on as it did
+        // when it was watched.
         let as_watched = self.entries as f64 / unseen.watched.max(1.0) * unseen.hidden;
         let more = (as_watched - unseen.entries - half).max(0.0) * (FEW_WINDOWS / n).min(1.0);
         Figure::estimated(value, half, self.entries as f64).with_more_above(more)
@@ -379,23 +413,33 @@ impl Account {
         let known = self.certain.1 / certain - costs.bias;
         let (lo, hi) = rest.interval();
         let of_all = |rest: f64| part * known + (1.0 - part) * rest;
-        Some(Figure { value: of_all(rest.value), how: How::Estimated { lo: of_all(lo), hi: of_all(hi) } })
+        Some(Figure {
+            value: of_all(rest.value),
+            how: How::Estimated { lo: of_all(lo), hi: of_all(hi) },
+        })
     }
 
-    /// The same, of the calls in cycles of which only some were timed. If there are none, the others stand for what was missed.
+    /// The same, of the calls in cycles of which only some were timed. If there are none, the
+    /// others stand for what was missed.
     fn mean_of_rest(&self, costs: &Costs) -> Option<Figure> {
         let all = &self.mean;
         if all.weight == 0.0 {
-            let known = (self.certain.0 > 0).then(|| self.certain.1 / self.certain.0 as f64 - costs.bias)?;
-            return Some(Figure::estimated(known, known.abs(), 0.0).with_more_above(self.max - costs.bias - known));
+            let known = (self.certain.0 > 0)
+                .then(|| self.certain.1 / self.certain.0 as f64 - costs.bias)?;
+            return Some(
+                Figure::estimated(known, known.abs(), 0.0)
+                    .with_more_above(self.max - costs.bias - known),
+            );
         }
         let raw = all.sum / all.weight;
         let value = raw - costs.bias;
         let cycles = all.cycles as f64;
-        let between = (all.w2m2 - 2.0 * raw * all.w2m + raw * raw * all.w2).max(0.0) * cycles / (cycles - 1.0).max(1.0);
+        let between = (all.w2m2 - 2.0 * raw * all.w2m + raw * raw * all.w2).max(0.0) * cycles
+            / (cycles - 1.0).max(1.0);
         let deviation = (between.max(all.within)).sqrt() / all.weight;
         let samples = self.samples - self.certain.0;
-        let freedom = if all.cycles > 1 { all.cycles - 1 } else { (samples as usize).saturating_sub(1) };
+        let freedom =
+            if all.cycles > 1 { all.cycles - 1 } else { (samples as usize).saturating_sub(1) };
         // Long calls are rare: as likely as not one more of the longest was just missed.
         let missed = (self.max - costs.bias - value).max(0.0) / (samples as f64 + 1.0);
         let half = (student(freedom.max(1)) * deviation).hypot(self.spread);
@@ -407,7 +451,8 @@ impl Account {
         (self.samples > 0).then_some((self.min - costs.bias, self.max - costs.bias))
     }
 
-    /// The time of all calls, each moment once however deep the function calls itself: the outermost calls only.
+    /// The time of all calls, each moment once however deep the function calls itself: the
+    /// outermost calls only.
     pub(crate) fn total(&self, costs: &Costs) -> Option<Figure> {
         let mean = self.mean(costs)?;
         if self.is_complete() {
@@ -448,7 +493,8 @@ impl Account {
 mod tests {
     use super::*;
 
-    /// A thousand calls in a million ticks that are watched, then cycles of a million ticks with a window of a thousand, which meets none.
+    /// A thousand calls in a million ticks that are watched, then cycles of a million ticks with a
+    /// window of a thousand, which meets none.
     fn silent(cycles: u64) -> Figure {
         const SPAN: u64 = 1_000_000;
         let mut account = Account::new(Ticks(0));

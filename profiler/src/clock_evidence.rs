@@ -1,11 +1,11 @@
 //! Evidence from a sampling clock: which functions the processor time of a process was spent in.
 //!
-//! The clock owes nothing to probes, so it also sees functions that are called too often to be timed, and code without probes. The
-//! runtime attributes its samples to functions and hands the sums over as plain data; `Profile::reconcile` brings them together with
-//! what the probes tell.
+//! The clock owes nothing to probes, so it also sees functions that are called too often to be
+//! timed, and code without probes. The runtime attributes its samples to functions and hands the
+//! sums over as plain data; `Profile::reconcile` brings them together with what the probes tell.
 //!
-//! Times are nanoseconds of processor time. They are weighted thread by thread: a thread's samples share that thread's own processor
-//! time, so that lost samples and short threads falsify no sum.
+//! Times are nanoseconds of processor time. They are weighted thread by thread: a thread's samples
+//! share that thread's own processor time, so that lost samples and short threads falsify no sum.
 
 use crate::FuncId;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,8 @@ pub enum ClockSource {
         /// Whether time in the kernel is sampled, too, and charged to the function that entered it.
         kernel: bool,
     },
-    /// The agent looks at each thread's innermost timed call: shares of functions that are timed completely, and nothing of others.
+    /// The agent looks at each thread's innermost timed call: shares of functions that are timed
+    /// completely, and nothing of others.
     Frames {
         /// Looks a second.
         hz: f64,

@@ -1,13 +1,15 @@
 //! Comparing: what has changed between two sets of runs, and whether that may be chance.
 //!
-//! Runs are what varies. The interval of a figure within one profile says how well that run was measured, not how the next one will differ:
-//! caches, layouts and neighbours change more from run to run than sampling does. So each function's self time is one value a run, the two
-//! sides are compared by Welch's t, and of many functions those are believed that the procedure of Benjamini and Hochberg leaves. With one
-//! run on a side nothing is significant.
+//! Runs are what varies. The interval of a figure within one profile says how well that run was
+//! measured, not how the next one will differ: caches, layouts and neighbours change more from run
+//! to run than sampling does. So each function's self time is one value a run, the two sides are
+//! compared by Welch's t, and of many functions those are believed that the procedure of Benjamini
+//! and Hochberg leaves. With one run on a side nothing is significant.
 //!
-//! Functions of 1 % of the time and more are a family of their own, in which more is risked: that is where a change matters, and there are
-//! few of them. `tests` plays runs with known truth; on 2,000 samples a run, ten runs a side, a slowdown of 20 % in a function of 6 % is
-//! found, and without any change less than one function in a hundred is called changed.
+//! Functions of 1 % of the time and more are a family of their own, in which more is risked: that
+//! is where a change matters, and there are few of them. `tests` plays runs with known truth; on
+//! 2,000 samples a run, ten runs a side, a slowdown of 20 % in a function of 6 % is found, and
+//! without any change less than one function in a hundred is called changed.
 
 use crate::figure::{Figure, How, student};
 use crate::profile::{Function, Profile};
@@ -17,7 +19,8 @@ use std::collections::BTreeMap;
 
 /// A function of so large a part of the time belongs to the family of those that matter.
 const MATTERS: f64 = 0.01;
-/// The part of the changes told that may come of chance: of functions that matter, of others, and of numbers of calls.
+/// The part of the changes told that may come of chance: of functions that matter, of others, and
+/// of numbers of calls.
 const RISKED: f64 = 0.10;
 /// See `RISKED`.
 const RISKED_ELSEWHERE: f64 = 0.02;
@@ -85,7 +88,8 @@ pub struct Change {
     pub verdict: Verdict,
     /// Whether its time differs by more than chance.
     pub significant: bool,
-    /// The probability that it differs so much by chance; without a correction for the number of functions.
+    /// The probability that it differs so much by chance; without a correction for the number of
+    /// functions.
     pub p: Option<f64>,
     /// How often it was called.
     pub calls: [Option<Figure>; 2],
@@ -103,33 +107,49 @@ pub struct Change {
 }
 
 impl Profile {
-    /// What has changed from the runs `before` to the runs `after`. Functions are the same that have the same name.
+    /// What has changed from the runs `before` to the runs `after`. Functions are the same that
+    /// have the same name.
     pub fn compare(before: &[Self], after: &[Self]) -> Comparison {
         let sides = [before, after];
         let all = || before.iter().chain(after).flat_map(|profile| &profile.functions);
-        let compared = if all().any(|function| function.own.is_some()) { Compared::Own } else { Compared::Total };
+        let compared = if all().any(|function| function.own.is_some()) {
+            Compared::Own
+        } else {
+            Compared::Total
+        };
         let mut named = BTreeMap::<&str, [Vec<Run<'_>>; 2]>::new();
         for (side, profiles) in sides.iter().enumerate() {
             for (run, profile) in profiles.iter().enumerate() {
                 for function in &profile.functions {
                     let runs = &mut named
                         .entry(&function.label.name)
-                        .or_insert_with(|| sides.map(|side| vec![Run::default(); side.len()]))[side];
+                        .or_insert_with(|| sides.map(|side| vec![Run::default(); side.len()]))
+                        [side];
                     runs[run].0.push(function);
                 }
             }
         }
-        let whole =
-            named.values().flat_map(|runs| runs.iter().map(|side| time(side, compared).map_or(0.0, |time| time.mean))).sum();
-        let mut tested: Vec<Tested> = named.into_iter().map(|(name, runs)| Tested::of(name, &runs, compared, whole)).collect();
+        let whole = named
+            .values()
+            .flat_map(|runs| {
+                runs.iter().map(|side| time(side, compared).map_or(0.0, |time| time.mean))
+            })
+            .sum();
+        let mut tested: Vec<Tested> = named
+            .into_iter()
+            .map(|(name, runs)| Tested::of(name, &runs, compared, whole))
+            .collect();
         judge(&mut tested);
         let mut functions: Vec<Change> = tested.into_iter().map(|tested| tested.change).collect();
         let weight = |change: &Change| change.weight(compared);
         functions.sort_by(|a, b| {
-            let settled = b.significant.cmp(&a.significant).then(b.calls_changed.cmp(&a.calls_changed));
+            let settled =
+                b.significant.cmp(&a.significant).then(b.calls_changed.cmp(&a.calls_changed));
             settled.then(weight(b).total_cmp(&weight(a))).then(a.name.cmp(&b.name))
         });
-        let processor = sides.map(|side| side.iter().map(|profile| profile.header.processor * 1e9).collect::<Vec<f64>>());
+        let processor = sides.map(|side| {
+            side.iter().map(|profile| profile.header.processor * 1e9).collect::<Vec<f64>>()
+        });
         Comparison::of(sides.map(<[Self]>::len), compared, &processor, functions)
     }
 }
@@ -141,7 +161,9 @@ struct Run<'a>(Vec<&'a Function>);
 impl Run<'_> {
     /// A figure of all of them; exactly nothing where there is none in this run.
     fn sum(&self, of: impl Fn(&Function) -> Option<Figure>) -> Option<Figure> {
-        self.0.iter().try_fold(Figure::exact(0.0), |sum, function| Some(sum.plus(&of(function).filter(Figure::is_sound)?)))
+        self.0.iter().try_fold(Figure::exact(0.0), |sum, function| {
+            Some(sum.plus(&of(function).filter(Figure::is_sound)?))
+        })
     }
 
     fn calls(&self) -> Option<Figure> {
@@ -154,7 +176,8 @@ impl Run<'_> {
             [function] => function.mean,
             functions => {
                 let calls: f64 = functions.iter().map(|function| function.calls.value).sum();
-                let total = self.sum(|function| Some(function.mean?.scaled(function.calls.value)))?;
+                let total =
+                    self.sum(|function| Some(function.mean?.scaled(function.calls.value)))?;
                 (calls > 0.0).then(|| total.scaled(1.0 / calls))
             }
         }
@@ -199,9 +222,13 @@ impl Tested {
             [0, 1].map(|side: usize| over_runs(&runs[side].iter().map(of).collect::<Vec<_>>()))
         };
         let times = [0, 1].map(|side: usize| time(&runs[side], compared));
-        let counts = [0, 1].map(|side: usize| runs[side].iter().filter_map(|run| Some(run.calls()?.value)).collect::<Vec<f64>>());
+        let counts = [0, 1].map(|side: usize| {
+            runs[side].iter().filter_map(|run| Some(run.calls()?.value)).collect::<Vec<f64>>()
+        });
         let p = match &times {
-            [Some(before), Some(after)] if before.count > 1 && after.count > 1 => Some(welch(before, after)),
+            [Some(before), Some(after)] if before.count > 1 && after.count > 1 => {
+                Some(welch(before, after))
+            }
             _ => None,
         };
         let ratio = match &times {
@@ -237,9 +264,11 @@ fn ratio(before: &Summary, after: &Summary) -> Figure {
         // Of single runs nothing is known but that they can be like this.
         return Figure { value, how: How::Estimated { lo: 0.0, hi: value.max(1.0) * 2.0 } };
     }
-    let relative = |side: &Summary| if side.mean > 0.0 { side.error() / side.mean.powi(2) } else { 0.0 };
-    let half_width =
-        student(freedom(before, after).floor().max(1.0) as usize) * value * (relative(before) + relative(after)).sqrt();
+    let relative =
+        |side: &Summary| if side.mean > 0.0 { side.error() / side.mean.powi(2) } else { 0.0 };
+    let half_width = student(freedom(before, after).floor().max(1.0) as usize)
+        * value
+        * (relative(before) + relative(after)).sqrt();
     Figure::estimated(value, half_width, 0.0)
 }
 
@@ -247,7 +276,8 @@ fn ratio(before: &Summary, after: &Summary) -> Figure {
 fn judge(tested: &mut [Tested]) {
     for (matters, risked) in [(true, RISKED), (false, RISKED_ELSEWHERE)] {
         let family = |one: &Tested| one.matters == matters && one.change.p.is_some();
-        let probabilities: Vec<f64> = tested.iter().filter(|one| family(one)).filter_map(|one| one.change.p).collect();
+        let probabilities: Vec<f64> =
+            tested.iter().filter(|one| family(one)).filter_map(|one| one.change.p).collect();
         let verdicts = believed(&probabilities, risked);
         for (one, significant) in tested.iter_mut().filter(|one| family(one)).zip(verdicts) {
             let slower = one.change.ratio.is_none_or(|ratio| ratio.value > 1.0);
@@ -260,7 +290,8 @@ fn judge(tested: &mut [Tested]) {
             };
         }
     }
-    let calls = believed(&tested.iter().map(|one| one.calls_p).collect::<Vec<_>>(), RISKED_ELSEWHERE);
+    let calls =
+        believed(&tested.iter().map(|one| one.calls_p).collect::<Vec<_>>(), RISKED_ELSEWHERE);
     tested.iter_mut().zip(calls).for_each(|(one, changed)| one.change.calls_changed = changed);
 }
 
@@ -281,10 +312,17 @@ impl Change {
 }
 
 impl Comparison {
-    fn of(runs: [usize; 2], compared: Compared, processor: &[Vec<f64>; 2], functions: Vec<Change>) -> Self {
-        let count = |wanted: Verdict| functions.iter().filter(|change| change.verdict == wanted).count();
-        let figures =
-            processor.clone().map(|side| over_runs(&side.iter().map(|&value| Some(Figure::exact(value))).collect::<Vec<_>>()));
+    fn of(
+        runs: [usize; 2],
+        compared: Compared,
+        processor: &[Vec<f64>; 2],
+        functions: Vec<Change>,
+    ) -> Self {
+        let count =
+            |wanted: Verdict| functions.iter().filter(|change| change.verdict == wanted).count();
+        let figures = processor.clone().map(|side| {
+            over_runs(&side.iter().map(|&value| Some(Figure::exact(value))).collect::<Vec<_>>())
+        });
         let tested = runs.iter().all(|&runs| runs > 1);
         Self {
             runs,
@@ -295,14 +333,16 @@ impl Comparison {
             untested: count(Verdict::Untested),
             calls_changed: functions.iter().filter(|change| change.calls_changed).count(),
             processor: figures,
-            processor_p: tested.then(|| welch(&Summary::of(&processor[0]), &Summary::of(&processor[1]))),
+            processor_p: tested
+                .then(|| welch(&Summary::of(&processor[0]), &Summary::of(&processor[1]))),
             functions,
         }
     }
 
     /// How many functions are called on one side only.
     pub fn new_and_gone(&self) -> [usize; 2] {
-        [Verdict::New, Verdict::Gone].map(|verdict| self.functions.iter().filter(|change| change.verdict == verdict).count())
+        [Verdict::New, Verdict::Gone]
+            .map(|verdict| self.functions.iter().filter(|change| change.verdict == verdict).count())
     }
 }
 

@@ -1,8 +1,10 @@
-//! The conductor: the brain of whoever has the probes. It is told what was seen, and says what the probes shall do.
+//! The conductor: the brain of whoever has the probes. It is told what was seen, and says what the
+//! probes shall do.
 //!
-//! Nothing here knows of threads, files or clocks: instants are given to it. They are instants of the program's own processor time, less
-//! what the probes took of it: rates that are learned while the program runs say nothing of the time in which it waits for a processor.
-//! What it decides differs by policy; what it adds up does not.
+//! Nothing here knows of threads, files or clocks: instants are given to it. They are instants of
+//! the program's own processor time, less what the probes took of it: rates that are learned while
+//! the program runs say nothing of the time in which it waits for a processor. What it decides
+//! differs by policy; what it adds up does not.
 
 mod adaptive;
 
@@ -77,7 +79,8 @@ pub struct Conductor {
 struct Part {
     known: bool,
     sites: u32,
-    /// Functions whose ends pass its exits while it is timed: compilers merge the ends of functions.
+    /// Functions whose ends pass its exits while it is timed: compilers merge the ends of
+    /// functions.
     others: Box<[FuncId]>,
     mode: Mode,
     /// Whether its hook has retired it.
@@ -95,7 +98,14 @@ struct Life {
 
 impl Part {
     fn new() -> Self {
-        Self { known: false, sites: 0, others: Box::new([]), mode: Mode::Count, resting: false, life: None }
+        Self {
+            known: false,
+            sites: 0,
+            others: Box::new([]),
+            mode: Mode::Count,
+            resting: false,
+            life: None,
+        }
     }
 }
 
@@ -104,7 +114,18 @@ impl Conductor {
     pub fn new(policy: Policy, clock: Clock, costs: Costs, seed: u64, now: Ticks) -> Self {
         let adaptive = Adaptive::new(seed, now);
         let (functions, fresh, retired, nulls) = Default::default();
-        Self { policy, clock, costs, functions, fresh, retired, nulls, adaptive, epoch: now, began: now }
+        Self {
+            policy,
+            clock,
+            costs,
+            functions,
+            fresh,
+            retired,
+            nulls,
+            adaptive,
+            epoch: now,
+            began: now,
+        }
     }
 
     fn part(&mut self, function: FuncId) -> &mut Part {
@@ -120,7 +141,8 @@ impl Conductor {
     fn account(&mut self, function: FuncId) -> &mut Account {
         // Until now its cycles were empty; the latest has begun with the epoch.
         let epoch = self.epoch;
-        let begin = || Box::new(Life { account: Account::new(epoch), plan: adaptive::Plan::default() });
+        let begin =
+            || Box::new(Life { account: Account::new(epoch), plan: adaptive::Plan::default() });
         &mut self.part(function).life.get_or_insert_with(begin).account
     }
 
@@ -133,7 +155,8 @@ impl Conductor {
         }
     }
 
-    /// A function has exits in common with others: while it is timed, their ends pass a hook for nothing.
+    /// A function has exits in common with others: while it is timed, their ends pass a hook for
+    /// nothing.
     pub fn ends_with(&mut self, function: FuncId, others: Vec<FuncId>) {
         self.part(function).others = others.into();
     }
@@ -186,12 +209,14 @@ impl Conductor {
     pub fn entered(&mut self, function: FuncId, calls: u64) {
         let costs = self.costs;
         let part = self.part(function);
-        let is_complete = !part.resting && matches!(part.mode, Mode::Sample(Draw { skip: Skip::None, .. }));
+        let is_complete =
+            !part.resting && matches!(part.mode, Mode::Sample(Draw { skip: Skip::None, .. }));
         self.adaptive.spent += calls as f64 * if is_complete { costs.pair } else { costs.count };
         self.account(function).entered(calls);
     }
 
-    /// A function's hook has used its quota up: it was armed at one instant, and retired at another.
+    /// A function's hook has used its quota up: it was armed at one instant, and retired at
+    /// another.
     pub fn retired(&mut self, function: FuncId, armed: Ticks, at: Ticks) {
         self.part(function).resting = true;
         self.retired.push((function, armed, at));
@@ -209,7 +234,9 @@ impl Conductor {
                 // Whoever is called rarely is timed completely from the beginning.
                 Policy::Adaptive { .. } => adaptive::FIRST,
                 Policy::Paper { samples, .. } => first_calls(*samples),
-                Policy::Exact => Mode::Sample(Draw { quota: u32::MAX, skip: Skip::None, then: Rest::Count }),
+                Policy::Exact => {
+                    Mode::Sample(Draw { quota: u32::MAX, skip: Skip::None, then: Rest::Count })
+                }
                 Policy::Count => Mode::Count,
             };
             self.set(function, mode, probes);
@@ -230,7 +257,8 @@ impl Conductor {
         }
     }
 
-    /// Decides. To be called after everything that was seen since the last time was told. Returns when to call again.
+    /// Decides. To be called after everything that was seen since the last time was told. Returns
+    /// when to call again.
     pub fn tick(&mut self, now: Ticks, probes: &mut impl Probes) -> Ticks {
         self.first(probes);
         match self.policy.clone() {
@@ -239,7 +267,9 @@ impl Conductor {
                 // There are no cycles, and nobody waits for samples to be taken.
                 Ticks(now.0 + self.clock.ticks(0.05).0)
             }
-            Policy::Paper { samples, epoch_ms } => self.paper(now, samples, self.clock.ticks(epoch_ms / 1e3), probes),
+            Policy::Paper { samples, epoch_ms } => {
+                self.paper(now, samples, self.clock.ticks(epoch_ms / 1e3), probes)
+            }
             Policy::Adaptive { budget } => self.adapt(now, budget, probes),
         }
     }
@@ -268,16 +298,22 @@ impl Conductor {
 
     /// What is known, at this instant.
     pub fn profile(&self, now: Ticks) -> Profile {
-        let lives = self.functions.iter().enumerate().filter_map(|(at, part)| Some((at, &part.life.as_ref()?.account)));
-        let accounts = lives.filter(|(at, account)| *at > 0 && account.entries > 0).map(|(at, account)| {
-            let mut account = account.clone();
-            account.turn(now);
-            (FuncId(at as u32), account)
-        });
+        let lives = self
+            .functions
+            .iter()
+            .enumerate()
+            .filter_map(|(at, part)| Some((at, &part.life.as_ref()?.account)));
+        let accounts =
+            lives.filter(|(at, account)| *at > 0 && account.entries > 0).map(|(at, account)| {
+                let mut account = account.clone();
+                account.turn(now);
+                (FuncId(at as u32), account)
+            });
         let nobody = self.functions.first().and_then(|part| part.life.as_ref());
         let lost = nobody.map_or(0, |life| life.account.lost);
         let watched = now.since(self.began);
-        let mut profile = Profile::of(&self.policy, self.clock, self.costs, watched, lost, accounts);
+        let mut profile =
+            Profile::of(&self.policy, self.clock, self.costs, watched, lost, accounts);
         profile.header.null = self.nulls.most().map_or(0.0, |excess| self.costs.bias + excess);
         profile
     }

@@ -1,8 +1,9 @@
 //! Exemplars: the slowest calls of each function, and what was timed inside of them.
 //!
-//! Timed calls are told thread by thread, in the order in which they end. Each says how long those directly inside of it took together:
-//! they are the latest of its thread that no other call has claimed, back to that sum. Where the sum does not come out, some were not
-//! told one by one, and the call is kept without its inside.
+//! Timed calls are told thread by thread, in the order in which they end. Each says how long those
+//! directly inside of it took together: they are the latest of its thread that no other call has
+//! claimed, back to that sum. Where the sum does not come out, some were not told one by one, and
+//! the call is kept without its inside.
 
 use crate::{FuncId, Ticks};
 
@@ -53,8 +54,8 @@ struct Ended {
 }
 
 impl Nesting {
-    /// A call has ended that took `ticks`, without what is measured of a call that does nothing, and `children` of them in timed
-    /// calls directly inside. Returns what was inside.
+    /// A call has ended that took `ticks`, without what is measured of a call that does nothing,
+    /// and `children` of them in timed calls directly inside. Returns what was inside.
     pub fn end(&mut self, function: FuncId, ticks: u64, children: u64) -> &[Inner] {
         let mut inside = Vec::new();
         let mut left = children;
@@ -87,7 +88,10 @@ impl Nesting {
 fn claim(inside: &mut Vec<Inner>, child: &Ended) {
     let Some(function) = child.function else { return };
     let own = Inner { function, calls: 1, ticks: child.ticks };
-    let covered = |inner: Inner| Inner { ticks: if inner.function == function { 0 } else { inner.ticks }, ..inner };
+    let covered = |inner: Inner| Inner {
+        ticks: if inner.function == function { 0 } else { inner.ticks },
+        ..inner
+    };
     for inner in child.inside.iter().copied().map(covered).chain([own]) {
         match inside.iter_mut().find(|known| known.function == inner.function) {
             Some(known) => {

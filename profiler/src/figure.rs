@@ -55,7 +55,13 @@ impl Figure {
     /// One whose standard error is known; never below `least`.
     pub fn estimated(value: f64, half_width: f64, least: f64) -> Self {
         let half_width = if half_width.is_finite() { half_width } else { value.abs() };
-        Self { value, how: How::Estimated { lo: (value - half_width).max(least.min(value)), hi: value + half_width } }
+        Self {
+            value,
+            how: How::Estimated {
+                lo: (value - half_width).max(least.min(value)),
+                hi: value + half_width,
+            },
+        }
     }
 
     /// The same with an interval that ends later by so much.
@@ -99,7 +105,10 @@ impl Figure {
             return self;
         }
         let (lo, hi) = self.interval();
-        Self { value, how: How::Estimated { lo: lo.max(least).min(value), hi: hi.min(most).max(value) } }
+        Self {
+            value,
+            how: How::Estimated { lo: lo.max(least).min(value), hi: hi.min(most).max(value) },
+        }
     }
 
     /// What a reader has to know of it besides its value.
@@ -131,7 +140,8 @@ impl Figure {
         }
         // Each side by itself: one may be a bound.
         let ((a, b), (c, d)) = (self.interval(), other.interval());
-        let (below, above) = ((self.value - a).hypot(other.value - c), (b - self.value).hypot(d - other.value));
+        let (below, above) =
+            ((self.value - a).hypot(other.value - c), (b - self.value).hypot(d - other.value));
         let lo = (value - below).max(value.min(0.0));
         Self { value, how: How::Estimated { lo, hi: value + above } }
     }
@@ -156,8 +166,8 @@ impl Figure {
 /// Student's factor for 95 %, by degrees of freedom.
 pub(crate) fn student(freedom: usize) -> f64 {
     const TABLE: [f64; 30] = [
-        12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09,
-        2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04,
+        12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13,
+        2.12, 2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04,
     ];
     match freedom {
         0 => f64::INFINITY,
@@ -172,7 +182,9 @@ pub(crate) fn product(a: &Figure, b: &Figure) -> Figure {
     if a.is_exact() && b.is_exact() {
         return Figure::exact(value);
     }
-    let relative = |figure: &Figure| if figure.value == 0.0 { 0.0 } else { figure.half_width() / figure.value.abs() };
+    let relative = |figure: &Figure| {
+        if figure.value == 0.0 { 0.0 } else { figure.half_width() / figure.value.abs() }
+    };
     Figure::estimated(value, value.abs() * relative(a).hypot(relative(b)), 0.0)
 }
 
@@ -199,8 +211,12 @@ mod tests {
     fn marks_tell_what_an_interval_says() {
         let figure = |value, lo, hi| Figure { value, how: How::Estimated { lo, hi } };
         let marks = [(10.0, 8.0, 13.0), (10.0, 2.0, 13.0), (2.0, 0.0, 4.0), (10.0, 10.0, 90.0)];
-        let marks = marks.map(|(value, lo, hi)| (figure(value, lo, hi).mark(), figure(value, lo, hi).rank()));
-        assert_eq!(marks, [(Mark::About, 10.0), (Mark::Unsure, 2.0), (Mark::AtMost, 0.0), (Mark::AtLeast, 10.0)]);
+        let marks = marks
+            .map(|(value, lo, hi)| (figure(value, lo, hi).mark(), figure(value, lo, hi).rank()));
+        assert_eq!(
+            marks,
+            [(Mark::About, 10.0), (Mark::Unsure, 2.0), (Mark::AtMost, 0.0), (Mark::AtLeast, 10.0)]
+        );
         assert_eq!((Figure::exact(0.0).mark(), Figure::exact(0.0).rank()), (Mark::Exact, 0.0));
     }
 

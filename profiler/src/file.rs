@@ -7,7 +7,8 @@ use std::io::{self, Write};
 
 /// Files of later versions are refused by name.
 const VERSION: u32 = 2;
-/// Files of this version are read: their totals are means times counts, by the wall clock, and are reconciled without a clock.
+/// Files of this version are read: their totals are means times counts, by the wall clock, and are
+/// reconciled without a clock.
 const EARLIER: u32 = 1;
 
 /// No file is larger.
@@ -27,7 +28,9 @@ pub enum FileError {
     #[error("it is no profile: {0}")]
     NoProfile(#[from] serde_json::Error),
     /// Another version.
-    #[error("it is of version {0}, and this is version {VERSION}, which reads {EARLIER}, too: use the fastinst that wrote it")]
+    #[error(
+        "it is of version {0}, and this is version {VERSION}, which reads {EARLIER}, too: use the fastinst that wrote it"
+    )]
     Version(u32),
     /// Numbers that cannot be.
     #[error("function {0} has numbers that cannot be: the file is damaged")]
@@ -38,7 +41,8 @@ pub enum FileError {
 }
 
 impl Profile {
-    /// Writes it. What makes it too large is left out, from the least expensive functions on, and noted.
+    /// Writes it. What makes it too large is left out, from the least expensive functions on, and
+    /// noted.
     pub fn to_file(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&self.fitting(Self::encode))
     }
@@ -51,7 +55,8 @@ impl Profile {
         let base = if bytes.len() > LARGEST { self.base(&encode) } else { 0 };
         while bytes.len() > LARGEST && keep > 0 {
             // By how much histograms and callers are too large, and a little more.
-            let (room, taken) = (LARGEST.saturating_sub(base), bytes.len().saturating_sub(base).max(1));
+            let (room, taken) =
+                (LARGEST.saturating_sub(base), bytes.len().saturating_sub(base).max(1));
             keep = (keep * room / taken * 9 / 10).min(keep - 1);
             let slim = slim.get_or_insert_with(|| self.clone());
             slim.thin_out(keep);
@@ -70,7 +75,10 @@ impl Profile {
                 slim.retain(|function| kept.contains(&function.id));
                 bytes = encode(slim);
             }
-            slim.header.notes.push(format!("{} functions of {gone} are left out: the file would be too large", gone - count));
+            slim.header.notes.push(format!(
+                "{} functions of {gone} are left out: the file would be too large",
+                gone - count
+            ));
             bytes = encode(slim);
         }
         bytes
@@ -87,8 +95,11 @@ impl Profile {
     /// Leaves functions out. Stacks keep their time, without the frames of these.
     fn retain(&mut self, is_kept: impl Fn(&crate::Function) -> bool) {
         let mut next = 0..;
-        let positions: Vec<Option<u32>> =
-            self.functions.iter().map(|function| is_kept(function).then(|| next.next()).flatten()).collect();
+        let positions: Vec<Option<u32>> = self
+            .functions
+            .iter()
+            .map(|function| is_kept(function).then(|| next.next()).flatten())
+            .collect();
         self.functions.retain(is_kept);
         for stack in &mut self.stacks {
             stack.frames = stack.frames.iter().filter_map(|at| positions[*at as usize]).collect();
@@ -102,8 +113,11 @@ impl Profile {
 
     /// The numbers of all functions, those that take most of the time first.
     fn by_cost(&self) -> Vec<crate::FuncId> {
-        let cost = |function: &crate::Function| function.total.map_or(0.0, |total| total.value).max(function.calls.value);
-        let mut all: Vec<_> = self.functions.iter().map(|function| (cost(function), function.id)).collect();
+        let cost = |function: &crate::Function| {
+            function.total.map_or(0.0, |total| total.value).max(function.calls.value)
+        };
+        let mut all: Vec<_> =
+            self.functions.iter().map(|function| (cost(function), function.id)).collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         all.into_iter().map(|(_, id)| id).collect()
     }
@@ -171,23 +185,44 @@ impl Profile {
     /// Whether what belongs to no function is such as can be measured.
     fn is_sound(&self) -> bool {
         let header = &self.header;
-        let times = [header.processor, header.system, header.unknown, header.seconds, header.floor, header.null];
+        let times = [
+            header.processor,
+            header.system,
+            header.unknown,
+            header.seconds,
+            header.floor,
+            header.null,
+        ];
         let functions = self.functions.len();
-        let is_stack = |stack: &crate::Stack| stack.time.is_finite() && stack.frames.iter().all(|at| (*at as usize) < functions);
-        header.hz.is_finite() && header.hz > 0.0 && times.iter().all(|time| time.is_finite()) && self.stacks.iter().all(is_stack)
+        let is_stack = |stack: &crate::Stack| {
+            stack.time.is_finite() && stack.frames.iter().all(|at| (*at as usize) < functions)
+        };
+        header.hz.is_finite()
+            && header.hz > 0.0
+            && times.iter().all(|time| time.is_finite())
+            && self.stacks.iter().all(is_stack)
     }
 
     /// Makes a profile of the earlier version one of this: its times are what probes have told.
     fn update(&mut self) {
         for function in &mut self.functions {
             let all = function.is_timed_as_of_old();
-            let known = |figure: Option<Figure>| figure.map(|figure| if all { figure } else { figure.widened(0.0) });
+            let known = |figure: Option<Figure>| {
+                figure.map(|figure| if all { figure } else { figure.widened(0.0) })
+            };
             let seen = function.mean.map_or(0.0, |mean| mean.value * function.samples as f64);
-            function.timed = Timed { seen, mean: function.mean, total: known(function.total), own: known(function.own) };
+            function.timed = Timed {
+                seen,
+                mean: function.mean,
+                total: known(function.total),
+                own: known(function.own),
+            };
         }
         let source = match self.header.policy == Policy::Exact.to_string() {
             true => ClockSource::Probes,
-            false => ClockSource::None { why: "the profile was written by a version that had no clock".to_owned() },
+            false => ClockSource::None {
+                why: "the profile was written by a version that had no clock".to_owned(),
+            },
         };
         self.reconcile(&ClockEvidence { source, ..ClockEvidence::default() });
     }
@@ -203,14 +238,20 @@ impl crate::Function {
     fn is_sound(&self, modules: usize) -> bool {
         let figures = [Some(self.calls), self.mean, self.total, self.own, self.cpu, self.wall];
         let labels = self.arcs.iter().filter_map(|arc| arc.caller.as_ref()).chain([&self.label]);
-        let holds = |figure: &Figure| (figure.interval().0..=figure.interval().1).contains(&figure.value);
+        let holds =
+            |figure: &Figure| (figure.interval().0..=figure.interval().1).contains(&figure.value);
         figures.into_iter().flatten().all(|figure| figure.is_sound() && holds(&figure))
             && self.calls.interval().0 >= 0.0
-            && [self.min, self.max].into_iter().flatten().all(|value| value.is_finite() && value >= 0.0)
+            && [self.min, self.max]
+                .into_iter()
+                .flatten()
+                .all(|value| value.is_finite() && value >= 0.0)
             && self.min.unwrap_or(0.0) <= self.max.unwrap_or(f64::MAX)
             && self.histogram.is_sound()
             && self.timed.is_sound()
             && self.arcs.iter().all(|arc| arc.share.is_finite())
-            && labels.into_iter().all(|label| label.module.is_none_or(|module| (module as usize) < modules))
+            && labels
+                .into_iter()
+                .all(|label| label.module.is_none_or(|module| (module as usize) < modules))
     }
 }

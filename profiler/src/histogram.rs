@@ -63,7 +63,8 @@ impl Histogram {
         self.0.iter().map(|(_, weight)| weight).sum()
     }
 
-    /// The value that a share of all calls stays below; `None` if it is empty. Within a bucket calls are taken to lie evenly.
+    /// The value that a share of all calls stays below; `None` if it is empty. Within a bucket
+    /// calls are taken to lie evenly.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let mut left = share.clamp(0.0, 1.0) * self.weight();
         for &(bucket, weight) in &self.0 {
@@ -87,10 +88,13 @@ impl Histogram {
         &self.0
     }
 
-    /// Whether buckets come in order, exist, and hold sensible weights: what is read from a file may be anything.
+    /// Whether buckets come in order, exist, and hold sensible weights: what is read from a file
+    /// may be anything.
     pub fn is_sound(&self) -> bool {
         self.0.windows(2).all(|pair| pair[0].0 < pair[1].0)
-            && self.0.iter().all(|(bucket, weight)| *bucket <= LAST_BUCKET && weight.is_finite() && *weight > 0.0)
+            && self.0.iter().all(|(bucket, weight)| {
+                *bucket <= LAST_BUCKET && weight.is_finite() && *weight > 0.0
+            })
     }
 }
 
@@ -120,13 +124,16 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_the_values() {
         arbtest::arbtest(|u| {
-            let mut values: Vec<u64> =
-                (0..u.int_in_range(1..=500)?).map(|_| u.int_in_range(0..=100_000)).collect::<Result<_, _>>()?;
+            let mut values: Vec<u64> = (0..u.int_in_range(1..=500)?)
+                .map(|_| u.int_in_range(0..=100_000))
+                .collect::<Result<_, _>>()?;
             let mut histogram = Histogram::default();
             values.iter().for_each(|&value| histogram.add(bucket(value), 1.0));
             values.sort_unstable();
             for share in [0.5, 0.9, 0.99] {
-                let exact = values[((share * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1] as f64;
+                let exact = values
+                    [((share * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1]
+                    as f64;
                 let found = histogram.quantile(share).unwrap();
                 assert!((found - exact).abs() <= 0.02 * exact + 1.0, "{found} for {exact}");
             }

@@ -1,7 +1,8 @@
 //! What cannot be: figures of a profile that contradict each other, or what is known of time.
 //!
-//! A figure that cannot be is a bug wherever it is printed, so figures are checked where they are made. The check owes nothing to how
-//! they came about: it looks at a profile as a reader of its file does.
+//! A figure that cannot be is a bug wherever it is printed, so figures are checked where they are
+//! made. The check owes nothing to how they came about: it looks at a profile as a reader of its
+//! file does.
 
 use crate::profile::{Function, Profile};
 use crate::reconcile::Callers;
@@ -78,12 +79,19 @@ impl Profile {
             function.check_figures(&mut check);
             function.check_latencies(&self.header, &mut check);
             function.check_order(&self.header, &mut check);
-            let totals: Option<Vec<f64>> = callers
-                .get(at)
-                .and_then(|all| all.iter().map(|caller| self.functions[*caller].total.map(|total| total.value)).collect());
+            let totals: Option<Vec<f64>> = callers.get(at).and_then(|all| {
+                all.iter()
+                    .map(|caller| self.functions[*caller].total.map(|total| total.value))
+                    .collect()
+            });
             if let (Some(total), Some(totals)) = (function.total, totals) {
                 let sum = totals.iter().sum();
-                check(is_above(total.value, sum), Contradiction::TotalAboveCallers, total.value, sum);
+                check(
+                    is_above(total.value, sum),
+                    Contradiction::TotalAboveCallers,
+                    total.value,
+                    sum,
+                );
             }
         }
         found
@@ -92,9 +100,11 @@ impl Profile {
     /// Figures of the whole program.
     fn impossible_sums(&self) -> Vec<Impossible> {
         let Header { processor, system, unknown, seconds, .. } = self.header;
-        let own: f64 = self.functions.iter().filter_map(|function| function.own).map(|own| own.value).sum();
+        let own: f64 =
+            self.functions.iter().filter_map(|function| function.own).map(|own| own.value).sum();
         let all = own + (system + unknown) * 1e9;
-        let whole = |what, value, bound| Impossible { function: None, position: None, what, value, bound };
+        let whole =
+            |what, value, bound| Impossible { function: None, position: None, what, value, bound };
         let mut found = Vec::new();
         for value in [processor, system, unknown, seconds] {
             if !value.is_finite() {
@@ -117,12 +127,26 @@ impl Function {
             let (lo, hi) = figure.interval();
             check(!figure.is_sound(), Contradiction::NoNumber, figure.value, 0.0);
             check(figure.value.min(lo) < 0.0, Contradiction::Negative, figure.value.min(lo), 0.0);
-            check(is_above(lo, figure.value), Contradiction::OutsideOfItsInterval, figure.value, lo);
-            check(is_above(figure.value, hi), Contradiction::OutsideOfItsInterval, figure.value, hi);
+            check(
+                is_above(lo, figure.value),
+                Contradiction::OutsideOfItsInterval,
+                figure.value,
+                lo,
+            );
+            check(
+                is_above(figure.value, hi),
+                Contradiction::OutsideOfItsInterval,
+                figure.value,
+                hi,
+            );
         }
     }
 
-    fn check_latencies(&self, header: &Header, check: &mut impl FnMut(bool, Contradiction, f64, f64)) {
+    fn check_latencies(
+        &self,
+        header: &Header,
+        check: &mut impl FnMut(bool, Contradiction, f64, f64),
+    ) {
         for value in [self.min, self.max].into_iter().flatten() {
             check(!value.is_finite(), Contradiction::NoNumber, value, 0.0);
             check(value < 0.0, Contradiction::Negative, value, 0.0);
@@ -148,7 +172,12 @@ impl Function {
             check(is_above(total, wall), Contradiction::TotalAboveWall, total, wall);
         }
         if let (Some(total), true) = (total, header.processor > 0.0) {
-            check(is_above(total, header.processor * 1e9), Contradiction::TotalAboveProcessor, total, header.processor * 1e9);
+            check(
+                is_above(total, header.processor * 1e9),
+                Contradiction::TotalAboveProcessor,
+                total,
+                header.processor * 1e9,
+            );
         }
     }
 }
@@ -159,9 +188,20 @@ mod tests {
     use crate::{Arc, FuncId, Label};
 
     fn function(id: u32, own: f64, total: f64) -> Function {
-        let label = Label { name: format!("f{id}"), module: Some(0), offset: id.into(), ..Label::default() };
+        let label = Label {
+            name: format!("f{id}"),
+            module: Some(0),
+            offset: id.into(),
+            ..Label::default()
+        };
         let figure = |value| Some(Figure::exact(value));
-        Function { label, own: figure(own), total: figure(total), wall: figure(total), ..Function::uncalled(FuncId(id)) }
+        Function {
+            label,
+            own: figure(own),
+            total: figure(total),
+            wall: figure(total),
+            ..Function::uncalled(FuncId(id))
+        }
     }
 
     fn profile(functions: Vec<Function>) -> Profile {
@@ -182,7 +222,10 @@ mod tests {
     fn every_contradiction_is_found() {
         use Contradiction::*;
         assert_eq!(found(vec![function(1, 200.0, 100.0)]), [SelfAboveTotal]);
-        assert_eq!(found(vec![function(1, 800.0, 800.0), function(2, 300.0, 300.0)]), [SumAboveProcessor]);
+        assert_eq!(
+            found(vec![function(1, 800.0, 800.0), function(2, 300.0, 300.0)]),
+            [SumAboveProcessor]
+        );
         assert_eq!(found(vec![function(1, 0.0, 1100.0)]), [TotalAboveProcessor]);
         assert_eq!(found(vec![function(1, -1.0, 10.0)]), [Negative]);
         let with = |change: &dyn Fn(&mut Function)| {
@@ -193,7 +236,10 @@ mod tests {
         assert_eq!(with(&|one| one.wall = Some(Figure::exact(99.0))), [TotalAboveWall]);
         assert_eq!(with(&|one| one.cpu = Some(Figure::exact(f64::NAN))), [NoNumber]);
         let how = crate::How::Estimated { lo: 1.0, hi: 2.0 };
-        assert_eq!(with(&|one| one.mean = Some(Figure { value: 3.0, how })), [OutsideOfItsInterval]);
+        assert_eq!(
+            with(&|one| one.mean = Some(Figure { value: 3.0, how })),
+            [OutsideOfItsInterval]
+        );
         assert_eq!(with(&|one| (one.min, one.max) = (Some(2.0), Some(1.0))), [MinAboveMax]);
     }
 

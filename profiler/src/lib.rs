@@ -1,7 +1,9 @@
-//! Measures functions whose probes switch themselves off: samples, histograms, policies and reports.
+//! Measures functions whose probes switch themselves off: samples, histograms, policies and
+//! reports.
 //!
-//! The crate is pure: it has no clock, no thread and no file. Whoever has probes tells a [`Conductor`] what they have seen, and does what
-//! it says through one small trait, [`Probes`]; at any moment it gives a [`Profile`], plain data, which reports are made from.
+//! The crate is pure: it has no clock, no thread and no file. Whoever has probes tells a
+//! [`Conductor`] what they have seen, and does what it says through one small trait, [`Probes`]; at
+//! any moment it gives a [`Profile`], plain data, which reports are made from.
 //!
 //! ```
 //! use profiler::{Clock, Conductor, Costs, FuncId, Label, Mode, Policy, Probes, Sample, TableOptions, Ticks};
@@ -34,11 +36,13 @@
 //! ```
 //!
 //! - [`Policy`] says which calls are timed; [`Mode`] is what a function's probes do.
-//! - [`Histogram`] has buckets less than two per cent wide; [`Figure`] is a value that says whether it is exact.
-//! - [`Profile::reconcile`] brings what probes tell together with a sampling clock's evidence, so that all figures are possible;
-//!   [`Profile::impossible`] checks that.
+//! - [`Histogram`] has buckets less than two per cent wide; [`Figure`] is a value that says whether
+//!   it is exact.
+//! - [`Profile::reconcile`] brings what probes tell together with a sampling clock's evidence, so
+//!   that all figures are possible; [`Profile::impossible`] checks that.
 //! - [`simulation`] plays recorded traces against policies.
-//! - Reports: a table, JSON, CSV, folded stacks, pprof, gprof's layout; and [`Comparison`], of two sets of runs.
+//! - Reports: a table, JSON, CSV, folded stacks, pprof, gprof's layout; and [`Comparison`], of two
+//!   sets of runs.
 //!
 //! It does not find probes, switch them, or know what a function is called: names are given to it.
 

@@ -1,5 +1,6 @@
-//! Merging: the profiles of several processes, added up function by function. What was reconciled in each adds up in their sum, too:
-//! functions whose callers are known in one process only have unknown callers in the sum, and bounds are met again.
+//! Merging: the profiles of several processes, added up function by function. What was reconciled
+//! in each adds up in their sum, too: functions whose callers are known in one process only have
+//! unknown callers in the sum, and bounds are met again.
 
 use crate::profile::{Arc, Exemplar, Function, Label, Module, Profile, Stack};
 use crate::timed::{mean_of, sum};
@@ -7,7 +8,8 @@ use crate::{FuncId, Spent};
 use std::collections::{BTreeMap, HashMap};
 
 impl Profile {
-    /// The sum of some profiles. Functions are the same that have the same name at the same place of the same file.
+    /// The sum of some profiles. Functions are the same that have the same name at the same place
+    /// of the same file.
     ///
     /// # Panics
     /// If there are none.
@@ -22,14 +24,22 @@ impl Profile {
         merged.settle();
         // Files may hold anything; what is possible stays so.
         let are_possible = || profiles.iter().all(|profile| profile.impossible().is_empty());
-        debug_assert!(!are_possible() || merged.impossible().is_empty(), "{:?}", merged.impossible());
+        debug_assert!(
+            !are_possible() || merged.impossible().is_empty(),
+            "{:?}",
+            merged.impossible()
+        );
         merged
     }
 
     /// Gives functions numbers by their positions, wherever they are told of.
     fn renumber(&mut self, number: impl Fn(usize) -> FuncId) {
-        let numbers: HashMap<FuncId, FuncId> =
-            self.functions.iter().enumerate().map(|(at, function)| (function.id, number(at))).collect();
+        let numbers: HashMap<FuncId, FuncId> = self
+            .functions
+            .iter()
+            .enumerate()
+            .map(|(at, function)| (function.id, number(at)))
+            .collect();
         for function in &mut self.functions {
             function.id = numbers[&function.id];
             for inside in function.exemplars.iter_mut().flat_map(|one| &mut one.inside) {
@@ -40,13 +50,18 @@ impl Profile {
     }
 
     fn add(&mut self, other: &Self) {
-        let renumbered: Vec<u32> = other.modules.iter().map(|module| self.number_of(module)).collect();
+        let renumbered: Vec<u32> =
+            other.modules.iter().map(|module| self.number_of(module)).collect();
         let relabel = |label: &Label| Label {
             module: label.module.and_then(|module| renumbered.get(module as usize).copied()),
             ..label.clone()
         };
-        let mut known: BTreeMap<Label, usize> =
-            self.functions.iter().enumerate().map(|(at, function)| (place(&function.label), at)).collect();
+        let mut known: BTreeMap<Label, usize> = self
+            .functions
+            .iter()
+            .enumerate()
+            .map(|(at, function)| (place(&function.label), at))
+            .collect();
         let mut next = self.functions.len()..;
         let mut position = |function: &Function| {
             let known = known.entry(place(&relabel(&function.label)));
@@ -92,13 +107,18 @@ impl Profile {
         let (mine, theirs) = (&mut self.header, &other.header);
         mine.processes += theirs.processes;
         // What is not known of one is not known of both.
-        mine.processor = if mine.processor.min(theirs.processor) > 0.0 { mine.processor + theirs.processor } else { 0.0 };
+        mine.processor = if mine.processor.min(theirs.processor) > 0.0 {
+            mine.processor + theirs.processor
+        } else {
+            0.0
+        };
         mine.system += theirs.system;
         mine.unknown += theirs.unknown;
         mine.clock_samples += theirs.clock_samples;
         mine.floor = mine.floor.max(theirs.floor);
         mine.null = mine.null.max(theirs.null);
-        mine.threads = if mine.threads.min(theirs.threads) == 0 { 0 } else { mine.threads + theirs.threads };
+        mine.threads =
+            if mine.threads.min(theirs.threads) == 0 { 0 } else { mine.threads + theirs.threads };
         mine.seconds = mine.seconds.max(theirs.seconds);
         mine.started = mine.started.min(theirs.started);
         mine.spent = Spent {
@@ -159,11 +179,13 @@ impl Function {
         self.exemplars.truncate(EXEMPLARS);
     }
 
-    /// Adds from where the other was called. One of which that is not known makes the sum of both unknown.
+    /// Adds from where the other was called. One of which that is not known makes the sum of both
+    /// unknown.
     fn unite_arcs(&mut self, other: &Self) {
         let (mine, theirs) = (self.samples as f64, other.samples as f64);
         let all = (mine + theirs).max(1.0);
-        let unknown = |function: &Self| Arc { site: 0, samples: function.samples, share: 1.0, caller: None };
+        let unknown =
+            |function: &Self| Arc { site: 0, samples: function.samples, share: 1.0, caller: None };
         let complete = |function: &Self| match function.arcs.is_empty() {
             true => vec![unknown(function)],
             false => function.arcs.clone(),
@@ -173,7 +195,11 @@ impl Function {
         self.arcs.iter_mut().for_each(|arc| arc.share *= mine / all);
         for arc in added {
             let share = arc.share * theirs / all;
-            match self.arcs.iter_mut().find(|known| known.site == arc.site && known.caller == arc.caller) {
+            match self
+                .arcs
+                .iter_mut()
+                .find(|known| known.site == arc.site && known.caller == arc.caller)
+            {
                 Some(known) => {
                     known.samples += arc.samples;
                     known.share += share;

@@ -1,4 +1,5 @@
-//! Modes: what the probes of a function shall do; and the one trait that everything is switched through.
+//! Modes: what the probes of a function shall do; and the one trait that everything is switched
+//! through.
 
 use crate::FuncId;
 
@@ -25,8 +26,9 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// A quota that lasts from one look to the next, unless a function is called much more often than anybody has foreseen: then what it
-    /// costs ends without anybody's doing, also where the agent has to wait for a processor.
+    /// A quota that lasts from one look to the next, unless a function is called much more often
+    /// than anybody has foreseen: then what it costs ends without anybody's doing, also where the
+    /// agent has to wait for a processor.
     pub const AMPLE: u32 = 1 << 14;
 
     /// Whether each thread gets its quota anew at every look.
@@ -58,6 +60,7 @@ pub enum Rest {
 
 /// Whoever has the probes.
 pub trait Probes {
-    /// Gives a function a mode. What is asked for within one call of the conductor is carried out together.
+    /// Gives a function a mode. What is asked for within one call of the conductor is carried out
+    /// together.
     fn set(&mut self, function: FuncId, mode: Mode);
 }

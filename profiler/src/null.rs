@@ -1,9 +1,10 @@
 //! The null: what is measured of a call that does nothing, in the place of a call that is timed.
 //!
-//! Back to back it reads less than in a program, where the stub's lines are cold and its branches are seldom taken. How much less depends
-//! on how many calls are left out between two that are timed. So the stubs time nothing now and then, in the place of a call that was
-//! drawn, on the program's own threads. The median of what they read is what is taken off a call that was timed in this way; half of what
-//! the middle half of the readings differ by joins the interval of means.
+//! Back to back it reads less than in a program, where the stub's lines are cold and its branches
+//! are seldom taken. How much less depends on how many calls are left out between two that are
+//! timed. So the stubs time nothing now and then, in the place of a call that was drawn, on the
+//! program's own threads. The median of what they read is what is taken off a call that was timed
+//! in this way; half of what the middle half of the readings differ by joins the interval of means.
 
 use crate::Costs;
 use crate::histogram::{Histogram, bucket};
@@ -37,26 +38,41 @@ impl Nulls {
     pub(crate) fn add(&mut self, skip: f64, ticks: u64, costs: &Costs) {
         let skip = alike(skip);
         let at = self.0.iter().position(|kind| kind.skip == skip).unwrap_or_else(|| {
-            self.0.push(Kind { skip, count: 0, readings: Histogram::default(), null: Null::default() });
+            self.0.push(Kind {
+                skip,
+                count: 0,
+                readings: Histogram::default(),
+                null: Null::default(),
+            });
             self.0.len() - 1
         });
         let kind = &mut self.0[at];
         kind.count = kind.count.saturating_add(1);
         kind.readings.add(bucket(ticks), 1.0);
         let quantile = |share| kind.readings.quantile(share).unwrap_or(costs.bias);
-        kind.null = Null { excess: (quantile(0.5) - costs.bias).max(0.0), spread: (quantile(0.75) - quantile(0.25)) / 2.0 };
+        kind.null = Null {
+            excess: (quantile(0.5) - costs.bias).max(0.0),
+            spread: (quantile(0.75) - quantile(0.25)) / 2.0,
+        };
     }
 
-    /// Of calls that are timed with so many left out: by the nearest number that enough is known of.
+    /// Of calls that are timed with so many left out: by the nearest number that enough is known
+    /// of.
     pub(crate) fn at(&self, skip: f64) -> Null {
         let distance = |kind: &&Kind| (kind.skip.ln_1p() - skip.ln_1p()).abs();
         let known = self.0.iter().filter(|kind| kind.count >= ENOUGH);
-        known.min_by(|a, b| distance(a).total_cmp(&distance(b))).map_or_else(Null::default, |kind| kind.null)
+        known
+            .min_by(|a, b| distance(a).total_cmp(&distance(b)))
+            .map_or_else(Null::default, |kind| kind.null)
     }
 
     /// The largest excess that enough is known of; `None` if there is none.
     pub(crate) fn most(&self) -> Option<f64> {
-        self.0.iter().filter(|kind| kind.count >= ENOUGH).map(|kind| kind.null.excess).max_by(f64::total_cmp)
+        self.0
+            .iter()
+            .filter(|kind| kind.count >= ENOUGH)
+            .map(|kind| kind.null.excess)
+            .max_by(f64::total_cmp)
     }
 }
 
@@ -90,7 +106,10 @@ mod tests {
             nulls.add(10.0, 45, &COSTS);
             nulls.add(1_000.0, 80, &COSTS);
         }
-        assert_eq!((nulls.at(3.0).excess, nulls.at(3_000.0).excess, nulls.most()), (5.0, 40.0, Some(40.0)));
+        assert_eq!(
+            (nulls.at(3.0).excess, nulls.at(3_000.0).excess, nulls.most()),
+            (5.0, 40.0, Some(40.0))
+        );
         // One that reads less than back to back adds nothing.
         (0..ENOUGH).for_each(|_| nulls.add(0.0, 30, &COSTS));
         assert_eq!(nulls.at(0.0).excess, 0.0);

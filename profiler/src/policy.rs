@@ -7,8 +7,8 @@ use std::str::FromStr;
 /// Which calls are timed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Policy {
-    /// As many as a budget allows: rare functions always, frequent ones in terms of a few calls, the most frequent also counted only now
-    /// and then.
+    /// As many as a budget allows: rare functions always, frequent ones in terms of a few calls,
+    /// the most frequent also counted only now and then.
     Adaptive {
         /// The share of the program's processor time that measuring may take.
         budget: f64,
@@ -54,8 +54,12 @@ impl FromStr for Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Adaptive { budget } => write!(f, "adaptive, {} % of processor time", budget * 100.0),
-            Self::Paper { samples, epoch_ms } => write!(f, "paper, {samples} calls in {epoch_ms} ms"),
+            Self::Adaptive { budget } => {
+                write!(f, "adaptive, {} % of processor time", budget * 100.0)
+            }
+            Self::Paper { samples, epoch_ms } => {
+                write!(f, "paper, {samples} calls in {epoch_ms} ms")
+            }
             Self::Exact => f.write_str("exact"),
             Self::Count => f.write_str("count"),
         }

@@ -75,10 +75,12 @@ pub struct Header {
     pub bias: f64,
     /// See `bias`.
     pub pair: f64,
-    /// What is measured of a call that does nothing, where calls are drawn, in ticks; 0 if that is not known.
+    /// What is measured of a call that does nothing, where calls are drawn, in ticks; 0 if that is
+    /// not known.
     #[serde(default)]
     pub null: f64,
-    /// Sampled percentiles below are mostly what measuring takes, in nanoseconds: they are told as `< floor`.
+    /// Sampled percentiles below are mostly what measuring takes, in nanoseconds: they are told as
+    /// `< floor`.
     #[serde(default)]
     pub floor: f64,
     /// The machine.
@@ -148,13 +150,13 @@ pub struct Function {
     pub samples: u64,
     /// The shortest call that was timed.
     pub min: Option<f64>,
-    /// The time of a call by the wall clock; where probes cannot tell it, since calls are short or a single one carries what was seen, its
-    /// processor time. See [`Function::cpu_mean`].
+    /// The time of a call by the wall clock; where probes cannot tell it, since calls are short or
+    /// a single one carries what was seen, its processor time. See [`Function::cpu_mean`].
     pub mean: Option<Figure>,
     /// The longest call that was timed.
     pub max: Option<f64>,
-    /// Processor time of all calls together, callees included, each moment once however deep it calls itself: reconciled, so that it is
-    /// possible. `None` where there is no evidence of it.
+    /// Processor time of all calls together, callees included, each moment once however deep it
+    /// calls itself: reconciled, so that it is possible. `None` where there is no evidence of it.
     pub total: Option<Figure>,
     /// Processor time of its own, reconciled.
     #[serde(rename = "self")]
@@ -165,7 +167,8 @@ pub struct Function {
     /// Wall-clock time of all outermost calls together; see [`Function::is_wall_a_bound`].
     #[serde(default)]
     pub wall: Option<Figure>,
-    /// Whether the clock cannot see it: it was inlined, or is not timed completely where frames of timed calls are the clock.
+    /// Whether the clock cannot see it: it was inlined, or is not timed completely where frames of
+    /// timed calls are the clock.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
     /// What probes have told of its time.
@@ -174,7 +177,8 @@ pub struct Function {
     /// Calls that were timed and never ended.
     #[serde(default)]
     pub lost: u64,
-    /// How long calls took, in ticks as measured; each bucket with the number of calls that it stands for.
+    /// How long calls took, in ticks as measured; each bucket with the number of calls that it
+    /// stands for.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub histogram: Histogram,
     /// From where it was called.
@@ -202,7 +206,11 @@ impl Exemplar {
     /// From ticks, of which a call that does nothing has `bias`.
     fn of(slow: &Slow, bias: f64, ns: f64) -> Self {
         let inside = slow.inside.iter();
-        let callee = |inner: &Inner| Callee { function: inner.function, calls: inner.calls, time: inner.ticks as f64 * ns };
+        let callee = |inner: &Inner| Callee {
+            function: inner.function,
+            calls: inner.calls,
+            time: inner.ticks as f64 * ns,
+        };
         Self {
             time: (slow.ticks as f64 - bias).max(0.0) * ns,
             thread: slow.thread,
@@ -271,8 +279,9 @@ impl Profile {
         profile
     }
 
-    /// A clock that is known better: all times follow that were measured by it, which processor time is not. To be called before the
-    /// profile is reconciled with the evidence of another clock.
+    /// A clock that is known better: all times follow that were measured by it, which processor
+    /// time is not. To be called before the profile is reconciled with the evidence of another
+    /// clock.
     pub fn set_hz(&mut self, hz: f64) {
         let by = self.header.hz / hz;
         if !(by.is_finite() && by > 0.0) {
@@ -349,7 +358,12 @@ impl Function {
             lost: account.lost,
             histogram: account.histogram().clone(),
             arcs: arcs(account),
-            exemplars: account.slowest.calls().iter().map(|slow| Exemplar::of(slow, costs.bias, ns)).collect(),
+            exemplars: account
+                .slowest
+                .calls()
+                .iter()
+                .map(|slow| Exemplar::of(slow, costs.bias, ns))
+                .collect(),
             ..Self::uncalled(id)
         }
     }
@@ -393,14 +407,16 @@ impl Function {
         quotient(&self.total?, &self.calls)
     }
 
-    /// Whether its wall-clock time is at least what is told, and nothing more is known: a single call carries what was sampled.
+    /// Whether its wall-clock time is at least what is told, and nothing more is known: a single
+    /// call carries what was sampled.
     pub fn is_wall_a_bound(&self) -> bool {
         self.wall.is_some_and(|wall| wall.mark() == Mark::AtLeast)
     }
 
     /// The part of its wall-clock time that it did not run; `None` if that is not known.
     pub fn waiting(&self) -> Option<f64> {
-        let (wall, total) = (self.wall.filter(|_| !self.is_wall_a_bound())?.value, self.total?.value);
+        let (wall, total) =
+            (self.wall.filter(|_| !self.is_wall_a_bound())?.value, self.total?.value);
         (wall > 0.0).then(|| ((wall - total) / wall).max(0.0))
     }
 
@@ -414,14 +430,19 @@ impl Function {
             *wall = wall.clipped(total.value, f64::INFINITY);
         }
         let exemplars = self.exemplars.iter_mut();
-        let times =
-            exemplars.flat_map(|one| one.inside.iter_mut().map(|inside| &mut inside.time).chain([&mut one.time, &mut one.at]));
-        times.chain([&mut self.min, &mut self.max].into_iter().flatten()).for_each(|value| *value *= by);
+        let times = exemplars.flat_map(|one| {
+            one.inside.iter_mut().map(|inside| &mut inside.time).chain([&mut one.time, &mut one.at])
+        });
+        times
+            .chain([&mut self.min, &mut self.max].into_iter().flatten())
+            .for_each(|value| *value *= by);
     }
 
-    /// The time that a share of its calls stays below, in nanoseconds; `None` if too few were timed to tell.
+    /// The time that a share of its calls stays below, in nanoseconds; `None` if too few were timed
+    /// to tell.
     pub fn percentile(&self, share: f64, header: &Header) -> Option<f64> {
-        let enough = ENOUGH.iter().find(|(of, _)| share <= *of).map_or(u64::MAX, |(_, enough)| *enough);
+        let enough =
+            ENOUGH.iter().find(|(of, _)| share <= *of).map_or(u64::MAX, |(_, enough)| *enough);
         let all = self.calls.is_exact() && self.samples as f64 >= self.calls.value;
         if self.samples == 0 || !(all || self.samples >= enough) {
             return None;
@@ -440,8 +461,10 @@ impl Function {
 }
 
 fn arcs(account: &Account) -> Vec<Arc> {
-    let whole: f64 = account.arcs.iter().map(|arc| arc.2 as f64).sum::<f64>() + account.other_arcs.1 as f64;
-    let rest = (account.other_arcs.0 > 0).then_some((0, account.other_arcs.0, account.other_arcs.1));
+    let whole: f64 =
+        account.arcs.iter().map(|arc| arc.2 as f64).sum::<f64>() + account.other_arcs.1 as f64;
+    let rest =
+        (account.other_arcs.0 > 0).then_some((0, account.other_arcs.0, account.other_arcs.1));
     let all = account.arcs.iter().copied().chain(rest);
     let mut arcs: Vec<Arc> = all
         .map(|(site, samples, ticks)| Arc {

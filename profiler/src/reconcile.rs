@@ -1,9 +1,11 @@
-//! Reconciliation: counts and latencies from probes, shares of processor time from a sampling clock, and from both together figures that
-//! are possible.
+//! Reconciliation: counts and latencies from probes, shares of processor time from a sampling
+//! clock, and from both together figures that are possible.
 //!
-//! Each kind of evidence is good at something else. Probes count, and time single calls by the wall clock: what a call took, waiting and
-//! preemption included. A mean of sampled calls times a count is no total: one call in ten thousand may contain the whole program. The clock
-//! tells processor time, and sees a function of two nanoseconds as well as one of two seconds, but it sees nothing of what is rare. So:
+//! Each kind of evidence is good at something else. Probes count, and time single calls by the wall
+//! clock: what a call took, waiting and preemption included. A mean of sampled calls times a count
+//! is no total: one call in ten thousand may contain the whole program. The clock tells processor
+//! time, and sees a function of two nanoseconds as well as one of two seconds, but it sees nothing
+//! of what is rare. So:
 //!
 //! | figure | comes from | file |
 //! |---|---|---|
@@ -12,10 +14,12 @@
 //! | wall | exact timing; samples unless a single call carries them; otherwise a lower bound | `wall.rs` |
 //! | mean | what calls took; below 50 ns total ÷ calls | `mean.rs` |
 //!
-//! A function's total is at least its self time, at most the processor time, and at most the sum of its callers' totals: `bounds.rs` finds
-//! totals that are all of that at once, over the graph of `callers.rs`, in two passes of which each visits a function once.
+//! A function's total is at least its self time, at most the processor time, and at most the sum of
+//! its callers' totals: `bounds.rs` finds totals that are all of that at once, over the graph of
+//! `callers.rs`, in two passes of which each visits a function once.
 //!
-//! What probes told stays in [`Timed`](crate::Timed), so that reconciling twice is the same as reconciling once.
+//! What probes told stays in [`Timed`](crate::Timed), so that reconciling twice is the same as
+//! reconciling once.
 
 mod bounds;
 mod callers;
@@ -55,8 +59,9 @@ impl Seen {
 }
 
 impl Profile {
-    /// Brings what probes have told together with the evidence of a clock, so that all figures are possible. Callers have to be labelled.
-    /// Without an evidence's processor time, the header's is taken; if that is zero, too, it is not known.
+    /// Brings what probes have told together with the evidence of a clock, so that all figures are
+    /// possible. Callers have to be labelled. Without an evidence's processor time, the header's is
+    /// taken; if that is zero, too, it is not known.
     pub fn reconcile(&mut self, evidence: &ClockEvidence) {
         let seen = self.seen(evidence);
         self.adopt(evidence, &seen);
@@ -80,19 +85,36 @@ impl Profile {
     /// Makes figures possible that were reconciled, each by itself, and added up since.
     pub(crate) fn settle(&mut self) {
         let callers = Callers::of(self);
-        let processor = if self.header.processor > 0.0 { self.header.processor * 1e9 } else { f64::INFINITY };
-        let own: Vec<f64> = self.functions.iter().map(|function| function.own.map_or(0.0, |own| own.value)).collect();
-        let totals = total::settled(self.functions.iter().map(|function| function.total).collect(), &own, &callers, processor);
+        let processor =
+            if self.header.processor > 0.0 { self.header.processor * 1e9 } else { f64::INFINITY };
+        let own: Vec<f64> = self
+            .functions
+            .iter()
+            .map(|function| function.own.map_or(0.0, |own| own.value))
+            .collect();
+        let totals = total::settled(
+            self.functions.iter().map(|function| function.total).collect(),
+            &own,
+            &callers,
+            processor,
+        );
         for (function, total) in self.functions.iter_mut().zip(totals) {
             function.total = total;
-            function.wall = function.wall.map(|wall| wall.clipped(total.map_or(0.0, |total| total.value), f64::MAX));
+            function.wall = function
+                .wall
+                .map(|wall| wall.clipped(total.map_or(0.0, |total| total.value), f64::MAX));
         }
     }
 
-    /// The evidence by position in the profile: numbers that are no time are none, and no function has more than the processor time.
+    /// The evidence by position in the profile: numbers that are no time are none, and no function
+    /// has more than the processor time.
     fn seen(&self, evidence: &ClockEvidence) -> Seen {
-        let known = [evidence.processor, self.header.processor * 1e9].map(time).into_iter().find(|time| *time > 0.0);
-        let sampled = matches!(evidence.source, ClockSource::Kernel { .. } | ClockSource::Frames { .. });
+        let known = [evidence.processor, self.header.processor * 1e9]
+            .map(time)
+            .into_iter()
+            .find(|time| *time > 0.0);
+        let sampled =
+            matches!(evidence.source, ClockSource::Kernel { .. } | ClockSource::Frames { .. });
         // A clock without any processor time has seen a program that did nothing.
         let processor = known.unwrap_or(if sampled { 0.0 } else { f64::INFINITY });
         let positions = self.positions();
@@ -109,8 +131,12 @@ impl Profile {
             visible[*at] = false;
         }
         if matches!(evidence.source, ClockSource::Frames { .. }) {
-            // The agent looks at frames of timed calls: it sees a part of those of functions that are sampled.
-            self.functions.iter().zip(&mut visible).for_each(|(function, visible)| *visible &= function.is_timed_completely());
+            // The agent looks at frames of timed calls: it sees a part of those of functions that
+            // are sampled.
+            self.functions
+                .iter()
+                .zip(&mut visible)
+                .for_each(|(function, visible)| *visible &= function.is_timed_completely());
         }
         Seen {
             source: evidence.source.clone(),
@@ -132,7 +158,8 @@ impl Profile {
         let null = match &header.clock {
             ClockSource::Probes => header.bias,
             _ if header.null > 0.0 => header.null,
-            // A call that is timed alone pays for what one of many in a row hides: what a whole pair takes back to back is about the most of it.
+            // A call that is timed alone pays for what one of many in a row hides: what a whole
+            // pair takes back to back is about the most of it.
             _ => header.bias.max(header.pair),
         };
         header.floor = (2.0 * null / header.hz * 1e9).max(0.0);
@@ -141,8 +168,14 @@ impl Profile {
         }
         let mut stacks: Vec<Stack> = Vec::new();
         for stack in &evidence.stacks {
-            // A frame of a function that was never entered by a probe's account is left out, not the stack.
-            let frames: Vec<u32> = stack.frames.iter().filter_map(|id| positions.get(id)).map(|&at| at as u32).collect();
+            // A frame of a function that was never entered by a probe's account is left out, not
+            // the stack.
+            let frames: Vec<u32> = stack
+                .frames
+                .iter()
+                .filter_map(|id| positions.get(id))
+                .map(|&at| at as u32)
+                .collect();
             if !frames.is_empty() {
                 stacks.push(Stack { frames, time: time(stack.time), samples: stack.samples });
             }
@@ -151,17 +184,21 @@ impl Profile {
         self.adopt_callers();
     }
 
-    /// Callers that stacks show and no timed call came from are callers, too; what stacks begin with was called from code without probes.
+    /// Callers that stacks show and no timed call came from are callers, too; what stacks begin
+    /// with was called from code without probes.
     fn adopt_callers(&mut self) {
         let mut seen: BTreeSet<(usize, Option<usize>)> = BTreeSet::new();
         for stack in &self.stacks {
-            let outer = [None].into_iter().chain(stack.frames.iter().map(|frame| Some(*frame as usize)));
+            let outer =
+                [None].into_iter().chain(stack.frames.iter().map(|frame| Some(*frame as usize)));
             seen.extend(stack.frames.iter().map(|frame| *frame as usize).zip(outer));
         }
         for (at, outer) in seen {
             let caller = outer.map(|outer| self.functions[outer].label.clone());
             let arcs = &mut self.functions[at].arcs;
-            let place = |label: &Option<crate::Label>| label.as_ref().map(|label| (label.module, label.offset));
+            let place = |label: &Option<crate::Label>| {
+                label.as_ref().map(|label| (label.module, label.offset))
+            };
             if !arcs.is_empty() && !arcs.iter().any(|arc| place(&arc.caller) == place(&caller)) {
                 arcs.push(crate::Arc { site: 0, samples: 0, share: 0.0, caller });
             }
@@ -172,12 +209,17 @@ impl Profile {
         self.functions.iter().enumerate().map(|(at, function)| (function.id, at)).collect()
     }
 
-    /// Adds functions that the clock has seen and probes have not, such as one that was running when the program was first watched: they were
-    /// called no time that is known of. To be called before functions are labelled.
+    /// Adds functions that the clock has seen and probes have not, such as one that was running
+    /// when the program was first watched: they were called no time that is known of. To be called
+    /// before functions are labelled.
     pub fn admit(&mut self, evidence: &ClockEvidence) {
         let known = self.positions();
-        let mut more: Vec<FuncId> =
-            evidence.functions.iter().map(|seen| seen.function).filter(|id| !known.contains_key(id)).collect();
+        let mut more: Vec<FuncId> = evidence
+            .functions
+            .iter()
+            .map(|seen| seen.function)
+            .filter(|id| !known.contains_key(id))
+            .collect();
         more.sort_unstable();
         more.dedup();
         self.functions.extend(more.into_iter().map(crate::Function::uncalled));

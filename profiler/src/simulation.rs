@@ -1,13 +1,16 @@
 //! Simulation: a complete trace of a program, played against a policy.
 //!
-//! The player does what probes would: it counts, draws, retires, and hands to a [`Conductor`] what its agent would have seen, at the times
-//! at which that would have looked. Beside that it keeps the truth. So a policy's error is known call by call, and nothing that
-//! measuring changes about a program is in the comparison.
+//! The player does what probes would: it counts, draws, retires, and hands to a [`Conductor`] what
+//! its agent would have seen, at the times at which that would have looked. Beside that it keeps
+//! the truth. So a policy's error is known call by call, and nothing that measuring changes about a
+//! program is in the comparison.
 //!
-//! A trace is a sequence of records of 16 bytes, in the order of time: the thread, the function with the highest bit set for an exit, and
-//! the counter.
+//! A trace is a sequence of records of 16 bytes, in the order of time: the thread, the function
+//! with the highest bit set for an exit, and the counter.
 
-use crate::{Clock, Conductor, Costs, Draw, FuncId, Mode, Policy, Probes, Profile, Rest, Sample, Skip, Ticks};
+use crate::{
+    Clock, Conductor, Costs, Draw, FuncId, Mode, Policy, Probes, Profile, Rest, Sample, Skip, Ticks,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// The size of a record.
@@ -83,13 +86,27 @@ pub struct Outcome {
 const LOOKS: (f64, f64) = (0.001, 0.25);
 
 /// Plays a trace against a policy.
-pub fn play(events: impl Iterator<Item = Event>, policy: Policy, clock: Clock, costs: Costs, seed: u64) -> Outcome {
+pub fn play(
+    events: impl Iterator<Item = Event>,
+    policy: Policy,
+    clock: Clock,
+    costs: Costs,
+    seed: u64,
+) -> Outcome {
     let mut events = events.peekable();
     let began = events.peek().map_or(Ticks(0), |event| event.at);
     let conductor = Conductor::new(policy, clock, costs, seed, began);
     let world = World { probes: Vec::new(), now: began, switched: 0, chance: seed | 1 };
-    let mut player =
-        Player { conductor, world, costs, threads: HashMap::new(), truth: Vec::new(), seen: Vec::new(), cost: 0.0, samples: 0 };
+    let mut player = Player {
+        conductor,
+        world,
+        costs,
+        threads: HashMap::new(),
+        truth: Vec::new(),
+        seen: Vec::new(),
+        cost: 0.0,
+        samples: 0,
+    };
     let (soonest, latest) = (clock.ticks(LOOKS.0).0, clock.ticks(LOOKS.1).0);
     let mut look = Ticks(began.0 + soonest);
     for event in events {
@@ -129,7 +146,14 @@ impl World {
     fn probe(&mut self, function: FuncId) -> &mut Probe {
         let at = function.0 as usize;
         if at >= self.probes.len() {
-            let blank = Probe { mode: Mode::Count, rest: None, term: 0, armed: Ticks(0), open: 0, known: false };
+            let blank = Probe {
+                mode: Mode::Count,
+                rest: None,
+                term: 0,
+                armed: Ticks(0),
+                open: 0,
+                known: false,
+            };
             self.probes.resize(at + 1, blank);
         }
         &mut self.probes[at]
@@ -138,7 +162,8 @@ impl World {
     /// How many calls are left out before the next.
     fn skip(&mut self, draw: &Draw) -> u32 {
         let Skip::Geometric { mean } = draw.skip else { return 0 };
-        self.chance = self.chance.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.chance =
+            self.chance.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let uniform = ((self.chance >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         (uniform.ln() / (mean / (mean + 1.0)).ln()).floor() as u32
     }
@@ -197,7 +222,9 @@ impl Player {
         for (at, probe) in self.world.probes.iter().enumerate() {
             let Mode::Sample(draw) = probe.mode else { continue };
             let records = self.threads.values_mut().filter_map(|thread| thread.records.get_mut(at));
-            let used = records.filter(|record| draw.is_refilled() && record.term == probe.term && record.left > 0);
+            let used = records.filter(|record| {
+                draw.is_refilled() && record.term == probe.term && record.left > 0
+            });
             used.for_each(|record| record.left = draw.quota);
         }
     }
@@ -243,7 +270,8 @@ impl Player {
                 thread.records.resize(at + 1, Record::default());
             }
             if thread.records[at].term != probe.term {
-                thread.records[at] = Record { term: probe.term, skip: self.world.skip(&draw), left: draw.quota };
+                thread.records[at] =
+                    Record { term: probe.term, skip: self.world.skip(&draw), left: draw.quota };
             }
             let record = &mut thread.records[at];
             if record.left == 0 || record.skip > 0 {
@@ -261,12 +289,20 @@ impl Player {
         } else if counts {
             self.cost += self.costs.count;
         }
-        thread.frames.push(Frame { function: event.function, entered: event.at, timed, children: 0 });
+        thread.frames.push(Frame {
+            function: event.function,
+            entered: event.at,
+            timed,
+            children: 0,
+        });
     }
 
     fn exit(&mut self, event: Event, thread: &mut Thread) {
         // What lies above was left by an exception or a jump.
-        let Some(found) = thread.frames.iter().rposition(|frame| frame.function == event.function) else { return };
+        let Some(found) = thread.frames.iter().rposition(|frame| frame.function == event.function)
+        else {
+            return;
+        };
         thread.frames.drain(found + 1..).for_each(|frame| self.world.abandon(&frame));
         let Some(frame) = thread.frames.pop() else { return };
         let ticks = event.at.since(frame.entered).0;
@@ -279,7 +315,8 @@ impl Player {
         }
         let nested = thread.finished.wrapping_sub(finished);
         // As it would have been measured.
-        let measured = ticks + (self.costs.bias + f64::from(nested) * self.costs.pair).round() as u64;
+        let measured =
+            ticks + (self.costs.bias + f64::from(nested) * self.costs.pair).round() as u64;
         if let Some(parent) = thread.frames.iter_mut().rfind(|frame| frame.timed.is_some()) {
             parent.children += measured;
         }
@@ -287,9 +324,19 @@ impl Player {
         self.samples += 1;
         // For want of return addresses the caller stands for all of its sites.
         let call_site = thread.frames.last().map_or(0, |frame| frame.function.0.into());
-        let outermost = !thread.frames.iter().any(|open| open.function == event.function && open.timed.is_some());
+        let outermost = !thread
+            .frames
+            .iter()
+            .any(|open| open.function == event.function && open.timed.is_some());
         let (function, children) = (event.function, frame.children);
-        self.conductor.sample(&Sample { function, call_site, ticks: measured, nested, children, outermost });
+        self.conductor.sample(&Sample {
+            function,
+            call_site,
+            ticks: measured,
+            nested,
+            children,
+            outermost,
+        });
         let left = thread.records.get(event.function.0 as usize).map_or(0, |record| record.left);
         let probe = self.world.probe(event.function);
         probe.open -= 1;
@@ -377,21 +424,47 @@ mod tests {
     #[test]
     fn the_default_policy_stays_within_its_budget_and_near_the_truth() {
         let outcome = play(trace(400_000).into_iter(), Policy::default(), CLOCK, COSTS, 1);
-        assert!(outcome.cost < 0.05 * outcome.span.0 as f64, "{} of {}", outcome.cost, outcome.span.0);
+        assert!(
+            outcome.cost < 0.05 * outcome.span.0 as f64,
+            "{} of {}",
+            outcome.cost,
+            outcome.span.0
+        );
         for function in &outcome.profile.functions {
             let truth = outcome.truth[&function.id];
             let mean = function.mean.unwrap().value;
-            assert!((mean / (truth.ticks / truth.ended as f64) - 1.0).abs() < 0.05, "{mean} {truth:?}");
-            assert!((function.calls.value / truth.calls as f64 - 1.0).abs() < 0.2, "{:?} {truth:?}", function.calls);
+            assert!(
+                (mean / (truth.ticks / truth.ended as f64) - 1.0).abs() < 0.05,
+                "{mean} {truth:?}"
+            );
+            assert!(
+                (function.calls.value / truth.calls as f64 - 1.0).abs() < 0.2,
+                "{:?} {truth:?}",
+                function.calls
+            );
         }
     }
 
     #[test]
     fn calls_that_are_left_by_a_jump_close_nothing_else() {
-        let event = |function, is_exit, at| Event { thread: 1, function: FuncId(function), is_exit, at: Ticks(at) };
+        let event = |function, is_exit, at| Event {
+            thread: 1,
+            function: FuncId(function),
+            is_exit,
+            at: Ticks(at),
+        };
         // 1 calls 2, which calls 3; the exits of 2 and 3 never come.
-        let events = [event(1, false, 10), event(2, false, 20), event(3, false, 30), event(1, true, 1010), event(2, true, 1020)];
+        let events = [
+            event(1, false, 10),
+            event(2, false, 20),
+            event(3, false, 30),
+            event(1, true, 1010),
+            event(2, true, 1020),
+        ];
         let outcome = play(events.into_iter(), Policy::Exact, CLOCK, COSTS, 1);
-        assert_eq!((outcome.samples, outcome.truth[&FuncId(1)].ticks, outcome.truth[&FuncId(2)].ended), (1, 1000.0, 0));
+        assert_eq!(
+            (outcome.samples, outcome.truth[&FuncId(1)].ticks, outcome.truth[&FuncId(2)].ended),
+            (1, 1000.0, 0)
+        );
     }
 }

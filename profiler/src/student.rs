@@ -1,5 +1,5 @@
-//! Student's distribution: how likely a difference of means is by chance (Welch 1947), and which of many differences to believe
-//! (Benjamini and Hochberg 1995).
+//! Student's distribution: how likely a difference of means is by chance (Welch 1947), and which of
+//! many differences to believe (Benjamini and Hochberg 1995).
 
 /// The mean, the variance of single values, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +14,11 @@ impl Summary {
         let count = values.len();
         let mean = values.iter().sum::<f64>() / count.max(1) as f64;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        Self { mean, variance: if count > 1 { squares / (count - 1) as f64 } else { f64::INFINITY }, count }
+        Self {
+            mean,
+            variance: if count > 1 { squares / (count - 1) as f64 } else { f64::INFINITY },
+            count,
+        }
     }
 
     /// The variance of the mean.
@@ -23,7 +27,8 @@ impl Summary {
     }
 }
 
-/// The probability of a difference at least so large where there is none; 1 where runs are too few to tell.
+/// The probability of a difference at least so large where there is none; 1 where runs are too few
+/// to tell.
 pub(crate) fn welch(one: &Summary, other: &Summary) -> f64 {
     let error = one.error() + other.error();
     if one.count < 2 || other.count < 2 || !error.is_finite() {
@@ -60,8 +65,13 @@ fn beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    if x < (a + 1.0) / (a + b + 2.0) { front * fraction(a, b, x) / a } else { 1.0 - front * fraction(b, a, 1.0 - x) / b }
+    let front =
+        (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    if x < (a + 1.0) / (a + b + 2.0) {
+        front * fraction(a, b, x) / a
+    } else {
+        1.0 - front * fraction(b, a, 1.0 - x) / b
+    }
 }
 
 fn fraction(a: f64, b: f64, x: f64) -> f64 {
@@ -97,17 +107,29 @@ fn ln_gamma(x: f64) -> f64 {
         -5.395_239_384_953e-6,
     ];
     let shifted = x + 5.5;
-    let series: f64 = 1.000_000_000_190_015 + PARTS.iter().zip(1..).map(|(part, at)| part / (x + f64::from(at))).sum::<f64>();
+    let series: f64 = 1.000_000_000_190_015
+        + PARTS.iter().zip(1..).map(|(part, at)| part / (x + f64::from(at))).sum::<f64>();
     (x + 0.5) * shifted.ln() - shifted + (2.506_628_274_631_000_5 * series / x).ln()
 }
 
-/// Which of many differences to believe, so that of those only a share of `wrong` comes of chance (Benjamini and Hochberg).
+/// Which of many differences to believe, so that of those only a share of `wrong` comes of chance
+/// (Benjamini and Hochberg).
 pub(crate) fn believed(probabilities: &[f64], wrong: f64) -> Vec<bool> {
     let mut sorted: Vec<f64> = probabilities.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let rank = |(at, probability): (usize, &f64)| *probability <= wrong * (at + 1) as f64 / sorted.len() as f64;
-    let limit = sorted.iter().enumerate().filter(|one| rank(*one)).map(|(_, probability)| *probability).next_back();
-    probabilities.iter().map(|probability| limit.is_some_and(|limit| *probability <= limit)).collect()
+    let rank = |(at, probability): (usize, &f64)| {
+        *probability <= wrong * (at + 1) as f64 / sorted.len() as f64
+    };
+    let limit = sorted
+        .iter()
+        .enumerate()
+        .filter(|one| rank(*one))
+        .map(|(_, probability)| *probability)
+        .next_back();
+    probabilities
+        .iter()
+        .map(|probability| limit.is_some_and(|limit| *probability <= limit))
+        .collect()
 }
 
 #[cfg(test)]
@@ -116,9 +138,13 @@ mod tests {
 
     #[test]
     fn probabilities_are_those_of_students_tables() {
-        for (t, freedom, wanted) in
-            [(12.706, 1.0, 0.05), (2.101, 18.0, 0.05), (2.878, 18.0, 0.01), (3.922, 18.0, 0.001), (1.96, 1e6, 0.05)]
-        {
+        for (t, freedom, wanted) in [
+            (12.706, 1.0, 0.05),
+            (2.101, 18.0, 0.05),
+            (2.878, 18.0, 0.01),
+            (3.922, 18.0, 0.001),
+            (1.96, 1e6, 0.05),
+        ] {
             let found = two_sided(t, freedom);
             assert!((found / wanted - 1.0).abs() < 0.01, "{t} {freedom}: {found}");
         }

@@ -1,13 +1,16 @@
-//! What probes have told of the time of a function's calls, by the wall clock: not reconciled with anything.
+//! What probes have told of the time of a function's calls, by the wall clock: not reconciled with
+//! anything.
 //!
-//! It stays in a profile beside the figures that are made of it, so that these can be made again when more is known.
+//! It stays in a profile beside the figures that are made of it, so that these can be made again
+//! when more is known.
 
 use crate::account::Account;
 use crate::figure::Figure;
 use crate::{Costs, Policy};
 use serde::{Deserialize, Serialize};
 
-/// What probes have told of the time of a function's calls, in nanoseconds of the wall clock, callees included.
+/// What probes have told of the time of a function's calls, in nanoseconds of the wall clock,
+/// callees included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
     /// What the calls took together that were timed.
@@ -16,7 +19,8 @@ pub struct Timed {
     pub mean: Option<Figure>,
     /// All calls together; exact if every call was timed and has ended.
     pub total: Option<Figure>,
-    /// All calls together without what they have called, where every call of every function is timed.
+    /// All calls together without what they have called, where every call of every function is
+    /// timed.
     #[serde(rename = "self", default, skip_serializing_if = "Option::is_none")]
     pub own: Option<Figure>,
 }
@@ -32,7 +36,8 @@ impl Timed {
             0 => figure,
             _ => figure.widened(lost * max.max(0.0)),
         };
-        let own = (*policy == Policy::Exact && account.samples > 0).then(|| Figure::exact(account.own(costs)));
+        let own = (*policy == Policy::Exact && account.samples > 0)
+            .then(|| Figure::exact(account.own(costs)));
         let is_complete = account.is_complete();
         Self {
             seen: account.seen(costs).max(0.0),
@@ -69,7 +74,8 @@ impl Timed {
 
     /// In another unit.
     pub(crate) fn scaled(&self, by: f64) -> Self {
-        let [mean, total, own] = [self.mean, self.total, self.own].map(|figure| figure.map(|figure| figure.scaled(by)));
+        let [mean, total, own] =
+            [self.mean, self.total, self.own].map(|figure| figure.map(|figure| figure.scaled(by)));
         Self { seen: self.seen * by, mean, total, own }
     }
 
@@ -85,7 +91,8 @@ impl Timed {
 
     /// Whether its numbers are numbers.
     pub(crate) fn is_sound(&self) -> bool {
-        self.seen.is_finite() && [self.mean, self.total, self.own].iter().flatten().all(Figure::is_sound)
+        self.seen.is_finite()
+            && [self.mean, self.total, self.own].iter().flatten().all(Figure::is_sound)
     }
 }
 

@@ -1,6 +1,9 @@
-//! The conductor against programs whose truth is known: functions that are called at given rates, for times that are drawn.
+//! The conductor against programs whose truth is known: functions that are called at given rates,
+//! for times that are drawn.
 
-use profiler::{Clock, Conductor, Costs, Draw, FuncId, Mode, Policy, Probes, Rest, Sample, Skip, Ticks};
+use profiler::{
+    Clock, Conductor, Costs, Draw, FuncId, Mode, Policy, Probes, Rest, Sample, Skip, Ticks,
+};
 
 const HZ: f64 = 2.6e9;
 const COSTS: Costs = Costs { pair: 47.0, bias: 24.0, count: 2.5, toggle: 450.0, skip: 8.0 };
@@ -10,7 +13,8 @@ struct Chance(u64);
 
 impl Chance {
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -19,7 +23,8 @@ impl Chance {
     }
 }
 
-/// A function of a program: calls a second, the mean of their time, and how much that goes up and down in phases.
+/// A function of a program: calls a second, the mean of their time, and how much that goes up and
+/// down in phases.
 #[derive(Clone, Copy)]
 struct Load {
     rate: f64,
@@ -93,8 +98,13 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
     let clock = Clock { hz: HZ, step: 26 };
     let mut conductor = Conductor::new(policy, clock, COSTS, 7, Ticks(1));
     let blank = Probe { mode: Mode::Count, skip: 0.0, left: 0, resting: None };
-    let mut world =
-        World { probes: vec![blank; loads.len() + 1], chance: Chance(99), switched: 0, armed: vec![0; loads.len() + 1], now: 1 };
+    let mut world = World {
+        probes: vec![blank; loads.len() + 1],
+        chance: Chance(99),
+        switched: 0,
+        armed: vec![0; loads.len() + 1],
+        now: 1,
+    };
     (1..=loads.len()).for_each(|at| conductor.discovered(FuncId(at as u32), 2));
     conductor.first(&mut world);
     let (mut calls, mut time) = (vec![0.0; loads.len() + 1], vec![0.0; loads.len() + 1]);
@@ -105,8 +115,13 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
         let span = (next - now) as f64 / HZ;
         for (at, load) in loads.iter().enumerate() {
             let at = at + 1;
-            let phase = if load.phases && (now as f64 / HZ * 7.0 + at as f64).sin() > 0.0 { 3.0 } else { 1.0 };
-            let number = load.rate * span * if load.phases { phase / 2.0 } else { 1.0 } + chance.next();
+            let phase = if load.phases && (now as f64 / HZ * 7.0 + at as f64).sin() > 0.0 {
+                3.0
+            } else {
+                1.0
+            };
+            let number =
+                load.rate * span * if load.phases { phase / 2.0 } else { 1.0 } + chance.next();
             cost += pass(
                 at,
                 number as u64,
@@ -178,7 +193,11 @@ fn pass(
                 probe.resting = Some(draw.then);
                 // They are spread evenly over the span.
                 let passed = (span.1 - span.0) as f64 * (call + 1) as f64 / number as f64;
-                conductor.retired(FuncId(at as u32), Ticks(world.armed[at]), Ticks(span.0 + passed as u64));
+                conductor.retired(
+                    FuncId(at as u32),
+                    Ticks(world.armed[at]),
+                    Ticks(span.0 + passed as u64),
+                );
             }
         }
     }
@@ -198,7 +217,11 @@ fn pass(
 /// A program of some hundred functions whose rates follow Zipf's law.
 fn program() -> Vec<Load> {
     (1..=200)
-        .map(|rank| Load { rate: 2e7 / (rank as f64).powf(1.6), mean: 100.0 + 40.0 * (rank % 17) as f64, phases: rank % 3 == 0 })
+        .map(|rank| Load {
+            rate: 2e7 / (rank as f64).powf(1.6),
+            mean: 100.0 + 40.0 * (rank % 17) as f64,
+            phases: rank % 3 == 0,
+        })
         .collect()
 }
 
@@ -247,9 +270,16 @@ fn exact_times_and_counts_everything() {
     let outcome = play(Policy::Exact, loads, 0.2);
     for function in &outcome.profile.functions {
         let at = function.id.0 as usize;
-        assert_eq!((function.calls.value, function.samples as f64), (outcome.calls[at], outcome.calls[at]));
+        assert_eq!(
+            (function.calls.value, function.samples as f64),
+            (outcome.calls[at], outcome.calls[at])
+        );
         let mean = function.mean.unwrap();
-        assert!(mean.is_exact() && (mean.value / (outcome.time[at] / outcome.calls[at] / HZ * 1e9) - 1.0).abs() < 0.01);
+        assert!(
+            mean.is_exact()
+                && (mean.value / (outcome.time[at] / outcome.calls[at] / HZ * 1e9) - 1.0).abs()
+                    < 0.01
+        );
     }
     assert_eq!(outcome.switched, loads.len() as u64);
 }
@@ -258,7 +288,10 @@ fn exact_times_and_counts_everything() {
 fn count_times_nothing() {
     let outcome = play(Policy::Count, &program(), 0.2);
     for function in &outcome.profile.functions {
-        assert_eq!((function.calls.value, function.mean), (outcome.calls[function.id.0 as usize], None));
+        assert_eq!(
+            (function.calls.value, function.mean),
+            (outcome.calls[function.id.0 as usize], None)
+        );
     }
 }
 
@@ -280,13 +313,19 @@ fn a_budget_that_is_larger_is_used_for_more_samples() {
     assert!(samples(0.02) > samples(0.002));
 }
 
-/// How much of the time a function is timed that is called 1,000 times a second, or never, while one that is called millions of times ends
-/// where it does, or elsewhere.
+/// How much of the time a function is timed that is called 1,000 times a second, or never, while
+/// one that is called millions of times ends where it does, or elsewhere.
 fn timed_share(rate: f64, merged: bool) -> f64 {
     let clock = Clock { hz: HZ, step: 26 };
     let mut conductor = Conductor::new(Policy::default(), clock, COSTS, 7, Ticks(1));
     let blank = Probe { mode: Mode::Count, skip: 0.0, left: 0, resting: None };
-    let mut world = World { probes: vec![blank; 3], chance: Chance(99), switched: 0, armed: vec![0; 3], now: 1 };
+    let mut world = World {
+        probes: vec![blank; 3],
+        chance: Chance(99),
+        switched: 0,
+        armed: vec![0; 3],
+        now: 1,
+    };
     (1..=2).for_each(|at| conductor.discovered(FuncId(at), 2));
     if merged {
         conductor.ends_with(FuncId(2), vec![FuncId(1)]);
@@ -301,16 +340,34 @@ fn timed_share(rate: f64, merged: bool) -> f64 {
         let rare = due as u64;
         due -= rare as f64;
         for (at, number) in [(1, (5e6 * span) as u64), (2, rare)] {
-            pass(at, number, 200.0, &mut world, &mut conductor, &mut calls, &mut time, &mut chance, (now, next));
+            pass(
+                at,
+                number,
+                200.0,
+                &mut world,
+                &mut conductor,
+                &mut calls,
+                &mut time,
+                &mut chance,
+                (now, next),
+            );
         }
         let probe = &world.probes[2];
-        timed += if matches!((probe.mode, probe.resting), (Mode::Sample(_), None)) { next - now } else { 0 };
+        timed += if matches!((probe.mode, probe.resting), (Mode::Sample(_), None)) {
+            next - now
+        } else {
+            0
+        };
         now = next;
         world.now = now;
         world.refill();
     }
     let profile = conductor.profile(Ticks(now));
-    let counted = profile.functions.iter().find(|function| function.id == FuncId(2)).map_or(0.0, |function| function.calls.value);
+    let counted = profile
+        .functions
+        .iter()
+        .find(|function| function.id == FuncId(2))
+        .map_or(0.0, |function| function.calls.value);
     assert_eq!(counted, calls[2]);
     timed as f64 / end as f64
 }
@@ -319,6 +376,9 @@ fn timed_share(rate: f64, merged: bool) -> f64 {
 fn who_ends_where_a_frequent_function_does_is_timed_for_moments_only() {
     for rate in [1_000.0, 0.0] {
         let (alone, merged) = (timed_share(rate, false), timed_share(rate, true));
-        assert!(alone > 0.95 && merged < 0.2, "{rate} calls a second: timed {alone} of the time, {merged} where ends are merged");
+        assert!(
+            alone > 0.95 && merged < 0.2,
+            "{rate} calls a second: timed {alone} of the time, {merged} where ends are merged"
+        );
     }
 }

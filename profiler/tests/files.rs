@@ -1,6 +1,8 @@
 //! Profiles as files: what is written is read, and whatever else is refused.
 
-use profiler::{Clock, Conductor, Costs, FuncId, Label, Module, Policy, Probes, Profile, Sample, Ticks};
+use profiler::{
+    Clock, Conductor, Costs, FuncId, Label, Module, Policy, Probes, Profile, Sample, Ticks,
+};
 
 struct Nobody;
 
@@ -61,7 +63,8 @@ fn no_file_is_larger_than_a_megabyte_and_the_expensive_keep_their_histograms() {
         assert!(!read.header.notes.is_empty() && read.functions.len() > 1000);
     }
     let read = Profile::from_file(&written(&profile(2_000))).unwrap();
-    let kept = read.functions.iter().filter(|function| !function.histogram.buckets().is_empty()).count();
+    let kept =
+        read.functions.iter().filter(|function| !function.histogram.buckets().is_empty()).count();
     let least = read.functions.first().unwrap();
     assert_eq!(read.functions.len(), 2_000);
     assert!(kept > 0 && kept < 2_000 && least.histogram.buckets().is_empty());
@@ -103,8 +106,17 @@ fn a_file_of_the_earlier_version_is_read_and_reconciled() {
     }
     let read = Profile::from_file(file.to_string().as_bytes()).unwrap();
     assert_eq!(read.impossible(), []);
-    assert!(read.functions.iter().all(|function| function.total.unwrap().value <= 1e4 && function.own.unwrap().value == 0.0));
-    assert!(read.functions.iter().all(|function| function.wall == function.timed.total && function.wall.is_some()));
+    assert!(
+        read.functions
+            .iter()
+            .all(|function| function.total.unwrap().value <= 1e4
+                && function.own.unwrap().value == 0.0)
+    );
+    assert!(
+        read.functions
+            .iter()
+            .all(|function| function.wall == function.timed.total && function.wall.is_some())
+    );
 }
 
 #[test]
@@ -120,8 +132,17 @@ fn every_report_is_made_of_whatever_can_be_read() {
             bytes.truncate(u.int_in_range(0..=bytes.len())?);
         }
         if let Ok(profile) = Profile::from_file(&bytes) {
-            let _ = (profile.table(&profiler::TableOptions::default()), profile.json(), profile.csv(), profile.folded());
-            let _ = (profile.gprof(), profile.pprof(), Profile::merge(&[profile.clone(), profile.clone()]));
+            let _ = (
+                profile.table(&profiler::TableOptions::default()),
+                profile.json(),
+                profile.csv(),
+                profile.folded(),
+            );
+            let _ = (
+                profile.gprof(),
+                profile.pprof(),
+                Profile::merge(&[profile.clone(), profile.clone()]),
+            );
         }
         Ok(())
     })
@@ -136,5 +157,8 @@ fn other_files_are_refused_by_what_they_are() {
     assert!(refused(&[b'['; 100_000]).contains("is no profile"));
     let text = String::from_utf8(written(&profile(1))).unwrap();
     assert!(refused(text.replace("\"module\":0", "\"module\":7").as_bytes()).contains("cannot be"));
-    assert!(refused(text.replace("\"hz\":1000000000.0", "\"hz\":-1.0").as_bytes()).contains("cannot be"));
+    assert!(
+        refused(text.replace("\"hz\":1000000000.0", "\"hz\":-1.0").as_bytes())
+            .contains("cannot be")
+    );
 }

@@ -1,14 +1,19 @@
-//! Reconciled figures of a program whose truth is known, with a heavy tail: one call in ten thousand contains half of the program. It is
-//! played alone, and while others take three quarters of the processor.
+//! Reconciled figures of a program whose truth is known, with a heavy tail: one call in ten
+//! thousand contains half of the program. It is played alone, and while others take three quarters
+//! of the processor.
 
 use profiler::simulation::{Event, play};
-use profiler::{Clock, ClockEvidence, ClockFunction, ClockSource, ClockStack, Costs, FuncId, Label, Policy, Profile, Ticks};
+use profiler::{
+    Clock, ClockEvidence, ClockFunction, ClockSource, ClockStack, Costs, FuncId, Label, Policy,
+    Profile, Ticks,
+};
 use std::collections::BTreeMap;
 
 const CLOCK: Clock = Clock { hz: 1e9, step: 1 };
 const COSTS: Costs = Costs { pair: 30.0, bias: 20.0, count: 2.0, toggle: 300.0, skip: 3.0 };
 
-/// `main` calls `parse`, which calls `next`; and `dispatch`, which hardly ever calls `sort`, which calls `compare`.
+/// `main` calls `parse`, which calls `next`; and `dispatch`, which hardly ever calls `sort`, which
+/// calls `compare`.
 const MAIN: u32 = 1;
 const PARSE: u32 = 2;
 const NEXT: u32 = 3;
@@ -38,7 +43,12 @@ impl Run {
     }
 
     fn event(&mut self, function: u32, is_exit: bool) {
-        self.events.push(Event { thread: 1, function: FuncId(function), is_exit, at: Ticks(self.now) });
+        self.events.push(Event {
+            thread: 1,
+            function: FuncId(function),
+            is_exit,
+            at: Ticks(self.now),
+        });
         self.spans.push((self.now, self.stack.clone()));
     }
 
@@ -57,7 +67,8 @@ impl Run {
 
     fn program(seed: u64) -> Self {
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut run = Self { now: 1_000, events: Vec::new(), stack: Vec::new(), spans: Vec::new(), random };
+        let mut run =
+            Self { now: 1_000, events: Vec::new(), stack: Vec::new(), spans: Vec::new(), random };
         run.call(MAIN, |run| (0..8_000).for_each(|_| run.round()));
         run
     }
@@ -72,7 +83,9 @@ impl Run {
             self.call(DISPATCH, |run| {
                 run.work(300.0);
                 if run.chance() < 1e-4 {
-                    run.call(SORT, |run| (0..2_000).for_each(|_| run.call(COMPARE, |run| run.work(35_000.0))));
+                    run.call(SORT, |run| {
+                        (0..2_000).for_each(|_| run.call(COMPARE, |run| run.work(35_000.0)))
+                    });
                 }
             });
         }
@@ -115,7 +128,9 @@ impl Run {
                     function.on_stack += weight;
                     function.stack_samples += 1;
                 }
-                *stacks.entry(stack.iter().map(|function| FuncId(*function)).collect()).or_default() += 1;
+                *stacks
+                    .entry(stack.iter().map(|function| FuncId(*function)).collect())
+                    .or_default() += 1;
             }
         }
         let (samples, stack_samples) = SAMPLES;
@@ -125,8 +140,14 @@ impl Run {
             processor: whole,
             samples,
             stack_samples,
-            functions: seen.into_iter().map(|(id, seen)| ClockFunction { function: FuncId(id), ..seen }).collect(),
-            stacks: stacks.into_iter().map(|(frames, samples)| ClockStack { frames, time: time(samples), samples }).collect(),
+            functions: seen
+                .into_iter()
+                .map(|(id, seen)| ClockFunction { function: FuncId(id), ..seen })
+                .collect(),
+            stacks: stacks
+                .into_iter()
+                .map(|(frames, samples)| ClockStack { frames, time: time(samples), samples })
+                .collect(),
             ..ClockEvidence::default()
         }
     }
@@ -140,8 +161,14 @@ impl Run {
 
 /// Plays a run, and reconciles what comes of it.
 fn profile(run: &mut Run, preempted: u64, seed: u64) -> Profile {
-    let mut profile = play(run.preempted(preempted).into_iter(), Policy::default(), CLOCK, COSTS, seed).profile;
-    let label = |id: u32| Label { name: format!("f{id}"), module: Some(0), offset: id.into(), ..Label::default() };
+    let mut profile =
+        play(run.preempted(preempted).into_iter(), Policy::default(), CLOCK, COSTS, seed).profile;
+    let label = |id: u32| Label {
+        name: format!("f{id}"),
+        module: Some(0),
+        offset: id.into(),
+        ..Label::default()
+    };
     profile.label(|id| label(id.0));
     profile.label_callers(|site| Some(label(site as u32)));
     profile.header.threads = 1;
@@ -162,7 +189,10 @@ fn totals_with_heavy_tails_are_right_alone_and_preempted() {
             let (own, total) = truth[&function.id.0];
             let told = [(function.own.unwrap(), own), (function.total.unwrap(), total)];
             naive = naive.max(function.timed.total.unwrap().value / total);
-            for (figure, truth) in told.into_iter().filter(|(_, truth)| *truth >= 0.02 * profile.header.processor * 1e9) {
+            for (figure, truth) in told
+                .into_iter()
+                .filter(|(_, truth)| *truth >= 0.02 * profile.header.processor * 1e9)
+            {
                 let (lo, hi) = figure.interval();
                 (held, all) = (held + u32::from((lo..=hi).contains(&truth)), all + 1);
                 errors.push((figure.value / truth - 1.0).abs());
@@ -171,7 +201,9 @@ fn totals_with_heavy_tails_are_right_alone_and_preempted() {
     }
     errors.sort_by(f64::total_cmp);
     let (median, worst) = (errors[errors.len() / 2], errors[errors.len() - 1]);
-    println!("times too high before {naive:.1}; errors: median {median:.3}, worst {worst:.3}; intervals hold {held} of {all}");
+    println!(
+        "times too high before {naive:.1}; errors: median {median:.3}, worst {worst:.3}; intervals hold {held} of {all}"
+    );
     assert!(naive > 2.0, "{naive}");
     assert!(median <= 0.05 && worst <= 0.40, "{median} {worst}");
     assert!(f64::from(held) >= 0.90 * f64::from(all), "{held} of {all}");

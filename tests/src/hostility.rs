@@ -1,8 +1,10 @@
-//! The hostility run: programs in surroundings that make life hard, each as it is and under the preload library.
+//! The hostility run: programs in surroundings that make life hard, each as it is and under the
+//! preload library.
 //!
-//! What is seen from outside has to be the same: what is printed, what is complained of, how it ends. And there is a profile, or one
-//! line that says why there is none. The table is [`situations`], with [`open`] for what is known to fail; a row is a shell line and a small program in `c/hostility/` or
-//! among `fastinst`'s tests.
+//! What is seen from outside has to be the same: what is printed, what is complained of, how it
+//! ends. And there is a profile, or one line that says why there is none. The table is
+//! [`situations`], with [`open`] for what is known to fail; a row is a shell line and a small
+//! program in `c/hostility/` or among `fastinst`'s tests.
 
 mod situation;
 mod table;
@@ -21,7 +23,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The policies that each situation is met with: the default, and the one that stands in the way of every call.
+/// The policies that each situation is met with: the default, and the one that stands in the way of
+/// every call.
 pub const POLICIES: [&str; 2] = ["adaptive", "exact"];
 
 /// Nothing here takes as long, unless it hangs.
@@ -96,10 +99,18 @@ impl Arena {
         let key = format!("{} {}", situation.source, situation.flags.join(" "));
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         let number = built.len();
-        built.entry(key).or_insert_with(|| situation.compile(&self.folder.join(format!("program{number}")))).clone()
+        built
+            .entry(key)
+            .or_insert_with(|| situation.compile(&self.folder.join(format!("program{number}"))))
+            .clone()
     }
 
-    fn run(&self, situation: &Situation, program: &Path, policy: Option<&'static str>) -> io::Result<Run> {
+    fn run(
+        &self,
+        situation: &Situation,
+        program: &Path,
+        policy: Option<&'static str>,
+    ) -> io::Result<Run> {
         // Shell lines name it without quotes.
         let name = situation.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         let place = self.folder.join(format!("{name}.{}", policy.unwrap_or("plain")));
@@ -110,7 +121,12 @@ impl Arena {
         let copy = place.join("program");
         fs::copy(program, &copy)?;
         let mut command = Command::new("/bin/sh");
-        command.current_dir(&place).arg("-c").arg(situation.line).arg("./program").env_remove("LD_LIBRARY_PATH");
+        command
+            .current_dir(&place)
+            .arg("-c")
+            .arg(situation.line)
+            .arg("./program")
+            .env_remove("LD_LIBRARY_PATH");
         for (key, _) in std::env::vars_os().filter(|(key, _)| is_ours(&key.to_string_lossy())) {
             command.env_remove(key);
         }
@@ -120,11 +136,15 @@ impl Arena {
             fs::copy(made, place.join(name))?;
         }
         if let Some(policy) = policy {
-            command.env("LD_PRELOAD", &self.library).env("FASTINST_POLICY", policy).env("FASTINST_FORMAT", "csv");
+            command
+                .env("LD_PRELOAD", &self.library)
+                .env("FASTINST_POLICY", policy)
+                .env("FASTINST_FORMAT", "csv");
             command.env("FASTINST_OUTPUT", written.join("p.%p"));
         }
         let (output, late) = finished(&mut command)?;
-        let profiles = fs::read_dir(&written).map_or(Vec::new(), |files| files.flatten().map(|file| file.path()).collect());
+        let profiles = fs::read_dir(&written)
+            .map_or(Vec::new(), |files| files.flatten().map(|file| file.path()).collect());
         let texts = profiles.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
         let _ = fs::remove_dir_all(&place);
         Ok(Run { output, profiles: texts, harm: late.then(|| "does not end".to_owned()) })
@@ -161,18 +181,23 @@ struct Run {
 fn library() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let beside = program.parent().unwrap_or(Path::new("/"));
-    let dependencies = if beside.ends_with("deps") { beside.to_owned() } else { beside.join("deps") };
+    let dependencies =
+        if beside.ends_with("deps") { beside.to_owned() } else { beside.join("deps") };
     let library = dependencies.join("libfastinst.so");
     match library.is_file() {
         true => Ok(library),
-        false => Err(io::Error::other(format!("{} is not there: it is built with this program", library.display()))),
+        false => Err(io::Error::other(format!(
+            "{} is not there: it is built with this program",
+            library.display()
+        ))),
     }
 }
 
 /// Compares a run with the plain one.
 fn judge(situation: &Situation, policy: &'static str, plain: &Run, run: Run) -> Meeting {
     let said = String::from_utf8_lossy(&run.output.stderr).into_owned();
-    let (ours, others): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| line.starts_with(OURS));
+    let (ours, others): (Vec<&str>, Vec<&str>) =
+        said.lines().partition(|line| line.starts_with(OURS));
     let expected = String::from_utf8_lossy(&plain.output.stderr).into_owned();
     let whole = run.profiles.iter().filter(|text| !text.is_empty()).count();
     let counted = !situation.works() || run.profiles.iter().any(|text| text.contains("leaf"));
@@ -181,14 +206,21 @@ fn judge(situation: &Situation, policy: &'static str, plain: &Run, run: Run) -> 
         () if run.output.status != plain.output.status => {
             Some(format!("ends by {}, plain by {}", ending(&run.output), ending(&plain.output)))
         }
-        () if run.output.stdout != plain.output.stdout => Some(differ("prints", &run.output.stdout, &plain.output.stdout)),
+        () if run.output.stdout != plain.output.stdout => {
+            Some(differ("prints", &run.output.stdout, &plain.output.stdout))
+        }
         () if others != expected.lines().collect::<Vec<_>>() => {
             Some(differ("complains", others.join("\n").as_bytes(), expected.as_bytes()))
         }
         () if whole < run.profiles.len() => Some("leaves an empty profile".to_owned()),
         () => situation.expected.harm(whole, counted, ours.len()),
     };
-    Meeting { policy, profiles: whole, reasons: ours.into_iter().map(str::to_owned).collect(), harm }
+    Meeting {
+        policy,
+        profiles: whole,
+        reasons: ours.into_iter().map(str::to_owned).collect(),
+        harm,
+    }
 }
 
 fn ending(output: &Output) -> String {
@@ -203,7 +235,8 @@ fn differ(what: &str, found: &[u8], expected: &[u8]) -> String {
     format!("{what} {:?}, plain {:?}", start(found), start(expected))
 }
 
-/// Waits for the end of a command and of what it prints; ends its whole group if it takes too long, and tells so.
+/// Waits for the end of a command and of what it prints; ends its whole group if it takes too long,
+/// and tells so.
 fn finished(command: &mut Command) -> io::Result<(Output, bool)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;

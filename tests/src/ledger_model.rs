@@ -1,4 +1,5 @@
-//! Scenarios for the model checker. Each is run once for every interleaving, and asserts what must hold in all of them.
+//! Scenarios for the model checker. Each is run once for every interleaving, and asserts what must
+//! hold in all of them.
 
 use crate::addr::CodeAddr;
 use crate::atlas::{self, Entry};
@@ -23,12 +24,14 @@ fn claim(quads: &'static [Quad], start: usize, end: usize) -> Claim {
     Claim::new(&(CodeAddr::new(start)..CodeAddr::new(end)), |address| &quads[address.get() / 8])
 }
 
-/// Every thread wants the word that begins where the one before ends half: `[6, 12)`, `[10, 18)`, … At least one gets its word, and
-/// no two that overlap do.
+/// Every thread wants the word that begins where the one before ends half: `[6, 12)`, `[10, 18)`, …
+/// At least one gets its word, and no two that overlap do.
 pub fn contenders_for_overlapping_words(threads: usize) {
     let quads = quads();
-    let takers: Vec<_> =
-        (0..threads).map(|i| claim(quads, 6 + 6 * i, 14 + 6 * i)).map(|claim| thread::spawn(move || claim.take())).collect();
+    let takers: Vec<_> = (0..threads)
+        .map(|i| claim(quads, 6 + 6 * i, 14 + 6 * i))
+        .map(|claim| thread::spawn(move || claim.take()))
+        .collect();
     let taken: Vec<bool> = takers.into_iter().map(|taker| taker.join().unwrap()).collect();
     assert!(taken.iter().any(|&taken| taken), "nobody got a word");
     assert!(taken.windows(2).all(|pair| pair != [true, true]), "overlapping words were both taken");
@@ -43,12 +46,16 @@ pub fn neighbours() {
     assert!(other.join().unwrap());
 }
 
-/// Two threads enter the same key and one of their own, into a segment in which all three have the same places.
+/// Two threads enter the same key and one of their own, into a segment in which all three have the
+/// same places.
 pub fn entering_an_atlas() {
     let segment: &'static [Quad] = quads();
     let enter = move |own| {
         let shared = atlas::enter(segment, 8).unwrap();
-        (std::ptr::from_ref(shared) as usize, std::ptr::from_ref(atlas::enter(segment, own).unwrap()) as usize)
+        (
+            std::ptr::from_ref(shared) as usize,
+            std::ptr::from_ref(atlas::enter(segment, own).unwrap()) as usize,
+        )
     };
     let other = thread::spawn(move || enter(16));
     let here = enter(24);
@@ -61,7 +68,8 @@ fn flight(front: &Front<u32>, claim: Claim, manner: u32) -> &'static Flight<u32>
     Flight::of(front, CodeAddr::new(6)..CodeAddr::new(11), 2, claim, manner)
 }
 
-/// Whoever finds a flight finds it complete, and it is never lost to another that is entered meanwhile.
+/// Whoever finds a flight finds it complete, and it is never lost to another that is entered
+/// meanwhile.
 pub fn entering_flights() {
     let (front, quads) = (leak(Front::vacant()), quads());
     let of = move |manner| flight(front, claim(quads, 6, 11), manner);
@@ -69,11 +77,13 @@ pub fn entering_flights() {
     let here = std::ptr::from_ref(of(2)) as usize;
     assert!(front.flights().all(|flight| flight.front == 2 && flight.traps(CodeAddr::new(7))));
     let there = other.join().unwrap();
-    let found: Vec<usize> = front.flights().map(|flight| std::ptr::from_ref(flight) as usize).collect();
+    let found: Vec<usize> =
+        front.flights().map(|flight| std::ptr::from_ref(flight) as usize).collect();
     assert!(found.contains(&here) && found.contains(&there), "a flight was lost");
 }
 
-/// A trap handler that reads the word which is being replaced never takes the word of one flight for that of another.
+/// A trap handler that reads the word which is being replaced never takes the word of one flight
+/// for that of another.
 pub fn reading_the_word_that_is_replaced() {
     let flight = flight(leak(Front::vacant()), claim(quads(), 6, 11), 0);
     let patcher = thread::spawn(move || {
@@ -89,7 +99,8 @@ pub fn reading_the_word_that_is_replaced() {
     patcher.join().unwrap();
 }
 
-/// A thread that has run into a trap of ours looks for its owner while the flight ends and the next begins. `look` is how.
+/// A thread that has run into a trap of ours looks for its owner while the flight ends and the next
+/// begins. `look` is how.
 fn trapping_while_flights_pass(look: impl Fn(&'static Front<u32>, &'static AtomicU32) -> bool) {
     let (front, byte) = (leak(Front::vacant()), leak(AtomicU32::new(0)));
     let flight = flight(front, claim(quads(), 6, 11), 0);
@@ -118,7 +129,9 @@ fn is_trap(byte: &AtomicU32) -> bool {
 
 /// As the trap handler looks.
 pub fn finding_the_owner_of_a_trap() {
-    trapping_while_flights_pass(|front, byte| matches!(front.whose(CodeAddr::new(6), || is_trap(byte)), Whose::Foreign));
+    trapping_while_flights_pass(|front, byte| {
+        matches!(front.whose(CodeAddr::new(6), || is_trap(byte)), Whose::Foreign)
+    });
 }
 
 /// Without a second look at the byte. The model has to notice.
@@ -163,7 +176,8 @@ pub fn landing() {
     ending_beside_a_beginning(|flight, _| flight.land());
 }
 
-/// The other way round: the bytes are given back while the phase has still to be set. The model has to notice.
+/// The other way round: the bytes are given back while the phase has still to be set. The model has
+/// to notice.
 pub fn landing_in_the_wrong_order() {
     ending_beside_a_beginning(|flight, claim| {
         claim.give_back();

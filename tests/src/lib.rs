@@ -23,5 +23,7 @@ mod ledger;
 
 /// In `wordpatch` these are the standard library's.
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{
+        AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    };
 }

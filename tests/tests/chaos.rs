@@ -1,5 +1,6 @@
-//! Everything at once: threads that patch the same sites in every way there is, threads that execute them, signals, threads that come and go,
-//! forks. Whoever executes a function sees one of its numbers and no mixture, and when all is over every site can be patched.
+//! Everything at once: threads that patch the same sites in every way there is, threads that
+//! execute them, signals, threads that come and go, forks. Whoever executes a function sees one of
+//! its numbers and no mixture, and when all is over every site can be patched.
 #![allow(unsafe_code)]
 
 #[path = "../../wordpatch/tests/support/mod.rs"]
@@ -72,7 +73,9 @@ impl Stage {
             4 => {
                 let mut batch = Batch::new();
                 // SAFETY: (1) the instruction with another number.
-                self.sites.iter().for_each(|site| unsafe { batch.push(site, returning(number(n))) });
+                self.sites
+                    .iter()
+                    .for_each(|site| unsafe { batch.push(site, returning(number(n))) });
                 batch.commit().map(drop)
             }
             5 => {
@@ -147,8 +150,11 @@ fn threads_that_come_and_go_see_whole_words() {
         let end = in_child(|| {
             Stage::new(&policy).play(|stage| {
                 for _ in until_it_is_over().step_by(4) {
-                    let calls_once = || stage.functions.iter().all(|function| is_whole(function.call()));
-                    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(move || assert!(calls_once())))));
+                    let calls_once =
+                        || stage.functions.iter().all(|function| is_whole(function.call()));
+                    std::thread::scope(|scope| {
+                        (0..4).for_each(|_| drop(scope.spawn(move || assert!(calls_once()))))
+                    });
                 }
             });
             0
@@ -194,7 +200,8 @@ fn children_of_a_fork_in_the_middle_of_it_all_see_whole_words_and_can_patch() {
             Stage::new(&policy).play(|stage| {
                 for _ in until_it_is_over() {
                     let end = in_child(|| {
-                        let whole = stage.functions.iter().all(|function| is_whole(function.call()));
+                        let whole =
+                            stage.functions.iter().all(|function| is_whole(function.call()));
                         i32::from(!whole || !stage.can_be_patched())
                     });
                     assert_eq!(end, End::Exit(0));

@@ -1,4 +1,5 @@
-//! The completion thread where things are not as usual: after a fork, without threads to be had, beside the signal barrier.
+//! The completion thread where things are not as usual: after a fork, without threads to be had,
+//! beside the signal barrier.
 #![allow(unsafe_code)]
 
 #[path = "../../wordpatch/tests/support/mod.rs"]
@@ -22,7 +23,8 @@ fn completed(site: &PatchSite) -> bool {
 fn a_child_completes_what_its_parent_had_queued_when_it_forked() {
     let functions: &Vec<Function> = &(0..40).map(|_| Function::new()).collect();
     let policy = Policy::new().unwrap();
-    let sites: &Vec<PatchSite> = &functions.iter().map(|function| function.adopt(&policy)).collect();
+    let sites: &Vec<PatchSite> =
+        &functions.iter().map(|function| function.adopt(&policy)).collect();
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stop = StopWhenDropped(stop);
@@ -42,7 +44,11 @@ fn a_child_completes_what_its_parent_had_queued_when_it_forked() {
                 for (site, function) in sites.iter().zip(functions) {
                     patch(site, 1).unwrap();
                     start(site, OTHER).unwrap().finish_in_background();
-                    assert!(completed(site) && function.call() == OTHER, "left behind: {:?}", site.phase());
+                    assert!(
+                        completed(site) && function.call() == OTHER,
+                        "left behind: {:?}",
+                        site.phase()
+                    );
                 }
                 0
             });
@@ -54,7 +60,9 @@ fn a_child_completes_what_its_parent_had_queued_when_it_forked() {
 /// Makes the calling thread unable to start others.
 fn forbid_threads() {
     let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    let equal = |number: libc::c_long, jt| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, 0, number as u32);
+    let equal = |number: libc::c_long, jt| {
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, 0, number as u32)
+    };
     let filter = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         equal(libc::SYS_clone, 2),
@@ -66,7 +74,10 @@ fn forbid_threads() {
     // SAFETY: (1) the program is valid and lives across the call.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+            0
+        );
     }
 }
 
@@ -81,7 +92,11 @@ fn what_no_thread_could_be_started_for_is_completed_when_one_can() {
                 start(site, OTHER).unwrap().finish_in_background();
             });
         });
-        assert_eq!((site.phase(), function.call()), (Phase::Trapped, 1), "executers are served meanwhile");
+        assert_eq!(
+            (site.phase(), function.call()),
+            (Phase::Trapped, 1),
+            "executers are served meanwhile"
+        );
         site.resume().unwrap().finish_in_background();
         i32::from(!completed(site) || function.call() != OTHER)
     });

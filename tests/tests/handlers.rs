@@ -26,10 +26,13 @@ static mut BEFORE_SECOND: std::mem::MaybeUninit<libc::sigaction> = std::mem::May
 
 extern "C" fn second(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     CALLS[1].fetch_add(1, Ordering::Relaxed);
-    // SAFETY: (1) written before this handler was installed; (2) a handler with SA_SIGINFO, which is what ours is.
+    // SAFETY: (1) written before this handler was installed; (2) a handler with SA_SIGINFO, which
+    // is what ours is.
     unsafe {
         let handler = (&raw const BEFORE_SECOND).read().assume_init().sa_sigaction;
-        std::mem::transmute::<usize, extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void)>(handler)(signal, info, context);
+        std::mem::transmute::<usize, extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void)>(
+            handler,
+        )(signal, info, context);
     }
 }
 
@@ -118,8 +121,8 @@ fn a_trap_that_nobody_wants_kills_although_it_came_back_to_us() {
 #[test]
 fn a_tracer_that_comes_later_is_named_and_forgotten_when_it_has_gone() {
     let end = in_child(|| {
-        // The child of this process may trace it (Yama allows it where it was asked to).
-        // SAFETY: (1) the call takes numbers only; where there is no Yama it fails, which does no harm.
+        // The child of this process may trace it (Yama allows it where it was asked to). SAFETY:
+        // (1) the call takes numbers only; where there is no Yama it fails, which does no harm.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
         let function = Function::new();
         let site = function.adopt(&Policy::new().unwrap());
@@ -138,7 +141,10 @@ fn a_tracer_that_comes_later_is_named_and_forgotten_when_it_has_gone() {
         }
         std::thread::sleep(Duration::from_millis(100));
         let refused = patch(&site, OTHER);
-        assert_eq!(refused, Err(PatchError::Trap { address: site.address(), why: TrapError::Traced { tracer } }));
+        assert_eq!(
+            refused,
+            Err(PatchError::Trap { address: site.address(), why: TrapError::Traced { tracer } })
+        );
         assert!(refused.unwrap_err().to_string().contains(&tracer.to_string()));
         assert_eq!(function.call(), 1);
         shared.store(2, Ordering::Release);
@@ -155,15 +161,20 @@ fn a_tracer_that_comes_later_is_named_and_forgotten_when_it_has_gone() {
 
 /// A number that this process and its children share.
 fn shared_number() -> &'static AtomicI32 {
-    let (read_write, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    let (read_write, shared) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: (1) a new mapping, zeroed and never unmapped.
-    unsafe { &*libc::mmap(std::ptr::null_mut(), 4096, read_write, shared, -1, 0).cast::<AtomicI32>() }
+    unsafe {
+        &*libc::mmap(std::ptr::null_mut(), 4096, read_write, shared, -1, 0).cast::<AtomicI32>()
+    }
 }
 
-/// Traces `process` until it is told otherwise: 1 in `shared` says that it does, -1 that it must not, 2 that it shall end.
+/// Traces `process` until it is told otherwise: 1 in `shared` says that it does, -1 that it must
+/// not, 2 that it shall end.
 fn trace(process: i32, shared: &AtomicI32) -> ! {
     let nothing = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: (1) calls of the kernel's on a process that waits for this one. Seizing does not stop it.
+    // SAFETY: (1) calls of the kernel's on a process that waits for this one. Seizing does not stop
+    // it.
     unsafe {
         if libc::ptrace(libc::PTRACE_SEIZE, process, nothing, nothing) != 0 {
             shared.store(-1, Ordering::Release);

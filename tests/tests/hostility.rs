@@ -1,4 +1,5 @@
-//! The hostility run: whatever surrounds a program, it behaves under the preload library as it does without it.
+//! The hostility run: whatever surrounds a program, it behaves under the preload library as it does
+//! without it.
 
 use std::fmt::Write;
 use tests::hostility::{Arena, Verdict, situations};
@@ -14,7 +15,11 @@ fn meet(group: &str) {
             Verdict::Met(meetings) => {
                 for meeting in meetings {
                     if let Some(what) = meeting.harm {
-                        let _ = writeln!(harm, "{}, {}: it {what} {:?}", situation.name, meeting.policy, meeting.reasons);
+                        let _ = writeln!(
+                            harm,
+                            "{}, {}: it {what} {:?}",
+                            situation.name, meeting.policy, meeting.reasons
+                        );
                     }
                 }
             }

@@ -1,4 +1,5 @@
-//! Disjoint words, laid out at random, that several threads replace at the same time: no word ever loses a byte to its neighbour.
+//! Disjoint words, laid out at random, that several threads replace at the same time: no word ever
+//! loses a byte to its neighbour.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -9,7 +10,9 @@ use wordpatch::{Batch, CodeMemory, FetchOrder, Granule, Layout, PatchSite, Polic
 const PLACE: Range<usize> = 40..104;
 
 /// Disjoint words in `PLACE`, with gaps or without.
-fn layout(u: &mut arbtest::arbitrary::Unstructured<'_>) -> arbtest::arbitrary::Result<Vec<Range<usize>>> {
+fn layout(
+    u: &mut arbtest::arbitrary::Unstructured<'_>,
+) -> arbtest::arbitrary::Result<Vec<Range<usize>>> {
     let mut words = Vec::new();
     let mut at = PLACE.start + u.int_in_range(0..=8)?;
     loop {
@@ -24,11 +27,13 @@ fn layout(u: &mut arbtest::arbitrary::Unstructured<'_>) -> arbtest::arbitrary::R
 
 /// A word of `len` bytes of which some are those of round `round`, and the others zero.
 fn word(len: usize, round: usize) -> Word {
-    let bytes: Vec<u8> = (0..len).map(|i| if (round >> i) & 1 == 0 { round as u8 } else { 0 }).collect();
+    let bytes: Vec<u8> =
+        (0..len).map(|i| if (round >> i) & 1 == 0 { round as u8 } else { 0 }).collect();
     Word::new(&bytes).unwrap()
 }
 
-/// Replaces `site` again and again, in every manner, and looks each time whether its word is what it was made.
+/// Replaces `site` again and again, in every manner, and looks each time whether its word is what
+/// it was made.
 fn replace(site: &PatchSite, rounds: usize) {
     for round in 1..=rounds {
         let word = word(site.len(), round);
@@ -59,8 +64,17 @@ fn neighbours_keep_their_bytes_in_every_layout() {
         let memory = CodeMemory::new(PLACE.end).unwrap();
         let policy = Policy { order, granule, ..policy };
         let adopt = |word: &Range<usize>| {
-            // SAFETY: (1) to (4): nobody executes this memory, which lives to the end of this function.
-            unsafe { PatchSite::adopt(memory.base().offset(word.start as isize), word.len(), layouts, &policy) }.unwrap()
+            // SAFETY: (1) to (4): nobody executes this memory, which lives to the end of this
+            // function.
+            unsafe {
+                PatchSite::adopt(
+                    memory.base().offset(word.start as isize),
+                    word.len(),
+                    layouts,
+                    &policy,
+                )
+            }
+            .unwrap()
         };
         let sites: Vec<PatchSite> = words.iter().map(adopt).collect();
         std::thread::scope(|scope| {

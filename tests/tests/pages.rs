@@ -1,4 +1,5 @@
-//! Pages that several sites share, each with an access of its own, and pages that cannot be written.
+//! Pages that several sites share, each with an access of its own, and pages that cannot be
+//! written.
 #![allow(unsafe_code)]
 
 #[path = "../../wordpatch/tests/support/mod.rs"]
@@ -10,7 +11,8 @@ use support::{End, Function, OTHER, in_child, patch, returning};
 use wordpatch::os::maps::mapping_at;
 use wordpatch::{Access, Batch, CodeAddr, Layout, PatchError, PatchSite, Policy};
 
-// Three functions on one page of text, the first instruction of each across a line, and one whose instruction lies across pages.
+// Three functions on one page of text, the first instruction of each across a line, and one whose
+// instruction lies across pages.
 global_asm!(
     ".pushsection .text.shared_page, \"ax\"",
     ".p2align 12",
@@ -55,7 +57,12 @@ fn adopt(place: isize, access: Access) -> PatchSite {
 fn sites_on_one_page_keep_out_of_each_others_way_whatever_their_access() {
     use Access::{Batch, ProcMem, Rwx, RwxLazy};
     // The order matters: a page that is writable already is used as it is.
-    for accesses in [[Batch, Rwx, ProcMem], [RwxLazy, Batch, ProcMem], [Batch, RwxLazy, Rwx], [ProcMem, Batch, Rwx]] {
+    for accesses in [
+        [Batch, Rwx, ProcMem],
+        [RwxLazy, Batch, ProcMem],
+        [Batch, RwxLazy, Rwx],
+        [ProcMem, Batch, Rwx],
+    ] {
         let end = in_child(|| {
             let sites = [0, 1, 2].map(|i| adopt(PLACES[i], accesses[i]));
             for number in [OTHER, 1, OTHER] {
@@ -101,10 +108,16 @@ fn a_batch_may_mix_accesses_and_pages() {
 #[test]
 fn threads_that_open_one_page_at_a_time_do_not_close_it_for_each_other() {
     let end = in_child(|| {
-        let sites = &[adopt(PLACES[0], Access::Batch), adopt(PLACES[1], Access::Batch), adopt(ACROSS, Access::Batch)];
+        let sites = &[
+            adopt(PLACES[0], Access::Batch),
+            adopt(PLACES[1], Access::Batch),
+            adopt(ACROSS, Access::Batch),
+        ];
         std::thread::scope(|scope| {
             for site in sites {
-                scope.spawn(|| (0..300).for_each(|round| patch(site, [OTHER, 1][round % 2]).unwrap()));
+                scope.spawn(|| {
+                    (0..300).for_each(|round| patch(site, [OTHER, 1][round % 2]).unwrap())
+                });
             }
         });
         assert_eq!([call(PLACES[0]), call(PLACES[1]), call(ACROSS)], [1; 3]);
@@ -115,7 +128,8 @@ fn threads_that_open_one_page_at_a_time_do_not_close_it_for_each_other() {
 
 /// Code in a file that this process may read and execute and not write to, mapped shared.
 fn read_only_file() -> CodeAddr {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("read-only-{}", std::process::id()));
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("read-only-{}", std::process::id()));
     let mut page = vec![0x90; 4096];
     page[62..68].copy_from_slice(&[0xb8, 1, 0, 0, 0, 0xc3]);
     std::fs::write(&path, page).unwrap();
@@ -123,7 +137,14 @@ fn read_only_file() -> CodeAddr {
     std::fs::remove_file(&path).unwrap();
     // SAFETY: (1) a new mapping.
     let at = unsafe {
-        libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_EXEC,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
     };
     assert_ne!(at, libc::MAP_FAILED);
     CodeAddr::new(at as usize)
@@ -142,9 +163,16 @@ fn code_that_nobody_may_change_is_refused_with_page_and_remedy_and_stays_as_it_i
         for access in [Access::RwxLazy, Access::Batch, Access::ProcMem] {
             let site = adopt(access).unwrap();
             let refused = patch(&site, OTHER).unwrap_err();
-            assert!(matches!(refused, PatchError::Refused(refusal) if refusal.page == page), "{refused:?}");
+            assert!(
+                matches!(refused, PatchError::Refused(refusal) if refusal.page == page),
+                "{refused:?}"
+            );
             assert!(!refused.to_string().contains('\n'));
-            assert_eq!((site.read(), site.phase()), (returning(1), wordpatch::Phase::Idle), "{access}");
+            assert_eq!(
+                (site.read(), site.phase()),
+                (returning(1), wordpatch::Phase::Idle),
+                "{access}"
+            );
         }
         0
     });

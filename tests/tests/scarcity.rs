@@ -58,7 +58,8 @@ fn without_proc_adoption_is_refused_with_the_remedy() {
             return 42;
         }
         // SAFETY: (1) to (4): it is refused.
-        let refused = unsafe { PatchSite::adopt(function.address(), 5, Layout::One, &policy) }.unwrap_err();
+        let refused =
+            unsafe { PatchSite::adopt(function.address(), 5, Layout::One, &policy) }.unwrap_err();
         assert!(matches!(refused, AdoptError::Maps(_)), "{refused:?}");
         let message = refused.to_string();
         assert!(message.contains("mount /proc") && !message.contains('\n'), "{message}");

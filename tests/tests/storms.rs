@@ -1,5 +1,5 @@
-//! Patches while others execute, for seconds; `paper storms` does it for an hour. Every mixture of old and new bytes has an outcome of
-//! its own, so no tear goes unseen.
+//! Patches while others execute, for seconds; `paper storms` does it for an hour. Every mixture of
+//! old and new bytes has an outcome of its own, so no tear goes unseen.
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,9 +24,10 @@ fn storm() -> Option<Storm> {
 /// Toggles a target by the public interface.
 fn patches(storm: &Storm, target: &Target, policy: &Policy, toggles: u64) -> Tally {
     let shape = target.shape();
-    // SAFETY: (1) the target outlives the site; (2) to (4): its words begin with an instruction and share their layout, and nobody else
-    // writes to them.
-    let site = unsafe { PatchSite::adopt(target.word_at(), shape.len(), shape.layout(), policy) }.unwrap();
+    // SAFETY: (1) the target outlives the site; (2) to (4): its words begin with an instruction and
+    // share their layout, and nobody else writes to them.
+    let site =
+        unsafe { PatchSite::adopt(target.word_at(), shape.len(), shape.layout(), policy) }.unwrap();
     // SAFETY: (1) a face of the target's shape.
     let patch = |face| unsafe { site.patch(shape.word(face)) }.unwrap();
     storm.run(target, Budget::toggles(toggles), patch).unwrap()
@@ -51,12 +52,17 @@ fn storm_everywhere(shape: Shape, places: &[Placement], policy: &Policy) {
             total.add(&tally);
         }
     }
-    println!("{shape:?}: {} toggles beside {} executions, none torn", total.counted, total.log.executions());
+    println!(
+        "{shape:?}: {} toggles beside {} executions, none torn",
+        total.counted,
+        total.log.executions()
+    );
     assert!(total.counted > 0 && total.log.executions() > total.counted);
 }
 
 fn lines_and_pages(shape: Shape) -> Vec<Placement> {
-    let cuts = |boundary| (1..shape.len()).map(move |before| Placement::Astride { boundary, before });
+    let cuts =
+        |boundary| (1..shape.len()).map(move |before| Placement::Astride { boundary, before });
     cuts(64).chain(cuts(4096)).collect()
 }
 
@@ -82,21 +88,32 @@ fn the_longer_protocol_and_the_signal_barrier_are_never_torn() {
     wordpatch::Barrier::Signal.prepare().unwrap();
     let places = [Placement::Astride { boundary: 64, before: 2 }];
     storm_everywhere(Shape::Move, &places, &Policy { order: FetchOrder::Any, ..policy });
-    storm_everywhere(Shape::Move, &places, &Policy { barrier: wordpatch::Barrier::Signal, ..policy });
+    storm_everywhere(
+        Shape::Move,
+        &places,
+        &Policy { barrier: wordpatch::Barrier::Signal, ..policy },
+    );
 }
 
 #[test]
 fn without_the_barrier_the_same_harness_reports_tears() {
     let _alone = alone();
     let Some(storm) = storm() else { return };
-    let storm = storm.adversary(if Adversary::FlushBack.is_possible() { Adversary::FlushBack } else { Adversary::DirtyBack });
+    let storm = storm.adversary(if Adversary::FlushBack.is_possible() {
+        Adversary::FlushBack
+    } else {
+        Adversary::DirtyBack
+    });
     let tears = (1..Shape::Move.len()).map(|before| {
         let target = Target::new(Shape::Move, Placement::Astride { boundary: 64, before }).unwrap();
         let budget = Budget::toggles(2_000_000).until_torn(1);
         let drill = Recipe::no_wait().ready(&target).unwrap();
         storm.run(&target, budget, |face| drill.toggle(face).unwrap()).unwrap().torn
     });
-    assert!(tears.sum::<u64>() > 0, "nothing was torn without a barrier: the storms prove nothing on this machine");
+    assert!(
+        tears.sum::<u64>() > 0,
+        "nothing was torn without a barrier: the storms prove nothing on this machine"
+    );
 }
 
 #[test]
@@ -104,8 +121,14 @@ fn a_cache_line_is_too_large_a_granule_for_the_same_harness() {
     let _alone = alone();
     let Some(storm) = storm() else { return };
     // The literature's granule, one line on from where it is right: a store across two lines.
-    let target = Target::new(Shape::Immediate, Placement::Astride { boundary: 64, before: 3 }).unwrap();
+    let target =
+        Target::new(Shape::Immediate, Placement::Astride { boundary: 64, before: 3 }).unwrap();
     assert!(Granule::LINE.cut(target.word_at(), target.shape().len()).is_some());
-    let tally = storm.run(&target, Budget::toggles(2_000_000).until_torn(1), |face| target.store_whole(face)).unwrap();
-    assert!(tally.torn > 0, "a store across two lines was never torn: the storms prove nothing on this machine");
+    let tally = storm
+        .run(&target, Budget::toggles(2_000_000).until_torn(1), |face| target.store_whole(face))
+        .unwrap();
+    assert!(
+        tally.torn > 0,
+        "a store across two lines was never torn: the storms prove nothing on this machine"
+    );
 }

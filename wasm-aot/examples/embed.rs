@@ -1,6 +1,8 @@
-//! A host with functions, data and limits of its own, and a guest that works for it: `cargo run -p wasm-aot --example embed`.
+//! A host with functions, data and limits of its own, and a guest that works for it: `cargo run -p
+//! wasm-aot --example embed`.
 //!
-//! The guest sums up what the host's `price` says of each item, and tells its doubts by `log`. Then it is given work that never ends, and is stopped.
+//! The guest sums up what the host's `price` says of each item, and tells its doubts by `log`. Then
+//! it is given work that never ends, and is stopped.
 
 use std::time::Duration;
 use wasm_aot::{Caller, Engine, Error, Extern, Limits, Linker, Module, Store, Trap};
@@ -62,7 +64,9 @@ fn main() -> Result<(), Error> {
     store.set_deadline(Some(Duration::from_millis(50)));
     let forever = instance.get_typed_func::<(), ()>(&mut store, "forever")?;
     match forever.call(&mut store, ()) {
-        Err(error) if error.trap() == Some(Trap::Interrupted) => println!("stopped after 50 ms:\n{error}"),
+        Err(error) if error.trap() == Some(Trap::Interrupted) => {
+            println!("stopped after 50 ms:\n{error}")
+        }
         other => println!("not stopped: {other:?}"),
     }
     Ok(())

@@ -1,5 +1,6 @@
-//! Compares what scripts say on both targets and in an interpreter, for as long as one likes: `scripts FIRST LAST` goes through that range of seeds, each of
-//! which stands for one program and one script. What differs is told, with the seed.
+//! Compares what scripts say on both targets and in an interpreter, for as long as one likes:
+//! `scripts FIRST LAST` goes through that range of seeds, each of which stands for one program and
+//! one script. What differs is told, with the seed.
 
 #[path = "../tests/random_scripts/body.rs"]
 mod body;
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
             }
         }
     }
-    println!("{everywhere} compared on both targets, {rewritten} rewritten only, {nothing} not at all; {different} differ");
+    println!(
+        "{everywhere} compared on both targets, {rewritten} rewritten only, {nothing} not at all; {different} differ"
+    );
     if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

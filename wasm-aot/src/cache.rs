@@ -1,7 +1,9 @@
-//! Compiled modules that are kept: a folder of files, named for the hash of all that their code depends on.
+//! Compiled modules that are kept: a folder of files, named for the hash of all that their code
+//! depends on.
 //!
-//! A file appears by renaming, so that others see all of it or nothing. What cannot be loaded is compiled again and replaced. When the folder is
-//! larger than it may be, what has not been used for longest goes.
+//! A file appears by renaming, so that others see all of it or nothing. What cannot be loaded is
+//! compiled again and replaced. When the folder is larger than it may be, what has not been used
+//! for longest goes.
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -20,10 +22,13 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The folder of this user: `$XDG_CACHE_HOME/fastinst/wasm-aot` or `~/.cache/fastinst/wasm-aot`, which may hold a gigabyte. None if the
-    /// environment names neither.
+    /// The folder of this user: `$XDG_CACHE_HOME/fastinst/wasm-aot` or
+    /// `~/.cache/fastinst/wasm-aot`, which may hold a gigabyte. None if the environment names
+    /// neither.
     pub fn of_user() -> Option<Self> {
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let absolute = |name: &str| {
+            std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+        };
         let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
         Some(Self::at(base.join("fastinst/wasm-aot"), 1 << 30))
     }
@@ -41,22 +46,29 @@ impl Cache {
         let path = self.folder.join(key(engine, bytes));
         if let Ok(module) = Module::from_file(engine, &path) {
             let now = fs::FileTimes::new().set_modified(SystemTime::now());
-            let _ = fs::File::options().append(true).open(&path).and_then(|file| file.set_times(now));
+            let _ =
+                fs::File::options().append(true).open(&path).and_then(|file| file.set_times(now));
             return Ok(module);
         }
         let bytes = binary(bytes)?;
         let compilation = compile::compile(&bytes, engine.target(), &compile::Plan::default())?;
         let kept = self.keep(&path, &artifact::write(&compilation, engine.target(), &bytes, &[]));
-        if let Ok(module) = kept.map_err(Error::system).and_then(|()| Module::from_file(engine, &path)) {
+        if let Ok(module) =
+            kept.map_err(Error::system).and_then(|()| Module::from_file(engine, &path))
+        {
             return Ok(module);
         }
         Module::compiled(engine, compilation, bytes.into_owned())
     }
 
-    /// Whether nobody but us puts anything into the folder: what is in there is executed. A folder that is still to be made is ours.
+    /// Whether nobody but us puts anything into the folder: what is in there is executed. A folder
+    /// that is still to be made is ours.
     fn is_trusted(&self) -> bool {
         match fs::metadata(&self.folder) {
-            Ok(metadata) => metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0,
+            Ok(metadata) => {
+                metadata.uid() == rustix::process::geteuid().as_raw()
+                    && metadata.mode() & 0o022 == 0
+            }
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         }
     }
@@ -64,15 +76,16 @@ impl Cache {
     fn keep(&self, path: &Path, compiled: &[u8]) -> std::io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let mut draft = tempfile::Builder::new();
-        let draft = draft
-            .prefix(".draft")
-            .make_in(&self.folder, |path| fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path))?;
+        let draft = draft.prefix(".draft").make_in(&self.folder, |path| {
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+        })?;
         std::io::Write::write_all(&mut draft.as_file(), compiled)?;
         draft.persist(path).map_err(|error| error.error)?;
         self.shrink()
     }
 
-    /// Removes what has not been used for longest, until the folder is as small as it has to be. Others may do the same meanwhile.
+    /// Removes what has not been used for longest, until the folder is as small as it has to be.
+    /// Others may do the same meanwhile.
     fn shrink(&self) -> std::io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -94,7 +107,8 @@ impl Cache {
     }
 }
 
-/// The name of a module's file: a hash of the module and of everything else that its code depends on.
+/// The name of a module's file: a hash of the module and of everything else that its code depends
+/// on.
 fn key(engine: &Engine, bytes: &[u8]) -> String {
     let target = engine.target();
     let mut hasher = blake3::Hasher::new();

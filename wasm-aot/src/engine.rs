@@ -23,7 +23,8 @@ impl Config {
         self
     }
 
-    /// Which processors code is for. A module whose code this one cannot execute is compiled, and not instantiated.
+    /// Which processors code is for. A module whose code this one cannot execute is compiled, and
+    /// not instantiated.
     pub fn cpu(&mut self, cpu: Cpu) -> &mut Self {
         self.options.cpu = cpu;
         self
@@ -53,34 +54,36 @@ impl Config {
         self
     }
 
-    /// Whether all code counts how often everything is executed, see [`Module::counts`](crate::Module::counts).
+    /// Whether all code counts how often everything is executed, see
+    /// [`Module::counts`](crate::Module::counts).
     pub fn counts(&mut self, on: bool) -> &mut Self {
         self.options.counts = on;
         self
     }
 
-    /// Whether code that counts also counts which functions calls through tables and references go to. Where they go to another one each time, that takes its
-    /// time.
+    /// Whether code that counts also counts which functions calls through tables and references go
+    /// to. Where they go to another one each time, that takes its time.
     pub fn call_targets(&mut self, on: bool) -> &mut Self {
         self.options.targets = on;
         self
     }
 
-    /// Whether code pays for each instruction from its store's budget, see [`Store::set_instruction_budget`](crate::Store::set_instruction_budget).
+    /// Whether code pays for each instruction from its store's budget, see
+    /// [`Store::set_instruction_budget`](crate::Store::set_instruction_budget).
     pub fn instruction_budgets(&mut self, on: bool) -> &mut Self {
         self.options.budget = if on { Budget::Pays } else { Budget::Unknown };
         self
     }
 
-    /// Whether frames keep their locals where they can be read when a trap takes them away, see [`Store::core_dump`](crate::Store::core_dump).
-    /// Code of such modules is in no file.
+    /// Whether frames keep their locals where they can be read when a trap takes them away, see
+    /// [`Store::core_dump`](crate::Store::core_dump). Code of such modules is in no file.
     pub fn readable_frames(&mut self, on: bool) -> &mut Self {
         self.options.frames = on;
         self
     }
 
-    /// Whether memories with 32-bit addresses reserve all of their address space, so that no access is checked. Where the process
-    /// may not reserve that much, [`Engine::new`] turns it off.
+    /// Whether memories with 32-bit addresses reserve all of their address space, so that no access
+    /// is checked. Where the process may not reserve that much, [`Engine::new`] turns it off.
     pub fn reservations(&mut self, on: bool) -> &mut Self {
         self.options.reservations = on;
         self
@@ -107,13 +110,15 @@ impl Engine {
         Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 
-    /// The same, for modules that are not the program's, as monitors: what they execute is not paid for.
+    /// The same, for modules that are not the program's, as monitors: what they execute is not paid
+    /// for.
     pub fn exempt(&self) -> Result<Self, Error> {
         let options = Options { budget: Budget::Exempt, ..self.target.options };
         Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 
-    /// Whether accesses to memories with 32-bit addresses go unchecked, see [`Config::reservations`].
+    /// Whether accesses to memories with 32-bit addresses go unchecked, see
+    /// [`Config::reservations`].
     pub fn has_reservations(&self) -> bool {
         self.target.options.reservations
     }

@@ -31,14 +31,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// A name that a module gives, as it is printed: nothing in it ends the line or commands the terminal.
+/// A name that a module gives, as it is printed: nothing in it ends the line or commands the
+/// terminal.
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What reverses or hides text would let a name pass for another.
-        let is_hidden =
-            |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        let is_hidden = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
         self.0.chars().try_for_each(|c| match c.is_control() || is_hidden(c) {
             true => write!(f, "{}", c.escape_unicode()),
             false => write!(f, "{c}"),
@@ -95,7 +95,10 @@ impl CompileError {
     /// The same, known to lie in a function.
     #[must_use]
     pub(crate) fn within(mut self, index: u32, name: Option<&str>) -> Self {
-        if let Self::Invalid { place, .. } | Self::Unsupported { place, .. } | Self::TooLarge { place, .. } = &mut self {
+        if let Self::Invalid { place, .. }
+        | Self::Unsupported { place, .. }
+        | Self::TooLarge { place, .. } = &mut self
+        {
             place.function = Some((index, name.map(str::to_owned)));
         }
         self
@@ -242,7 +245,8 @@ pub struct FrameInfo {
     pub name: Option<String>,
     /// How many bytes from the module's start the instruction is, if that is known.
     pub offset: Option<u32>,
-    /// Whether a monitor's code is executed there, which stands at the instruction but is not what it does.
+    /// Whether a monitor's code is executed there, which stands at the instruction but is not what
+    /// it does.
     pub aside: bool,
     /// File and line of the source, where the module has debug information.
     pub source: Option<(String, u32)>,
@@ -272,7 +276,9 @@ impl fmt::Display for FrameInfo {
             Some(name) => write!(f, "{module}!{}", demangled(name))?,
             None => write!(f, "{module}!<function {}>", self.function)?,
         }
-        self.source.as_ref().map_or(Ok(()), |(file, line)| write!(f, " ({}:{line})", Printable(file)))
+        self.source
+            .as_ref()
+            .map_or(Ok(()), |(file, line)| write!(f, " ({}:{line})", Printable(file)))
     }
 }
 
@@ -281,6 +287,9 @@ pub fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return Printable(&format!("{rust:#}")).to_string();
     }
-    let cpp = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok()).flatten();
+    let cpp = name
+        .starts_with("_Z")
+        .then(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok())
+        .flatten();
     Printable(cpp.as_deref().unwrap_or(name)).to_string()
 }

@@ -1,4 +1,5 @@
-//! Which modules are valid: a version of the specification, and proposals that are added or left out.
+//! Which modules are valid: a version of the specification, and proposals that are added or left
+//! out.
 
 use serde::{Deserialize, Serialize};
 use wasmparser::WasmFeatures;
@@ -10,7 +11,8 @@ pub enum Specification {
     V1,
     /// WebAssembly 2.0.
     V2,
-    /// WebAssembly 3.0, and threads, legacy exceptions and wide arithmetic. Of garbage collection there are the types, but no objects.
+    /// WebAssembly 3.0, and threads, legacy exceptions and wide arithmetic. Of garbage collection
+    /// there are the types, but no objects.
     #[default]
     Latest,
 }

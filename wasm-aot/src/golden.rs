@@ -5,7 +5,10 @@
 //! `;;|` which script looks at it. Machine code that depends on the machine is not in there:
 //! addresses are shown by what lies there.
 
-use crate::compile::{self, Budget, Callee, Cpu, Options, Plan, Recompilation, Sites, Span, Switching, Target, Text, Wanted};
+use crate::compile::{
+    self, Budget, Callee, Cpu, Options, Plan, Recompilation, Sites, Span, Switching, Target, Text,
+    Wanted,
+};
 use crate::error::Error;
 use crate::module::ModuleInfo;
 use crate::monitor::{Choices, Watch};
@@ -13,7 +16,9 @@ use crate::observer::{self, Observer, ProbeCalls, Program, Switches};
 use crate::offsets::{ASIDE, NOTHING, Offsets};
 use crate::trap::Trap;
 use crate::{AsContextMut, Config, Engine, Linker, Module, Store};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -37,11 +42,16 @@ impl<'a> Wish<'a> {
         let words: Vec<&str> = lines(";;!").flat_map(str::split_whitespace).collect();
         assert!(words.iter().all(|word| Self::WORDS.contains(word)), "{words:?}: some are unknown");
         let script = lines(";;|").map(|line| line.to_owned() + "\n").collect();
-        Self { words, script, module: wat::parse_str(text).unwrap_or_else(|error| panic!("{error}")) }
+        Self {
+            words,
+            script,
+            module: wat::parse_str(text).unwrap_or_else(|error| panic!("{error}")),
+        }
     }
 
     /// What files may ask for.
-    const WORDS: [&'static str; 7] = ["all-sites", "budget", "call-targets", "counts", "coverage", "entries", "frames"];
+    const WORDS: [&'static str; 7] =
+        ["all-sites", "budget", "call-targets", "counts", "coverage", "entries", "frames"];
 
     fn has(&self, word: &str) -> bool {
         self.words.contains(&word)
@@ -68,7 +78,8 @@ impl<'a> Wish<'a> {
         let plan = match self.has("coverage") {
             true => {
                 let choices = Choices::new(["coverage"]).expect("there is one");
-                let engine = Engine::new(Config::new().sites(Sites::NONE).cpu(Cpu::V3)).expect("an engine");
+                let engine =
+                    Engine::new(Config::new().sites(Sites::NONE).cpu(Cpu::V3)).expect("an engine");
                 let watch = Watch::new(choices).expect("it is ready");
                 watch.draft(&engine, &self.module).expect("a module").finish()
             }
@@ -77,8 +88,15 @@ impl<'a> Wish<'a> {
         if self.has("entries") {
             return self.entries(&target, &plan);
         }
-        let made = compile::compile(&self.module, &target, &plan).unwrap_or_else(|error| panic!("{error}"));
-        let names = made.info.bodies.iter().enumerate().map(|(defined, _)| name(&made.info, defined)).collect();
+        let made = compile::compile(&self.module, &target, &plan)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let names = made
+            .info
+            .bodies
+            .iter()
+            .enumerate()
+            .map(|(defined, _)| name(&made.info, defined))
+            .collect();
         Listing::of(&made.text, operators(&self.module, &made.info), names, &[]).written()
     }
 
@@ -86,9 +104,11 @@ impl<'a> Wish<'a> {
     /// loops.
     fn entries(&self, target: &Target, plan: &Plan) -> String {
         let known = OnceLock::<Switching>::new();
-        let again = Recompilation::new(&self.module, target, plan, [0, 0], &known).expect("a module");
+        let again =
+            Recompilation::new(&self.module, target, plan, [0, 0], &known).expect("a module");
         let info = compile::compile(&self.module, target, plan).expect("a module").info;
-        let wanted: Vec<Wanted> = (0..info.bodies.len()).flat_map(|defined| again.parts(defined, true, true)).collect();
+        let wanted: Vec<Wanted> =
+            (0..info.bodies.len()).flat_map(|defined| again.parts(defined, true, true)).collect();
         let piece = again.piece(&wanted).expect("a module");
         let title = |part: &Wanted| match part.entered {
             Some((index, _)) => format!("{}, entered in loop {index}", name(&info, part.function)),
@@ -111,15 +131,28 @@ impl<'a> Wish<'a> {
         linker.unknown_imports_as_traps(&module)?;
         let observer = Observer::new(&mut store, &linker, "golden", &module, &switches)?;
         let instance = observer.instance();
-        let observed = observer::Observation::new(&mut store, vec![observer], &program, ProbeCalls::Inlined, None)?;
+        let observed = observer::Observation::new(
+            &mut store,
+            vec![observer],
+            &program,
+            ProbeCalls::Inlined,
+            None,
+        )?;
         let inner = &observed.module().inner;
         let mut context = store.as_context_mut();
         let core = context.core();
         let (vmctx, memories) = instance.extents(core).expect("of this store");
-        let mut places = vec![("the monitor's vmctx", vmctx), ("the monitor's code", module.inner.code.range())];
+        let mut places =
+            vec![("the monitor's vmctx", vmctx), ("the monitor's code", module.inner.code.range())];
         places.extend(memories.into_iter().map(|memory| ("the monitor's memory", memory)));
         let tables = &inner.code.tables;
-        let names = inner.info.bodies.iter().enumerate().map(|(defined, _)| name(&inner.info, defined)).collect();
+        let names = inner
+            .info
+            .bodies
+            .iter()
+            .enumerate()
+            .map(|(defined, _)| name(&inner.info, defined))
+            .collect();
         let listing = Listing {
             code: inner.code.bytes(),
             functions: &tables.functions,
@@ -130,7 +163,11 @@ impl<'a> Wish<'a> {
             traps: &tables.traps,
             calls: BTreeMap::new(),
             notes: Vec::new(),
-            crossings: tables.crossings.iter().map(|crossing| (crossing.at, crossing.number, crossing.values())).collect(),
+            crossings: tables
+                .crossings
+                .iter()
+                .map(|crossing| (crossing.at, crossing.number, crossing.values()))
+                .collect(),
             bares: tables.bares.iter().map(|bare| (bare.at, bare.offset)).collect(),
             places,
         };
@@ -146,7 +183,9 @@ fn name(info: &ModuleInfo, defined: usize) -> String {
 
 /// The operators of a module, as text, by their offsets.
 fn operators(bytes: &[u8], info: &ModuleInfo) -> BTreeMap<u32, String> {
-    let of = |body: &Range<u32>| crate::inspection::operators(&bytes[body.start as usize..body.end as usize], body.start);
+    let of = |body: &Range<u32>| {
+        crate::inspection::operators(&bytes[body.start as usize..body.end as usize], body.start)
+    };
     info.bodies.iter().flat_map(of).collect()
 }
 
@@ -170,7 +209,12 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn of(text: &'a Text, wasm: BTreeMap<u32, String>, names: Vec<String>, elsewhere: &[(u32, Callee)]) -> Self {
+    fn of(
+        text: &'a Text,
+        wasm: BTreeMap<u32, String>,
+        names: Vec<String>,
+        elsewhere: &[(u32, Callee)],
+    ) -> Self {
         Self {
             code: &text.code,
             functions: &text.functions,
@@ -181,7 +225,11 @@ impl<'a> Listing<'a> {
             traps: &text.traps,
             calls: elsewhere.iter().copied().collect(),
             notes: text.notes.iter().map(|note| note.at).collect(),
-            crossings: text.crossings.iter().map(|crossing| (crossing.at, crossing.number, crossing.values())).collect(),
+            crossings: text
+                .crossings
+                .iter()
+                .map(|crossing| (crossing.at, crossing.number, crossing.values()))
+                .collect(),
             bares: text.bares.iter().map(|bare| (bare.at, bare.offset)).collect(),
             places: Vec::new(),
         }
@@ -197,13 +245,20 @@ impl<'a> Listing<'a> {
     }
 
     fn function(&self, span: &Span, out: &mut String) {
-        let has_prefix = self.prefix > 0 && !self.code[..span.start as usize].ends_with(&[0xCC; 5]) && span.start >= self.prefix;
+        let has_prefix = self.prefix > 0
+            && !self.code[..span.start as usize].ends_with(&[0xCC; 5])
+            && span.start >= self.prefix;
         let from = span.start - if has_prefix { self.prefix } else { 0 };
         let code = &self.code[from as usize..span.end as usize];
         let mut last = None;
-        for instruction in Decoder::with_ip(64, code, from.into(), DecoderOptions::NONE).into_iter() {
+        for instruction in Decoder::with_ip(64, code, from.into(), DecoderOptions::NONE).into_iter()
+        {
             let at = instruction.ip() as u32;
-            let wasm = self.addresses.at_or_before(at).map(|entry| entry.number).filter(|number| *number != NOTHING);
+            let wasm = self
+                .addresses
+                .at_or_before(at)
+                .map(|entry| entry.number)
+                .filter(|number| *number != NOTHING);
             if at >= span.start && wasm != last {
                 last = wasm;
                 if let Some(wasm) = wasm {
@@ -215,8 +270,12 @@ impl<'a> Listing<'a> {
             let distance = i64::from(at) - i64::from(span.start);
             let sign = if distance < 0 { "-" } else { " " };
             let text = self.instruction(&instruction, span);
-            let _ =
-                writeln!(out, "    {sign}{:04x}  {text}{}", distance.unsigned_abs(), self.remarks(at, instruction.len() as u32));
+            let _ = writeln!(
+                out,
+                "    {sign}{:04x}  {text}{}",
+                distance.unsigned_abs(),
+                self.remarks(at, instruction.len() as u32)
+            );
         }
     }
 
@@ -239,7 +298,8 @@ impl<'a> Listing<'a> {
         if instruction.code() == Code::Mov_r64_imm64 {
             let address = instruction.immediate64() as usize;
             let found = self.places.iter().find(|(_, range)| range.contains(&address));
-            let (place, range) = found.unwrap_or_else(|| panic!("nothing is known to be at {address:#x}"));
+            let (place, range) =
+                found.unwrap_or_else(|| panic!("nothing is known to be at {address:#x}"));
             let register = text.split(',').next().unwrap_or_default();
             // Which function of a monitor's it is does not matter here, and its distance is not
             // ours to keep.
@@ -260,7 +320,10 @@ impl<'a> Listing<'a> {
         if (span.start..span.end).contains(&to) && instruction.mnemonic() != Mnemonic::Call {
             return format!("{:04x}", to - span.start);
         }
-        let function = self.functions.iter().position(|other| other.start == to || other.start - self.prefix == to);
+        let function = self
+            .functions
+            .iter()
+            .position(|other| other.start == to || other.start - self.prefix == to);
         function.map_or_else(|| "a trampoline".into(), |function| self.names[function].clone())
     }
 
@@ -268,10 +331,13 @@ impl<'a> Listing<'a> {
     fn remarks(&self, at: u32, len: u32) -> String {
         let mut out = String::new();
         if let Some(number) = self.traps.at(at) {
-            let trap = Trap::from_raw(number as u8).map_or_else(|| number.to_string(), |trap| trap.to_string());
+            let trap = Trap::from_raw(number as u8)
+                .map_or_else(|| number.to_string(), |trap| trap.to_string());
             let _ = write!(out, "   ; traps: {trap}");
         }
-        for (_, number, [off, on]) in self.crossings.iter().filter(|(place, ..)| (at..at + len).contains(place)) {
+        for (_, number, [off, on]) in
+            self.crossings.iter().filter(|(place, ..)| (at..at + len).contains(place))
+        {
             let _ = write!(out, "   ; OSR at loop {number}: {off:02x} -> {on:02x}");
         }
         for (_, offset) in self.bares.iter().filter(|(place, _)| *place == at) {
@@ -297,7 +363,10 @@ fn expected(text: &str) -> String {
 #[test]
 fn machine_code_is_what_is_kept() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("disas");
-    let mut files: Vec<_> = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("a file").path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
     files.sort();
     assert!(!files.is_empty());
     let mut differing = Vec::new();
@@ -311,18 +380,28 @@ fn machine_code_is_what_is_kept() {
             Some(_) => std::fs::write(&file, made).expect("it can be written"),
             None => {
                 let line = made.lines().zip(text.lines()).position(|(made, kept)| made != kept);
-                differing.push(format!("{} from line {}", file.display(), line.map_or(0, |line| line + 1)));
+                differing.push(format!(
+                    "{} from line {}",
+                    file.display(),
+                    line.map_or(0, |line| line + 1)
+                ));
             }
         }
     }
-    assert!(differing.is_empty(), "machine code has changed; BLESS=1 writes it anew: {}", differing.join(", "));
+    assert!(
+        differing.is_empty(),
+        "machine code has changed; BLESS=1 writes it anew: {}",
+        differing.join(", ")
+    );
 }
 
 #[test]
-fn code_for_other_processors_is_compiled_and_executed_where_they_have_what_it_takes() -> Result<(), Error> {
+fn code_for_other_processors_is_compiled_and_executed_where_they_have_what_it_takes()
+-> Result<(), Error> {
     for cpu in [Cpu::Native, Cpu::V2, Cpu::V3, Cpu::V4] {
         let engine = Engine::new(Config::new().cpu(cpu))?;
-        let text = "(module (func (export \"f\") (param i64) (result i64) (i64.popcnt (local.get 0))))";
+        let text =
+            "(module (func (export \"f\") (param i64) (result i64) (i64.popcnt (local.get 0))))";
         let module = Module::new(&engine, text)?;
         let mut store = Store::new(&engine, ());
         match (Linker::new(&engine).instantiate(&mut store, &module), cpu.lacking()) {

@@ -59,10 +59,18 @@ pub struct FunctionSummary {
 }
 
 /// Looks at a file of machine code, or compiles what `bytes` gives.
-pub fn inspect(engine: &Engine, path: &Path, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Result<Inspection, Error> {
+pub fn inspect(
+    engine: &Engine,
+    path: &Path,
+    bytes: impl FnOnce() -> Option<Vec<u8>>,
+) -> Result<Inspection, Error> {
     let module = match Module::is_machine_code(path) {
         true => Module::from_file(engine, path)?,
-        false => Module::new(engine, bytes().ok_or_else(|| Error::Artifact(format!("{}: cannot be read", path.display())))?)?,
+        false => Module::new(
+            engine,
+            bytes()
+                .ok_or_else(|| Error::Artifact(format!("{}: cannot be read", path.display())))?,
+        )?,
     };
     Ok(Inspection { module })
 }
@@ -80,7 +88,11 @@ impl Inspection {
                 wasm_offset: inner.info.bodies[defined].start,
                 code_offset: span.start,
                 code_bytes: span.end - span.start,
-                traps: tables.traps.from(span.start).take_while(|site| site.offset < span.end).count(),
+                traps: tables
+                    .traps
+                    .from(span.start)
+                    .take_while(|site| site.offset < span.end)
+                    .count(),
             }
         });
         Summary {
@@ -96,8 +108,17 @@ impl Inspection {
                 .imports()
                 .map(|import| format!("\"{}\" \"{}\" {}", import.module, import.name, import.ty))
                 .collect(),
-            exports: self.module.exports().map(|export| format!("\"{}\" {}", export.name, export.ty)).collect(),
-            custom: inner.info.custom.iter().map(|(name, range)| format!("{name} ({} bytes)", range.len())).collect(),
+            exports: self
+                .module
+                .exports()
+                .map(|export| format!("\"{}\" {}", export.name, export.ty))
+                .collect(),
+            custom: inner
+                .info
+                .custom
+                .iter()
+                .map(|(name, range)| format!("{name} ({} bytes)", range.len()))
+                .collect(),
             functions: functions.collect(),
         }
     }
@@ -123,13 +144,17 @@ impl Inspection {
             if from != last {
                 last = from;
                 if let Some(offset) = from {
-                    let text = wasm.iter().find(|(at, _)| *at == offset).map_or("", |(_, text)| text);
+                    let text =
+                        wasm.iter().find(|(at, _)| *at == offset).map_or("", |(_, text)| text);
                     let _ = writeln!(out, "{offset:#8x}  {text}");
                 }
             }
             let mut text = String::new();
             formatter.format(&instruction, &mut text);
-            let trap = inner.code.trap_at(offset).map_or_else(String::new, |trap| format!("   ; traps: {trap}"));
+            let trap = inner
+                .code
+                .trap_at(offset)
+                .map_or_else(String::new, |trap| format!("   ; traps: {trap}"));
             let _ = writeln!(out, "          {offset:08x}  {text}{trap}");
         }
         Ok(out)
@@ -140,19 +165,30 @@ impl Inspection {
         let inner = &self.module.inner;
         let imported = inner.info.imported.functions;
         let names = || {
-            (0..inner.info.bodies.len())
-                .map(|defined| (defined, inner.info.function_name(imported + defined as u32).unwrap_or("")))
+            (0..inner.info.bodies.len()).map(|defined| {
+                (defined, inner.info.function_name(imported + defined as u32).unwrap_or(""))
+            })
         };
         if let Ok(index) = wanted.parse::<u32>() {
             let defined = index.checked_sub(imported).map(|defined| defined as usize);
-            return defined.filter(|defined| *defined < inner.info.bodies.len()).ok_or_else(|| match inner.info.bodies.len() {
-                0 => format!("no function {index} is defined, nor any other"),
-                count => format!("no function {index} is defined: there are {imported} to {}", imported as usize + count - 1),
+            return defined.filter(|defined| *defined < inner.info.bodies.len()).ok_or_else(|| {
+                match inner.info.bodies.len() {
+                    0 => format!("no function {index} is defined, nor any other"),
+                    count => format!(
+                        "no function {index} is defined: there are {imported} to {}",
+                        imported as usize + count - 1
+                    ),
+                }
             });
         }
-        let exported =
-            inner.info.exports.iter().find(|export| export.name == wanted && export.space == crate::module::Space::Func);
-        let exported = exported.and_then(|export| export.index.checked_sub(imported)).map(|defined| defined as usize);
+        let exported = inner
+            .info
+            .exports
+            .iter()
+            .find(|export| export.name == wanted && export.space == crate::module::Space::Func);
+        let exported = exported
+            .and_then(|export| export.index.checked_sub(imported))
+            .map(|defined| defined as usize);
         let exact = names()
             .find(|(_, name)| !name.is_empty() && (*name == wanted || demangled(name) == wanted))
             .map(|(defined, _)| defined);
@@ -163,8 +199,12 @@ impl Inspection {
                 .take(5)
                 .collect();
             match near.is_empty() {
-                true => format!("no function is called \"{wanted}\": without a name, all are listed"),
-                false => format!("no function is called \"{wanted}\"; there are {}", near.join(", ")),
+                true => {
+                    format!("no function is called \"{wanted}\": without a name, all are listed")
+                }
+                false => {
+                    format!("no function is called \"{wanted}\"; there are {}", near.join(", "))
+                }
             }
         })
     }

@@ -1,7 +1,8 @@
 //! An ahead-of-time WebAssembly engine whose machine code carries probe sites.
 //!
-//! A [`Module`] is validated and compiled, function by function, to machine code for this processor; or loaded from a file that was compiled before. In a
-//! [`Store`], a [`Linker`] makes instances of it, giving it what it imports: functions of the host's, or what other instances
+//! A [`Module`] is validated and compiled, function by function, to machine code for this
+//! processor; or loaded from a file that was compiled before. In a [`Store`], a [`Linker`] makes
+//! instances of it, giving it what it imports: functions of the host's, or what other instances
 //! export. Functions are called with their types known to Rust ([`TypedFunc`]) or not ([`Func`]).
 //!
 //! ```
@@ -39,11 +40,12 @@
 //! # }
 //! ```
 //!
-//! Programs for WASI are given their world by [`wasi`]; `examples/embed.rs` shows limits, deadlines and memories; `DESIGN.md` walks through the
-//! files.
+//! Programs for WASI are given their world by [`wasi`]; `examples/embed.rs` shows limits, deadlines
+//! and memories; `DESIGN.md` walks through the files.
 //!
-//! What it does not do: objects of the garbage collection proposal, the component model, processors other than x86-64, systems
-//! other than Linux. Files of machine code are trusted as executables are; modules are not trusted at all.
+//! What it does not do: objects of the garbage collection proposal, the component model, processors
+//! other than x86-64, systems other than Linux. Files of machine code are trusted as executables
+//! are; modules are not trusted at all.
 
 // Programs that tests share speak of the crate by its name.
 #[cfg(test)]
@@ -76,7 +78,10 @@ pub mod wasi;
 pub use cache::Cache;
 pub use compile::{Cpu, Optimize, Options, Sites};
 pub use engine::{Config, Engine};
-pub use error::{Backtrace, CompileError, Error, ExceptionReport, FrameInfo, Place, ProbeReport, TrapReport, demangled};
+pub use error::{
+    Backtrace, CompileError, Error, ExceptionReport, FrameInfo, Place, ProbeReport, TrapReport,
+    demangled,
+};
 pub use features::{Proposal, Specification};
 pub use runtime::*;
 pub use trap::Trap;

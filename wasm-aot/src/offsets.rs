@@ -1,8 +1,9 @@
 //! Tables from offsets of code to numbers, in little room.
 //!
-//! Most instructions of a module have an entry: which instruction of Wasm they come from, why they may trap. In whole words such tables would be as
-//! large as the code. Here an entry says how it differs from the one before, which takes two or three bytes; every [`STRIDE`] entries begin anew, so that
-//! a place is found by halves and a few steps.
+//! Most instructions of a module have an entry: which instruction of Wasm they come from, why they
+//! may trap. In whole words such tables would be as large as the code. Here an entry says how it
+//! differs from the one before, which takes two or three bytes; every [`STRIDE`] entries begin
+//! anew, so that a place is found by halves and a few steps.
 //!
 //! ```text
 //! blocks   offset, number, where its steps begin     of the first entry of each block
@@ -16,7 +17,8 @@ use crate::artifact::Array;
 
 /// The number of what has none.
 pub(crate) const NOTHING: u32 = u32::MAX;
-/// Set in the number of what belongs to an instruction of Wasm, but is not what it does: a monitor's code that stands there.
+/// Set in the number of what belongs to an instruction of Wasm, but is not what it does: a
+/// monitor's code that stands there.
 pub(crate) const ASIDE: u32 = 1 << 31;
 /// Entries of a block.
 const STRIDE: usize = 64;
@@ -58,14 +60,20 @@ impl Offsets {
         for (i, entry) in entries.into_iter().enumerate() {
             let begins = i % STRIDE == 0;
             match begins {
-                true => blocks.push(Block { offset: entry.offset, number: entry.number, steps: steps.len() as u32 }),
+                true => blocks.push(Block {
+                    offset: entry.offset,
+                    number: entry.number,
+                    steps: steps.len() as u32,
+                }),
                 false => {
                     write(&mut steps, u64::from(entry.offset - last.offset));
                     write(&mut steps, step(last.number, entry.number));
                 }
             }
-            // Steps go from number to number, past entries that have none; only a block may begin with none.
-            let number = if entry.number == NOTHING && !begins { last.number } else { entry.number };
+            // Steps go from number to number, past entries that have none; only a block may begin
+            // with none.
+            let number =
+                if entry.number == NOTHING && !begins { last.number } else { entry.number };
             last = Entry { offset: entry.offset, number };
         }
         Self { blocks: Array::Owned(blocks), steps: Array::Owned(steps) }
@@ -85,7 +93,9 @@ impl Offsets {
     /// All entries from an offset on.
     pub(crate) fn from(&self, offset: u32) -> impl Iterator<Item = Entry> {
         let first = self.blocks.partition_point(|block| block.offset <= offset).saturating_sub(1);
-        (first..self.blocks.len()).flat_map(|block| self.block(block)).skip_while(move |entry| entry.offset < offset)
+        (first..self.blocks.len())
+            .flat_map(|block| self.block(block))
+            .skip_while(move |entry| entry.offset < offset)
     }
 
     /// The entries of a block.
@@ -97,8 +107,12 @@ impl Offsets {
         let others = std::iter::from_fn(move || {
             last.offset = last.offset.wrapping_add(read(&mut steps)? as u32);
             let code = read(&mut steps)?.checked_sub(1);
-            last.number = code.map_or(last.number, |code| last.number.wrapping_add(unzigzag(code as u32)));
-            Some(Entry { offset: last.offset, number: if code.is_some() { last.number } else { NOTHING } })
+            last.number =
+                code.map_or(last.number, |code| last.number.wrapping_add(unzigzag(code as u32)));
+            Some(Entry {
+                offset: last.offset,
+                number: if code.is_some() { last.number } else { NOTHING },
+            })
         });
         std::iter::once(Entry { offset, number }).chain(others)
     }
@@ -199,14 +213,18 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_steps_end_a_block() {
-        let table = Offsets { blocks: Offsets::of(entries(200)).blocks, steps: Array::Owned(vec![0xFF; 90]) };
+        let table = Offsets {
+            blocks: Offsets::of(entries(200)).blocks,
+            steps: Array::Owned(vec![0xFF; 90]),
+        };
         assert!(table.from(0).count() <= 200);
         assert!(table.at_or_before(u32::MAX).is_some());
     }
 
     #[test]
     fn neighbours_take_two_bytes() {
-        let table = Offsets::of((0..6400).map(|i| Entry { offset: 4 * i, number: 1_000_000 + 2 * i }));
+        let table =
+            Offsets::of((0..6400).map(|i| Entry { offset: 4 * i, number: 1_000_000 + 2 * i }));
         assert_eq!((table.blocks.len(), table.steps.len()), (100, 2 * 63 * 100));
     }
 }

@@ -1,7 +1,8 @@
-//! Types of functions have one number in the whole process, so that a call through a table compares two words.
+//! Types of functions have one number in the whole process, so that a call through a table compares
+//! two words.
 //!
-//! Equal means: the same group of types, position by position, where a reference within the group is relative to the group. That
-//! is how the specification compares types that refer to themselves.
+//! Equal means: the same group of types, position by position, where a reference within the group
+//! is relative to the group. That is how the specification compares types that refer to themselves.
 
 use crate::module::ModuleInfo;
 use crate::types::FuncType;
@@ -38,7 +39,9 @@ pub(crate) fn register(info: &ModuleInfo) -> Vec<TypeId> {
             false => WITHIN | (index - group.start),
         };
         let members = group.start as usize..group.end as usize;
-        let key: Vec<Declared> = members.map(|index| (info.types[index].renamed(&name), info.kinds[index].clone())).collect();
+        let key: Vec<Declared> = members
+            .map(|index| (info.types[index].renamed(&name), info.kinds[index].clone()))
+            .collect();
         let first = registry.group(key);
         ids.extend((0..group.len() as u32).map(|i| TypeId(first.0 + i)));
     }
@@ -65,7 +68,8 @@ impl Registry {
             return *id;
         }
         let first = self.types.len() as u32;
-        let absolute = |index: u32| if index & WITHIN != 0 { first + (index & !WITHIN) } else { index };
+        let absolute =
+            |index: u32| if index & WITHIN != 0 { first + (index & !WITHIN) } else { index };
         self.types.extend(key.iter().map(|(ty, _)| ty.renamed(&absolute)));
         self.groups.insert(key, TypeId(first));
         TypeId(first)
@@ -86,7 +90,9 @@ mod tests {
     #[test]
     fn equal_types_of_different_modules_have_one_number() {
         let one = ids("(module (type (func (param i32))) (type (func (result f64))))");
-        let other = ids("(module (type (func (result f64))) (type (func (param i32))) (type (func (param i32))))");
+        let other = ids(
+            "(module (type (func (result f64))) (type (func (param i32))) (type (func (param i32))))",
+        );
         assert_eq!((one[0], one[1]), (other[1], other[0]));
         assert_eq!(other[1], other[2]);
         assert_ne!(one[0], one[1]);
@@ -95,7 +101,9 @@ mod tests {
     #[test]
     fn types_that_refer_to_themselves_are_equal_wherever_they_stand() {
         let one = ids("(module (type $f (func (param (ref null $f)))))");
-        let other = ids("(module (type (func)) (type (func (result i64))) (type $g (func (param (ref null $g)))))");
+        let other = ids(
+            "(module (type (func)) (type (func (result i64))) (type $g (func (param (ref null $g)))))",
+        );
         assert_eq!(one[0], other[2]);
         let ValType::Ref(reference) = look_up(one[0]).params()[0] else { panic!("a reference") };
         assert_eq!(reference.heap, HeapType::Concrete(one[0].0));
@@ -108,19 +116,26 @@ mod tests {
         let three = ids("(module (rec (type (func)) (type (func)) (type (func))))");
         let all = [&alone[..], &pair[..], &three[..]].concat();
         assert!(all.iter().enumerate().all(|(i, id)| !all[..i].contains(id)), "{all:?}");
-        assert_eq!(pair, ids("(module (type (func (param i64))) (rec (type (func)) (type (func))))")[1..]);
+        assert_eq!(
+            pair,
+            ids("(module (type (func (param i64))) (rec (type (func)) (type (func))))")[1..]
+        );
     }
 
     #[test]
     fn references_to_types_outside_of_a_group_are_compared_by_what_they_refer_to() {
-        let text = |inner: &str| format!("(module (type $i (func {inner})) (type (func (param (ref $i)))))");
+        let text = |inner: &str| {
+            format!("(module (type $i (func {inner})) (type (func (param (ref $i)))))")
+        };
         assert_eq!(ids(&text("(param i32)"))[1], ids(&text("(param i32)"))[1]);
         assert_ne!(ids(&text("(param i32)"))[1], ids(&text("(param i64)"))[1]);
     }
 
     #[test]
     fn a_type_that_was_looked_up_has_the_number_it_had() {
-        for id in ids("(module (type $a (func (param i32) (result v128))) (type (func (param (ref null $a) externref))))") {
+        for id in ids(
+            "(module (type $a (func (param i32) (result v128))) (type (func (param (ref null $a) externref))))",
+        ) {
             assert_eq!(number(&look_up(id)), id);
         }
     }

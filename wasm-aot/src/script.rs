@@ -5,7 +5,10 @@
 mod expectation;
 mod host;
 
-use crate::{AsContextMut, Engine, Error, Extern, ExternRef, Instance, Linker, Module, SharedMemory, Store, Trap, Val};
+use crate::{
+    AsContextMut, Engine, Error, Extern, ExternRef, Instance, Linker, Module, SharedMemory, Store,
+    Trap, Val,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -136,44 +139,60 @@ impl Runner {
             }
             WastDirective::Register { name, module, .. } => {
                 let instance = self.instance(module)?;
-                self.linker.instance(&mut self.store, name, instance).map_err(|error| error.to_string())?;
+                self.linker
+                    .instance(&mut self.store, name, instance)
+                    .map_err(|error| error.to_string())?;
                 Ok(())
             }
-            WastDirective::Invoke(invoke) => self.invoke(&invoke)?.map(drop).map_err(|error| error.to_string()),
+            WastDirective::Invoke(invoke) => {
+                self.invoke(&invoke)?.map(drop).map_err(|error| error.to_string())
+            }
             WastDirective::AssertReturn { exec, results, .. } => {
                 let found = self.execute(exec)?.map_err(|error| error.to_string())?;
                 expectation::check_all(&found, &results)
             }
-            WastDirective::AssertTrap { exec, message, .. } => expectation::trapped(&self.execute(exec)?, message),
+            WastDirective::AssertTrap { exec, message, .. } => {
+                expectation::trapped(&self.execute(exec)?, message)
+            }
             WastDirective::AssertExhaustion { call, .. } => match self.invoke(&call)? {
                 Err(error) if error.trap() == Some(Trap::StackOverflow) => Ok(()),
-                other => Err(format!("expected the stack to be exhausted, found {}", expectation::described(&other))),
+                other => Err(format!(
+                    "expected the stack to be exhausted, found {}",
+                    expectation::described(&other)
+                )),
             },
             WastDirective::AssertException { exec, .. } => match self.execute(exec)? {
                 Err(Error::Exception(_)) => Ok(()),
-                other => Err(format!("expected an exception, found {}", expectation::described(&other))),
+                other => {
+                    Err(format!("expected an exception, found {}", expectation::described(&other)))
+                }
             },
             WastDirective::AssertUnlinkable { mut module, message, .. } => {
                 let bytes = module.encode().map_err(|error| error.to_string())?;
                 let module = Module::new(&self.engine, bytes).map_err(|error| error.to_string())?;
                 match self.linker.instantiate(&mut self.store, &module) {
-                    Err(Error::Link(found)) if found.starts_with(message.split(',').next().unwrap_or(message)) => Ok(()),
+                    Err(Error::Link(found))
+                        if found.starts_with(message.split(',').next().unwrap_or(message)) =>
+                    {
+                        Ok(())
+                    }
                     Err(error) => Err(format!("expected \"{message}\", found \"{error}\"")),
                     Ok(_) => Err(format!("expected \"{message}\", and it was linked")),
                 }
             }
-            WastDirective::AssertMalformed { module, message, .. } | WastDirective::AssertInvalid { module, message, .. } => {
-                self.refused(module, message)
-            }
+            WastDirective::AssertMalformed { module, message, .. }
+            | WastDirective::AssertInvalid { module, message, .. } => self.refused(module, message),
             WastDirective::AssertMalformedCustom { mut module, message, .. }
-            | WastDirective::AssertInvalidCustom { mut module, message, .. } => match module.encode() {
-                Err(_) => Ok(()),
-                Ok(bytes) => {
-                    // Custom sections that nobody but the text format knows are not looked at.
-                    let _ = Module::validate(&self.engine, bytes);
-                    Err(format!("expected \"{message}\", and it was accepted"))
+            | WastDirective::AssertInvalidCustom { mut module, message, .. } => {
+                match module.encode() {
+                    Err(_) => Ok(()),
+                    Ok(bytes) => {
+                        // Custom sections that nobody but the text format knows are not looked at.
+                        let _ = Module::validate(&self.engine, bytes);
+                        Err(format!("expected \"{message}\", and it was accepted"))
+                    }
                 }
-            },
+            }
             WastDirective::Thread(thread) => self.thread(&thread),
             WastDirective::Wait { thread, .. } => {
                 let handle = self.threads.remove(thread.name()).ok_or("no such thread")?;
@@ -185,12 +204,15 @@ impl Runner {
     }
 
     fn compile(&self, module: &mut QuoteWat<'_>) -> Result<Module, Error> {
-        let bytes = module.encode().map_err(|error| Error::Compile(crate::CompileError::Text(error.to_string())))?;
+        let bytes = module
+            .encode()
+            .map_err(|error| Error::Compile(crate::CompileError::Text(error.to_string())))?;
         Module::new(&self.engine, bytes)
     }
 
     fn instantiate(&mut self, id: Option<String>, module: &Module) -> Checked {
-        let instance = self.linker.instantiate(&mut self.store, module).map_err(|error| error.to_string())?;
+        let instance =
+            self.linker.instantiate(&mut self.store, module).map_err(|error| error.to_string())?;
         self.instances.insert(id, instance);
         self.instances.insert(None, instance);
         Ok(())
@@ -198,7 +220,9 @@ impl Runner {
 
     fn refused(&self, mut module: QuoteWat<'_>, message: &str) -> Checked {
         match self.compile(&mut module) {
-            Err(Error::Compile(crate::CompileError::Invalid { .. } | crate::CompileError::Text(_))) => Ok(()),
+            Err(Error::Compile(
+                crate::CompileError::Invalid { .. } | crate::CompileError::Text(_),
+            )) => Ok(()),
             Err(error) => Err(format!("expected \"{message}\", found \"{error}\"")),
             Ok(_) => Err(format!("expected \"{message}\", and it was accepted")),
         }
@@ -221,7 +245,8 @@ impl Runner {
             }
             WastExecute::Get { module, global, .. } => {
                 let instance = self.instance(module)?;
-                let global = instance.get_global(&mut self.store, global).ok_or("no such global")?;
+                let global =
+                    instance.get_global(&mut self.store, global).ok_or("no such global")?;
                 Ok(global.get(&mut self.store).map(|value| vec![value]))
             }
         }
@@ -229,7 +254,9 @@ impl Runner {
 
     fn invoke(&mut self, invoke: &WastInvoke<'_>) -> Checked<Result<Vec<Val>, Error>> {
         let instance = self.instance(invoke.module)?;
-        let function = instance.get_func(&mut self.store, invoke.name).ok_or_else(|| format!("no function {}", invoke.name))?;
+        let function = instance
+            .get_func(&mut self.store, invoke.name)
+            .ok_or_else(|| format!("no function {}", invoke.name))?;
         let args = invoke.args.iter().map(argument).collect::<Checked<Vec<_>>>()?;
         Ok(function.call(&mut self.store, &args))
     }
@@ -240,22 +267,31 @@ impl Runner {
         if let Some(shared) = thread.shared_module {
             for (name, item) in self.instance(Some(shared))?.exports(&mut self.store) {
                 let Extern::Memory(memory) = item else { continue };
-                memories.extend(memory.as_shared(&mut self.store).ok().flatten().map(|memory| (name, memory)));
+                memories.extend(
+                    memory.as_shared(&mut self.store).ok().flatten().map(|memory| (name, memory)),
+                );
             }
         }
         let (engine, text) = (self.engine.clone(), Arc::clone(&self.text));
         let (name, shared) = (thread.name.name().to_owned(), owned(thread.shared_module));
         let key = name.clone();
         let handle = std::thread::spawn(move || {
-            let failed = |message: String| Outcome { directives: 0, passed: 0, failed: vec![Failure { line: 0, message }] };
+            let failed = |message: String| Outcome {
+                directives: 0,
+                passed: 0,
+                failed: vec![Failure { line: 0, message }],
+            };
             let work = || {
                 let mut runner = Runner::new(&engine, &text)?;
                 runner.give(shared, &memories)?;
                 parsed(&text, |script| {
-                    let its_own = script.directives.into_iter().find_map(|directive| match directive {
-                        WastDirective::Thread(thread) if thread.name.name() == name => Some(thread.directives),
-                        _ => None,
-                    });
+                    let its_own =
+                        script.directives.into_iter().find_map(|directive| match directive {
+                            WastDirective::Thread(thread) if thread.name.name() == name => {
+                                Some(thread.directives)
+                            }
+                            _ => None,
+                        });
                     runner.all(its_own.unwrap_or_default());
                 })?;
                 Ok::<_, Error>(runner.outcome)
@@ -266,14 +302,22 @@ impl Runner {
         Ok(())
     }
 
-    /// An instance under the name of another thread's, which exports the memories that are shared with it.
-    fn give(&mut self, name: Option<String>, memories: &[(String, SharedMemory)]) -> Result<(), Error> {
+    /// An instance under the name of another thread's, which exports the memories that are shared
+    /// with it.
+    fn give(
+        &mut self,
+        name: Option<String>,
+        memories: &[(String, SharedMemory)],
+    ) -> Result<(), Error> {
         let mut text = String::from("(module");
         let mut imports = Vec::new();
         for (export, memory) in memories {
             let ty = memory.ty();
             let maximum = ty.maximum.unwrap_or(ty.minimum);
-            text += &format!(" (memory (export {export:?}) (import \"\" \"\") {} {maximum} shared)", ty.minimum);
+            text += &format!(
+                " (memory (export {export:?}) (import \"\" \"\") {} {maximum} shared)",
+                ty.minimum
+            );
             imports.push(Extern::Memory(crate::Memory::shared(&mut self.store, memory)));
         }
         text.push(')');
@@ -290,14 +334,18 @@ impl Runner {
                 self.outcome.passed += outcome.passed;
                 self.outcome.failed.extend(outcome.failed);
             }
-            Err(_) => self.outcome.failed.push(Failure { line: 0, message: "a thread panicked".into() }),
+            Err(_) => {
+                self.outcome.failed.push(Failure { line: 0, message: "a thread panicked".into() })
+            }
         }
     }
 }
 
 /// An argument of a call.
 fn argument(argument: &WastArg<'_>) -> Checked<Val> {
-    let WastArg::Core(argument) = argument else { return Err(format!("unknown argument {argument:?}")) };
+    let WastArg::Core(argument) = argument else {
+        return Err(format!("unknown argument {argument:?}"));
+    };
     Ok(match argument {
         WastArgCore::I32(value) => Val::I32(*value),
         WastArgCore::I64(value) => Val::I64(*value),

@@ -1,4 +1,5 @@
-//! Why a program was stopped by its own doing. One number for each, in machine code's tables and in the runtime.
+//! Why a program was stopped by its own doing. One number for each, in machine code's tables and in
+//! the runtime.
 
 use cranelift_codegen::ir::TrapCode;
 use std::fmt;
@@ -61,8 +62,9 @@ traps! {
 
 impl std::error::Error for Trap {}
 
-/// Which access to memory traps, where that matters: a load may be made by the machine instruction of another Wasm instruction, which uses its value.
-/// The number in the table of traps tells the remainder of the access's place.
+/// Which access to memory traps, where that matters: a load may be made by the machine instruction
+/// of another Wasm instruction, which uses its value. The number in the table of traps tells the
+/// remainder of the access's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access(u8);
 
@@ -71,7 +73,8 @@ impl Access {
     const PLACES: u32 = 95;
     const FIRST: u8 = 60;
 
-    /// The access at a place in the module. Loads and stores are never alike, so that none is made together with the other.
+    /// The access at a place in the module. Loads and stores are never alike, so that none is made
+    /// together with the other.
     pub(crate) fn at(place: usize, stores: bool) -> Self {
         Self(2 * (place as u32 % Self::PLACES) as u8 + u8::from(stores))
     }

@@ -1,7 +1,9 @@
 //! Types of values, functions and what modules import and export.
 //!
-//! A concrete function type is named by a number. Inside a [`ModuleInfo`](crate::module::ModuleInfo) it is the module's own index; everywhere else,
-//! the public interface included, it is the engine's [`TypeId`](crate::registry::TypeId), by which equal types of different modules are one.
+//! A concrete function type is named by a number. Inside a
+//! [`ModuleInfo`](crate::module::ModuleInfo) it is the module's own index; everywhere else, the
+//! public interface included, it is the engine's [`TypeId`](crate::registry::TypeId), by which
+//! equal types of different modules are one.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -49,7 +51,8 @@ pub enum HeapType {
     Exn,
     /// No exception: only null.
     NoExn,
-    /// Any object that is collected. This engine has none, so that of this and the following there is only null.
+    /// Any object that is collected. This engine has none, so that of this and the following there
+    /// is only null.
     Any,
     /// Any object that can be compared.
     Eq,
@@ -148,7 +151,10 @@ pub struct FuncType {
 
 impl FuncType {
     /// A function from `params` to `results`.
-    pub fn new(params: impl IntoIterator<Item = ValType>, results: impl IntoIterator<Item = ValType>) -> Self {
+    pub fn new(
+        params: impl IntoIterator<Item = ValType>,
+        results: impl IntoIterator<Item = ValType>,
+    ) -> Self {
         Self { params: params.into_iter().collect(), results: results.into_iter().collect() }
     }
 
@@ -237,7 +243,9 @@ impl fmt::Display for RefType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.heap {
             HeapType::Func => "func",
-            HeapType::Concrete(index) => return write!(f, "(ref {}{index})", if self.nullable { "null " } else { "" }),
+            HeapType::Concrete(index) => {
+                return write!(f, "(ref {}{index})", if self.nullable { "null " } else { "" });
+            }
             HeapType::NoFunc => "nofunc",
             HeapType::Extern => "extern",
             HeapType::NoExtern => "noextern",
@@ -293,13 +301,22 @@ impl fmt::Display for ExternType {
         match self {
             Self::Func(ty) => write!(f, "func {ty}"),
             Self::Table(ty) => {
-                write!(f, "table {}{} {}", if ty.wide { "i64 " } else { "" }, Limits(ty.minimum, ty.maximum), ty.element)
+                write!(
+                    f,
+                    "table {}{} {}",
+                    if ty.wide { "i64 " } else { "" },
+                    Limits(ty.minimum, ty.maximum),
+                    ty.element
+                )
             }
             Self::Memory(ty) => {
-                let (wide, shared) = (if ty.wide { "i64 " } else { "" }, if ty.shared { " shared" } else { "" });
+                let (wide, shared) =
+                    (if ty.wide { "i64 " } else { "" }, if ty.shared { " shared" } else { "" });
                 write!(f, "memory {wide}{}{shared}", Limits(ty.minimum, ty.maximum))
             }
-            Self::Global(ty) => write!(f, "global {}{}", if ty.mutable { "mut " } else { "" }, ty.content),
+            Self::Global(ty) => {
+                write!(f, "global {}{}", if ty.mutable { "mut " } else { "" }, ty.content)
+            }
             Self::Tag(ty) => write!(f, "tag {ty}"),
         }
     }

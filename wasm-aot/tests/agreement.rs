@@ -1,5 +1,6 @@
-//! Every monitor says what an interpreter has seen that shares no code with us: of programs that trap in the middle of a block, exit inside of a loop, throw
-//! exceptions, branch by tables, and call in place of their callers.
+//! Every monitor says what an interpreter has seen that shares no code with us: of programs that
+//! trap in the middle of a block, exit inside of a loop, throw exceptions, branch by tables, and
+//! call in place of their callers.
 
 #[path = "agreement/interpreter.rs"]
 mod interpreter;
@@ -119,13 +120,22 @@ const PROGRAMS: [(&str, &str); 6] = [
 const ARGS: [i32; 8] = [0, 1, 2, 3, 5, 6, 8, 9];
 
 /// Monitors whose reports say more than how often instructions were executed.
-const OTHERS: [&str; 8] =
-    ["memory", "functions", "profile", "const", "loop-traces", "latency,function=*,policy=exact", "alloc", "calls,graph"];
+const OTHERS: [&str; 8] = [
+    "memory",
+    "functions",
+    "profile",
+    "const",
+    "loop-traces",
+    "latency,function=*,policy=exact",
+    "alloc",
+    "calls,graph",
+];
 
 #[test]
 fn every_monitor_agrees_with_an_interpreter() {
     for (what, functions) in PROGRAMS {
-        let bytes = wat::parse_str(format!("(module {AROUND} {functions})")).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let bytes = wat::parse_str(format!("(module {AROUND} {functions})"))
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
         check(what, &bytes);
     }
 }
@@ -146,7 +156,9 @@ fn check(what: &str, bytes: &[u8]) {
     for arg in ARGS {
         let expected = interpreter.enter(interpreter.exports["f"], vec![arg.into()]);
         match (function.call(&mut store, &[Val::I32(arg)]), expected) {
-            (Ok(found), Ok(expected)) => assert!(matches!(found[..], [Val::I32(found)] if [i64::from(found)] == expected[..])),
+            (Ok(found), Ok(expected)) => assert!(
+                matches!(found[..], [Val::I32(found)] if [i64::from(found)] == expected[..])
+            ),
             (Err(Error::Trap(_)), Err(Stop::Trap)) | (Err(Error::Exit(3)), Err(Stop::Exit)) => {}
             (Err(Error::Exception(_)), Err(Stop::Thrown(_))) => {}
             (found, expected) => panic!("{what}: f({arg}): {found:?} instead of {expected:?}"),
@@ -160,13 +172,15 @@ fn check(what: &str, bytes: &[u8]) {
             let mut instructions = function.instructions();
             for instruction in &mut instructions {
                 let place = (function.index(), instruction.offset);
-                instruction.count = interpreter.record.counts.get(&place).copied().unwrap_or_default();
+                instruction.count =
+                    interpreter.record.counts.get(&place).copied().unwrap_or_default();
             }
             (function.label(), instructions)
         })
         .collect();
     reports::compare(what, &reports, &functions);
-    let table = |name: &str| Table(reports.iter().find(|report| report.monitor == name).expect("a report"));
+    let table =
+        |name: &str| Table(reports.iter().find(|report| report.monitor == name).expect("a report"));
     compare_calls(what, &interpreter, table);
     compare_values(what, &interpreter, table);
     let lines = std::fs::read_to_string(&trace).expect("written");
@@ -178,8 +192,19 @@ fn check(what: &str, bytes: &[u8]) {
     };
     let found: Vec<String> = lines.lines().map(shown).collect();
     let expected: Vec<String> = interpreter.record.lines.iter().map(|line| shown(line)).collect();
-    let first = || found.iter().zip(&expected).position(|(found, expected)| found != expected).unwrap_or_default();
-    assert!(found == expected, "{what}: trace: {:?} instead of {:?}", &found[first()..][..3], &expected[first()..][..3]);
+    let first = || {
+        found
+            .iter()
+            .zip(&expected)
+            .position(|(found, expected)| found != expected)
+            .unwrap_or_default()
+    };
+    assert!(
+        found == expected,
+        "{what}: trace: {:?} instead of {:?}",
+        &found[first()..][..3],
+        &expected[first()..][..3]
+    );
 }
 
 /// Functions, and who has called whom.
@@ -187,19 +212,30 @@ fn compare_calls<'a>(what: &str, interpreter: &Interpreter<'_>, table: impl Fn(&
     let record = &interpreter.record;
     let name = |function: &u32| interpreter.name(*function);
     let contexts = record.contexts.iter();
-    let ways: Sums = sums(contexts.map(|(way, count)| (way.iter().map(name).collect::<Vec<_>>().join(";"), *count)));
+    let ways: Sums = sums(
+        contexts.map(|(way, count)| (way.iter().map(name).collect::<Vec<_>>().join(";"), *count)),
+    );
     assert_eq!(table("profile").sums(&["way"], "calls"), ways, "{what}: profile");
-    let all = sums(record.contexts.iter().map(|(way, count)| (name(way.last().expect("somebody")), *count)));
+    let all = sums(
+        record.contexts.iter().map(|(way, count)| (name(way.last().expect("somebody")), *count)),
+    );
     assert_eq!(table("functions").sums(&["function"], "calls"), all, "{what}: functions");
     let mut defined = all.clone();
     defined.remove("exit");
     assert_eq!(table("latency").sums(&["function"], "calls"), defined, "{what}: latency");
-    let graph = sums(record.calls.iter().map(|((caller, callee), count)| (format!("{} {}", name(caller), name(callee)), *count)));
+    let graph =
+        sums(record.calls.iter().map(|((caller, callee), count)| {
+            (format!("{} {}", name(caller), name(callee)), *count)
+        }));
     assert_eq!(table("calls").sums(&["caller", "callee"], "count"), graph, "{what}: calls");
 }
 
 /// Arguments, pages, loops and what was given out.
-fn compare_values<'a>(what: &str, interpreter: &Interpreter<'_>, table: impl Fn(&str) -> Table<'a>) {
+fn compare_values<'a>(
+    what: &str,
+    interpreter: &Interpreter<'_>,
+    table: impl Fn(&str) -> Table<'a>,
+) {
     let record = &interpreter.record;
     let argument = |value: &Option<i64>| value.map_or("?".to_owned(), |value| value.to_string());
     let expected: Vec<(String, String)> = record
@@ -212,21 +248,34 @@ fn compare_values<'a>(what: &str, interpreter: &Interpreter<'_>, table: impl Fn(
         })
         .collect();
     let constant = table("const");
-    let mut found: Vec<(String, String)> = constant.words("function").into_iter().zip(constant.words("arguments")).collect();
+    let mut found: Vec<(String, String)> =
+        constant.words("function").into_iter().zip(constant.words("arguments")).collect();
     found.sort();
     let mut expected = expected;
     expected.sort();
     assert_eq!(found, expected, "{what}: const");
     for (column, side) in [("reads", 0), ("writes", 1)] {
-        let pages = sums(record.pages.iter().map(|(page, counts)| (format!("{:08x}", page << 16), counts[side])));
+        let pages = sums(
+            record.pages.iter().map(|(page, counts)| (format!("{:08x}", page << 16), counts[side])),
+        );
         assert_eq!(table("memory").sums(&["from"], column), pages, "{what}: memory: {column}");
     }
-    let place = |(function, offset): &(u32, u32)| format!("{} +{offset}", interpreter.name(*function));
+    let place =
+        |(function, offset): &(u32, u32)| format!("{} +{offset}", interpreter.name(*function));
     let entries = sums(record.entries.iter().map(|(at, count)| (place(at), *count)));
-    assert_eq!(table("loops").sums(&["function", "pc"], "entries"), entries, "{what}: loops: entries");
-    let whole = |at: &(u32, u32)| record.counts[at] - record.cut.get(at).copied().unwrap_or_default();
+    assert_eq!(
+        table("loops").sums(&["function", "pc"], "entries"),
+        entries,
+        "{what}: loops: entries"
+    );
+    let whole =
+        |at: &(u32, u32)| record.counts[at] - record.cut.get(at).copied().unwrap_or_default();
     let whole = sums(record.entries.keys().map(|at| (place(at), whole(at))));
-    assert_eq!(table("loop-traces").sums(&["function", "pc"], "count"), whole, "{what}: loop-traces");
+    assert_eq!(
+        table("loop-traces").sums(&["function", "pc"], "count"),
+        whole,
+        "{what}: loop-traces"
+    );
     let mut ways: std::collections::BTreeMap<String, Vec<u64>> = std::collections::BTreeMap::new();
     for ((function, offset, way), count) in &record.ways {
         let ways = ways.entry(place(&(*function, *offset))).or_default();
@@ -234,13 +283,16 @@ fn compare_values<'a>(what: &str, interpreter: &Interpreter<'_>, table: impl Fn(
         ways[*way] = *count;
     }
     let branches = table("branches");
-    for ((function, pc), found) in branches.words("function").iter().zip(branches.words("pc")).zip(branches.words("ways")) {
+    for ((function, pc), found) in
+        branches.words("function").iter().zip(branches.words("pc")).zip(branches.words("ways"))
+    {
         let mut expected = ways[&format!("{function} {pc}")].clone();
         // Those that were never gone are there, too.
         expected.resize(expected.len().max(found.split(',').count()), 0);
         assert_eq!(found, format!("{expected:?}"), "{what}: branches: {function} {pc}");
     }
-    let given: u64 = ARGS.iter().map(|arg| (0..(*arg).max(1)).map(|i| i as u64 + 8).sum::<u64>()).sum();
+    let given: u64 =
+        ARGS.iter().map(|arg| (0..(*arg).max(1)).map(|i| i as u64 + 8).sum::<u64>()).sum();
     let bytes: u64 = table("alloc").counts("bytes").iter().sum();
     assert_eq!(bytes, if what == "memory that is given out" { given } else { 0 }, "{what}: alloc");
 }

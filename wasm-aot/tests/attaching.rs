@@ -17,7 +17,10 @@ const PROGRAM: &str = r#"(module
             (br_if $again (i32.lt_u (local.get 1) (local.get 0))))
         (local.get 1)))"#;
 
-fn setting(config: &Config, step: impl Fn(&Module) + Send + Sync + 'static) -> (Store<()>, Module, Instance) {
+fn setting(
+    config: &Config,
+    step: impl Fn(&Module) + Send + Sync + 'static,
+) -> (Store<()>, Module, Instance) {
     let engine = Engine::new(config).expect("an engine");
     let module = Module::new(&engine, PROGRAM).expect("a module");
     let mut store = Store::new(&engine, ());
@@ -62,11 +65,12 @@ fn what_is_attached_between_two_calls_counts_all_of_the_second_and_nothing_of_th
 fn what_a_host_function_attaches_holds_from_the_next_call_on() {
     use std::sync::atomic::AtomicU32;
     static TURN: AtomicU32 = AtomicU32::new(0);
-    let (mut store, module, instance) = setting(&Config::new(), |module| match TURN.fetch_add(1, Ordering::Relaxed) {
-        10 => module.attach_counts().expect("attached"),
-        30 => module.detach_counts(),
-        _ => {}
-    });
+    let (mut store, module, instance) =
+        setting(&Config::new(), |module| match TURN.fetch_add(1, Ordering::Relaxed) {
+            10 => module.attach_counts().expect("attached"),
+            30 => module.detach_counts(),
+            _ => {}
+        });
     assert_eq!(call(&mut store, instance, "steps", 100), 100);
     // Through the table too. The loop itself has gone over in its middle.
     assert_eq!(calls(&module), [20, 0, 0]);
@@ -91,7 +95,8 @@ fn switching_as_fast_as_it_goes_changes_no_result_and_loses_no_count() {
             let mut store = Store::new(&engine, ());
             let mut linker = Linker::new(&engine);
             linker.func_wrap("host", "step", || {}).expect("the only one");
-            let instance = linker.instantiate(&mut store, &module).expect("an instance of the same module");
+            let instance =
+                linker.instantiate(&mut store, &module).expect("an instance of the same module");
             for _ in 0..30 {
                 assert_eq!(call(&mut store, instance, "fib", 20), 6765);
             }
@@ -125,7 +130,9 @@ fn code_from_a_file_is_switched_without_changing_the_file() {
     let mut linker = Linker::new(&engine);
     let own = module.clone();
     // Attached for the first time by what the loop calls, whose code is replaced under it.
-    linker.func_wrap("host", "step", move || own.attach_counts().expect("attached")).expect("the only one");
+    linker
+        .func_wrap("host", "step", move || own.attach_counts().expect("attached"))
+        .expect("the only one");
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
     assert_eq!(call(&mut store, instance, "steps", 50), 50);
     assert_eq!(calls(&module), [50, 0, 0]);
@@ -146,8 +153,10 @@ fn traps_in_the_version_that_counts_are_reported_and_counted() {
     let error = function.call(&mut store, &[Val::I32(-1)]).expect_err("outside");
     assert!(error.to_string().contains("inner"), "{error}");
     let counts = module.counts().expect("attached");
-    let all: Vec<Vec<u64>> =
-        counts.functions().map(|function| function.instructions().iter().map(|i| i.count).collect()).collect();
+    let all: Vec<Vec<u64>> = counts
+        .functions()
+        .map(|function| function.instructions().iter().map(|i| i.count).collect())
+        .collect();
     assert_eq!(all, [vec![1, 1, 1, 0], vec![1, 1, 0, 0]]);
 }
 
@@ -158,5 +167,8 @@ fn modules_without_sites_say_so() {
     assert!(matches!(&error, Error::Attach(why) if why.contains("without sites")), "{error}");
     let (_, module, _) = setting(Config::new().reservations(false), |_| {});
     let error = module.attach_counts().expect_err("no room");
-    assert!(matches!(&error, Error::Attach(why) if why.contains("no room for counters")), "{error}");
+    assert!(
+        matches!(&error, Error::Attach(why) if why.contains("no room for counters")),
+        "{error}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Bare sites count what the program counts itself, wherever they stand, in every version of the code, switched on and off while it runs.
+//! Bare sites count what the program counts itself, wherever they stand, in every version of the
+//! code, switched on and off while it runs.
 
 #[path = "counts/programs.rs"]
 mod programs;
@@ -14,11 +15,13 @@ fn engine(sites: Sites) -> Engine {
 }
 
 fn exported(module: &Module) -> Vec<String> {
-    let functions = module.exports().filter(|export| matches!(export.ty, wasm_aot::ExternType::Func(_)));
+    let functions =
+        module.exports().filter(|export| matches!(export.ty, wasm_aot::ExternType::Func(_)));
     functions.map(|export| export.name.to_owned()).collect()
 }
 
-/// Compares counters at all instructions, and flags, with what the program counts itself; tells whether something was executed.
+/// Compares counters at all instructions, and flags, with what the program counts itself; tells
+/// whether something was executed.
 fn check(bytes: &[u8], is_attached: bool) -> bool {
     let engine = engine(Sites::ALL);
     let Ok(module) = Module::new(&engine, bytes) else { return false };
@@ -28,16 +31,21 @@ fn check(bytes: &[u8], is_attached: bool) -> bool {
     if module.bare_sites() == 0 {
         return false;
     }
-    let imported = module.imports().filter(|import| matches!(import.ty, wasm_aot::ExternType::Func(_))).count() as u32;
+    let imported = module
+        .imports()
+        .filter(|import| matches!(import.ty, wasm_aot::ExternType::Func(_)))
+        .count() as u32;
     let (counters, flags) = (Probes::new(&module), Probes::new(&module));
-    let place = |(function, offset): (usize, u32)| Place::before(imported + function as u32, offset);
+    let place =
+        |(function, offset): (usize, u32)| Place::before(imported + function as u32, offset);
     for (at, _) in &expected {
         counters.count(place(*at)).expect("a site, or a version with flags");
     }
     if is_attached {
         module.attach_counts().expect("memory");
     }
-    let marks: Vec<ProbeId> = expected.iter().map(|(at, _)| flags.flag(place(*at)).expect("a place")).collect();
+    let marks: Vec<ProbeId> =
+        expected.iter().map(|(at, _)| flags.flag(place(*at)).expect("a place")).collect();
     let (mut store, instance) = instantiate(&engine, &module);
     if let Some(instance) = instance {
         call_all(&mut store, instance, &names);
@@ -87,13 +95,19 @@ fn every_policy_leaves_the_sites_that_it_names() {
     ];
     for (sites, counts) in expected {
         let module = Module::new(&engine(sites), LOOP).expect("a module");
-        let found = [module.sites(), module.loop_sites(), module.bare_sites(), module.bare_instructions()];
+        let found =
+            [module.sites(), module.loop_sites(), module.bare_sites(), module.bare_instructions()];
         assert_eq!(found, counts, "{sites:?}");
     }
 }
 
 /// Runs that program for so many turns; `turn` is called with each. Gives how many there were.
-fn run(module: &Module, engine: &Engine, turns: i32, turn: impl Fn(i32) + Send + Sync + 'static) -> i32 {
+fn run(
+    module: &Module,
+    engine: &Engine,
+    turns: i32,
+    turn: impl Fn(i32) + Send + Sync + 'static,
+) -> i32 {
     let mut linker = Linker::new(engine);
     let count = AtomicI32::new(0);
     let more = move || {
@@ -104,7 +118,11 @@ fn run(module: &Module, engine: &Engine, turns: i32, turn: impl Fn(i32) + Send +
     linker.func_wrap("host", "more", more).expect("the only one");
     let mut store = Store::new(engine, ());
     let instance = linker.instantiate(&mut store, module).expect("an instance");
-    let results = instance.get_func(&mut store, "f").expect("exported").call(&mut store, &[]).expect("no trap");
+    let results = instance
+        .get_func(&mut store, "f")
+        .expect("exported")
+        .call(&mut store, &[])
+        .expect("no trap");
     match results[..] {
         [Val::I32(turns)] => turns,
         _ => panic!("{results:?}"),
@@ -114,8 +132,14 @@ fn run(module: &Module, engine: &Engine, turns: i32, turn: impl Fn(i32) + Send +
 /// Where the call is, and the branch behind it.
 fn call_and_branch() -> [Place; 2] {
     let bytes = wat::parse_str(LOOP).expect("text");
-    let body = bytes.windows(4).position(|code| code == [0x10, 0x00, 0x0D, 0x00]).expect("the call and the branch");
-    let start = bytes.windows(3).position(|code| code == [0x01, 0x01, 0x7F]).expect("the body begins with its local");
+    let body = bytes
+        .windows(4)
+        .position(|code| code == [0x10, 0x00, 0x0D, 0x00])
+        .expect("the call and the branch");
+    let start = bytes
+        .windows(3)
+        .position(|code| code == [0x01, 0x01, 0x7F])
+        .expect("the body begins with its local");
     let offset = (body - start) as u32;
     [Place::before(1, offset), Place::before(1, offset + 2)]
 }
@@ -166,7 +190,8 @@ fn probes_of_several_owners_share_a_site_and_a_flag_is_set_once() {
     assert!(one.is_flagged(again));
 }
 
-/// A load, and what comes after it: six instructions that are executed together if it does not trap, and an access that does in the end.
+/// A load, and what comes after it: six instructions that are executed together if it does not
+/// trap, and an access that does in the end.
 const TRAPS: &str = r#"(module (memory 1)
     (func (export "f") (param $at i32) (result i32) (local $sum i32)
         (loop $l
@@ -190,11 +215,20 @@ fn instructions_that_are_executed_together_share_a_site() {
     assert_eq!(within(&format!("{added} (block {added}) {added}")), (12 + 3, 1));
     // What may trap, and who calls or branches, is the last of those that share its site.
     assert_eq!(within("(i32.store (local.get 0) (i32.load (local.get 1)))"), (4 + 1, 3));
-    assert_eq!(within(&format!("{added} (call $f (local.get 0) (local.get 1)) {added}")), (8 + 4, 2));
+    assert_eq!(
+        within(&format!("{added} (call $f (local.get 0) (local.get 1)) {added}")),
+        (8 + 4, 2)
+    );
     // Where branches land another one begins.
-    assert_eq!(within(&format!("{added} (block (br_if 0 (local.get 0)) {added}) {added}")), (12 + 5, 3));
+    assert_eq!(
+        within(&format!("{added} (block (br_if 0 (local.get 0)) {added}) {added}")),
+        (12 + 5, 3)
+    );
     assert_eq!(within(&format!("{added} (loop {added})")), (8 + 3, 2));
-    assert_eq!(within(&format!("(if (local.get 0) (then {added}) (else {added})) {added}")), (12 + 5, 4));
+    assert_eq!(
+        within(&format!("(if (local.get 0) (then {added}) (else {added})) {added}")),
+        (12 + 5, 4)
+    );
 }
 
 #[test]
@@ -209,7 +243,9 @@ fn sites_that_instructions_share_count_what_code_that_counts_does_when_something
         let probes = Probes::new(&module);
         let counts = module.counts().expect("attached");
         let of = |function: wasm_aot::FunctionCounts<'_>| {
-            let at = |one: wasm_aot::InstructionCount<'_>| (Place::before(function.index(), one.offset), one.count);
+            let at = |one: wasm_aot::InstructionCount<'_>| {
+                (Place::before(function.index(), one.offset), one.count)
+            };
             function.instructions().into_iter().map(at).collect::<Vec<_>>()
         };
         let places: Vec<Place> = counts.functions().flat_map(of).map(|(place, _)| place).collect();
@@ -232,14 +268,18 @@ fn who_wants_something_of_one_instruction_does_not_notice_who_wants_something_of
     let module = Module::new(&engine, LOOP).expect("a module");
     let probes = Probes::new(&module);
     let [call, _] = call_and_branch();
-    // The local that is counted up, and who is called with the next turn: no branch and no trap comes between them.
+    // The local that is counted up, and who is called with the next turn: no branch and no trap
+    // comes between them.
     let set = Place::before(call.function, call.offset - 2);
     let go = |turns| assert_eq!(run(&module, &engine, turns, |_| {}), turns);
     let early = probes.flag(set).expect("a site");
     let counter = probes.count(call).expect("a site");
     go(3);
     let late = probes.flag(set).expect("a site");
-    assert_eq!((probes.is_flagged(early), probes.is_flagged(late), probes.counted(call)), (true, false, 3));
+    assert_eq!(
+        (probes.is_flagged(early), probes.is_flagged(late), probes.counted(call)),
+        (true, false, 3)
+    );
     probes.switch(&[counter], false);
     go(5);
     assert_eq!((probes.is_flagged(late), probes.counted(call), probes.counted(set)), (true, 3, 0));
@@ -305,8 +345,14 @@ fn sites_that_are_switched_all_the_time_change_nothing_and_tear_nothing() {
 #[test]
 fn what_lies_behind_a_functions_end_is_no_place_of_it() {
     let engine = engine(Sites::ALL);
-    let module = Module::new(&engine, "(module (func nop nop) (func nop nop nop))").expect("a module");
+    let module =
+        Module::new(&engine, "(module (func nop nop) (func nop nop nop))").expect("a module");
     let probes = Probes::new(&module);
-    let taken = |function: u32| (0..64).chain([u32::MAX]).filter(|at| probes.count(Place::before(function, *at)).is_ok()).count();
+    let taken = |function: u32| {
+        (0..64)
+            .chain([u32::MAX])
+            .filter(|at| probes.count(Place::before(function, *at)).is_ok())
+            .count()
+    };
     assert_eq!((taken(0), taken(1)), (3, 4));
 }

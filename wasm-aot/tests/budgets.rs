@@ -6,13 +6,17 @@ mod programs;
 
 use programs::{PROGRAMS, call_all, check_arbitrary, instantiate, spelled_out};
 use std::sync::Mutex;
-use wasm_aot::{AsContextMut, Caller, Config, Engine, Error, ExternType, Instance, Linker, Module, Optimize, Store, Trap, Val};
+use wasm_aot::{
+    AsContextMut, Caller, Config, Engine, Error, ExternType, Instance, Linker, Module, Optimize,
+    Store, Trap, Val,
+};
 
 /// More than any of these programs executes.
 const PLENTY: u64 = 1 << 40;
 
 fn engine(optimize: Optimize, counts: bool) -> Engine {
-    Engine::new(Config::new().instruction_budgets(true).counts(counts).optimize(optimize)).expect("an engine")
+    Engine::new(Config::new().instruction_budgets(true).counts(counts).optimize(optimize))
+        .expect("an engine")
 }
 
 /// A module's only instance, in a store with a budget.
@@ -43,19 +47,30 @@ fn spent(engine: &Engine, bytes: &[u8], names: &[&str]) -> Option<u64> {
 
 /// Compares what is spent with what the program counts itself; tells whether something was.
 fn check(bytes: &[u8]) -> bool {
-    let module = Module::new(&engine(Optimize::None, false), bytes).unwrap_or_else(|error| panic!("{error}"));
-    let names: Vec<&str> =
-        module.exports().filter(|export| matches!(export.ty, ExternType::Func(_))).map(|export| export.name).collect();
+    let module = Module::new(&engine(Optimize::None, false), bytes)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let names: Vec<&str> = module
+        .exports()
+        .filter(|export| matches!(export.ty, ExternType::Func(_)))
+        .map(|export| export.name)
+        .collect();
     if module.has_start() {
         return false;
     }
-    let expected = spelled_out(bytes, &names).map(|counts| counts.iter().map(|(_, count)| count).sum::<u64>());
-    for (optimize, counts) in [(Optimize::Speed, false), (Optimize::None, false), (Optimize::Speed, true)] {
+    let expected =
+        spelled_out(bytes, &names).map(|counts| counts.iter().map(|(_, count)| count).sum::<u64>());
+    for (optimize, counts) in
+        [(Optimize::Speed, false), (Optimize::None, false), (Optimize::Speed, true)]
+    {
         let found = spent(&engine(optimize, counts), bytes, &names);
         if found != expected {
-            let path = std::env::temp_dir().join(format!("wasm-aot-budgets-{}.wasm", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("wasm-aot-budgets-{}.wasm", std::process::id()));
             let kept = std::fs::write(&path, bytes).is_ok();
-            panic!("{optimize:?}: spent {found:?}, and executed {expected:?}; the module is {} ({kept})", path.display());
+            panic!(
+                "{optimize:?}: spent {found:?}, and executed {expected:?}; the module is {} ({kept})",
+                path.display()
+            );
         }
     }
     expected.is_some_and(|sum| sum > 0)
@@ -78,7 +93,8 @@ fn arbitrary_programs_spend_what_they_execute() {
 fn nothing_is_seen_of_the_instruction_behind_the_last() {
     // Each store is the sixth instruction of its row, and the function has nineteen.
     let adds = "(i32.store8 (i32.const 0) (i32.add (i32.load8_u (i32.const 0)) (i32.const 1)))";
-    let text = format!("(module (memory (export \"m\") 1) (func (export \"f\") {adds} {adds} {adds}))");
+    let text =
+        format!("(module (memory (export \"m\") 1) (func (export \"f\") {adds} {adds} {adds}))");
     for budget in 0..19 {
         let (mut store, instance) = limited(&text, budget);
         let function = instance.get_func(&mut store, "f").expect("exported");
@@ -105,9 +121,14 @@ fn the_instruction_is_named_that_there_is_no_budget_for() {
         call_all(&mut store, instance.expect("an instance"), &["f"]);
         let counts = module.counts().expect("it counts");
         let function = counts.functions().next().expect("one");
-        function.instructions().iter().map(|instruction| function.start() + instruction.offset).collect()
+        function
+            .instructions()
+            .iter()
+            .map(|instruction| function.start() + instruction.offset)
+            .collect()
     };
-    let taken: Vec<u32> = offsets.iter().enumerate().filter(|(i, _)| *i != 8).map(|(_, offset)| *offset).collect();
+    let taken: Vec<u32> =
+        offsets.iter().enumerate().filter(|(i, _)| *i != 8).map(|(_, offset)| *offset).collect();
     for (argument, path) in [(0, &offsets), (1, &taken)] {
         for (budget, offset) in path.iter().enumerate() {
             let (mut store, instance) = limited(text, budget as u64);
@@ -126,16 +147,26 @@ fn a_trap_behind_the_last_instruction_does_not_happen() {
     for (body, trap, executed) in [
         ("(drop (i32.div_u (i32.const 1) (i32.const 0)))", Trap::IntegerDivideByZero, 3),
         ("(drop (i32.load (i32.const 65536)))", Trap::MemoryOutOfBounds, 2),
-        ("nop (drop (i32.load (i32.const 0))) (drop (i64.load (i32.const -1))) nop", Trap::MemoryOutOfBounds, 6),
+        (
+            "nop (drop (i32.load (i32.const 0))) (drop (i64.load (i32.const -1))) nop",
+            Trap::MemoryOutOfBounds,
+            6,
+        ),
         ("nop (i32.store (i32.const 65533) (i32.const 1))", Trap::MemoryOutOfBounds, 4),
         ("nop unreachable", Trap::Unreachable, 2),
     ] {
         let text = format!("(module (memory 1) (func (export \"f\") {body}))");
-        for (budget, expected) in [(executed - 1, Trap::Budget), (executed, trap), (executed + 1, trap)] {
+        for (budget, expected) in
+            [(executed - 1, Trap::Budget), (executed, trap), (executed + 1, trap)]
+        {
             let (mut store, instance) = limited(&text, budget);
             let function = instance.get_func(&mut store, "f").expect("exported");
             assert_eq!(trapped(function.call(&mut store, &[])).0, expected, "{body} with {budget}");
-            assert_eq!(store.instruction_budget(), Some(budget.saturating_sub(executed)), "{body} with {budget}");
+            assert_eq!(
+                store.instruction_budget(),
+                Some(budget.saturating_sub(executed)),
+                "{body} with {budget}"
+            );
         }
     }
 }
@@ -151,7 +182,9 @@ fn a_host_function_sees_what_is_left_and_may_give_more() {
         let left = context.instruction_budget().expect("there is one");
         SEEN.lock().expect("whole").push(left);
         let turns = { SEEN.lock().expect("whole").len() };
-        context.set_instruction_budget(Some(left + 3)).and((turns < 100).then_some(()).ok_or(Error::Exit(0)))
+        context
+            .set_instruction_budget(Some(left + 3))
+            .and((turns < 100).then_some(()).ok_or(Error::Exit(0)))
     };
     linker.func_wrap("host", "more", more).expect("a new name");
     let text = "(module (import \"host\" \"more\" (func $more)) (func (export \"f\") (loop (call $more) (br 0))))";
@@ -182,7 +215,10 @@ fn other_versions_of_the_code_pay_too() {
     let function = instance.get_func(&mut store, "f").expect("exported");
     let mut spend = || {
         store.set_instruction_budget(Some(PLENTY)).expect("the engine's code has budgets");
-        assert!(matches!(function.call(&mut store, &[Val::I32(100)]).expect("enough")[..], [Val::I32(100)]));
+        assert!(matches!(
+            function.call(&mut store, &[Val::I32(100)]).expect("enough")[..],
+            [Val::I32(100)]
+        ));
         PLENTY - store.instruction_budget().expect("there is one")
     };
     let plain = spend();
@@ -204,9 +240,14 @@ fn code_that_keeps_to_no_budget_is_refused_where_there_is_one() {
     let mut store = Store::new(&free, ());
     Linker::new(&free).instantiate(&mut store, &module).expect("an instance");
     assert!(store.set_instruction_budget(Some(7)).is_err());
-    let exempt = Module::new(&paying.exempt().expect("an engine"), "(module (func (export \"f\") (loop nop)))");
+    let exempt = Module::new(
+        &paying.exempt().expect("an engine"),
+        "(module (func (export \"f\") (loop nop)))",
+    );
     let mut store = Store::new(&paying, ());
     store.set_instruction_budget(Some(0)).expect("nothing is there yet");
-    let instance = Linker::new(&paying).instantiate(&mut store, &exempt.expect("a module")).expect("an instance");
+    let instance = Linker::new(&paying)
+        .instantiate(&mut store, &exempt.expect("a module"))
+        .expect("an instance");
     assert!(instance.get_func(&mut store, "f").expect("exported").call(&mut store, &[]).is_ok());
 }

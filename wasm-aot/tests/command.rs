@@ -20,7 +20,8 @@ const HELLO: &str = r#"(module
     (memory (export "memory") 1) (data (i32.const 16) "hello\n")
     (data (i32.const 0) "\10\00\00\00\06\00\00\00")
     (func (export "_start") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 32))) (call $exit (i32.const 7))))"#;
-const FOREVER: &str = "(module $spin (func $turn (loop $l (br $l))) (func (export \"_start\") (call $turn)))";
+const FOREVER: &str =
+    "(module $spin (func $turn (loop $l (br $l))) (func (export \"_start\") (call $turn)))";
 
 #[test]
 fn functions_are_invoked_with_numbers_of_every_type() {
@@ -28,7 +29,8 @@ fn functions_are_invoked_with_numbers_of_every_type() {
     let add = place.file("add.wat", ADD);
     assert_eq!(place.good(&["run", "--invoke", "add", &add, "40", "2"]), "42\n");
     assert_eq!(place.good(&["run", "--invoke", "add", &add, "--", "-1", "0xffffffff"]), "-2\n");
-    let all = place.good(&["run", "--invoke", "all", &add, "0xffffffffffffffff", "1.5", "-inf", "0x10"]);
+    let all =
+        place.good(&["run", "--invoke", "all", &add, "0xffffffffffffffff", "1.5", "-inf", "0x10"]);
     assert_eq!(all, "-1\n1.5\n-inf\n0x00000000000000000000000000000010\n");
     for (args, part) in [
         (["--invoke", "sub", &add, "1", "2"], "there are: add, all"),
@@ -47,25 +49,45 @@ fn programs_print_and_exit_as_they_like() {
     let place = Place::new("exit");
     let hello = place.file("hello.wat", HELLO);
     let output = place.run(&["run", &hello]);
-    assert_eq!((output.stdout.as_slice(), output.status.code(), errors(&output)), (&b"hello\n"[..], Some(7), String::new()));
+    assert_eq!(
+        (output.stdout.as_slice(), output.status.code(), errors(&output)),
+        (&b"hello\n"[..], Some(7), String::new())
+    );
 }
 
 #[test]
 fn traps_and_exceptions_exit_with_134_and_say_where() {
     let place = Place::new("traps");
-    let traps = place.file("trap.wat", "(module $m (func $inner unreachable) (func (export \"_start\") (call $inner)))");
+    let traps = place.file(
+        "trap.wat",
+        "(module $m (func $inner unreachable) (func (export \"_start\") (call $inner)))",
+    );
     let output = place.run(&["run", &traps]);
     let text = errors(&output);
     assert_eq!(output.status.code(), Some(134));
-    assert!(text.contains("trap.wat") && text.contains("unreachable") && text.contains("m!inner"), "{text}");
+    assert!(
+        text.contains("trap.wat") && text.contains("unreachable") && text.contains("m!inner"),
+        "{text}"
+    );
     let throws = place.file("throw.wat", "(module (tag $e) (func (export \"_start\") (throw $e)))");
     let output = place.run(&["run", &throws]);
-    assert!(output.status.code() == Some(134) && errors(&output).contains("uncaught exception"), "{}", errors(&output));
+    assert!(
+        output.status.code() == Some(134) && errors(&output).contains("uncaught exception"),
+        "{}",
+        errors(&output)
+    );
     let deep = place.file("deep.wat", "(module (func $f (export \"_start\") (call $f)))");
     let output = place.run(&["run", "--max-stack", "200000", &deep]);
-    assert!(output.status.code() == Some(134) && errors(&output).contains("call stack exhausted"), "{}", errors(&output));
+    assert!(
+        output.status.code() == Some(134) && errors(&output).contains("call stack exhausted"),
+        "{}",
+        errors(&output)
+    );
     let start = place.file("start.wat", "(module (func $boot unreachable) (start $boot))");
-    assert_eq!(place.run(&["run", "--preload", &format!("a={start}"), &traps]).status.code(), Some(134));
+    assert_eq!(
+        place.run(&["run", "--preload", &format!("a={start}"), &traps]).status.code(),
+        Some(134)
+    );
 }
 
 #[test]
@@ -85,7 +107,11 @@ fn what_cannot_be_run_is_told_in_one_line() {
             b"(module (import \"a\" \"b\" (func (param i32))) (func (export \"_start\")))",
             "\"a\" \"b\" (func [i32] -> [])",
         ),
-        ("large.wat", b"(module (memory i64 0x1000000000000) (func (export \"_start\")))", "memory"),
+        (
+            "large.wat",
+            b"(module (memory i64 0x1000000000000) (func (export \"_start\")))",
+            "memory",
+        ),
     ];
     for (name, contents, part) in cases {
         let path = place.file(name, contents);
@@ -114,18 +140,31 @@ fn what_cannot_be_run_is_told_in_one_line() {
 fn files_that_are_wrong_for_a_command_are_told_by_their_names() {
     let place = Place::new("wrong");
     let (add, folder) = (place.file("add.wat", ADD), place.0.display().to_string());
-    let (noise, script) = (place.file("noise.txt", "noise"), place.file("none.wast", "(invoke \"f\")"));
+    let (noise, script) =
+        (place.file("noise.txt", "noise"), place.file("none.wast", "(invoke \"f\")"));
     let (compiled, missing) = (format!("{folder}/add.aot"), format!("{folder}/missing"));
     place.good(&["compile", &add]);
     for (args, name, part) in [
-        (&["compile", &compiled, "-o", &missing][..], &compiled, "machine code: compile what it was made from"),
-        (&["compile", &add, "-o", &format!("{missing}/add.aot")], &missing, "No such file or directory"),
+        (
+            &["compile", &compiled, "-o", &missing][..],
+            &compiled,
+            "machine code: compile what it was made from",
+        ),
+        (
+            &["compile", &add, "-o", &format!("{missing}/add.aot")],
+            &missing,
+            "No such file or directory",
+        ),
         (&["compile", &add, "-o", &folder], &folder, "directory"),
         (&["inspect", &missing], &missing, "No such file or directory"),
         (&["inspect", &folder], &folder, "directory"),
         (&["inspect", "--disas", "subtract", &compiled], &compiled, "\"subtract\""),
         (&["inspect", "--disas", "", &compiled], &compiled, "\"\""),
-        (&["inspect", "--disas", "9", &compiled], &compiled, "no function 9 is defined: there are 0 to"),
+        (
+            &["inspect", "--disas", "9", &compiled],
+            &compiled,
+            "no function 9 is defined: there are 0 to",
+        ),
         (&["verify", &folder], &folder, "not a file"),
         (&["verify", &add], &add, "not a compiled module"),
         (&["verify", &compiled, "--module", &noise], &compiled, "compared with is no module"),
@@ -134,7 +173,10 @@ fn files_that_are_wrong_for_a_command_are_told_by_their_names() {
         (&["wast", &compiled], &compiled, "not text"),
     ] {
         let (text, code) = place.bad(args);
-        assert!(text.contains(name.as_str()) && text.contains(part) && code == 1, "{args:?}: {code} {text}");
+        assert!(
+            text.contains(name.as_str()) && text.contains(part) && code == 1,
+            "{args:?}: {code} {text}"
+        );
     }
     assert!(errors(&place.run(&["wast", &script])).contains("a module has to come before it"));
 }
@@ -145,8 +187,18 @@ fn neither_a_module_nor_a_device_is_replaced_by_what_it_compiles_to() {
     let add = place.file("add.wat", ADD);
     let folder = place.0.display();
     std::os::unix::fs::symlink("add.wat", format!("{folder}/link.wat")).expect("a link");
-    for (module, output) in [("add.wat", "add.wat"), ("add.wat", "./add.wat"), ("link.wat", "add.wat"), ("add.wat", "link.wat")] {
-        let (text, code) = place.bad(&["compile", &format!("{folder}/{module}"), "-o", &format!("{folder}/{output}")]);
+    for (module, output) in [
+        ("add.wat", "add.wat"),
+        ("add.wat", "./add.wat"),
+        ("link.wat", "add.wat"),
+        ("add.wat", "link.wat"),
+    ] {
+        let (text, code) = place.bad(&[
+            "compile",
+            &format!("{folder}/{module}"),
+            "-o",
+            &format!("{folder}/{output}"),
+        ]);
         assert!(code == 2 && text.contains("overwritten"), "{module} to {output}: {text}");
         assert_eq!(fs::read_to_string(&add).expect("still there"), ADD);
     }
@@ -175,7 +227,8 @@ fn what_is_compiled_runs_is_inspected_and_verified() {
     for file in [&add, &compiled] {
         let table = place.good(&["inspect", file]);
         assert!(table.contains("export      \"add\" func [i32 i32] -> [i32]"), "{table}");
-        let json: serde_json::Value = serde_json::from_str(&place.good(&["inspect", "--json", file])).expect("JSON");
+        let json: serde_json::Value =
+            serde_json::from_str(&place.good(&["inspect", "--json", file])).expect("JSON");
         assert_eq!(json["functions"].as_array().map(Vec::len), Some(2));
         let listing = place.good(&["inspect", "--disas", "0", file]);
         assert!(listing.contains("I32Add") || listing.contains("i32.add"), "{listing}");
@@ -187,19 +240,28 @@ fn what_is_compiled_runs_is_inspected_and_verified() {
     let damaged = place.file("damaged.aot", damaged);
     assert!(place.bad(&["run", "--invoke", "add", &damaged, "1", "2"]).0.contains("damaged"));
     fs::set_permissions(&compiled, PermissionsExt::from_mode(0o777)).expect("our file");
-    assert!(place.bad(&["run", "--invoke", "add", &compiled, "1", "2"]).0.contains("others may write"));
+    assert!(
+        place.bad(&["run", "--invoke", "add", &compiled, "1", "2"]).0.contains("others may write")
+    );
 }
 
 #[test]
 fn scripts_are_counted() {
     let place = Place::new("wast");
-    let good =
-        place.file("good.wast", format!("{ADD} (assert_return (invoke \"add\" (i32.const 1) (i32.const 2)) (i32.const 3))"));
-    let wrong =
-        place.file("wrong.wast", format!("{ADD} (assert_return (invoke \"add\" (i32.const 1) (i32.const 2)) (i32.const 4))"));
+    let good = place.file(
+        "good.wast",
+        format!("{ADD} (assert_return (invoke \"add\" (i32.const 1) (i32.const 2)) (i32.const 3))"),
+    );
+    let wrong = place.file(
+        "wrong.wast",
+        format!("{ADD} (assert_return (invoke \"add\" (i32.const 1) (i32.const 2)) (i32.const 4))"),
+    );
     assert!(place.good(&["wast", &good]).ends_with("0 failed\n"));
     let output = place.run(&["wast", &good, &wrong]);
-    assert!(output.status.code() == Some(1) && String::from_utf8_lossy(&output.stdout).ends_with("1 failed\n"));
+    assert!(
+        output.status.code() == Some(1)
+            && String::from_utf8_lossy(&output.stdout).ends_with("1 failed\n")
+    );
     assert!(errors(&output).contains("wrong.wast:"), "{}", errors(&output));
     let broken = place.file("broken.wast", "(module (func");
     assert_eq!(place.bad(&["wast", &broken]).1, 1);
@@ -212,7 +274,10 @@ fn preloaded_modules_are_imported_by_name() {
     let text = "(module (import \"math\" \"add\" (func $add (param i32 i32) (result i32)))
         (func (export \"f\") (result i32) (call $add (i32.const 20) (i32.const 22))))";
     let user = place.file("user.wat", text);
-    assert_eq!(place.good(&["run", "--preload", &format!("math={add}"), "--invoke", "f", &user]), "42\n");
+    assert_eq!(
+        place.good(&["run", "--preload", &format!("math={add}"), "--invoke", "f", &user]),
+        "42\n"
+    );
 }
 
 #[test]
@@ -221,10 +286,18 @@ fn what_runs_too_long_is_stopped_with_134() {
     let forever = place.file("forever.wat", FOREVER);
     let output = place.run(&["run", "--timeout", "100ms", &forever]);
     let text = errors(&output);
-    assert!(output.status.code() == Some(134) && text.contains("its time is over") && text.contains("spin!turn"), "{text}");
+    assert!(
+        output.status.code() == Some(134)
+            && text.contains("its time is over")
+            && text.contains("spin!turn"),
+        "{text}"
+    );
     // A time that never comes is none.
     let add = place.file("add.wat", ADD);
-    assert_eq!(place.good(&["run", "--timeout", "500000000years", "--invoke", "add", &add, "1", "1"]), "2\n");
+    assert_eq!(
+        place.good(&["run", "--timeout", "500000000years", "--invoke", "add", &add, "1", "1"]),
+        "2\n"
+    );
 }
 
 #[test]
@@ -235,7 +308,8 @@ fn signals_stop_the_program_and_tell_where_it_was() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let child = place.start(&["run", &forever]);
         std::thread::sleep(Duration::from_millis(600));
-        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
+        let killed =
+            Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
         assert!(killed.success());
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(code), "{}", errors(&output));
@@ -256,11 +330,19 @@ fn a_program_is_compiled_once_and_kept() {
     }
     place.good(&["run", "--opt", "none", "--invoke", "add", &add, "1", "1"]);
     assert_eq!(count(), 2);
-    let children: Vec<Child> =
-        (0..6).map(|i| place.start(&["run", "--no-spectre", "--invoke", "add", &add, "1", &i.to_string()])).collect();
+    let children: Vec<Child> = (0..6)
+        .map(|i| {
+            place.start(&["run", "--no-spectre", "--invoke", "add", &add, "1", &i.to_string()])
+        })
+        .collect();
     for (i, child) in children.into_iter().enumerate() {
         let output = child.wait_with_output().expect("it ends");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}\n", i + 1), "{}", errors(&output));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            format!("{}\n", i + 1),
+            "{}",
+            errors(&output)
+        );
     }
     assert_eq!(count(), 3);
 }
@@ -273,23 +355,41 @@ fn too_little_address_space_is_told_once_and_accesses_are_checked() {
     let script = |index: &str| {
         let line = format!("ulimit -v 3000000; exec \"$0\" run --invoke f {module} {index}");
         let mut shell = Command::new("sh");
-        shell.args(["-c", &line, env!("CARGO_BIN_EXE_wasm-aot")]).env("XDG_CACHE_HOME", place.0.join("cache"));
+        shell
+            .args(["-c", &line, env!("CARGO_BIN_EXE_wasm-aot")])
+            .env("XDG_CACHE_HOME", place.0.join("cache"));
         shell.output().expect("a shell")
     };
     let output = script("65532");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{}", errors(&output));
-    assert_eq!(errors(&output).matches("every access is checked instead").count(), 1, "{}", errors(&output));
+    assert_eq!(
+        errors(&output).matches("every access is checked instead").count(),
+        1,
+        "{}",
+        errors(&output)
+    );
     let output = script("65533");
-    assert!(output.status.code() == Some(134) && errors(&output).contains("out of bounds memory access"), "{}", errors(&output));
+    assert!(
+        output.status.code() == Some(134)
+            && errors(&output).contains("out of bounds memory access"),
+        "{}",
+        errors(&output)
+    );
 }
 
 #[test]
 fn whoever_stops_reading_is_no_reason_to_panic() {
     let place = Place::new("pipe");
-    let functions: String = (0..4000).map(|i| format!("(func (export \"a rather long name {i}\"))")).collect();
+    let functions: String =
+        (0..4000).map(|i| format!("(func (export \"a rather long name {i}\"))")).collect();
     let module = place.file("long.wat", format!("(module {functions})"));
-    let line = format!("\"$0\" inspect --opt none {module} | head -n 1; \"$0\" inspect --opt none {module} > /dev/full");
-    let output = Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_wasm-aot")]).output().expect("a shell");
+    let line = format!(
+        "\"$0\" inspect --opt none {module} | head -n 1; \"$0\" inspect --opt none {module} > /dev/full"
+    );
+    let output = Command::new("sh")
+        .args(["-c", &line, env!("CARGO_BIN_EXE_wasm-aot")])
+        .output()
+        .expect("a shell");
     let text = errors(&output);
     assert!(!text.contains("panicked") && text.starts_with("wasm-aot: stdout: "), "{text}");
 }
@@ -302,13 +402,19 @@ fn manual_pages_and_completions_are_printed() {
     assert!(place.good(&["manual", "--completions", "bash"]).contains("wasm-aot"));
 }
 
-/// Runs lines of a shell with a file system of its own at `mount`, made with `options`; none where that is not allowed.
+/// Runs lines of a shell with a file system of its own at `mount`, made with `options`; none where
+/// that is not allowed.
 fn with_mount(place: &Place, options: &str, lines: &str) -> Option<Output> {
     let mount = place.0.join("mount");
     fs::create_dir_all(&mount).expect("a folder");
-    let script = format!("mount -t tmpfs -o {options} tmpfs {0} || exit 99; cd {0}; {lines}", mount.display());
+    let script = format!(
+        "mount -t tmpfs -o {options} tmpfs {0} || exit 99; cd {0}; {lines}",
+        mount.display()
+    );
     let mut shell = Command::new("unshare");
-    shell.args(["-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_wasm-aot")]).env("XDG_CACHE_HOME", mount.join("cache"));
+    shell
+        .args(["-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_wasm-aot")])
+        .env("XDG_CACHE_HOME", mount.join("cache"));
     let output = shell.stdin(Stdio::null()).output().ok()?;
     (output.status.code() != Some(99) && !errors(&output).starts_with("unshare:")).then_some(output)
 }
@@ -321,7 +427,9 @@ fn folders_without_leave_to_execute_hold_artifacts_and_caches_all_the_same() {
         "\"$0\" compile {add} -o add.aot && \"$0\" run --invoke add add.aot 1 2 && \"$0\" run --invoke add {add} 3 4 && \"$0\" run --invoke add {add} 5 6"
     );
     match with_mount(&place, "noexec,mode=700", &lines) {
-        Some(output) => assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n7\n11\n", "{}", errors(&output)),
+        Some(output) => {
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n7\n11\n", "{}", errors(&output))
+        }
         None => println!("SKIPPED: no mounts of our own here"),
     }
 }
@@ -331,13 +439,21 @@ fn folders_that_are_full_or_read_only_hold_no_cache_and_programs_run() {
     let place = Place::new("full");
     let add = place.file("add.wat", ADD);
     let run = format!("\"$0\" run --invoke add {add} 3 4");
-    for (options, before) in [("size=8k,mode=700", ""), ("mode=700", "mkdir cache; mount -o remount,ro . || exit 99;")] {
-        match with_mount(&place, options, &format!("{before} {run}; {run}; \"$0\" compile {add} -o add.aot")) {
+    for (options, before) in
+        [("size=8k,mode=700", ""), ("mode=700", "mkdir cache; mount -o remount,ro . || exit 99;")]
+    {
+        match with_mount(
+            &place,
+            options,
+            &format!("{before} {run}; {run}; \"$0\" compile {add} -o add.aot"),
+        ) {
             Some(output) => {
                 assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n7\n");
                 let text = errors(&output);
                 assert!(
-                    output.status.code() == Some(1) && text.starts_with("wasm-aot: add.aot: ") && text.lines().count() == 1,
+                    output.status.code() == Some(1)
+                        && text.starts_with("wasm-aot: add.aot: ")
+                        && text.lines().count() == 1,
                     "{text}"
                 );
             }
@@ -357,7 +473,10 @@ fn programs_see_the_folders_and_variables_they_are_given() {
         (func (export "folder") (result i32) (call $prestat (i32.const 3) (i32.const 0))))"#;
     let module = place.file("world.wat", text);
     assert_eq!(place.good(&["run", "--invoke", "variables", &module]), "0\n");
-    assert_eq!(place.good(&["run", "--env", "A=1", "--env", "B=", "--invoke", "variables", &module]), "2\n");
+    assert_eq!(
+        place.good(&["run", "--env", "A=1", "--env", "B=", "--invoke", "variables", &module]),
+        "2\n"
+    );
     assert_eq!(place.good(&["run", "--invoke", "folder", &module]), "8\n");
     assert_eq!(place.good(&["run", "--dir", ".", "--invoke", "folder", &module]), "0\n");
     let (text, _) = place.bad(&["run", "--dir", "no/such/folder", "--invoke", "folder", &module]);
@@ -376,8 +495,13 @@ fn input_reaches_the_program() {
             (i32.store (i32.const 4) (i32.load (i32.const 8)))
             (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
     let module = place.file("cat.wat", text);
-    let mut child =
-        place.command().args(["run", &module]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut child = place
+        .command()
+        .args(["run", &module])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     child.stdin.take().expect("a pipe").write_all(b"through\n").expect("it reads");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.stdout, b"through\n");
@@ -392,7 +516,8 @@ fn imports_that_nothing_defines_trap_if_that_is_wanted_and_the_way_there_is_told
     let program = place.file("program.wat", text);
     let refused = place.run(&["run", &program]);
     assert!(
-        refused.status.code() == Some(1) && errors(&refused).contains("unknown import: \"env\" \"lacks\""),
+        refused.status.code() == Some(1)
+            && errors(&refused).contains("unknown import: \"env\" \"lacks\""),
         "{}",
         errors(&refused)
     );
@@ -401,7 +526,9 @@ fn imports_that_nothing_defines_trap_if_that_is_wanted_and_the_way_there_is_told
     assert_eq!(done.status.code(), Some(134));
     let told = errors(&done);
     assert!(
-        told.contains("the program calls \"env\" \"lacks\"") && told.contains("!calls") && told.contains("<function 2>"),
+        told.contains("the program calls \"env\" \"lacks\"")
+            && told.contains("!calls")
+            && told.contains("<function 2>"),
         "{told}"
     );
 }
@@ -413,14 +540,34 @@ fn a_budget_of_instructions_ends_programs_exactly() {
     let compiled = place.0.join("add.aot").display().to_string();
     place.good(&["compile", "-o", &compiled, &add]);
     for program in [&add, &compiled] {
-        assert_eq!(place.good(&["run", "--max-instructions", "4", "--invoke", "add", program, "40", "2"]), "42\n");
-        let output = place.run(&["run", "--max-instructions", "3", "--invoke", "add", program, "40", "2"]);
+        assert_eq!(
+            place.good(&["run", "--max-instructions", "4", "--invoke", "add", program, "40", "2"]),
+            "42\n"
+        );
+        let output =
+            place.run(&["run", "--max-instructions", "3", "--invoke", "add", program, "40", "2"]);
         assert_eq!(output.status.code(), Some(134));
-        assert!(errors(&output).contains("the budget of instructions is used up"), "{}", errors(&output));
+        assert!(
+            errors(&output).contains("the budget of instructions is used up"),
+            "{}",
+            errors(&output)
+        );
     }
     // What a monitor executes is not the program's.
-    let monitor = place.file("count.mm", "report var count: i32;\nwasm:opcode:*:before { count++; }\n");
-    let run = ["run", "--max-instructions", "4", "--monitor", &monitor, "--invoke", "add", &add, "1", "2"];
+    let monitor =
+        place.file("count.mm", "report var count: i32;\nwasm:opcode:*:before { count++; }\n");
+    let run = [
+        "run",
+        "--max-instructions",
+        "4",
+        "--monitor",
+        &monitor,
+        "--invoke",
+        "add",
+        &add,
+        "1",
+        "2",
+    ];
     let text = place.good(&run);
     assert!(text.starts_with("3\n") && text.trim_end().ends_with(", 4"), "{text}");
 }
@@ -431,17 +578,30 @@ fn a_trap_leaves_a_dump_where_one_is_wanted() {
     let trap = "(module (func $f (param i32) (drop (i32.div_u (i32.const 1) (local.get 0))))
         (func (export \"f\") (param i32) (call $f (local.get 0))))";
     let trap = place.file("trap.wat", trap);
-    let (compiled, dump) = (place.0.join("trap.aot").display().to_string(), place.0.join("core.wasm"));
+    let (compiled, dump) =
+        (place.0.join("trap.aot").display().to_string(), place.0.join("core.wasm"));
     place.good(&["compile", "-o", &compiled, &trap]);
     for program in [&trap, &compiled] {
         place.good(&["run", "--dump", &dump.display().to_string(), "--invoke", "f", program, "1"]);
         assert!(!dump.exists());
-        let output = place.run(&["run", "--dump", &dump.display().to_string(), "--invoke", "f", program, "0"]);
+        let output = place.run(&[
+            "run",
+            "--dump",
+            &dump.display().to_string(),
+            "--invoke",
+            "f",
+            program,
+            "0",
+        ]);
         assert_eq!(output.status.code(), Some(134));
         let bytes = fs::read(&dump).expect("a dump");
         assert!(bytes.starts_with(b"\0asm") && bytes.windows(9).any(|part| part == b"corestack"));
         fs::remove_file(&dump).expect("it is there");
     }
     let output = place.run(&["run", "--dump", "/nowhere/at/all", "--invoke", "f", &trap, "0"]);
-    assert!(output.status.code() == Some(134) && errors(&output).contains("--dump /nowhere/at/all"), "{}", errors(&output));
+    assert!(
+        output.status.code() == Some(134) && errors(&output).contains("--dump /nowhere/at/all"),
+        "{}",
+        errors(&output)
+    );
 }

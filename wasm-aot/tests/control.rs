@@ -31,7 +31,11 @@ impl<'a> Running<'a> {
         let program = place.file("spin.wat", program);
         let mut command = place.command();
         command.env("XDG_RUNTIME_DIR", &place.0).arg("run").args(options).arg(program);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the command starts");
         let running = Self { place, child };
         if !options.contains(&"--no-control") {
             let deadline = Instant::now() + Duration::from_secs(30);
@@ -70,7 +74,12 @@ impl<'a> Running<'a> {
 /// Asks with these arguments: whether it went well, and what was said.
 fn ask(place: &Place, arguments: &[&str]) -> (bool, String) {
     let mut command = place.command();
-    let output = command.env("XDG_RUNTIME_DIR", &place.0).arg("ctl").args(arguments).output().expect("it starts");
+    let output = command
+        .env("XDG_RUNTIME_DIR", &place.0)
+        .arg("ctl")
+        .args(arguments)
+        .output()
+        .expect("it starts");
     match output.status.success() {
         true => (true, String::from_utf8(output.stdout).expect("text")),
         false => (false, errors(&output)),
@@ -116,24 +125,40 @@ fn what_is_done_is_said_and_one_monitor_is_switched_by_its_name() {
     assert!(running.good(&["attach", "icount,top=3"]).starts_with("icount is attached: "));
     assert_eq!(running.good(&["attach", "icount,top=3"]), "icount,top=3 is attached already\n");
     let replaced = running.good(&["attach", "icount,top=4"]);
-    assert!(replaced.starts_with("icount,top=4 is attached in place of icount,top=3: "), "{replaced}");
+    assert!(
+        replaced.starts_with("icount,top=4 is attached in place of icount,top=3: "),
+        "{replaced}"
+    );
     running.good(&["attach", "loops"]);
     assert_eq!(running.good(&["off", "icount"]), "icount rests, and keeps what it has seen\n");
     let status = running.good(&["status"]);
     assert!(
-        status.lines().any(|line| line.starts_with("attached  icount,top=4 for ") && line.ends_with(", resting")),
+        status
+            .lines()
+            .any(|line| line.starts_with("attached  icount,top=4 for ")
+                && line.ends_with(", resting")),
         "{status}"
     );
-    assert!(status.lines().any(|line| line.starts_with("attached  loops for ") && !line.contains("resting")), "{status}");
+    assert!(
+        status
+            .lines()
+            .any(|line| line.starts_with("attached  loops for ") && !line.contains("resting")),
+        "{status}"
+    );
     assert_eq!(running.good(&["on", "icount"]), "icount observes\n");
     assert!(!running.good(&["status"]).contains("resting"));
     let (went_well, said) = running.ask(&["off", "functions"]);
     assert!(!went_well && said.contains("functions is compiled in"), "{said}");
     let (went_well, said) = running.ask(&["attach", "trace"]);
     assert!(!went_well && said.contains("trace,file=FILE"), "{said}");
-    for request in
-        [&["off"][..], &["on"], &["burst", "10ms", "90ms"], &["burst", "none"], &["detach", "loops"], &["detach", "all"]]
-    {
+    for request in [
+        &["off"][..],
+        &["on"],
+        &["burst", "10ms", "90ms"],
+        &["burst", "none"],
+        &["detach", "loops"],
+        &["detach", "all"],
+    ] {
         assert!(!running.good(request).is_empty(), "{request:?}");
     }
 }
@@ -143,10 +168,15 @@ fn what_is_compiled_in_reports_while_the_program_runs_beside_what_is_attached() 
     let place = Place::new("control-compiled");
     let running = Running::start(&place, &["--monitor", "functions"]);
     let status = running.good(&["status"]);
-    assert!(status.contains("observing on\n") && status.contains("compiled  functions from the beginning"), "{status}");
+    assert!(
+        status.contains("observing on\n")
+            && status.contains("compiled  functions from the beginning"),
+        "{status}"
+    );
     let calls = || {
         let report = running.good(&["report", "--csv", "functions"]);
-        let row = report.lines().find_map(|line| line.strip_prefix("functions,work,")).unwrap_or("0,");
+        let row =
+            report.lines().find_map(|line| line.strip_prefix("functions,work,")).unwrap_or("0,");
         row.split(',').next().and_then(|calls| calls.parse::<u64>().ok()).expect("a number")
     };
     let first = calls();
@@ -214,7 +244,8 @@ fn a_burst_of_so_many_events_is_over_when_they_were_seen() {
         }
         let seen = running.good(&["report", monitor]);
         std::thread::sleep(Duration::from_millis(50));
-        // Which function, and how many calls: what a tick is in nanoseconds is known better and better.
+        // Which function, and how many calls: what a tick is in nanoseconds is known better and
+        // better.
         let rows = |text: &str| -> Vec<Vec<String>> {
             let rows = text.lines().filter(|line| line.starts_with("work"));
             rows.map(|line| line.split_whitespace().take(2).map(str::to_owned).collect()).collect()
@@ -286,7 +317,12 @@ fn the_socket_goes_with_the_program_and_what_was_killed_is_cleared_away() {
     let socket = {
         let running = Running::start(&place, &[]);
         let list = |place: &Place| {
-            let output = place.command().env("XDG_RUNTIME_DIR", &place.0).arg("ctl").output().expect("it starts");
+            let output = place
+                .command()
+                .env("XDG_RUNTIME_DIR", &place.0)
+                .arg("ctl")
+                .output()
+                .expect("it starts");
             String::from_utf8(output.stdout).expect("text")
         };
         assert!(list(&place).contains(&running.child.id().to_string()));
@@ -294,11 +330,17 @@ fn the_socket_goes_with_the_program_and_what_was_killed_is_cleared_away() {
     };
     // It was killed, and could not clear away itself.
     assert!(socket.exists());
-    let output = place.command().env("XDG_RUNTIME_DIR", &place.0).arg("ctl").output().expect("it starts");
+    let output =
+        place.command().env("XDG_RUNTIME_DIR", &place.0).arg("ctl").output().expect("it starts");
     assert!(output.status.success() && output.stdout.is_empty() && !socket.exists());
     // One that ends by itself does.
     let program = place.file("end.wat", "(module (func (export \"_start\")))");
-    let output = place.command().env("XDG_RUNTIME_DIR", &place.0).args(["run", &program]).output().expect("it starts");
+    let output = place
+        .command()
+        .env("XDG_RUNTIME_DIR", &place.0)
+        .args(["run", &program])
+        .output()
+        .expect("it starts");
     assert!(output.status.success());
     assert_eq!(std::fs::read_dir(place.0.join("fastinst")).expect("a folder").count(), 0);
 }
@@ -331,7 +373,10 @@ fn a_module_and_a_monitor_of_the_same_name_both_report() {
     running.good(&["attach", "icount"]);
     running.good(&["attach", &module]);
     let report = running.good(&["report", "--json"]);
-    assert!(report.contains("\"icount\":{") && report.contains("\"icount (module)\":\"77\""), "{report}");
+    assert!(
+        report.contains("\"icount\":{") && report.contains("\"icount (module)\":\"77\""),
+        "{report}"
+    );
 }
 
 #[test]

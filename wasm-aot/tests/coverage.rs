@@ -1,4 +1,5 @@
-//! Coverage is what counts say: which instructions were executed at all. Marks that are set are taken out while the program runs, and nothing is missing.
+//! Coverage is what counts say: which instructions were executed at all. Marks that are set are
+//! taken out while the program runs, and nothing is missing.
 
 #[path = "counts/programs.rs"]
 mod programs;
@@ -10,7 +11,8 @@ use wasm_aot::monitor::{Cell, Choices, Live, Report, Watch};
 use wasm_aot::{Config, Engine, Linker, Module, Optimize, Store, Val};
 
 fn exported(module: &Module) -> Vec<String> {
-    let functions = module.exports().filter(|export| matches!(export.ty, wasm_aot::ExternType::Func(_)));
+    let functions =
+        module.exports().filter(|export| matches!(export.ty, wasm_aot::ExternType::Func(_)));
     functions.map(|export| export.name.to_owned()).collect()
 }
 
@@ -69,7 +71,8 @@ fn what_is_covered_of_arbitrary_programs_is_what_they_execute() {
     check_arbitrary(1 << 13, check);
 }
 
-/// A program whose ways are gone one after the other, each for as long as the host likes; one of the three is never gone.
+/// A program whose ways are gone one after the other, each for as long as the host likes; one of
+/// the three is never gone.
 const WAYS: &str = r#"(module (import "host" "way" (func $way (result i32)))
     (func $first (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
     (func $second (param i32) (result i32) (if (result i32) (i32.and (local.get 0) (i32.const 1))
@@ -92,7 +95,11 @@ const WAYS: &str = r#"(module (import "host" "way" (func $way (result i32)))
         (local.get $n)))"#;
 
 /// Runs that program for a while; gives the module and the store that keeps its instance.
-fn run_ways(engine: &Engine, module: &Module, during: impl Fn() + Send + Sync + 'static) -> Store<()> {
+fn run_ways(
+    engine: &Engine,
+    module: &Module,
+    during: impl Fn() + Send + Sync + 'static,
+) -> Store<()> {
     let begun = Instant::now();
     let mut linker = Linker::new(engine);
     let way = move || {
@@ -106,7 +113,11 @@ fn run_ways(engine: &Engine, module: &Module, during: impl Fn() + Send + Sync + 
     linker.func_wrap("host", "way", way).expect("the only one");
     let mut store = Store::new(engine, ());
     let instance = linker.instantiate(&mut store, module).expect("an instance");
-    let results = instance.get_func(&mut store, "f").expect("exported").call(&mut store, &[]).expect("no trap");
+    let results = instance
+        .get_func(&mut store, "f")
+        .expect("exported")
+        .call(&mut store, &[])
+        .expect("no trap");
     assert!(matches!(results[..], [Val::I32(_)]));
     store
 }

@@ -1,4 +1,5 @@
-//! A second of comparing our machine code with an interpreter; `cargo run --release -p wasm-aot --example differential` does it for days.
+//! A second of comparing our machine code with an interpreter; `cargo run --release -p wasm-aot
+//! --example differential` does it for days.
 
 #[path = "differential/body.rs"]
 mod body;
@@ -35,7 +36,10 @@ fn what_once_differed_agrees() {
         let bytes = wat::parse_str(text).expect("a module");
         for first in [args[0], 0] {
             let args = std::iter::once(first).chain(args[1..].iter().copied()).collect();
-            assert!(body::run_everywhere(&engines, &bytes, &[("f".to_owned(), args)], true), "the interpreter takes part");
+            assert!(
+                body::run_everywhere(&engines, &bytes, &[("f".to_owned(), args)], true),
+                "the interpreter takes part"
+            );
         }
     }
 }

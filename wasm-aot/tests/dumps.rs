@@ -34,14 +34,21 @@ fn shown(value: &CoreDumpValue) -> String {
 /// The program's name, the modules' names, the instances' memories and globals, and the frames, as
 /// a foreign reader finds them.
 fn read(dump: &[u8]) -> (String, Vec<String>, Vec<OfInstance>, Vec<Frame>) {
-    let (mut program, mut modules, mut instances, mut frames) = (String::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut program, mut modules, mut instances, mut frames) =
+        (String::new(), Vec::new(), Vec::new(), Vec::new());
     for payload in Parser::new(0).parse_all(dump) {
         let Payload::CustomSection(section) = payload.expect("a module") else { continue };
         match section.as_known() {
             KnownCustom::CoreDump(core) => program = core.name.to_owned(),
-            KnownCustom::CoreDumpModules(all) => modules.extend(all.modules.iter().map(|name| (*name).to_owned())),
+            KnownCustom::CoreDumpModules(all) => {
+                modules.extend(all.modules.iter().map(|name| (*name).to_owned()))
+            }
             KnownCustom::CoreDumpInstances(all) => {
-                instances.extend(all.instances.into_iter().map(|one| (one.module_index, one.memories, one.globals)));
+                instances.extend(
+                    all.instances
+                        .into_iter()
+                        .map(|one| (one.module_index, one.memories, one.globals)),
+                );
             }
             KnownCustom::CoreDumpStack(stack) => {
                 assert_eq!(stack.name, "main");
@@ -84,14 +91,18 @@ fn a_dump_has_frames_locals_globals_and_memories() {
     let function = instance.get_func(&mut store, "f").expect("exported");
     assert!(function.call(&mut store, &[Val::I32(1), Val::I64(3)]).is_ok());
     assert_eq!(store.core_dump("tower.wasm"), None);
-    let error = function.call(&mut store, &[Val::I32(-3), Val::I64(0)]).expect_err("a division by zero");
+    let error =
+        function.call(&mut store, &[Val::I32(-3), Val::I64(0)]).expect_err("a division by zero");
     assert_eq!(error.trap(), Some(Trap::IntegerDivideByZero));
     let dump = store.core_dump("tower.wasm").expect("there is one");
     let (program, modules, instances, frames) = read(&dump);
     assert_eq!((program.as_str(), modules), ("tower.wasm", texts(&["tower"])));
     assert_eq!(instances, [(0, vec![0], vec![0, 1, 2])]);
     let [low, high] = &frames[..] else { panic!("two frames: {frames:?}") };
-    assert_eq!((low.0, low.1, &low.3), (0, 0, &texts(&["0", "-5", "0.25", "-2", "missing", "missing", "0"])));
+    assert_eq!(
+        (low.0, low.1, &low.3),
+        (0, 0, &texts(&["0", "-5", "0.25", "-2", "missing", "missing", "0"]))
+    );
     assert_eq!((high.0, high.1, &high.3), (0, 1, &texts(&["40", "0", "4"])));
     // What is in memories and globals is what instances of the dump begin with.
     let text = Module::new(&engine, &dump).expect("a module");
@@ -108,11 +119,13 @@ fn a_dump_has_frames_locals_globals_and_memories() {
                 }));
             }
             Payload::MemorySection(section) => {
-                let memories: Vec<_> = section.into_iter().map(|memory| memory.expect("a memory")).collect();
+                let memories: Vec<_> =
+                    section.into_iter().map(|memory| memory.expect("a memory")).collect();
                 assert_eq!((memories[0].initial, memories[0].maximum), (2, Some(5)));
             }
             Payload::DataSection(section) => {
-                let all: Vec<_> = section.into_iter().map(|data| data.expect("a segment").data).collect();
+                let all: Vec<_> =
+                    section.into_iter().map(|data| data.expect("a segment").data).collect();
                 assert_eq!((all.len(), &all[0][70000 % 4096..][..4]), (1, &b"hOre"[..]));
             }
             _ => {}
@@ -147,7 +160,13 @@ fn locals_are_kept_by_loops_that_go_over_into_another_version() {
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
     let function = instance.get_func(&mut store, "f").expect("exported");
     assert!(function.call(&mut store, &[Val::I32(6)]).is_err());
-    assert!(module.counts().expect("attached").functions().any(|function| function.instructions().iter().any(|i| i.count > 0)));
+    assert!(
+        module
+            .counts()
+            .expect("attached")
+            .functions()
+            .any(|function| function.instructions().iter().any(|i| i.count > 0))
+    );
     let (.., frames) = read(&store.core_dump("").expect("there is one"));
     assert_eq!(frames[0].3, texts(&["6", "6", &(11 * 3i64.pow(6)).to_string()]));
 }
@@ -156,12 +175,17 @@ fn locals_are_kept_by_loops_that_go_over_into_another_version() {
 fn a_budget_ends_before_anything_is_seen_in_a_dump() {
     let engine = engine();
     let text = "(module (func (export \"f\") (local i32 i32) (local.set 0 (i32.const 4)) (local.set 1 (i32.const 5)) nop))";
-    for (budget, locals) in [(1, ["0", "0"]), (2, ["4", "0"]), (3, ["4", "0"]), (4, ["4", "5"]), (5, ["4", "5"])] {
+    for (budget, locals) in
+        [(1, ["0", "0"]), (2, ["4", "0"]), (3, ["4", "0"]), (4, ["4", "5"]), (5, ["4", "5"])]
+    {
         let mut store = Store::new(&engine, ());
         let (_, instance) = instantiate(&engine, &mut store, text);
         store.set_instruction_budget(Some(budget)).expect("the engine's code has budgets");
         let function = instance.get_func(&mut store, "f").expect("exported");
-        assert_eq!(function.call(&mut store, &[]).expect_err("too little").trap(), Some(Trap::Budget));
+        assert_eq!(
+            function.call(&mut store, &[]).expect_err("too little").trap(),
+            Some(Trap::Budget)
+        );
         let (.., frames) = read(&store.core_dump("").expect("there is one"));
         assert_eq!(frames[0].3, texts(&locals), "with a budget of {budget}");
     }
@@ -173,7 +197,8 @@ fn frames_outside_of_the_host_and_of_other_instances_are_there() {
     let mut store = Store::new(&engine, ());
     let mut linker = Linker::new(&engine);
     let back = |mut caller: Caller<'_, ()>, value: i32| {
-        let inner = caller.get_export("low").and_then(wasm_aot::Extern::into_func).expect("exported");
+        let inner =
+            caller.get_export("low").and_then(wasm_aot::Extern::into_func).expect("exported");
         inner.call(&mut caller, &[Val::I32(value)]).map(|_| ())
     };
     linker.func_wrap("host", "back", back).expect("a new name");
@@ -181,14 +206,16 @@ fn frames_outside_of_the_host_and_of_other_instances_are_there() {
         (func (export "low") (param i32) (drop (i32.load (local.get 0))))
         (func (export "high") (param i32) (local i64) (local.set 1 (i64.const 8)) (call $back (local.get 0))))"#;
     let module = Module::new(&engine, text).expect("a module");
-    let instances: Vec<Instance> = (0..2).map(|_| linker.instantiate(&mut store, &module).expect("an instance")).collect();
+    let instances: Vec<Instance> =
+        (0..2).map(|_| linker.instantiate(&mut store, &module).expect("an instance")).collect();
     for (number, instance) in (0u32..).zip(&instances) {
         let function = instance.get_func(&mut store, "high").expect("exported");
         let error = function.call(&mut store, &[Val::I32(-1)]).expect_err("out of bounds");
         assert_eq!(error.trap(), Some(Trap::MemoryOutOfBounds));
         let (_, modules, all, frames) = read(&store.core_dump("").expect("there is one"));
         assert_eq!((modules.len(), all), (1, vec![(0, vec![0], vec![]), (0, vec![1], vec![])]));
-        let frames: Vec<_> = frames.iter().map(|frame| (frame.0, frame.1, frame.3.clone())).collect();
+        let frames: Vec<_> =
+            frames.iter().map(|frame| (frame.0, frame.1, frame.3.clone())).collect();
         assert_eq!(frames, [(number, 1, texts(&["-1"])), (number, 2, texts(&["-1", "8"]))]);
     }
 }
@@ -197,7 +224,8 @@ fn frames_outside_of_the_host_and_of_other_instances_are_there() {
 fn nothing_is_dumped_of_code_whose_frames_cannot_be_read() {
     let engine = Engine::default();
     let mut store = Store::new(&engine, ());
-    let (_, instance) = instantiate(&engine, &mut store, "(module (func (export \"f\") unreachable))");
+    let (_, instance) =
+        instantiate(&engine, &mut store, "(module (func (export \"f\") unreachable))");
     assert!(instance.get_func(&mut store, "f").expect("exported").call(&mut store, &[]).is_err());
     assert_eq!(store.core_dump("f"), None);
     assert!(Module::precompile(&self::engine(), "(module)").is_err());

@@ -1,6 +1,8 @@
-//! Monitors with hooks say what an interpreter says that shares no code with us: there the program tells by itself what it does.
+//! Monitors with hooks say what an interpreter says that shares no code with us: there the program
+//! tells by itself what it does.
 //!
-//! Programs are texts with notes in braces. For us the notes are left out; for the interpreter they are calls of a function that writes down:
+//! Programs are texts with notes in braces. For us the notes are left out; for the interpreter they
+//! are calls of a function that writes down:
 //!
 //! ```text
 //!     {+name}            function `name` begins
@@ -58,18 +60,29 @@ fn noted(template: &str, args: &[i32]) -> Vec<Note> {
     let mut config = wasmi::Config::default();
     config.wasm_tail_call(true);
     let engine = wasmi::Engine::new(&config);
-    let module = wasmi::Module::new(&engine, wat::parse_str(&text).unwrap_or_else(|e| panic!("{e}"))).expect("valid");
+    let module =
+        wasmi::Module::new(&engine, wat::parse_str(&text).unwrap_or_else(|e| panic!("{e}")))
+            .expect("valid");
     let mut store = wasmi::Store::new(&engine, Vec::new());
     let mut linker = wasmi::Linker::new(&engine);
     type Caller<'a> = wasmi::Caller<'a, Vec<Note>>;
-    let begin = move |mut caller: Caller<'_>, name: i32| caller.data_mut().push(Note::Begin(names[name as usize].clone()));
+    let begin = move |mut caller: Caller<'_>, name: i32| {
+        caller.data_mut().push(Note::Begin(names[name as usize].clone()))
+    };
     linker.func_wrap("note", "begin", begin).expect("new");
-    linker.func_wrap("note", "end", |mut caller: Caller<'_>| caller.data_mut().push(Note::End)).expect("new");
+    linker
+        .func_wrap("note", "end", |mut caller: Caller<'_>| caller.data_mut().push(Note::End))
+        .expect("new");
     let access = |mut caller: Caller<'_>, writes: i32, size: i32, offset: i32, index: i32| {
         let address = u64::from(index as u32) + u64::from(offset as u32);
-        let memory = caller.get_export("memory").and_then(wasmi::Extern::into_memory).expect("a memory");
+        let memory =
+            caller.get_export("memory").and_then(wasmi::Extern::into_memory).expect("a memory");
         if address + size as u64 <= memory.data_size(&caller) as u64 {
-            caller.data_mut().push(Note::Access { writes: writes != 0, size: size as u32, address });
+            caller.data_mut().push(Note::Access {
+                writes: writes != 0,
+                size: size as u32,
+                address,
+            });
         }
         index
     };
@@ -86,9 +99,12 @@ fn noted(template: &str, args: &[i32]) -> Vec<Note> {
 /// What monitors report when `f` was called with each argument.
 fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
     let watch = Watch::new(Choices::new(monitors.iter().copied()).expect("known")).expect("ready");
-    let engine =
-        Engine::new(Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets())).expect("an engine");
-    let module = watch.compile(&engine, text(template, false).0).unwrap_or_else(|error| panic!("{error}"));
+    let engine = Engine::new(
+        Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets()),
+    )
+    .expect("an engine");
+    let module =
+        watch.compile(&engine, text(template, false).0).unwrap_or_else(|error| panic!("{error}"));
     let mut linker = Linker::new(&engine);
     linker.func_wrap("host", "twice", |x: i32| x * 2).expect("new");
     // What an instance has seen is not lost when it ends.
@@ -108,7 +124,11 @@ fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
 }
 
 fn column(report: &Report, name: &str) -> usize {
-    report.columns.iter().position(|column| *column == name).unwrap_or_else(|| panic!("{name}: {:?}", report.columns))
+    report
+        .columns
+        .iter()
+        .position(|column| *column == name)
+        .unwrap_or_else(|| panic!("{name}: {:?}", report.columns))
 }
 
 fn words(report: &Report, name: &str) -> Vec<String> {
@@ -149,8 +169,13 @@ fn memory_says_what_each_page_sees() {
         expected.entry(address >> 16).or_default()[usize::from(writes)] += 1;
     }
     let report = &observed(ACCESSES, &args, &["memory"])[0];
-    let pages = words(report, "from").into_iter().map(|from| u64::from_str_radix(&from, 16).expect("an address") >> 16);
-    let found = counts(report, "reads").into_iter().zip(counts(report, "writes")).map(|(reads, writes)| [reads, writes]);
+    let pages = words(report, "from")
+        .into_iter()
+        .map(|from| u64::from_str_radix(&from, 16).expect("an address") >> 16);
+    let found = counts(report, "reads")
+        .into_iter()
+        .zip(counts(report, "writes"))
+        .map(|(reads, writes)| [reads, writes]);
     assert_eq!(pages.zip(found).collect::<BTreeMap<_, _>>(), expected);
 }
 
@@ -166,11 +191,16 @@ fn a_trace_of_memory_has_every_access_in_order() {
         let [_, _, kind, "0", address, size, value] = fields[..] else { panic!("{line}") };
         let size: u32 = size.parse().expect("a number");
         assert_eq!(value.len() as u32, 2 * size, "{line}");
-        let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).expect("an address");
+        let address =
+            u64::from_str_radix(address.trim_start_matches("0x"), 16).expect("an address");
         Note::Access { writes: kind == "store", size, address }
     });
     let (found, expected): (Vec<Note>, _) = (found.collect(), noted(ACCESSES, &args));
-    assert!(found == expected, "{:?}", found.iter().zip(&expected).find(|(found, expected)| found != expected));
+    assert!(
+        found == expected,
+        "{:?}",
+        found.iter().zip(&expected).find(|(found, expected)| found != expected)
+    );
 }
 
 /// Recursion, a tail call, every way out, and a trap deep inside.
@@ -215,7 +245,8 @@ fn the_tree_of_contexts_is_what_the_program_says_itself_also_after_traps() {
     assert!(expected.len() > 10, "{expected:?}");
     let report = &observed(CALLS, &args, &["profile"])[0];
     // The imported function is called by its own name here.
-    let found: BTreeMap<String, u64> = words(report, "way").into_iter().zip(counts(report, "calls")).collect();
+    let found: BTreeMap<String, u64> =
+        words(report, "way").into_iter().zip(counts(report, "calls")).collect();
     assert_eq!(found, expected);
 }
 
@@ -226,8 +257,13 @@ fn flat_profiles_have_the_calls_of_the_tree_and_monitors_do_not_know_of_each_oth
     for (way, calls) in ways(&noted(CALLS, &args), args.len()) {
         *expected.entry(way.rsplit(';').next().expect("a name").to_owned()).or_default() += calls;
     }
-    let reports = observed(CALLS, &args, &["functions", "profile,depth=2", "hotness", "memory", "calls,graph"]);
-    let found: BTreeMap<String, u64> = words(&reports[0], "function").into_iter().zip(counts(&reports[0], "calls")).collect();
+    let reports = observed(
+        CALLS,
+        &args,
+        &["functions", "profile,depth=2", "hotness", "memory", "calls,graph"],
+    );
+    let found: BTreeMap<String, u64> =
+        words(&reports[0], "function").into_iter().zip(counts(&reports[0], "calls")).collect();
     assert_eq!(found, expected);
     assert!(counts(&reports[1], "depth").iter().all(|depth| *depth <= 2));
     let alone = observed(CALLS, &args, &["hotness"]);
@@ -241,7 +277,8 @@ fn time_is_charged_once_and_belongs_to_who_has_spent_it() {
         (func (export "f") (param i32) (result i32) (call $calls) (i32.const 1)))"#;
     let reports = observed(text, &[1, 1], &["functions", "profile"]);
     let time = |name: &str| {
-        let at = words(&reports[0], "function").iter().position(|other| other == name).expect("called");
+        let at =
+            words(&reports[0], "function").iter().position(|other| other == name).expect("called");
         counts(&reports[0], "nanoseconds")[at]
     };
     assert!(time("work") > 10 * (time("idle") + time("calls")), "{:?}", reports[0]);
@@ -261,7 +298,8 @@ fn exceptions_end_what_they_leave() {
             (block $h (try_table (catch $e $h) (call $between (local.get 0))))
             (call $after) (i32.const 1)))"#;
     let report = &observed(text, &[1, 0, 1, 1], &["profile"])[0];
-    let found: BTreeMap<String, u64> = words(report, "way").into_iter().zip(counts(report, "calls")).collect();
+    let found: BTreeMap<String, u64> =
+        words(report, "way").into_iter().zip(counts(report, "calls")).collect();
     let expected = [("f", 4), ("f;after", 4), ("f;between", 4), ("f;between;throws", 4)];
     assert_eq!(found, expected.map(|(way, calls)| (way.to_owned(), calls)).into());
 }
@@ -269,10 +307,17 @@ fn exceptions_end_what_they_leave() {
 #[test]
 fn profiles_are_drawn_in_the_forms_of_other_tools() {
     let text = |form: &str| observed(CALLS, &[6, 10], &[&format!("profile,{form}")])[0].text();
-    assert!(text("folded").lines().any(|line| line.starts_with("f;fib;fib ")), "{}", text("folded"));
+    assert!(
+        text("folded").lines().any(|line| line.starts_with("f;fib;fib ")),
+        "{}",
+        text("folded")
+    );
     assert!(text("svg").contains("<svg") && text("svg").contains("fib"));
     let dot = text("dot");
-    assert!(dot.starts_with("digraph profile {") && dot.contains("-> n") && dot.ends_with("}\n"), "{dot}");
+    assert!(
+        dot.starts_with("digraph profile {") && dot.contains("-> n") && dot.ends_with("}\n"),
+        "{dot}"
+    );
     let path = std::env::temp_dir().join(format!("wasm-aot-pprof-{}", std::process::id()));
     text(&format!("pprof={}", path.display()));
     let pprof = std::fs::read(&path).expect("written");
@@ -284,7 +329,8 @@ fn profiles_are_drawn_in_the_forms_of_other_tools() {
 fn written(template: &str, args: &[i32], monitor: &str, option: &str) -> String {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("wasm-aot-hooked-{}-{number}", std::process::id()));
+    let path =
+        std::env::temp_dir().join(format!("wasm-aot-hooked-{}-{number}", std::process::id()));
     observed(template, args, &[&format!("{monitor},{option}={}", path.display())]);
     let text = std::fs::read_to_string(&path).expect("written");
     std::fs::remove_file(&path).expect("there");
@@ -313,7 +359,11 @@ fn a_trace_of_calls_has_every_begin_and_end_in_order() {
         if words[0] == "<" { "<".to_owned() } else { words[..2].join(" ") }
     });
     let found: Vec<String> = found.collect();
-    assert!(found == expected, "{:?}", found.iter().zip(&expected).enumerate().find(|(_, (found, expected))| found != expected));
+    assert!(
+        found == expected,
+        "{:?}",
+        found.iter().zip(&expected).enumerate().find(|(_, (found, expected))| found != expected)
+    );
     assert!(trace.starts_with("> f 5\n  > fib 5\n    > fib 4\n"), "{}", &trace[..60]);
 }
 
@@ -321,7 +371,8 @@ fn a_trace_of_calls_has_every_begin_and_end_in_order() {
 fn a_trace_has_every_instruction_that_was_begun_with_its_operands() {
     let args = [5, 9, 10, 7];
     let trace = written(CALLS, &args, "trace", "file");
-    let instructions = trace.lines().filter(|line| line.trim_start().starts_with('+')).count() as u64;
+    let instructions =
+        trace.lines().filter(|line| line.trim_start().starts_with('+')).count() as u64;
     let all: u64 = counts(&observed(CALLS, &args, &["icount"])[0], "dynamic").iter().sum();
     assert_eq!(instructions, all);
     let text = r#"(module (func $f (export "f") (param i32) (result i32)
@@ -336,8 +387,12 @@ fn a_trace_has_every_instruction_that_was_begun_with_its_operands() {
         "{csv}"
     );
     let json = written(text, &[9], "trace,form=json", "file");
-    let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
-    assert_eq!((lines.len(), &lines[3]["values"][1], &lines[9]["event"]), (10, &"-2".into(), &"<".into()));
+    let lines: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    assert_eq!(
+        (lines.len(), &lines[3]["values"][1], &lines[9]["event"]),
+        (10, &"-2".into(), &"<".into())
+    );
 }
 
 #[test]
@@ -349,10 +404,15 @@ fn arguments_are_constant_until_another_one_is_seen() {
             (call $same (i32.const -7) (f64.const 0.5) (v128.const i32x4 1 0 0 2))))"#;
     let rows = |args: &[i32]| {
         let report = &observed(text, args, &["const"])[0];
-        words(report, "function").into_iter().zip(words(report, "arguments")).collect::<BTreeMap<_, _>>()
+        words(report, "function")
+            .into_iter()
+            .zip(words(report, "arguments"))
+            .collect::<BTreeMap<_, _>>()
     };
     let same = ("same".to_owned(), "(-7, 0.5, 0x00000002000000000000000000000001)".to_owned());
-    let expected = |f: &str, later: &str| BTreeMap::from([same.clone(), ("f".into(), f.into()), ("later".into(), later.into())]);
+    let expected = |f: &str, later: &str| {
+        BTreeMap::from([same.clone(), ("f".into(), f.into()), ("later".into(), later.into())])
+    };
     assert_eq!(rows(&[3]), expected("(3)", "(0)"));
     assert_eq!(rows(&[3, 3]), expected("(3)", "(0)"), "in two instances");
     assert_eq!(rows(&[1, 2, 3, 4]), expected("(?)", "(?)"));
@@ -374,13 +434,21 @@ fn what_is_allocated_is_known_by_who_has_asked_for_it_until_it_is_freed() {
             (drop (call $malloc (local.get 0))) (call $free (i32.const 0)) (i32.const 0)))"#;
     let report = &observed(text, &[5], &["alloc,depth=2"])[0];
     let sites = words(report, "site").into_iter().map(|site| {
-        site.split(" < ").map(|place| place.split('+').next().expect("a name").to_owned()).collect::<Vec<_>>().join(" < ")
+        site.split(" < ")
+            .map(|place| place.split('+').next().expect("a name").to_owned())
+            .collect::<Vec<_>>()
+            .join(" < ")
     });
-    let rows =
-        sites.zip(counts(report, "bytes")).zip(counts(report, "live bytes")).map(|((site, bytes), live)| (site, bytes, live));
+    let rows = sites
+        .zip(counts(report, "bytes"))
+        .zip(counts(report, "live bytes"))
+        .map(|((site, bytes), live)| (site, bytes, live));
     // What realloc calls is realloc's own business.
     let expected = [("make < f", 100, 100), ("f", 70, 0), ("make < f", 50, 0), ("f", 5, 5)];
-    assert_eq!(rows.collect::<Vec<_>>(), expected.map(|(site, bytes, live)| (site.to_owned(), bytes, live)));
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        expected.map(|(site, bytes, live)| (site.to_owned(), bytes, live))
+    );
     assert_eq!(
         report.notes[0],
         "225 bytes in 4 blocks were allocated; 105 bytes in 2 blocks are still there, 170 at most at once"
@@ -398,12 +466,15 @@ fn calls_that_are_timed_are_counted_exactly() {
     expected.remove("twice");
     for policy in ["exact", "adaptive", "paper", "count"] {
         let report = &observed(CALLS, &args, &[&format!("latency,function=*,policy={policy}")])[0];
-        let found: BTreeMap<String, u64> = words(report, "function").into_iter().zip(counts(report, "calls")).collect();
+        let found: BTreeMap<String, u64> =
+            words(report, "function").into_iter().zip(counts(report, "calls")).collect();
         assert_eq!(found, expected, "{policy}");
         let samples: u64 = counts(report, "samples").iter().sum();
         match policy {
             // Three calls of f have trapped, in others that were open.
-            "exact" => assert!(samples < expected.values().sum() && samples > expected.values().sum::<u64>() - 10),
+            "exact" => assert!(
+                samples < expected.values().sum() && samples > expected.values().sum::<u64>() - 10
+            ),
             "count" => assert_eq!(samples, 0),
             _ => assert!(samples > 0),
         }
@@ -420,18 +491,29 @@ fn listings_and_graphs_have_counts_beside_the_code() {
     let reports = observed(text, &[3, 5], &["hotness,listing", "control-flow,dot"]);
     let listing = reports[0].text();
     assert!(listing.starts_with("== hotness ==\nf: 2 calls\n"), "{listing}");
-    let lines: Vec<Vec<&str>> = listing.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert!(lines.iter().any(|line| line[..] == ["8", "14.8%", "+8", "local.tee", "0"]), "{listing}");
-    assert!(listing.contains("  +1  loop\n") && listing.contains("  +3    local.get 0\n"), "{listing}");
+    let lines: Vec<Vec<&str>> =
+        listing.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(
+        lines.iter().any(|line| line[..] == ["8", "14.8%", "+8", "local.tee", "0"]),
+        "{listing}"
+    );
+    assert!(
+        listing.contains("  +1  loop\n") && listing.contains("  +3    local.get 0\n"),
+        "{listing}"
+    );
     assert!(!listing.contains("never"));
     let dot = reports[1].text();
     assert!(dot.contains("f0_1 [label=\"x 8\\n+1 loop\\l+3 local.get 0\\l"), "{dot}");
-    assert!(dot.contains("f0_1 -> f0_1 [label=\"branch 6\"];") && dot.contains("f0_in -> "), "{dot}");
+    assert!(
+        dot.contains("f0_1 -> f0_1 [label=\"branch 6\"];") && dot.contains("f0_in -> "),
+        "{dot}"
+    );
     // Programs read the same rows as ever.
     assert_eq!(reports[0].rows, observed(text, &[3, 5], &["hotness"])[0].rows);
 }
 
-/// Loops in loops that are left in many ways: to the loop outside, to its middle, by returning, at their end; and tables.
+/// Loops in loops that are left in many ways: to the loop outside, to its middle, by returning, at
+/// their end; and tables.
 const LOOPS: &str = r#"(module (func $f (export "f") (param i32) (result i32) (local $i i32) (local $j i32)
     (loop $outer
         (local.set $j (i32.const 0))
@@ -466,14 +548,16 @@ fn paths_through_loops_add_up_to_what_branches_and_loops_have_counted() {
             *ways.entry((place.to_owned(), way.parse().expect("a number"))).or_default() += times;
         }
     }
-    let expected: BTreeMap<String, u64> = words(&reports[2], "pc").into_iter().zip(counts(&reports[2], "iterations")).collect();
+    let expected: BTreeMap<String, u64> =
+        words(&reports[2], "pc").into_iter().zip(counts(&reports[2], "iterations")).collect();
     assert_eq!(iterations, expected);
     let at = column(&reports[1], "ways");
     let mut compared = 0;
     for (place, row) in words(&reports[1], "pc").into_iter().zip(&reports[1].rows) {
         let Cell::Counts(expected) = &row[at] else { panic!("{row:?}") };
-        let found: Vec<u64> =
-            (0..expected.len()).map(|way| ways.get(&(place.clone(), way)).copied().unwrap_or_default()).collect();
+        let found: Vec<u64> = (0..expected.len())
+            .map(|way| ways.get(&(place.clone(), way)).copied().unwrap_or_default())
+            .collect();
         assert_eq!(found, *expected, "{place}");
         compared += 1;
     }
@@ -483,7 +567,9 @@ fn paths_through_loops_add_up_to_what_branches_and_loops_have_counted() {
 #[test]
 fn a_path_with_more_decisions_than_there_is_room_for_says_so() {
     let branches = "(if (local.get 0) (then (nop)))".repeat(70);
-    let text = format!("(module (func (export \"f\") (param i32) (result i32) (loop {branches}) (i32.const 1)))");
+    let text = format!(
+        "(module (func (export \"f\") (param i32) (result i32) (loop {branches}) (i32.const 1)))"
+    );
     let report = &observed(&text, &[1, 1], &["loop-traces"])[0];
     assert_eq!(
         (words(report, "path"), counts(report, "count")),
@@ -497,12 +583,21 @@ fn bad_choices_are_refused_by_name() {
         Err(error) => error.to_string(),
         Ok(choices) => Watch::new(choices).expect_err("refused").to_string(),
     };
-    assert!(error("profile,depth=deep").contains("depth=deep: expected a number from 1 on"), "{}", error("profile,depth=deep"));
+    assert!(
+        error("profile,depth=deep").contains("depth=deep: expected a number from 1 on"),
+        "{}",
+        error("profile,depth=deep")
+    );
     assert!(error("profile,pprof").contains("needs a value"), "{}", error("profile,pprof"));
-    assert!(error("memory,trace=/no/such/folder/x").contains("trace=/no/such/folder/x: No such file"));
+    assert!(
+        error("memory,trace=/no/such/folder/x").contains("trace=/no/such/folder/x: No such file")
+    );
     assert!(error("profle").contains("did you mean profile?"));
     assert!(error("imix").contains("did you mean opcodes?") && error("").contains("called \"\""));
-    assert!(error("hotness,").contains("no option \"\"") && error("trace,form=xml").contains("text, csv and json"));
+    assert!(
+        error("hotness,").contains("no option \"\"")
+            && error("trace,form=xml").contains("text, csv and json")
+    );
     let nobody = &observed(LOOPS, &[1], &["loops,function=nosuch*"])[0];
     assert_eq!(nobody.notes, ["no function is called nosuch*"]);
 }

@@ -1,4 +1,5 @@
-//! What is switched very often leaves no trace. Alone in their process, and one after the other, since they count the process's mappings.
+//! What is switched very often leaves no trace. Alone in their process, and one after the other,
+//! since they count the process's mappings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,7 +35,10 @@ fn a_million_times_on_and_off_leaves_no_trace() {
     }
     assert_eq!(mappings(), before);
     assert_eq!(function.call(&mut store, 10).expect("no trap"), 7);
-    assert_eq!(module.counts().expect("attached").functions().next().map(|function| function.calls()), Some(22));
+    assert_eq!(
+        module.counts().expect("attached").functions().next().map(|function| function.calls()),
+        Some(22)
+    );
 }
 
 /// The memory that the process has.
@@ -65,7 +69,9 @@ fn monitors_that_come_and_go_a_million_times_beside_two_threads_leave_no_trace()
         let (engine, module, over) = (engine.clone(), module.clone(), Arc::clone(&over));
         std::thread::spawn(move || {
             let mut linker = Linker::new(&engine);
-            linker.func_wrap("host", "over", move || i32::from(over.load(Relaxed))).expect("the only one");
+            linker
+                .func_wrap("host", "over", move || i32::from(over.load(Relaxed)))
+                .expect("the only one");
             let mut store = Store::new(&engine, ());
             let instance = linker.instantiate(&mut store, &module).expect("an instance");
             let function = instance.get_typed_func::<(), i32>(&mut store, "f").expect("exported");

@@ -23,7 +23,11 @@ const PROGRAM: &str = r#"(module (import "host" "tick" (func $tick)) (memory 2)
         (local.get $s)))"#;
 
 fn call(store: &mut Store<()>, instance: Instance, n: i32) -> i32 {
-    let results = instance.get_func(&mut *store, "f").expect("exported").call(&mut *store, &[Val::I32(n)]).expect("no trap");
+    let results = instance
+        .get_func(&mut *store, "f")
+        .expect("exported")
+        .call(&mut *store, &[Val::I32(n)])
+        .expect("no trap");
     match results[..] {
         [Val::I32(result)] => result,
         _ => panic!("{results:?}"),
@@ -98,9 +102,13 @@ fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
     let live = LIVE.get().expect("made by the first turn");
     live.attach("memory").expect("known");
     let memory = live.reports(Some("memory")).remove(0).csv();
-    // From turn 11 on calls go over; in each turn both functions store once and load once. Turn 60 is over for calls when it begins.
-    let numbers: Vec<u64> =
-        memory.lines().skip(1).flat_map(|line| line.split(',').filter_map(|cell| cell.parse().ok())).collect();
+    // From turn 11 on calls go over; in each turn both functions store once and load once. Turn 60
+    // is over for calls when it begins.
+    let numbers: Vec<u64> = memory
+        .lines()
+        .skip(1)
+        .flat_map(|line| line.split(',').filter_map(|cell| cell.parse().ok()))
+        .collect();
     assert!(numbers.contains(&100), "50 turns with two stores each: {memory}");
 }
 
@@ -193,7 +201,9 @@ fn code_that_counts_from_the_beginning_goes_on_to_count_while_monitors_come_and_
         let counts = module.counts().expect("it counts");
         counts
             .functions()
-            .map(|function| (function.instructions().iter().map(|i| i.count).collect(), function.calls_made()))
+            .map(|function| {
+                (function.instructions().iter().map(|i| i.count).collect(), function.calls_made())
+            })
             .collect::<Vec<(Vec<u64>, _)>>()
     };
     let quiet = counted(false);
@@ -245,7 +255,8 @@ fn functions_that_two_versions_have_in_common_go_on_when_one_follows_the_other()
     let (live, turns) = (OnceLock::new(), AtomicU64::new(0));
     let (mut store, _, instance) = ticking::instance(text, move |module| {
         let live: &Live = live.get_or_init(|| Live::new(module.clone()));
-        // The function that loops has nothing of `memory`: with it and without it, its code is the same.
+        // The function that loops has nothing of `memory`: with it and without it, its code is the
+        // same.
         match turns.fetch_add(1, Relaxed) {
             0 => drop(live.attach("hotness").expect("sites")),
             turn if turn < 9 && turn % 2 == 1 => drop(live.attach("memory").expect("sites")),
@@ -268,7 +279,9 @@ fn counts_begin_for_each_monitor_when_it_is_attached() {
     let mut executed = |live: &Live, name: &str| {
         function.call(&mut store, &[]).expect("it runs");
         let reports = live.reports(Some(name));
-        let total = reports.first().and_then(|report| report.totals.iter().find(|(what, _)| *what == "executions"));
+        let total = reports
+            .first()
+            .and_then(|report| report.totals.iter().find(|(what, _)| *what == "executions"));
         total.map(|(_, count)| *count)
     };
     live.attach("hotness").expect("attached");

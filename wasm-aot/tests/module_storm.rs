@@ -1,4 +1,5 @@
-//! Monitors that are modules, switched in every way while the program runs: its results stay what they are, and when it is over, everything is counted again.
+//! Monitors that are modules, switched in every way while the program runs: its results stay what
+//! they are, and when it is over, everything is counted again.
 
 #[path = "observers/stage.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
@@ -55,32 +56,47 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % sides) as usize
     }
 }
 
 fn throw(observation: &Observation, dice: &mut Dice) {
-    const PARTS: [&str; 8] = ["m", "m:opcode:call", "m:opcode:l*", "m@mix", "m@inner", "m@2", "m:opcode:if@mix", "m@inner+3"];
+    const PARTS: [&str; 8] = [
+        "m",
+        "m:opcode:call",
+        "m:opcode:l*",
+        "m@mix",
+        "m@inner",
+        "m@2",
+        "m:opcode:if@mix",
+        "m@inner+3",
+    ];
     match dice.roll(6) {
         0 => drop(observation.rest(dice.roll(2) == 0).expect("it rests or not")),
         _ => {
-            let which: Selection = PARTS[dice.roll(PARTS.len() as u64)].parse().expect("a selection");
+            let which: Selection =
+                PARTS[dice.roll(PARTS.len() as u64)].parse().expect("a selection");
             observation.switch(&which, dice.roll(2) == 0).expect("it is switched");
         }
     }
 }
 
-/// The program runs while somebody switches; then everything is on, and what it executes is counted to the last one: so many of each.
+/// The program runs while somebody switches; then everything is on, and what it executes is counted
+/// to the last one: so many of each.
 fn storm(monitor: &str, calls: ProbeCalls, expected: &[(&str, i64)]) {
     let quiet = {
-        let bytes = wat::parse_str(r#"(module (func (export "wasm:opcode:unreachable")))"#).expect("it is text");
-        let mut run = stage::run(&[("m", &bytes)], &[], PROGRAM.as_bytes(), ProbeCalls::Inlined).expect("it matches");
+        let bytes = wat::parse_str(r#"(module (func (export "wasm:opcode:unreachable")))"#)
+            .expect("it is text");
+        let mut run = stage::run(&[("m", &bytes)], &[], PROGRAM.as_bytes(), ProbeCalls::Inlined)
+            .expect("it matches");
         run.call("main", &[Val::I32(200)]).expect("it runs")
     };
     let bytes = wat::parse_str(monitor).expect("it is text");
     let toggle = |observer: &mut wasm_aot::observer::Observer| observer.set_toggled(true);
-    let mut run = stage::run_with(&[("m", &bytes)], &[], PROGRAM.as_bytes(), calls, toggle).expect("it matches");
+    let mut run = stage::run_with(&[("m", &bytes)], &[], PROGRAM.as_bytes(), calls, toggle)
+        .expect("it matches");
     let (observation, is_over) = (Arc::clone(&run.observation), AtomicBool::new(false));
     let mut runs = 0;
     std::thread::scope(|scope| {
@@ -96,13 +112,17 @@ fn storm(monitor: &str, calls: ProbeCalls, expected: &[(&str, i64)]) {
         let end = Instant::now() + Duration::from_secs(2);
         while Instant::now() < end {
             runs += 1;
-            assert_eq!(run.call("main", &[Val::I32(200)]).expect("it runs")[0].i32(), quiet[0].i32());
+            assert_eq!(
+                run.call("main", &[Val::I32(200)]).expect("it runs")[0].i32(),
+                quiet[0].i32()
+            );
             expected.iter().for_each(|(name, _)| assert!(run.global(name) >= 0));
         }
         is_over.store(true, Relaxed);
         assert!(switching.join().expect("no panic") > 10);
     });
-    // Each run executes twenty times what the one below does; nothing was counted that was not executed.
+    // Each run executes twenty times what the one below does; nothing was counted that was not
+    // executed.
     for (name, expected) in expected.iter().filter(|(name, _)| *name != "once") {
         let (found, most) = (run.global(name), runs * 20 * expected);
         assert!((1..=most).contains(&found), "{name}, {calls:?}: {found} of {most}");
@@ -126,5 +146,9 @@ fn whatever_is_switched_in_the_middle_results_and_later_counts_are_the_same() {
 
 #[test]
 fn what_follows_from_counters_is_switched_like_what_is_called() {
-    storm(COUNTING, ProbeCalls::Inlined, &[("calls", 10 + 500), ("turns", 10 + 500), ("ifs", 500), ("exits", 10 + 1)]);
+    storm(
+        COUNTING,
+        ProbeCalls::Inlined,
+        &[("calls", 10 + 500), ("turns", 10 + 500), ("ifs", 500), ("exits", 10 + 1)],
+    );
 }

@@ -49,7 +49,12 @@ fn a_report_comes_out_however_the_program_ends() {
     ] {
         let program = place.file("program.wat", program);
         let done = run(&place, &[], &[&counting], &program);
-        assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(code), printed), "{}", errors(&done));
+        assert_eq!(
+            (done.status.code(), output_of(&done).as_str()),
+            (Some(code), printed),
+            "{}",
+            errors(&done)
+        );
     }
     let spinning = place.file("spin.wat", r#"(module (func (export "_start") (loop (br 0))))"#);
     let done = run(&place, &["--timeout", "200ms"], &[&counting], &spinning);
@@ -61,18 +66,28 @@ fn a_report_comes_out_however_the_program_ends() {
 fn a_script_is_compiled_on_the_way_and_several_monitors_look_at_once() {
     let place = Place::new("modules-script");
     let counting = place.file("counting.wat", COUNTING);
-    let script = place.file("calls.mm", "report var calls: u32; wasm:opcode:call:before { calls++; }");
-    let done = run(&place, &["--invoke", "main"], &[&counting, &script, "icount"], &whamm("tests/apps/fac.wat"));
+    let script =
+        place.file("calls.mm", "report var calls: u32; wasm:opcode:call:before { calls++; }");
+    let done = run(
+        &place,
+        &["--invoke", "main"],
+        &[&counting, &script, "icount"],
+        &whamm("tests/apps/fac.wat"),
+    );
     assert!(done.status.success(), "{}", errors(&done));
     let printed = output_of(&done);
-    assert!(printed.contains(", calls, u32, i32, script0, , , , , 6") && printed.contains("\n204"), "{printed}");
+    assert!(
+        printed.contains(", calls, u32, i32, script0, , , , , 6") && printed.contains("\n204"),
+        "{printed}"
+    );
     assert!(errors(&done).contains("icount"), "{}", errors(&done));
 }
 
 #[test]
 fn what_modules_say_is_in_the_document_that_programs_read() {
     let place = Place::new("modules-json");
-    let (counting, program) = (place.file("counting.wat", COUNTING), place.file("program.wat", NOTHING));
+    let (counting, program) =
+        (place.file("counting.wat", COUNTING), place.file("program.wat", NOTHING));
     let done = run(&place, &["--json"], &[&counting], &program);
     assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), ""), "{}", errors(&done));
     let told: serde_json::Value = serde_json::from_slice(&done.stderr).expect("an object");
@@ -80,8 +95,12 @@ fn what_modules_say_is_in_the_document_that_programs_read() {
     let report = place.0.join("report.json").display().to_string();
     let done = run(&place, &["--json", "--report", &report], &[&counting, "icount"], &program);
     assert!(done.status.success() && errors(&done).is_empty(), "{}", errors(&done));
-    let told: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).expect("written")).expect("an object");
-    assert_eq!((&told["counting"], &told["icount"]["totals"]["dynamic"]), (&serde_json::json!("2"), &serde_json::json!(2)));
+    let told: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&report).expect("written")).expect("an object");
+    assert_eq!(
+        (&told["counting"], &told["icount"]["totals"]["dynamic"]),
+        (&serde_json::json!("2"), &serde_json::json!(2))
+    );
 }
 
 #[test]
@@ -103,7 +122,11 @@ fn libraries_stand_behind_a_plus_and_are_linked_by_their_names() {
     let monitor = format!("{}+{library}", whamm("monitors/cache_sim.mm"));
     let done = run(&place, &["--invoke", "main"], &[&monitor], &whamm("tests/apps/sieve.wat"));
     assert!(done.status.success(), "{}", errors(&done));
-    assert!(output_of(&done).contains(", hits, u64, i64, script0, , , , , "), "{}", output_of(&done));
+    assert!(
+        output_of(&done).contains(", hits, u64, i64, script0, , , , , "),
+        "{}",
+        output_of(&done)
+    );
 }
 
 #[test]
@@ -121,34 +144,84 @@ fn bad_monitors_are_refused_with_a_line_that_says_why() {
     };
     refused(&truncated.display().to_string(), "truncated.wasm");
     refused("./absent.wasm", "absent.wasm");
-    refused(&place.file("name.wat", r#"(module (func (export "wasm:opcode:nopp")))"#), "did you mean nop?");
+    refused(
+        &place.file("name.wat", r#"(module (func (export "wasm:opcode:nopp")))"#),
+        "did you mean nop?",
+    );
     refused(&place.file("sort.mm", "wasm:opcode:nop:befor { }"), "sort.mm");
-    refused(&place.file("lib.mm", "use lib; wasm:opcode:nop:before { lib.f(); }"), "the library `lib` was not given");
-    let linked = place.file("linked.wat", r#"(module (import "lib" "f" (func)) (func (export "wasm:opcode:nop")))"#);
+    refused(
+        &place.file("lib.mm", "use lib; wasm:opcode:nop:before { lib.f(); }"),
+        "the library `lib` was not given",
+    );
+    let linked = place.file(
+        "linked.wat",
+        r#"(module (import "lib" "f" (func)) (func (export "wasm:opcode:nop")))"#,
+    );
     refused(&linked, r#"monitor linked: unknown import: "lib" "f""#);
     let endless = place.file("start.wat", "(module (func $spin (loop (br 0))) (start $spin))");
     let mut command = place.command();
     let begun = Instant::now();
-    let done =
-        command.args(["run", "--no-cache", "--monitor-patience", "300ms", "--monitor"]).arg(endless).arg(&program).output();
+    let done = command
+        .args(["run", "--no-cache", "--monitor-patience", "300ms", "--monitor"])
+        .arg(endless)
+        .arg(&program)
+        .output();
     assert_eq!(done.expect("it starts").status.code(), Some(1));
     assert!(begun.elapsed() < Duration::from_secs(20));
-    refused(&place.file("end.wat", r#"(module (func (export "wasm:exit") (param i32)))"#), "is given nothing");
+    refused(
+        &place.file("end.wat", r#"(module (func (export "wasm:exit") (param i32)))"#),
+        "is given nothing",
+    );
     let told = |monitor: &str, arguments: &[&str], code: i32, said: &[&str]| {
         let done = run(&place, arguments, &[monitor], &program);
         assert_eq!(done.status.code(), Some(code), "{}", errors(&done));
         said.iter().for_each(|said| assert!(errors(&done).contains(said), "{}", errors(&done)));
     };
-    let misfit = place.file("misfit.wat", r#"(module (func (export "wasm:opcode:nop (local0)") (param f64)))"#);
-    told(&misfit, &[], 0, &["monitor misfit: nothing in", "wasm:opcode:nop (local0): at function 0", "local0 of type f64"]);
+    let misfit = place
+        .file("misfit.wat", r#"(module (func (export "wasm:opcode:nop (local0)") (param f64)))"#);
+    told(
+        &misfit,
+        &[],
+        0,
+        &[
+            "monitor misfit: nothing in",
+            "wasm:opcode:nop (local0): at function 0",
+            "local0 of type f64",
+        ],
+    );
     let late = place.file("late.wat", r#"(module (func (export "wasm:exit") (loop (br 0))))"#);
     told(&late, &["--monitor-patience", "300ms"], 0, &["monitor late: wasm:exit: it does not end"]);
-    let spinning = place.file("spinning.wat", r#"(module (func (export "wasm:opcode:nop (pc)") (param i32) (loop (br 0))))"#);
-    told(&spinning, &["--timeout", "300ms"], 134, &["monitor spinning: wasm:opcode:nop (pc), at function 0", "was being called"]);
+    let spinning = place.file(
+        "spinning.wat",
+        r#"(module (func (export "wasm:opcode:nop (pc)") (param i32) (loop (br 0))))"#,
+    );
+    told(
+        &spinning,
+        &["--timeout", "300ms"],
+        134,
+        &["monitor spinning: wasm:opcode:nop (pc), at function 0", "was being called"],
+    );
     let deep = place.file("deep.wat", r#"(module (func $f (export "wasm:opcode:nop") (call $f)))"#);
-    told(&deep, &[], 134, &["monitor deep: wasm:opcode:nop, at function 0", "call stack exhausted; the program was stopped"]);
-    let done = run(&place, &[], &[&place.file("idle.wat", r#"(module (func (export "wasm:opcode:i32.add")))"#)], &program);
-    assert!(done.status.success() && errors(&done).contains("monitor idle: nothing in"), "{}", errors(&done));
+    told(
+        &deep,
+        &[],
+        134,
+        &[
+            "monitor deep: wasm:opcode:nop, at function 0",
+            "call stack exhausted; the program was stopped",
+        ],
+    );
+    let done = run(
+        &place,
+        &[],
+        &[&place.file("idle.wat", r#"(module (func (export "wasm:opcode:i32.add")))"#)],
+        &program,
+    );
+    assert!(
+        done.status.success() && errors(&done).contains("monitor idle: nothing in"),
+        "{}",
+        errors(&done)
+    );
 }
 
 #[test]
@@ -168,7 +241,12 @@ fn an_export_that_fits_nowhere_is_told_beside_those_that_fit_and_is_an_error_if_
     assert!(errors(&done).contains("wasm:opcode:nop (local0): at function 0"), "{}", errors(&done));
     // Something that only some places have means those that have it.
     let some = r#"(module (func (export "wasm:opcode:* (arg0)") (param i32)))"#;
-    let done = run(&place, &["--strict"], &[&place.file("some.wat", some)], &place.file("drop.wat", DROPS));
+    let done = run(
+        &place,
+        &["--strict"],
+        &[&place.file("some.wat", some)],
+        &place.file("drop.wat", DROPS),
+    );
     assert!(done.status.success() && errors(&done).is_empty(), "{}", errors(&done));
 }
 
@@ -187,10 +265,18 @@ fn an_instruction_that_is_not_known_is_a_note_in_what_others_have_made() {
     };
     let done = run(&place, &[], &[&place.file("foreign.wat", monitor(""))], &program);
     assert!(done.status.success() && !output_of(&done).is_empty(), "{}", errors(&done));
-    assert!(errors(&done).contains("note") && errors(&done).contains("frob.nicate"), "{}", errors(&done));
+    assert!(
+        errors(&done).contains("note") && errors(&done).contains("frob.nicate"),
+        "{}",
+        errors(&done)
+    );
     let ours = monitor(r#"(import "wasm-aot:ext" "v1" (func))"#);
     let done = run(&place, &[], &[&place.file("ours.wat", &ours)], &program);
-    assert!(done.status.code() == Some(1) && errors(&done).contains("no such instruction"), "{}", errors(&done));
+    assert!(
+        done.status.code() == Some(1) && errors(&done).contains("no such instruction"),
+        "{}",
+        errors(&done)
+    );
 }
 
 #[test]
@@ -206,14 +292,28 @@ fn an_imported_function_that_is_exported_again_is_called() {
     for (monitor, printed) in [(&host, "1"), (&linked, "11")] {
         for how in ["inlined", "direct"] {
             let done = run(&place, &["--monitor-calls", how], &[monitor], &program);
-            assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), printed), "{}", errors(&done));
+            assert_eq!(
+                (done.status.code(), output_of(&done).as_str()),
+                (Some(0), printed),
+                "{}",
+                errors(&done)
+            );
         }
     }
     let compiled = place.0.join("program.aot").display().to_string();
-    let made = place.command().args(["compile", "--monitor", &host, "-o", &compiled, &program]).output().expect("it starts");
+    let made = place
+        .command()
+        .args(["compile", "--monitor", &host, "-o", &compiled, &program])
+        .output()
+        .expect("it starts");
     assert!(made.status.success(), "{}", errors(&made));
     let done = run(&place, &[], &[], &compiled);
-    assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), "1"), "{}", errors(&done));
+    assert_eq!(
+        (done.status.code(), output_of(&done).as_str()),
+        (Some(0), "1"),
+        "{}",
+        errors(&done)
+    );
 }
 
 #[test]
@@ -240,8 +340,18 @@ fn a_monitor_stays_inside_of_its_memory_and_cannot_end_the_program() {
     let greedy = r#"(module (import "wizeng" "puti" (func $print (param i32))) (memory 1)
         (func (export "wasm:opcode:nop") (loop (br_if 0 (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))))
         (func (export "wasm:exit") (call $print (memory.size))))"#;
-    let done = run(&place, &["--max-monitor-memory", "1048576"], &[&place.file("greedy.wat", greedy)], &program);
-    assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), "16"), "{}", errors(&done));
+    let done = run(
+        &place,
+        &["--max-monitor-memory", "1048576"],
+        &[&place.file("greedy.wat", greedy)],
+        &program,
+    );
+    assert_eq!(
+        (done.status.code(), output_of(&done).as_str()),
+        (Some(0), "16"),
+        "{}",
+        errors(&done)
+    );
     let ending = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
         (func (export "wasm:opcode:nop") (call $exit (i32.const 0))))"#;
     let done = run(&place, &[], &[&place.file("ending.wat", ending)], &program);
@@ -250,7 +360,11 @@ fn a_monitor_stays_inside_of_its_memory_and_cannot_end_the_program() {
     let trapping = r#"(module (func (export "wasm:opcode:nop (pc)") (param i32) (unreachable)))"#;
     let done = run(&place, &[], &[&place.file("trapping.wat", trapping)], &program);
     assert_eq!(done.status.code(), Some(134));
-    assert!(errors(&done).contains("monitor trapping: wasm:opcode:nop (pc), at function 0"), "{}", errors(&done));
+    assert!(
+        errors(&done).contains("monitor trapping: wasm:opcode:nop (pc), at function 0"),
+        "{}",
+        errors(&done)
+    );
 }
 
 /// A program that runs, with monitors; it is stopped when the test is over.
@@ -266,7 +380,12 @@ impl<'a> Running<'a> {
         for monitor in monitors {
             command.arg("--monitor").arg(monitor);
         }
-        let child = command.arg(program).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let child = command
+            .arg(program)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
         let running = Self { place, child: Some(child) };
         let deadline = Instant::now() + Duration::from_secs(30);
         while !running.ask(&["status"]).status.success() {
@@ -279,7 +398,12 @@ impl<'a> Running<'a> {
     fn ask(&self, request: &[&str]) -> Output {
         let pid = self.child.as_ref().expect("it runs").id().to_string();
         let mut command = self.place.command();
-        command.env("XDG_RUNTIME_DIR", &self.place.0).args(["ctl", &pid]).args(request).output().expect("it starts")
+        command
+            .env("XDG_RUNTIME_DIR", &self.place.0)
+            .args(["ctl", &pid])
+            .args(request)
+            .output()
+            .expect("it starts")
     }
 
     fn good(&self, request: &[&str]) -> String {
@@ -297,7 +421,11 @@ impl<'a> Running<'a> {
     fn await_number(&self, request: &[&str], wanted: i64) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while self.number(request) != wanted {
-            assert!(Instant::now() < deadline, "{request:?}: {}, and not {wanted}", self.number(request));
+            assert!(
+                Instant::now() < deadline,
+                "{request:?}: {}, and not {wanted}",
+                self.number(request)
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -314,7 +442,10 @@ impl<'a> Running<'a> {
     /// Interrupts it.
     fn end(mut self) -> Output {
         let child = self.child.take().expect("it runs");
-        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill is there");
+        std::process::Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .expect("kill is there");
         child.wait_with_output().expect("it ends")
     }
 }
@@ -376,7 +507,10 @@ fn a_burst_of_so_many_calls_is_over_when_they_were_made() {
     drop(running);
     let limited = format!("{},calls=1000000", place.file("turns.wat", TURNS));
     let running = Running::start(&place, &[&limited], &place.file("program.wat", CALLING));
-    assert!(errors(&running.ask(&["burst", "1000"])).contains("turns: its calls are not counted: say how long"));
+    assert!(
+        errors(&running.ask(&["burst", "1000"]))
+            .contains("turns: its calls are not counted: say how long")
+    );
 }
 
 #[test]
@@ -428,7 +562,17 @@ fn a_monitor_that_fails_is_switched_off_and_the_program_goes_on() {
     let run = |monitor: &str, option: &str| {
         let monitor = format!("{},{option}", place.file("failing.wat", monitor));
         let mut command = place.command();
-        command.args(["run", "--invoke", "main", "--monitor-patience", "300ms", "--monitor", &monitor, &program, "9"]);
+        command.args([
+            "run",
+            "--invoke",
+            "main",
+            "--monitor-patience",
+            "300ms",
+            "--monitor",
+            &monitor,
+            &program,
+            "9",
+        ]);
         command.output().expect("it starts")
     };
     let failing = |how: &str| {
@@ -442,20 +586,37 @@ fn a_monitor_that_fails_is_switched_off_and_the_program_goes_on() {
     };
     for (how, said) in [
         ("(unreachable)", "unreachable"),
-        ("(drop (i32.div_u (i32.const 1) (i32.sub (local.get 0) (i32.const 6))))", "divide by zero"),
+        (
+            "(drop (i32.div_u (i32.const 1) (i32.sub (local.get 0) (i32.const 6))))",
+            "divide by zero",
+        ),
         ("(loop (br 0))", "does not end within 300ms"),
     ] {
         let done = run(&failing(how), "on-trap=off");
         // 9, 8, 7 and 6; the program's result is what it always is.
-        assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), "4\n4"), "{}", errors(&done));
+        assert_eq!(
+            (done.status.code(), output_of(&done).as_str()),
+            (Some(0), "4\n4"),
+            "{}",
+            errors(&done)
+        );
         let line = errors(&done);
-        assert!(line.contains("monitor failing: wasm:opcode:call (local0, pc), at offset 0x"), "{line}");
-        assert!(line.contains(said) && line.contains("switched off, and the program goes on"), "{line}");
+        assert!(
+            line.contains("monitor failing: wasm:opcode:call (local0, pc), at offset 0x"),
+            "{line}"
+        );
+        assert!(
+            line.contains(said) && line.contains("switched off, and the program goes on"),
+            "{line}"
+        );
     }
     let done = run(&failing("(unreachable)"), "on-trap=fatal");
     assert_eq!(done.status.code(), Some(134));
     assert!(errors(&done).contains("the program was stopped"), "{}", errors(&done));
-    assert!(errors(&run(&failing("(unreachable)"), "on-trap=perhaps")).contains("expected off or fatal"));
+    assert!(
+        errors(&run(&failing("(unreachable)"), "on-trap=perhaps"))
+            .contains("expected off or fatal")
+    );
     let slots = r#"(module (import "wasm-aot:ext" "v1" (func)) (import "wasm-aot:ext" "frame_set_i32" (func $set (param i32 i32)))
         (func (export "wasm:opcode:call") (call $set (i32.const 0) (i32.const 1))))"#;
     assert!(errors(&run(slots, "on-trap=off")).contains("variables of activations"));
@@ -481,11 +642,18 @@ fn what_happens_in_the_engine_is_told() {
     let monitor = place.file("events.wat", monitor);
     let growing = r#"(module (memory 1) (func $grow (drop (memory.grow (i32.const 2))))
         (func (export "_start") (call $grow) (drop (memory.grow (i32.const 70000))) (call $grow) TRAP))"#;
-    for (trap, code, printed) in [("", 0, "m2 f0 f1 b0 g2 g2 e."), ("(unreachable)", 134, "m2 f0 f1 b0 g2 g2 t10 1@12 e.")] {
+    for (trap, code, printed) in
+        [("", 0, "m2 f0 f1 b0 g2 g2 e."), ("(unreachable)", 134, "m2 f0 f1 b0 g2 g2 t10 1@12 e.")]
+    {
         let program = place.file("program.wat", growing.replace("TRAP", trap));
         for option in ["", ",toggle"] {
             let done = run(&place, &[], &[&format!("{monitor}{option}")], &program);
-            assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(code), printed), "{}", errors(&done));
+            assert_eq!(
+                (done.status.code(), output_of(&done).as_str()),
+                (Some(code), printed),
+                "{}",
+                errors(&done)
+            );
         }
     }
     // Versions that are made while the program runs, of what somebody who comes later looks at.
@@ -499,10 +667,19 @@ fn what_happens_in_the_engine_is_told() {
     // To be asked, the program is stopped, which may take code of its own.
     let asked = running.number(&["report", "later"]).max(running.number(&["report", "later"]));
     assert!(asked >= 2, "{asked}");
-    running.good(&["attach", &place.file("adding.wat", r#"(module (func (export "wasm:opcode:i32.add (arg0)") (param i32)))"#)]);
+    running.good(&[
+        "attach",
+        &place.file(
+            "adding.wat",
+            r#"(module (func (export "wasm:opcode:i32.add (arg0)") (param i32)))"#,
+        ),
+    ]);
     assert!(running.number(&["report", "later"]) > asked);
     drop(running);
-    let wrong = place.file("wrong.wat", r#"(module (import "wasm-aot:ext" "v1" (func)) (func (export "engine:memory_grow")))"#);
+    let wrong = place.file(
+        "wrong.wat",
+        r#"(module (import "wasm-aot:ext" "v1" (func)) (func (export "engine:memory_grow")))"#,
+    );
     let done = run(&place, &[], &[&wrong], &place.file("program.wat", NOTHING));
     assert!(errors(&done).contains("did you mean memory_grown?"), "{}", errors(&done));
 }
@@ -511,8 +688,13 @@ fn what_happens_in_the_engine_is_told() {
 fn a_file_of_machine_code_contains_monitors_that_look_at_it_whenever_it_runs() {
     let place = Place::new("modules-inside-files");
     place.file("whamm_core.wat", CORE);
-    let library = format!("{}+{}", place.file("existing.wat", EXISTING), place.0.join("whamm_core.wat").display());
-    let script = place.file("calls.mm", "report var calls: u32; wasm:opcode:call:before { calls++; }");
+    let library = format!(
+        "{}+{}",
+        place.file("existing.wat", EXISTING),
+        place.0.join("whamm_core.wat").display()
+    );
+    let script =
+        place.file("calls.mm", "report var calls: u32; wasm:opcode:call:before { calls++; }");
     let program = place.file("program.wat", PROGRAM);
     let file = place.0.join("program.aot").display().to_string();
     place.good(&["compile", &program, "-o", &file, "--monitor", &library, "--monitor", &script]);
@@ -524,16 +706,33 @@ fn a_file_of_machine_code_contains_monitors_that_look_at_it_whenever_it_runs() {
     let turns = place.file("turns.wat", TURNS);
     for (given, also) in [(&[][..], ""), (&["--monitor", &turns, "--monitor", "icount"], "14")] {
         let mut command = place.command();
-        let done = command.args(["run", "--invoke", "main"]).args(given).args([&file, "7"]).output().expect("it starts");
+        let done = command
+            .args(["run", "--invoke", "main"])
+            .args(given)
+            .args([&file, "7"])
+            .output()
+            .expect("it starts");
         assert!(done.status.success(), "{}", errors(&done));
         let printed = output_of(&done);
         assert!(printed.starts_with("3\n4 1 7 7 \n4 1 9 3 \n"), "{printed}");
-        assert!(printed.contains(", calls, u32, i32, script0, , , , , 7") && printed.ends_with(also), "{printed}");
+        assert!(
+            printed.contains(", calls, u32, i32, script0, , , , , 7") && printed.ends_with(also),
+            "{printed}"
+        );
     }
     let wrong = place.file("wrong.wat", r#"(module (func (export "wasm:opcode:nopp")))"#);
-    assert!(place.bad(&["compile", &program, "-o", &file, "--monitor", "hotness"]).0.contains("only modules and scripts"));
+    assert!(
+        place
+            .bad(&["compile", &program, "-o", &file, "--monitor", "hotness"])
+            .0
+            .contains("only modules and scripts")
+    );
     let done = place.run(&["compile", &program, "-o", &file, "--monitor", &wrong]);
-    assert!(!done.status.success() && errors(&done).contains("did you mean nop?"), "{}", errors(&done));
+    assert!(
+        !done.status.success() && errors(&done).contains("did you mean nop?"),
+        "{}",
+        errors(&done)
+    );
 }
 
 #[test]
@@ -543,13 +742,18 @@ fn a_file_has_code_that_counts_if_a_monitor_in_it_only_adds() {
     let adds = "wasm:opcode:if:before { report var even: u32; report var odd: u32; if (arg0 != 0) { even++; } else { odd++; } }";
     let looks = "report var last: i32; wasm:opcode:i32.sub:before { last = arg1; }";
     let goes = "use dyninstr; wasm:opcode:*:before { report var seen: bool; seen = true; dyninstr.remove_probe(probe_id); }";
-    let all = [("adds", adds, true, "even, u32"), ("looks", looks, false, "last, i32"), ("goes", goes, false, "seen, bool")];
+    let all = [
+        ("adds", adds, true, "even, u32"),
+        ("looks", looks, false, "last, i32"),
+        ("goes", goes, false, "seen, bool"),
+    ];
     for (name, text, counts, said) in all {
         let script = place.file(&format!("{name}.mm"), text);
         let file = place.0.join(format!("{name}.aot")).display().to_string();
         place.good(&["compile", &program, "-o", &file, "--monitor", &script]);
         place.good(&["verify", &file]);
-        let module = wasm_aot::Module::from_file(&wasm_aot::Engine::default(), &file).expect("it is loaded");
+        let module =
+            wasm_aot::Module::from_file(&wasm_aot::Engine::default(), &file).expect("it is loaded");
         assert_eq!(module.counts().is_some(), counts, "{name}");
         let fresh = place.good(&["run", "--invoke", "main", "--monitor", &script, &program, "7"]);
         let told = place.good(&["run", "--invoke", "main", &file, "7"]);
@@ -561,13 +765,27 @@ fn a_file_has_code_that_counts_if_a_monitor_in_it_only_adds() {
 fn a_file_without_sites_is_compiled_anew_for_monitors_that_come_and_go() {
     let place = Place::new("modules-without-sites");
     let text = "(module (func $f (export \"main\") (result i32) (i32.const 7)))";
-    let (program, file) = (place.file("program.wat", text), place.0.join("program.aot").display().to_string());
+    let (program, file) =
+        (place.file("program.wat", text), place.0.join("program.aot").display().to_string());
     place.good(&["compile", "--sites", "none", &program, "-o", &file]);
     // It finds nothing, so that the file's code would do for it.
     let turns = place.file("turns.wat", TURNS);
-    let timed = ["--monitor", "latency,function=*,policy=exact", "--monitor", &turns, "--csv", "--report", "report.csv"];
+    let timed = [
+        "--monitor",
+        "latency,function=*,policy=exact",
+        "--monitor",
+        &turns,
+        "--csv",
+        "--report",
+        "report.csv",
+    ];
     let mut command = place.command();
-    let done = command.args(["run", "--invoke", "main"]).args(timed).arg(&file).output().expect("it starts");
+    let done = command
+        .args(["run", "--invoke", "main"])
+        .args(timed)
+        .arg(&file)
+        .output()
+        .expect("it starts");
     assert!(done.status.success(), "{}", errors(&done));
     let report = std::fs::read_to_string(place.0.join("report.csv")).expect("a report");
     assert!(report.lines().any(|line| line.starts_with("latency,f,1,1,")), "{report}");
@@ -610,7 +828,11 @@ fn scripts_and_modules_are_attached_to_a_program_that_runs_and_detached() {
         assert!(errors(&running.ask(&["report", "turns"])).contains("turns is not attached"));
         assert!(errors(&running.ask(&["attach", &script])).contains("already"));
         let absent = running.ask(&["attach", "./absent.wasm"]);
-        assert!(!absent.status.success() && errors(&absent).contains("absent.wasm"), "{}", errors(&absent));
+        assert!(
+            !absent.status.success() && errors(&absent).contains("absent.wasm"),
+            "{}",
+            errors(&absent)
+        );
         let wrong = place.file("wrong.wat", r#"(module (func (export "wasm:opcode:nopp")))"#);
         assert!(errors(&running.ask(&["attach", &wrong])).contains("did you mean nop?"));
         let done = running.end();
@@ -642,14 +864,20 @@ fn rules_functions_and_single_places_are_switched() {
         report().iter().zip(before).map(|(now, before)| *now != before).collect::<Vec<_>>()
     };
     assert_eq!(goes_on(), [true, true, true]);
-    assert_eq!(running.good(&["off", "counts:opcode:call"]), "counts:opcode:call is off: 3 of 4 probes are called\n");
+    assert_eq!(
+        running.good(&["off", "counts:opcode:call"]),
+        "counts:opcode:call is off: 3 of 4 probes are called\n"
+    );
     assert_eq!(goes_on(), [false, true, true]);
     running.good(&["off", "counts:opcode:local.*@_start"]);
     assert_eq!(goes_on(), [false, true, false]);
     running.good(&["off", "counts@work+1"]);
     assert_eq!(goes_on(), [false, false, false]);
     running.good(&["on", "counts@1+5"]);
-    assert_eq!(running.good(&["on", "counts:opcode:call@1"]), "counts:opcode:call@1 is on: 2 of 4 probes are called\n");
+    assert_eq!(
+        running.good(&["on", "counts:opcode:call@1"]),
+        "counts:opcode:call@1 is on: 2 of 4 probes are called\n"
+    );
     assert_eq!(goes_on(), [true, true, false]);
     running.good(&["on", "counts"]);
     assert_eq!(goes_on(), [true, true, true]);
@@ -657,9 +885,11 @@ fn rules_functions_and_single_places_are_switched() {
     assert_eq!(goes_on(), [false, false, false]);
     running.good(&["on"]);
     assert_eq!(goes_on(), [true, true, true]);
-    for (which, said) in
-        [("counts:opcode:nop", "no probe is there"), ("counts@nobody", "no probe is there"), ("counts@", "behind @")]
-    {
+    for (which, said) in [
+        ("counts:opcode:nop", "no probe is there"),
+        ("counts@nobody", "no probe is there"),
+        ("counts@", "behind @"),
+    ] {
         assert!(errors(&running.ask(&["off", which])).contains(said), "{which}");
     }
 }
@@ -693,7 +923,8 @@ fn a_monitor_ends_by_time_and_by_the_number_of_its_calls() {
     }
 }
 
-/// A library of the name that modules of the existing compiler import: prints numbers and words, and has the memory that words are in.
+/// A library of the name that modules of the existing compiler import: prints numbers and words,
+/// and has the memory that words are in.
 const CORE: &str = r#"(module
     (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
     (memory (export "memory") 1)
@@ -706,8 +937,9 @@ const CORE: &str = r#"(module
         (if (i32.ge_u (local.get $n) (i32.const 10)) (then (call $putu32 (i32.div_u (local.get $n) (i32.const 10)))))
         (call $putc (i32.add (i32.const 48) (i32.rem_u (local.get $n) (i32.const 10))))))"#;
 
-/// A module as the existing compiler makes them: a record of each site in a memory of its own, chained by distances; names of functions through a buffer; the
-/// names of exports with two blanks and a comma too many.
+/// A module as the existing compiler makes them: a record of each site in a memory of its own,
+/// chained by distances; names of functions through a buffer; the names of exports with two blanks
+/// and a comma too many.
 const EXISTING: &str = r#"(module
     (import "whamm_core" "putc" (func $putc (param i32))) (import "whamm_core" "putu32" (func $putu32 (param i32)))
     (import "whamm_core" "memory" (memory $core 1))
@@ -765,7 +997,10 @@ fn modules_of_the_existing_compiler_are_recognised_and_run() {
     let monitor = format!("{}+{core}", place.file("existing.wat", EXISTING));
     let program = place.file("program.wat", PROGRAM);
     let mut command = place.command();
-    let done = command.args(["run", "--invoke", "main", "--monitor", &monitor, &program, "7"]).output().expect("it starts");
+    let done = command
+        .args(["run", "--invoke", "main", "--monitor", &monitor, &program, "7"])
+        .output()
+        .expect("it starts");
     assert!(done.status.success(), "{}", errors(&done));
     assert!(errors(&done).contains("the existing compiler has made it"), "{}", errors(&done));
     // The names' lengths, functions, places, and how often.
@@ -774,10 +1009,14 @@ fn modules_of_the_existing_compiler_are_recognised_and_run() {
 
 #[test]
 fn a_monitor_is_written_in_rust() {
-    let library = std::process::Command::new("rustc").args(["--print", "target-libdir", "--target", "wasm32-wasip1"]).output();
+    let library = std::process::Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", "wasm32-wasip1"])
+        .output();
     let folder = library.expect("rustc").stdout;
     if !std::path::Path::new(String::from_utf8_lossy(&folder).trim()).exists() {
-        eprintln!("skipped: the library of Rust for WASI is not there (rustup target add wasm32-wasip1)");
+        eprintln!(
+            "skipped: the library of Rust for WASI is not there (rustup target add wasm32-wasip1)"
+        );
         return;
     }
     let place = Place::new("modules-rust");
@@ -796,12 +1035,23 @@ fn a_monitor_is_written_in_rust() {
     );
     let module = place.0.join("calls.wasm").display().to_string();
     let mut rustc = std::process::Command::new("rustc");
-    rustc.args(["--edition=2024", "--target=wasm32-wasip1", "--crate-type=cdylib", "-Copt-level=2", "-o", &module, &source]);
+    rustc.args([
+        "--edition=2024",
+        "--target=wasm32-wasip1",
+        "--crate-type=cdylib",
+        "-Copt-level=2",
+        "-o",
+        &module,
+        &source,
+    ]);
     assert!(rustc.status().expect("rustc starts").success());
     let program = place.file("program.wat", PROGRAM);
     for monitor in [module.clone(), format!("{module},toggle")] {
         let mut command = place.command();
-        let done = command.args(["run", "--invoke", "main", "--monitor", &monitor, &program, "7"]).output().expect("it starts");
+        let done = command
+            .args(["run", "--invoke", "main", "--monitor", &monitor, &program, "7"])
+            .output()
+            .expect("it starts");
         assert!(done.status.success(), "{}", errors(&done));
         assert_eq!(output_of(&done), "3\n1 7 7\n");
     }

@@ -30,21 +30,35 @@ const PROGRAM: &str = r#"(module $sum
 fn rows(text: &str) -> Vec<HashMap<String, String>> {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().expect("a line of names").split(',').collect();
-    let row =
-        |line: &str| columns.iter().zip(line.split(',')).map(|(name, cell)| ((*name).to_owned(), cell.to_owned())).collect();
+    let row = |line: &str| {
+        columns
+            .iter()
+            .zip(line.split(','))
+            .map(|(name, cell)| ((*name).to_owned(), cell.to_owned()))
+            .collect()
+    };
     lines.map(row).collect()
 }
 
 fn observe(place: &Place, monitor: &str) -> Vec<HashMap<String, String>> {
     let program = place.file("sum.wat", PROGRAM);
-    let output = place.run(&["run", "--monitor", monitor, "--csv", "--report", "report.csv", &program]);
-    assert_eq!((output.status.code(), &output.stdout[..], errors(&output)), (Some(7), &b"hello\n"[..], String::new()));
+    let output =
+        place.run(&["run", "--monitor", monitor, "--csv", "--report", "report.csv", &program]);
+    assert_eq!(
+        (output.status.code(), &output.stdout[..], errors(&output)),
+        (Some(7), &b"hello\n"[..], String::new())
+    );
     rows(&std::fs::read_to_string(place.0.join("report.csv")).expect("a report"))
 }
 
 /// The first row in which these columns are so.
-fn find<'a>(rows: &'a [HashMap<String, String>], wanted: &[(&str, &str)]) -> &'a HashMap<String, String> {
-    let fits = |row: &&HashMap<String, String>| wanted.iter().all(|(column, value)| row[*column] == *value);
+fn find<'a>(
+    rows: &'a [HashMap<String, String>],
+    wanted: &[(&str, &str)],
+) -> &'a HashMap<String, String> {
+    let fits = |row: &&HashMap<String, String>| {
+        wanted.iter().all(|(column, value)| row[*column] == *value)
+    };
     rows.iter().find(fits).unwrap_or_else(|| panic!("no row {wanted:?} in {rows:#?}"))
 }
 
@@ -64,7 +78,10 @@ fn instructions_are_counted_up_to_the_exit_in_the_middle_of_a_block() {
 fn every_monitor_says_what_the_program_does() {
     let place = Place::new("monitor-all");
     let branches = observe(&place, "branches");
-    assert_eq!(branches.iter().map(|row| row["ways"].clone()).collect::<Vec<_>>(), ["[5 5]", "[9 1]"]);
+    assert_eq!(
+        branches.iter().map(|row| row["ways"].clone()).collect::<Vec<_>>(),
+        ["[5 5]", "[9 1]"]
+    );
     let opcodes = observe(&place, "opcodes");
     let call = find(&opcodes, &[("instruction", "call")]);
     assert_eq!((&call["static"][..], &call["dynamic"][..]), ("4", "17"));
@@ -81,7 +98,8 @@ fn every_monitor_says_what_the_program_does() {
     let missed = observe(&place, "coverage,missed,function=never");
     assert_eq!((missed.len(), &missed[0]["from"][..]), (1, "+1"));
     let calls = observe(&place, "calls,graph");
-    let pairs: Vec<[&str; 3]> = calls.iter().map(|row| [&row["caller"][..], &row["callee"], &row["count"]]).collect();
+    let pairs: Vec<[&str; 3]> =
+        calls.iter().map(|row| [&row["caller"][..], &row["callee"], &row["count"]]).collect();
     assert_eq!(pairs, [["_start", "add", "15"], ["_start", "exit", "1"], ["_start", "write", "1"]]);
     let blocks = observe(&place, "blocks,function=add");
     assert_eq!((blocks.len(), &blocks[0]["count"][..]), (1, "15"));
@@ -94,10 +112,14 @@ fn every_monitor_says_what_the_program_does() {
 fn several_monitors_write_one_object() {
     let place = Place::new("monitor-json");
     let program = place.file("sum.wat", PROGRAM);
-    let output = place.run(&["run", "--monitor", "hotness,top=1", "--monitor", "loops", "--json", &program]);
+    let output =
+        place.run(&["run", "--monitor", "hotness,top=1", "--monitor", "loops", "--json", &program]);
     let reports: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
     assert_eq!(reports["loops"]["rows"][0]["iterations"], 10);
-    assert!(reports["hotness"]["rows"].as_array().expect("rows").len() > 20, "programs read all rows");
+    assert!(
+        reports["hotness"]["rows"].as_array().expect("rows").len() > 20,
+        "programs read all rows"
+    );
 }
 
 #[test]
@@ -106,13 +128,18 @@ fn programs_are_told_indices_numbers_and_totals() {
     let program = place.file("sum.wat", PROGRAM);
     let output = place.run(&["run", "--monitor", "hotness", "--json", &program]);
     let report: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
-    let (rows, totals) = (report["hotness"]["rows"].as_array().expect("rows"), &report["hotness"]["totals"]);
-    let number = |row: &serde_json::Value, key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key} of {row}"));
+    let (rows, totals) =
+        (report["hotness"]["rows"].as_array().expect("rows"), &report["hotness"]["totals"]);
+    let number = |row: &serde_json::Value, key: &str| {
+        row[key].as_u64().unwrap_or_else(|| panic!("{key} of {row}"))
+    };
     assert_eq!(totals["executions"], rows.iter().map(|row| number(row, "count")).sum::<u64>());
     assert_eq!(totals["executed"], rows.len());
     // The body of a function begins at one place of the module.
-    let mut starts: Vec<_> =
-        rows.iter().map(|row| (number(row, "function index"), number(row, "pc offset") - number(row, "pc"))).collect();
+    let mut starts: Vec<_> = rows
+        .iter()
+        .map(|row| (number(row, "function index"), number(row, "pc offset") - number(row, "pc")))
+        .collect();
     starts.sort_unstable();
     starts.dedup();
     let mut functions: Vec<u64> = starts.iter().map(|(function, _)| *function).collect();
@@ -127,7 +154,8 @@ fn what_was_never_executed_has_no_report() {
         (r#"(module (import "no" "where" (func)) (func (export "_start")))"#, "unknown import"),
         (r#"(module (func (export "other")))"#, "nothing to run"),
     ] {
-        let output = place.run(&["run", "--monitor", "hotness", &place.file("program.wat", program)]);
+        let output =
+            place.run(&["run", "--monitor", "hotness", &place.file("program.wat", program)]);
         let told = errors(&output);
         assert!(!output.status.success() && told.contains(said) && !told.contains("=="), "{told}");
     }
@@ -158,8 +186,14 @@ fn wrong_choices_are_refused_before_the_program_runs() {
         (&["--monitor", "loops,top=many"], "expected a number"),
         (&["--monitor", "loops", "--monitor", "loops"], "loops is chosen twice"),
         (&["--csv"], "belong to --monitor"),
-        (&["--monitor", "hotness,branches"], "choose several with --monitor hotness --monitor branches"),
-        (&["--monitor", "loops", "--report", "no/such/folder"], "--report no/such/folder: No such file"),
+        (
+            &["--monitor", "hotness,branches"],
+            "choose several with --monitor hotness --monitor branches",
+        ),
+        (
+            &["--monitor", "loops", "--report", "no/such/folder"],
+            "--report no/such/folder: No such file",
+        ),
     ] {
         let (text, code) = place.bad(&[&["run"], args, &[&program]].concat());
         assert!(text.contains(wanted), "{args:?}: {text}");
@@ -168,7 +202,8 @@ fn wrong_choices_are_refused_before_the_program_runs() {
     let full = place.run(&["run", "--monitor", "loops", "--report", "/dev/full", &program]);
     assert_eq!((full.status.code(), &full.stdout[..]), (Some(7), &b"hello\n"[..]));
     assert!(errors(&full).contains("--report /dev/full: No space left"), "{}", errors(&full));
-    let full = place.run(&["run", "--monitor", "profile,pprof=/dev/full,function=nosuch*", &program]);
+    let full =
+        place.run(&["run", "--monitor", "profile,pprof=/dev/full,function=nosuch*", &program]);
     assert!(errors(&full).contains("pprof: No space left"), "{}", errors(&full));
     assert!(errors(&full).contains("no function is called nosuch*"), "{}", errors(&full));
 }
@@ -178,11 +213,15 @@ fn the_list_of_monitors_names_each_with_its_options() {
     let place = Place::new("monitor-list");
     let list = place.good(&["monitors"]);
     assert!(list.contains("hotness       how often each instruction was executed"), "{list}");
-    let kinds: serde_json::Value = serde_json::from_str(&place.good(&["monitors", "--json"])).expect("a list");
+    let kinds: serde_json::Value =
+        serde_json::from_str(&place.good(&["monitors", "--json"])).expect("a list");
     let kinds = kinds.as_array().expect("a list");
     assert!(kinds.iter().any(|kind| kind["name"] == "coverage"));
     for option in kinds.iter().flat_map(|kind| kind["options"].as_array().expect("a list")) {
         let name = option["name"].as_str().expect("text");
-        assert!(list.contains(&format!("{name}  ")), "{name} stands apart from what it means: {list}");
+        assert!(
+            list.contains(&format!("{name}  ")),
+            "{name} stands apart from what it means: {list}"
+        );
     }
 }

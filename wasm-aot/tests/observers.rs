@@ -18,15 +18,18 @@ const BOTH: [ProbeCalls; 2] = [ProbeCalls::Inlined, ProbeCalls::Direct];
 /// Calls a program's `main` with a number under the eyes of a monitor.
 fn observed(monitor: &str, program: &str, arg: i32, calls: ProbeCalls) -> Run {
     let bytes = wat::parse_str(monitor).expect("it is text");
-    let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls).unwrap_or_else(|error| panic!("{error}"));
+    let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls)
+        .unwrap_or_else(|error| panic!("{error}"));
     run.call("main", &[Val::I32(arg)]).expect("it runs");
     run
 }
 
-/// What a monitor keeps in its memory `seen` after a program's `main` was called with a number, and then with 0, however that ends.
+/// What a monitor keeps in its memory `seen` after a program's `main` was called with a number, and
+/// then with 0, however that ends.
 fn seen(monitor: &str, program: &str, arg: i32, calls: ProbeCalls) -> [Vec<u8>; 2] {
     let bytes = wat::parse_str(monitor).expect("it is text");
-    let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls).unwrap_or_else(|error| panic!("{error}"));
+    let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls)
+        .unwrap_or_else(|error| panic!("{error}"));
     [arg, 0].map(|arg| {
         let _ = run.call("main", &[Val::I32(arg)]);
         run.memory("seen")
@@ -109,7 +112,8 @@ fn a_monitor_with_the_marker_sees_results_and_has_variables_of_activations() {
         (func (export "wasm:func:exit") (global.set $deep (i32.add (global.get $deep) (call $get (i32.const 0))))))"#;
     for calls in BOTH {
         let mut run = observed(monitor, FACTORIAL, 3, calls);
-        // Results are 2, 1 and 1, of the arguments 2, 1 and 0; three activations execute three instructions, and one a single one.
+        // Results are 2, 1 and 1, of the arguments 2, 1 and 0; three activations execute three
+        // instructions, and one a single one.
         assert_eq!((run.global("results"), run.global("deep")), (2 * 2 + 1, 3 * 3 + 1));
     }
 }
@@ -147,7 +151,8 @@ fn a_probe_that_another_one_of_its_place_takes_away_is_still_called_in_that_even
 
 #[test]
 fn a_monitor_reads_what_the_program_is_like() {
-    // Numbers of functions are those of all, imported ones first; what is imported has no definition.
+    // Numbers of functions are those of all, imported ones first; what is imported has no
+    // definition.
     let asked = [
         "(call $functions)",
         "(call $import (i32.const 3) (i32.const 0))",
@@ -160,8 +165,11 @@ fn a_monitor_reads_what_the_program_is_like() {
         "(call $body (i32.const 1) (i32.const 400) (i32.const 64))",
         "(call $fname (i32.const 1) (i32.const 500) (i32.const 64))",
     ];
-    let stores: String =
-        asked.iter().enumerate().map(|(at, asked)| format!("(i32.store (i32.const {}) {asked})", 4 * at)).collect();
+    let stores: String = asked
+        .iter()
+        .enumerate()
+        .map(|(at, asked)| format!("(i32.store (i32.const {}) {asked})", 4 * at))
+        .collect();
     let monitor = |body: &str| {
         format!(
             r#"(module
@@ -180,10 +188,15 @@ fn a_monitor_reads_what_the_program_is_like() {
     let mut run = observed(&monitor(&stores), program, 0, ProbeCalls::Inlined);
     run.report();
     let memory = run.memory("seen");
-    let numbers: Vec<i32> =
-        memory[..4 * asked.len()].chunks(4).map(|word| i32::from_le_bytes(word.try_into().expect("four"))).collect();
+    let numbers: Vec<i32> = memory[..4 * asked.len()]
+        .chunks(4)
+        .map(|word| i32::from_le_bytes(word.try_into().expect("four")))
+        .collect();
     assert_eq!(numbers, [2, 0, -1, 4, 0, 0, 1, 0, 3, 4]);
-    assert_eq!((&memory[100..104], &memory[400..403], &memory[500..504]), (&b"prog"[..], &[0, 1, 0x0b][..], &b"main"[..]));
+    assert_eq!(
+        (&memory[100..104], &memory[400..403], &memory[500..504]),
+        (&b"prog"[..], &[0, 1, 0x0b][..], &b"main"[..])
+    );
 }
 
 #[test]
@@ -197,9 +210,12 @@ fn a_monitor_that_only_adds_sees_all_threads_and_others_are_refused_by_name() {
         let (mut linker, switches) = (Linker::new(&engine), Switches::default());
         add_to_linker(&mut linker, &program, &switches).expect("linked");
         let module = Module::new(&engine, monitor).expect("a monitor");
-        let observer = Observer::new(&mut store, &linker, "threaded", &module, &switches).expect("understood");
+        let observer =
+            Observer::new(&mut store, &linker, "threaded", &module, &switches).expect("understood");
         let instance = observer.instance();
-        let observation = Observation::new(&mut store, vec![observer], &program, ProbeCalls::Inlined, None).expect("matched");
+        let observation =
+            Observation::new(&mut store, vec![observer], &program, ProbeCalls::Inlined, None)
+                .expect("matched");
         (store, observation, instance)
     };
     let run = |module: &Module, arg: i32| {
@@ -217,14 +233,22 @@ fn a_monitor_that_only_adds_sees_all_threads_and_others_are_refused_by_name() {
         }
     });
     observation.settle(&mut store);
-    let sum = instance.get_global(&mut store, "n").expect("exported").get(&mut store).expect("of this store");
+    let sum = instance
+        .get_global(&mut store, "n")
+        .expect("exported")
+        .get(&mut store)
+        .expect("of this store");
     assert!(matches!(sum, Val::I64(10)), "{sum:?}");
     let looking = adding
         .replace("(global.set", "(if (i64.lt_u (global.get $n) (i64.const 5)) (then (global.set")
         .replace("(i64.const 1))))", "(i64.const 1))))))");
     let (_store, observation, _) = observed(&looking);
     let error = run(observation.module(), 3).expect_err("refused").to_string();
-    assert!(error.contains("monitor threaded: it does more than add") && error.contains("cannot be merged"), "{error}");
+    assert!(
+        error.contains("monitor threaded: it does more than add")
+            && error.contains("cannot be merged"),
+        "{error}"
+    );
 }
 
 const ALT: &str = r#"(module
@@ -239,7 +263,8 @@ const ALT: &str = r#"(module
 fn a_function_stands_in_place_of_an_instruction_and_gives_its_results() {
     for calls in BOTH {
         let bytes = wat::parse_str(ALT).expect("it is text");
-        let mut run = run(&[("monitor", &bytes)], &[], FACTORIAL.as_bytes(), calls).expect("it matches");
+        let mut run =
+            run(&[("monitor", &bytes)], &[], FACTORIAL.as_bytes(), calls).expect("it matches");
         // One, and all numbers up to four.
         assert_eq!(run.call("main", &[Val::I32(4)]).expect("it runs")[0].i32(), Some(11));
         assert_eq!(run.global("n"), 4);
@@ -256,7 +281,8 @@ fn a_function_stands_in_place_of_an_instruction_and_gives_its_results() {
         (func (export "wasm:opcode:global.set:alt")) (func (export "wasm:opcode:i32.store:alt")))"#;
     for calls in BOTH {
         let bytes = wat::parse_str(monitor).expect("it is text");
-        let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls).expect("it matches");
+        let mut run =
+            run(&[("monitor", &bytes)], &[], program.as_bytes(), calls).expect("it matches");
         assert_eq!(run.call("main", &[Val::I32(3)]).expect("it runs")[0].i32(), Some(540));
     }
 }
@@ -270,10 +296,14 @@ fn an_instruction_is_executed_again_when_what_stands_in_its_place_is_gone() {
     let monitor = monitor
         .replace("i32.mul:alt (arg0, arg1)", "i32.mul:alt (arg0, arg1, probe_id)")
         .replace("(param i32 i32) (result i32)", "(param i32 i32 i32) (result i32)")
-        .replace("(i32.add (local.get 0) (local.get 1))", "(call $remove (local.get 2)) (i32.add (local.get 0) (local.get 1))");
+        .replace(
+            "(i32.add (local.get 0) (local.get 1))",
+            "(call $remove (local.get 2)) (i32.add (local.get 0) (local.get 1))",
+        );
     for calls in BOTH {
         let bytes = wat::parse_str(&monitor).expect("it is text");
-        let mut run = run(&[("monitor", &bytes)], &[], FACTORIAL.as_bytes(), calls).expect("it matches");
+        let mut run =
+            run(&[("monitor", &bytes)], &[], FACTORIAL.as_bytes(), calls).expect("it matches");
         // The innermost multiplication only: 1 + 1, times 2, 3 and 4.
         assert_eq!(run.call("main", &[Val::I32(4)]).expect("it runs")[0].i32(), Some(48));
         assert_eq!(run.call("main", &[Val::I32(4)]).expect("it runs")[0].i32(), Some(24));
@@ -283,15 +313,25 @@ fn an_instruction_is_executed_again_when_what_stands_in_its_place_is_gone() {
 #[test]
 fn two_functions_in_place_of_one_instruction_are_a_conflict_that_is_named() {
     let bytes = wat::parse_str(ALT).expect("it is text");
-    let error = match run(&[("one", &bytes), ("other", &bytes)], &[], FACTORIAL.as_bytes(), ProbeCalls::Inlined) {
+    let error = match run(
+        &[("one", &bytes), ("other", &bytes)],
+        &[],
+        FACTORIAL.as_bytes(),
+        ProbeCalls::Inlined,
+    ) {
         Ok(_) => panic!("it is refused"),
         Err(error) => error.to_string(),
     };
     assert!(
-        error.starts_with("monitor other: wasm:opcode:i32.mul:alt (arg0, arg1): at function 0 (factorial), offset"),
+        error.starts_with(
+            "monitor other: wasm:opcode:i32.mul:alt (arg0, arg1): at function 0 (factorial), offset"
+        ),
         "{error}"
     );
-    assert!(error.contains("wasm:opcode:i32.mul:alt (arg0, arg1) of one stands in place"), "{error}");
+    assert!(
+        error.contains("wasm:opcode:i32.mul:alt (arg0, arg1) of one stands in place"),
+        "{error}"
+    );
 }
 
 /// A monitor that inserts probes: what it imports and declares, with more behind it.
@@ -374,13 +414,20 @@ fn what_cannot_be_inserted_is_told_by_a_number() {
         ("$insert (i32.const 1) (i32.const 1) (ref.func $gives)", -5),
         ("$insert (i32.const 1) (i32.const 1) (ref.null func)", -6),
         ("$insert (i32.const 1) (i32.const 1) (ref.func $remove)", -7),
-        ("$insert_with (i32.const 1) (i32.const 1) (ref.func $two) (i32.const 32) (i32.const 12)", -8),
-        ("$insert_with (i32.const 1) (i32.const 18) (ref.func $gives) (i32.const 64) (i32.const 6)", -8),
+        (
+            "$insert_with (i32.const 1) (i32.const 1) (ref.func $two) (i32.const 32) (i32.const 12)",
+            -8,
+        ),
+        (
+            "$insert_with (i32.const 1) (i32.const 18) (ref.func $gives) (i32.const 64) (i32.const 6)",
+            -8,
+        ),
     ] {
         let monitor = inserting(&format!(
             r#"(elem declare func $remove) (func (export "wasm:func:entry") (global.set $id (call {call})))"#
         ));
-        let program = FACTORIAL.replace("(module", r#"(module (import "env" "log" (func (param i32)))"#);
+        let program =
+            FACTORIAL.replace("(module", r#"(module (import "env" "log" (func (param i32)))"#);
         let mut run = observed(&monitor, &program, 0, ProbeCalls::Inlined);
         assert_eq!(run.global("id"), code, "{call}");
     }
@@ -460,8 +507,13 @@ fn what_takes_itself_away_follows_from_where_the_program_has_been() {
         let [noted, called] = BOTH.map(|calls| seen(monitor, program, 9, calls));
         assert!(noted[0].contains(&7), "{program}");
         let differences = |run: usize| {
-            let both = noted[run].chunks(8).zip(called[run].chunks(8)).enumerate().filter(|(_, (a, b))| a != b);
-            both.map(|(at, (a, b))| format!("function {} +{}: {a:?}, {b:?}", at / 128, at % 128)).collect::<Vec<_>>()
+            let both = noted[run]
+                .chunks(8)
+                .zip(called[run].chunks(8))
+                .enumerate()
+                .filter(|(_, (a, b))| a != b);
+            both.map(|(at, (a, b))| format!("function {} +{}: {a:?}, {b:?}", at / 128, at % 128))
+                .collect::<Vec<_>>()
         };
         assert_eq!([differences(0), differences(1)], [[""; 0]; 2], "{program}");
     }
@@ -486,7 +538,8 @@ fn what_is_set_to_different_things_depends_on_the_order() {
 
 #[test]
 fn what_follows_is_exact_in_the_middle_of_the_program() {
-    // Three instructions and a call, two turns of four instructions and a call in between, and what is behind.
+    // Three instructions and a call, two turns of four instructions and a call in between, and what
+    // is behind.
     let program = r#"(module (import "env" "log" (func $log (param i32)))
         (func $deep (param i32) (nop) (call $log (local.get 0)) (nop))
         (func (export "main") (param i32) (result i32)
@@ -503,7 +556,8 @@ fn what_follows_is_exact_in_the_middle_of_the_program() {
     for (monitor, toggled) in [(counts, false), (counts, true), (once, false)] {
         let told = BOTH.map(|calls| {
             let bytes = wat::parse_str(monitor).expect("it is text");
-            let toggle = |observer: &mut wasm_aot::observer::Observer| observer.set_toggled(toggled);
+            let toggle =
+                |observer: &mut wasm_aot::observer::Observer| observer.set_toggled(toggled);
             let run = stage::run_with(&[("m", &bytes)], &[], program.as_bytes(), calls, toggle);
             let mut run = run.unwrap_or_else(|error| panic!("{error}"));
             run.call("main", &[Val::I32(3)]).expect("it runs");
@@ -522,7 +576,8 @@ fn who_looks_at_few_places_of_a_program_is_called_rather_than_have_all_of_it_cou
     let many = r#"(module (global $n (export "n") (mut i32) (i32.const 0))
         (func (export "wasm:opcode:*") (global.set $n (i32.add (global.get $n) (i32.const 1)))))"#;
     let seen = |monitors: &[&str], alone: bool| {
-        let bytes: Vec<Vec<u8>> = monitors.iter().map(|text| wat::parse_str(text).expect("it is text")).collect();
+        let bytes: Vec<Vec<u8>> =
+            monitors.iter().map(|text| wat::parse_str(text).expect("it is text")).collect();
         let named: Vec<(&str, &[u8])> = bytes.iter().map(|bytes| ("m", &bytes[..])).collect();
         let ready = |observer: &mut wasm_aot::observer::Observer| {
             if alone {
@@ -541,7 +596,8 @@ fn who_looks_at_few_places_of_a_program_is_called_rather_than_have_all_of_it_cou
     assert_eq!(seen(&[many], true), seen(&[many], false));
 }
 
-/// Comes to a condition, a branch and a table with each number from the one given down to 0: in the table, 0 and 2 are entries, all from 3 on the rest.
+/// Comes to a condition, a branch and a table with each number from the one given down to 0: in the
+/// table, 0 and 2 are entries, all from 3 on the rest.
 const WAYS: &str = r#"(module
     (func (export "main") (param $n i32) (result i32) (local $odd i32)
         (loop $again
@@ -577,10 +633,18 @@ fn what_is_added_by_the_way_that_a_branch_goes_follows_from_how_often_it_went_th
             (call $digit (i32.const 64)) (call $digit (i32.const 72)) (call $digit (i32.const 80)) (call $digit (i32.const 88))))"#;
     for calls in BOTH {
         let mut run = observed(monitor, WAYS, 9, calls);
-        assert_eq!(run.observation.module().counts().is_some(), calls == ProbeCalls::Inlined, "nobody needs to be called");
+        assert_eq!(
+            run.observation.module().counts().is_some(),
+            calls == ProbeCalls::Inlined,
+            "nobody needs to be called"
+        );
         assert_eq!((run.global("taken"), run.global("passed")), (9, 100));
         run.report();
-        assert_eq!(run.global("told"), 5_05_01_01_01_07, "even, odd; by the table 0, 1, 2, and the rest");
+        assert_eq!(
+            run.global("told"),
+            5_05_01_01_01_07,
+            "even, odd; by the table 0, 1, 2, and the rest"
+        );
         run.call("main", &[Val::I32(0)]).expect("it runs");
         run.report();
         assert_eq!(run.global("told"), 6_05_02_01_01_07);
@@ -635,7 +699,8 @@ fn a_trap_in_a_monitor_is_told_from_one_in_the_program() {
         let other = run.call("main", &[Val::I32(7)]).expect_err("a trap");
         let blame = run.observation.blame(&other).expect("the monitor's");
         assert!(
-            blame.starts_with("monitor m: wasm:opcode:i32.div_s (arg0), at function 0") && blame.ends_with("unreachable"),
+            blame.starts_with("monitor m: wasm:opcode:i32.div_s (arg0), at function 0")
+                && blame.ends_with("unreachable"),
             "{blame}"
         );
     }
@@ -655,8 +720,14 @@ fn what_is_wrong_with_a_monitor_is_said_with_its_export_and_place() {
             r#"(module (func (export "wasm:opcode:cal ()")))"#,
             "monitor m: exports that cannot be called\n  wasm:opcode:cal ()\n              ^^^ no such instruction",
         ),
-        (r#"(module (func (export "wasm:opcode:call (pc)")))"#, "gives 1 arguments, and the function takes 0"),
-        (r#"(module (import "a" "b" (func)) (func (export "wasm:func:entry")))"#, "unknown import: \"a\" \"b\""),
+        (
+            r#"(module (func (export "wasm:opcode:call (pc)")))"#,
+            "gives 1 arguments, and the function takes 0",
+        ),
+        (
+            r#"(module (import "a" "b" (func)) (func (export "wasm:func:entry")))"#,
+            "unknown import: \"a\" \"b\"",
+        ),
         (r#"(module (tag) (func (export "wasm:func:entry")))"#, "must not catch"),
         (
             r#"(module (func (export "$p") (result i32) (unreachable)) (func (export "wasm:opcode:call / $p() / ()")))"#,
@@ -683,6 +754,10 @@ fn a_monitor_that_hears_only_of_the_engine_has_something_to_do() {
         (global $seen (export "threads") (mut i32) (i32.const 0))
         (func (export "engine:module_loaded ()") (global.set $seen (i32.add (global.get $seen) (i32.const 1)))))"#;
     let mut run = observed(monitor, FACTORIAL, 3, ProbeCalls::Inlined);
-    assert_eq!(run.observation.matches(), [("monitor".to_owned(), 1)], "nothing would be called a mistake");
+    assert_eq!(
+        run.observation.matches(),
+        [("monitor".to_owned(), 1)],
+        "nothing would be called a mistake"
+    );
     assert_eq!(run.global("threads"), 1);
 }

@@ -38,7 +38,10 @@ fn instance(text: &str) -> (Store<()>, Probes, Instance, Module) {
 
 fn call(store: &mut Store<()>, instance: Instance, args: &[Val]) -> Result<Vec<i32>, Error> {
     let results = instance.get_func(&mut *store, "f").expect("exported").call(&mut *store, args)?;
-    Ok(results.iter().map(|value| if let Val::I32(value) = value { *value } else { panic!("{value:?}") }).collect())
+    Ok(results
+        .iter()
+        .map(|value| if let Val::I32(value) = value { *value } else { panic!("{value:?}") })
+        .collect())
 }
 
 /// The places of a function's instructions: offsets, and how they are called.
@@ -53,7 +56,11 @@ fn instructions(module: &Module, function: usize) -> Vec<(u32, &'static str)> {
 /// The offset of the `n`th instruction of that name.
 fn offset(module: &Module, function: usize, name: &str, n: usize) -> u32 {
     let all = instructions(module, function);
-    all.iter().filter(|(_, mnemonic)| *mnemonic == name).nth(n).unwrap_or_else(|| panic!("{name} in {all:?}")).0
+    all.iter()
+        .filter(|(_, mnemonic)| *mnemonic == name)
+        .nth(n)
+        .unwrap_or_else(|| panic!("{name} in {all:?}"))
+        .0
 }
 
 const LOOP: &str = r#"(module
@@ -68,7 +75,8 @@ const LOOP: &str = r#"(module
 fn probes_fire_in_the_order_in_which_they_were_inserted_also_after_others_came_and_went() {
     let (mut store, probes, instance, module) = instance(LOOP);
     let (diary, place) = (Diary::default(), Place::before(0, offset(&module, 0, "nop", 0)));
-    let [a, b, c] = ["a", "b", "c"].map(|name| probes.insert(place, diary.probe(name)).expect("inserted"));
+    let [a, b, c] =
+        ["a", "b", "c"].map(|name| probes.insert(place, diary.probe(name)).expect("inserted"));
     call(&mut store, instance, &[Val::I32(1)]).expect("no trap");
     assert_eq!(diary.take(), ["a", "b", "c"]);
     assert!(probes.remove(a) && !probes.remove(a));
@@ -117,7 +125,8 @@ fn what_is_inserted_or_removed_where_it_fires_holds_from_the_next_time_on() {
 }
 
 #[test]
-fn what_is_inserted_elsewhere_holds_at_once_also_further_on_in_the_same_activation_and_in_the_callers_loop() {
+fn what_is_inserted_elsewhere_holds_at_once_also_further_on_in_the_same_activation_and_in_the_callers_loop()
+ {
     let text = r#"(module
         (func $inner (nop) (nop))
         (func (export "f") (param $n i32) (result i32) (local $i i32)
@@ -137,7 +146,8 @@ fn what_is_inserted_elsewhere_holds_at_once_also_further_on_in_the_same_activati
             probe("inserts", move |_| {
                 told.write("first nop");
                 if first.swap(false, Relaxed) {
-                    own.insert(nops[1], told.probe("second nop")).map_err(|error| error.to_string())?;
+                    own.insert(nops[1], told.probe("second nop"))
+                        .map_err(|error| error.to_string())?;
                     own.insert(add, told.probe("add")).map_err(|error| error.to_string())?;
                 }
                 Ok(())
@@ -180,7 +190,10 @@ fn what_a_probe_writes_is_what_the_program_and_the_next_probe_see() {
                 frame.set_operand(1, &Val::I32(7))?;
                 frame.set_local(0, &Val::I32(-1))?;
                 frame.set_local(4, &Val::V128(5))?;
-                assert!(frame.set_local(0, &Val::I64(0)).is_err() && frame.set_local(9, &Val::I32(0)).is_err());
+                assert!(
+                    frame.set_local(0, &Val::I64(0)).is_err()
+                        && frame.set_local(9, &Val::I32(0)).is_err()
+                );
                 Ok(())
             }),
         )
@@ -190,14 +203,20 @@ fn what_a_probe_writes_is_what_the_program_and_the_next_probe_see() {
         .insert(
             add,
             probe("reads", move |frame| {
-                told.write(format!("{:?} {:?} {:?}", frame.operand(0), frame.local(0), frame.local(4)));
+                told.write(format!(
+                    "{:?} {:?} {:?}",
+                    frame.operand(0),
+                    frame.local(0),
+                    frame.local(4)
+                ));
                 told.write(format!("{:?}", frame.read_memory(0, 8, 4)));
                 Ok(())
             }),
         )
         .expect("inserted");
     assert_eq!(call(&mut store, instance, &[Val::I32(3)]).expect("no trap"), [1007]);
-    let reads = format!("{:?} {:?} {:?}", Some(Val::I32(1000)), Some(Val::I32(-1)), Some(Val::V128(5)));
+    let reads =
+        format!("{:?} {:?} {:?}", Some(Val::I32(1000)), Some(Val::I32(-1)), Some(Val::V128(5)));
     assert_eq!(seen.take(), ["8 4 true".to_owned(), reads, "[3, 0, 0, 0]".to_owned()]);
 }
 
@@ -209,10 +228,15 @@ fn a_probe_that_fails_ends_the_program_and_is_named_and_one_that_panics_is_remov
     assert_eq!(call(&mut store, instance, &[Val::I32(3)]).expect("no trap"), [3]);
     assert!(!probes.remove(panics), "it is gone");
     assert_eq!(probes.panicked(), ["clumsy"]);
-    let id = probes.insert(place, probe("strict", |_| Err("that is not allowed".into()))).expect("inserted");
+    let id = probes
+        .insert(place, probe("strict", |_| Err("that is not allowed".into())))
+        .expect("inserted");
     let error = call(&mut store, instance, &[Val::I32(3)]).expect_err("the probe fails");
     let text = error.to_string();
-    assert!(matches!(error, Error::Probe(_)) && text.contains("probe strict: that is not allowed"), "{text}");
+    assert!(
+        matches!(error, Error::Probe(_)) && text.contains("probe strict: that is not allowed"),
+        "{text}"
+    );
     probes.remove(id);
     assert_eq!(call(&mut store, instance, &[Val::I32(3)]).expect("no trap"), [3]);
 }
@@ -242,7 +266,11 @@ fn an_activation_that_a_trap_has_taken_away_is_over_and_a_memory_that_is_not_the
         let notes = move |frame: &mut Frame<'_>| {
             own.lock().expect("no panic").push(frame.id());
             assert_eq!(
-                (frame.read_memory(0, 0, 2), frame.read_memory(1, 0, 2), frame.read_memory(7, 0, 2)),
+                (
+                    frame.read_memory(0, 0, 2),
+                    frame.read_memory(1, 0, 2),
+                    frame.read_memory(7, 0, 2)
+                ),
                 (vec![0, 0], vec![], vec![])
             );
             Ok(())
@@ -252,10 +280,15 @@ fn an_activation_that_a_trap_has_taken_away_is_over_and_a_memory_that_is_not_the
     }
     let own = Arc::clone(&known);
     let sees = move |_: &mut Frame<'_>| {
-        assert!(own.lock().expect("no panic").iter().all(|id| !id.is_alive()), "the trap has taken them away");
+        assert!(
+            own.lock().expect("no panic").iter().all(|id| !id.is_alive()),
+            "the trap has taken them away"
+        );
         Ok(())
     };
-    probes.insert(Place { function: 0, offset: 0, when: When::Trap }, probe("sees", sees)).expect("inserted");
+    probes
+        .insert(Place { function: 0, offset: 0, when: When::Trap }, probe("sees", sees))
+        .expect("inserted");
     call(&mut store, instance, &[]).expect_err("it traps");
     assert_eq!(probes.panicked(), Vec::<String>::new());
     let known = known.lock().expect("no panic");
@@ -270,7 +303,9 @@ fn a_program_that_is_in_its_probes_almost_always_is_interrupted() {
         while begun.elapsed() < std::time::Duration::from_micros(500) {}
         Ok(())
     };
-    probes.insert(Place::before(0, offset(&module, 0, "nop", 0)), probe("slow", slow)).expect("inserted");
+    probes
+        .insert(Place::before(0, offset(&module, 0, "nop", 0)), probe("slow", slow))
+        .expect("inserted");
     store.set_deadline(Some(std::time::Duration::from_millis(20)));
     let error = call(&mut store, instance, &[Val::I32(50_000)]).expect_err("it is interrupted");
     assert_eq!(error.trap(), Some(Trap::Interrupted));
@@ -279,7 +314,8 @@ fn a_program_that_is_in_its_probes_almost_always_is_interrupted() {
 #[test]
 fn counters_and_histograms_are_exact() {
     let (mut store, probes, instance, module) = instance(LOOP);
-    let [add, compare] = ["i32.add", "i32.lt_u"].map(|name| Place::before(0, offset(&module, 0, name, 0)));
+    let [add, compare] =
+        ["i32.add", "i32.lt_u"].map(|name| Place::before(0, offset(&module, 0, name, 0)));
     probes.count(add).expect("inserted");
     let after = Place { when: When::After, ..add };
     probes.measure(after).expect("inserted");
@@ -323,7 +359,13 @@ fn every_way_out_of_a_function_is_seen() {
         probes.insert(place, says).expect("inserted");
     }
     let value = |value| format!("Exit {:?}", Some(Val::I32(value)));
-    for (way, said) in [(0, value(10)), (1, value(11)), (2, value(12)), (3, "Unwind None".into()), (4, "Trap None".into())] {
+    for (way, said) in [
+        (0, value(10)),
+        (1, value(11)),
+        (2, value(12)),
+        (3, "Unwind None".into()),
+        (4, "Trap None".into()),
+    ] {
         let outcome = call(&mut store, instance, &[Val::I32(way)]);
         assert_eq!(outcome.is_err(), way == 4);
         assert_eq!(diary.take(), ["in".to_owned(), said], "{way}");
@@ -331,14 +373,16 @@ fn every_way_out_of_a_function_is_seen() {
 }
 
 #[test]
-fn every_activation_is_told_of_that_a_trap_or_the_programs_exit_takes_away_however_many_there_are() {
+fn every_activation_is_told_of_that_a_trap_or_the_programs_exit_takes_away_however_many_there_are()
+{
     let text = r#"(module (import "host" "exit" (func $exit))
         (func $down (export "f") (param i32 i32)
             (if (local.get 0) (then (call $down (i32.sub (local.get 0) (i32.const 1)) (local.get 1))))
             (if (local.get 1) (then (call $exit)) (else (unreachable)))))"#;
     let engine = Engine::default();
     let module = Module::new(&engine, text).expect("a module");
-    let (probes, mut store, mut linker) = (Probes::new(&module), Store::new(&engine, ()), Linker::new(&engine));
+    let (probes, mut store, mut linker) =
+        (Probes::new(&module), Store::new(&engine, ()), Linker::new(&engine));
     linker.func_wrap("host", "exit", || Err::<(), _>(Error::Exit(3))).expect("the only one");
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
     let diary = Diary::default();
@@ -347,7 +391,8 @@ fn every_activation_is_told_of_that_a_trap_or_the_programs_exit_takes_away_howev
         probes.insert(place, diary.probe(name)).expect("inserted");
     }
     for exits in [0, 1] {
-        call(&mut store, instance, &[Val::I32(999), Val::I32(exits)]).expect_err("a trap, or an exit");
+        call(&mut store, instance, &[Val::I32(999), Val::I32(exits)])
+            .expect_err("a trap, or an exit");
         let said = diary.take();
         assert_eq!(said.iter().filter(|line| *line == "in").count(), 1_000);
         assert_eq!(said[1_000..], vec!["out".to_owned(); 1_000], "exits: {exits}");
@@ -356,7 +401,8 @@ fn every_activation_is_told_of_that_a_trap_or_the_programs_exit_takes_away_howev
 
 #[test]
 fn hooks_behind_an_instruction_and_of_functions_can_be_built_from_those_before_instructions() {
-    // Behind an instruction is before the next one, and a function is entered where its first instruction begins for the first time in an activation.
+    // Behind an instruction is before the next one, and a function is entered where its first
+    // instruction begins for the first time in an activation.
     let text = r#"(module
         (func $fib (export "f") (param i32) (result i32)
             (if (i32.lt_u (local.get 0) (i32.const 2)) (then (return (local.get 0))))
@@ -374,8 +420,12 @@ fn hooks_behind_an_instruction_and_of_functions_can_be_built_from_those_before_i
     let at = |name: &str| places.iter().position(|(_, mnemonic)| *mnemonic == name).expect("there");
     probes.insert(Place::entry(0), say(&direct, "in")).expect("inserted");
     probes.insert(Place::before(0, places[0].0), say(&built, "in")).expect("inserted");
-    probes.insert(Place::after(0, places[at("i32.sub")].0), say(&direct, "after")).expect("inserted");
-    probes.insert(Place::before(0, places[at("i32.sub") + 1].0), say(&built, "after")).expect("inserted");
+    probes
+        .insert(Place::after(0, places[at("i32.sub")].0), say(&direct, "after"))
+        .expect("inserted");
+    probes
+        .insert(Place::before(0, places[at("i32.sub") + 1].0), say(&built, "after"))
+        .expect("inserted");
     probes.insert(Place::exits(0)[0], say(&direct, "out")).expect("inserted");
     for (offset, mnemonic) in [places[at("return")], *places.last().expect("an end")] {
         assert!(["return", "end"].contains(&mnemonic));
@@ -435,17 +485,24 @@ fn wrong_places_are_told() {
     let (_store, probes, _, _module) = instance(LOOP);
     let nothing = || probe("nothing", |_| Ok(()));
     let error = probes.insert(Place::before(0, 100_000), nothing()).expect_err("outside");
-    assert!(matches!(error, ProbeError::NoInstruction { .. }) && error.to_string().contains("nearest"), "{error}");
+    assert!(
+        matches!(error, ProbeError::NoInstruction { .. }) && error.to_string().contains("nearest"),
+        "{error}"
+    );
     let error = probes.insert(Place::entry(7), nothing()).expect_err("no such function");
     assert!(error.to_string().contains("no function 7"), "{error}");
     let place = Place { function: 0, offset: 0, when: When::Before };
-    assert!(probes.insert(place, nothing()).is_err(), "the first instruction stands behind the locals");
+    assert!(
+        probes.insert(place, nothing()).is_err(),
+        "the first instruction stands behind the locals"
+    );
 }
 
 #[test]
 fn counts_are_exact_when_a_trap_leaves_a_block_half_way() {
-    let (mut store, probes, instance, module) =
-        instance(r#"(module (func (export "f") (param i32) (result i32) (nop) (i32.div_u (i32.const 1) (local.get 0)) (nop)))"#);
+    let (mut store, probes, instance, module) = instance(
+        r#"(module (func (export "f") (param i32) (result i32) (nop) (i32.div_u (i32.const 1) (local.get 0)) (nop)))"#,
+    );
     let nops = [0, 1].map(|n| Place::before(0, offset(&module, 0, "nop", n)));
     for place in nops {
         probes.count(place).expect("inserted");
@@ -459,7 +516,8 @@ fn counts_are_exact_when_a_trap_leaves_a_block_half_way() {
 #[test]
 fn probes_that_come_and_go_in_another_thread_change_nothing_and_miss_nothing_that_stays() {
     let (mut store, probes, instance, module) = instance(LOOP);
-    let places: Vec<Place> = instructions(&module, 0).into_iter().map(|(offset, _)| Place::before(0, offset)).collect();
+    let places: Vec<Place> =
+        instructions(&module, 0).into_iter().map(|(offset, _)| Place::before(0, offset)).collect();
     let nop = Place::before(0, offset(&module, 0, "nop", 0));
     static FIRED: AtomicU64 = AtomicU64::new(0);
     static LAST: AtomicI32 = AtomicI32::new(0);

@@ -1,5 +1,5 @@
-//! Some seeds of comparing what scripts say on both targets, and in an interpreter; `cargo run --release -p wasm-aot --example scripts` goes through others for
-//! days.
+//! Some seeds of comparing what scripts say on both targets, and in an interpreter; `cargo run
+//! --release -p wasm-aot --example scripts` goes through others for days.
 
 #[path = "random_scripts/body.rs"]
 mod body;
@@ -11,20 +11,23 @@ use body::Compared;
 
 #[test]
 fn scripts_say_the_same_on_both_targets_and_in_an_interpreter() {
-    let compared = |seed: u64| body::compare(&mut arbtest::arbitrary::Unstructured::new(&seeds::bytes(seed)));
+    let compared =
+        |seed: u64| body::compare(&mut arbtest::arbitrary::Unstructured::new(&seeds::bytes(seed)));
     let everywhere = (1..=40).filter(|seed| compared(*seed) == Ok(Compared::Everywhere)).count();
     assert!(everywhere > 20, "only {everywhere} scripts were compared on both targets");
 }
 
 /// Programs and scripts that targets did not agree about once.
 const ONCE: &[(&str, &str)] = &[
-    // What is known of a place before anything runs, where a monitor is asked for it: an alignment is not its exponent.
+    // What is known of a place before anything runs, where a monitor is asked for it: an alignment
+    // is not its exponent.
     (
         r#"(module (memory 1) (memory 1)
             (func (export "f") (result i64) (i64.add (i64.load 1 (i32.const 0)) (i64.load align=2 (i32.const 8)))))"#,
         "wasm:opcode:i64.load:before / align == 8 || align < 2 / { report var n: u32; n++; report var of: u32 = align; }",
     ),
-    // Operands where control never comes: of a type that is known, of the instruction's own, and none at all.
+    // Operands where control never comes: of a type that is known, of the instruction's own, and
+    // none at all.
     (
         r#"(module (memory 1)
             (func (export "f") (result i32) (return (i32.const 1)) (i32.load16_u (i32.const 0)) (i32.extend8_s))
@@ -44,7 +47,8 @@ const ONCE: &[(&str, &str)] = &[
         "report frame var inside: u32; report var last: i64;
          wasm:opcode:end:after { inside += 3; last = last * 3 + 1; } wasm:func:exit { inside += 1; last = last * 3 + 2; }",
     ),
-    // What lies below a block is not the block's; a constant takes nothing; where control never comes, a call's operands are of their types.
+    // What lies below a block is not the block's; a constant takes nothing; where control never
+    // comes, a call's operands are of their types.
     (
         r#"(module (func $g (param f64) (result f64) (local.get 0))
             (func (export "f") (result i32) (local $i i32)
@@ -55,7 +59,8 @@ const ONCE: &[(&str, &str)] = &[
          wasm:opcode:loop(arg0: i32):before { report var m: u32; m++; }
          wasm:opcode:call(arg0: f64):before { report var k: u32; k++; }",
     ),
-    // An instruction that other engines have no name for, and the lane of an access, which engines number behind where it goes.
+    // An instruction that other engines have no name for, and the lane of an access, which engines
+    // number behind where it goes.
     (
         r#"(module (memory 1)
             (func (export "f") (result f64 v128)
@@ -74,6 +79,10 @@ const ONCE: &[(&str, &str)] = &[
 fn what_once_differed_agrees() {
     for (program, script) in ONCE {
         let program = wat::parse_str(program).expect("a module");
-        assert_eq!(body::compare_without_arguments(&program, script), Compared::Everywhere, "{script}");
+        assert_eq!(
+            body::compare_without_arguments(&program, script),
+            Compared::Everywhere,
+            "{script}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Every monitor says of real programs what they say of themselves: compiled from C, C++, Zig and Rust, with a counter in front of each instruction, and run
-//! by an interpreter that shares no code with ours, but the world that it shows to programs.
+//! Every monitor says of real programs what they say of themselves: compiled from C, C++, Zig and
+//! Rust, with a counter in front of each instruction, and run by an interpreter that shares no code
+//! with ours, but the world that it shows to programs.
 
 #[path = "agreement/reports.rs"]
 mod reports;
@@ -12,7 +13,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use wasm_aot::monitor::{Choices, Report, Watch};
-use wasm_aot::wasi::{self, Buffer, Guest, Outcome, Permissions, Randomness, Sink, Source, WasiCtx};
+use wasm_aot::wasi::{
+    self, Buffer, Guest, Outcome, Permissions, Randomness, Sink, Source, WasiCtx,
+};
 use wasm_aot::{Config, Engine, Error, Linker, Module, Store};
 
 const INPUT: &str = "the first line\nand the second\nthe third, and the last\n";
@@ -22,8 +25,14 @@ struct Workshop(PathBuf);
 
 impl Workshop {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wasm-aot-real-{}-{}", std::process::id(), name.replace(['/', '.'], "-")));
-        ["one", "other"].iter().for_each(|folder| fs::create_dir_all(path.join(folder)).expect("a folder"));
+        let path = std::env::temp_dir().join(format!(
+            "wasm-aot-real-{}-{}",
+            std::process::id(),
+            name.replace(['/', '.'], "-")
+        ));
+        ["one", "other"]
+            .iter()
+            .for_each(|folder| fs::create_dir_all(path.join(folder)).expect("a folder"));
         Self(path)
     }
 
@@ -41,7 +50,10 @@ impl Drop for Workshop {
 /// Whether a tool is there; where it has to be, it is.
 fn is_there(found: bool, what: &str) -> bool {
     if !found {
-        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{what} is missing: run scripts/test, which installs it");
+        assert!(
+            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
+            "{what} is missing: run scripts/test, which installs it"
+        );
         println!("SKIPPED: {what} is missing");
     }
     found
@@ -54,14 +66,21 @@ fn compile(source: &str, program: &Path) -> Vec<u8> {
         _ => Command::new("python3"),
     };
     match source.rsplit('.').next() {
-        Some("rs") => command.args(["--edition", "2024", "--target", "wasm32-wasip1", "-O", "-o"]).arg(program),
+        Some("rs") => command
+            .args(["--edition", "2024", "--target", "wasm32-wasip1", "-O", "-o"])
+            .arg(program),
         Some("zig") => command
             .args(["-m", "ziglang", "build-exe", "-target", "wasm32-wasi", "-OReleaseSafe"])
             .arg(format!("-femit-bin={}", program.display())),
-        Some("cpp") => command.args(["-m", "ziglang", "c++", "--target=wasm32-wasi", "-fno-exceptions", "-O", "-o"]).arg(program),
+        Some("cpp") => command
+            .args(["-m", "ziglang", "c++", "--target=wasm32-wasi", "-fno-exceptions", "-O", "-o"])
+            .arg(program),
         _ => command.args(["-m", "ziglang", "cc", "--target=wasm32-wasi", "-O", "-o"]).arg(program),
     };
-    let output = command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source)).output().expect("it runs");
+    let output = command
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source))
+        .output()
+        .expect("it runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     fs::read(program).expect("a program")
 }
@@ -88,8 +107,11 @@ fn linked(engine: &wasmi::Engine) -> wasmi::Linker<WasiCtx> {
             wasi::ValueType::I32 => wasmi::ValType::I32,
             wasi::ValueType::I64 => wasmi::ValType::I64,
         };
-        let signature = wasmi::FuncType::new(function.params.iter().map(ty), function.results.iter().map(ty));
-        let call = |mut caller: wasmi::Caller<'_, WasiCtx>, args: &[wasmi::Val], results: &mut [wasmi::Val]| {
+        let signature =
+            wasmi::FuncType::new(function.params.iter().map(ty), function.results.iter().map(ty));
+        let call = |mut caller: wasmi::Caller<'_, WasiCtx>,
+                    args: &[wasmi::Val],
+                    results: &mut [wasmi::Val]| {
             let args: Vec<u64> = args
                 .iter()
                 .map(|arg| match arg {
@@ -98,10 +120,15 @@ fn linked(engine: &wasmi::Engine) -> wasmi::Linker<WasiCtx> {
                     other => panic!("no integer: {other:?}"),
                 })
                 .collect();
-            let memory = caller.get_export("memory").and_then(wasmi::Extern::into_memory).expect("programs export it");
+            let memory = caller
+                .get_export("memory")
+                .and_then(wasmi::Extern::into_memory)
+                .expect("programs export it");
             let (bytes, world) = memory.data_and_store_mut(&mut caller);
             match (function.call)(world, &Guest::exclusive(bytes), &args) {
-                Outcome::Errno(errno) => results.iter_mut().for_each(|result| *result = wasmi::Val::I32(errno.number().into())),
+                Outcome::Errno(errno) => results
+                    .iter_mut()
+                    .for_each(|result| *result = wasmi::Val::I32(errno.number().into())),
                 Outcome::Exit(code) => return Err(wasmi::Error::i32_exit(code.cast_signed())),
                 other => panic!("nobody waits: {other:?}"),
             }
@@ -112,7 +139,8 @@ fn linked(engine: &wasmi::Engine) -> wasmi::Linker<WasiCtx> {
     linker
 }
 
-/// How often each instruction is executed, by defined function and offset, as the program counts itself; and what it says.
+/// How often each instruction is executed, by defined function and offset, as the program counts
+/// itself; and what it says.
 fn counted(place: &Workshop, bytes: &[u8]) -> (BTreeMap<(usize, u32), u64>, Vec<u8>) {
     let spelled = spelled::spell(bytes);
     let engine = wasmi::Engine::default();
@@ -133,9 +161,12 @@ fn counted(place: &Workshop, bytes: &[u8]) -> (BTreeMap<(usize, u32), u64>, Vec<
 
 /// Runs a program under monitors; what it says comes with their reports.
 fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<Report>, Vec<u8>) {
-    let watch = Watch::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
-    let engine =
-        Engine::new(Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets())).expect("an engine");
+    let watch =
+        Watch::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
+    let engine = Engine::new(
+        Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets()),
+    )
+    .expect("an engine");
     let module = watch.compile(&engine, bytes).expect("a module");
     let (world, said) = world(place, "other");
     let mut store = Store::new(&engine, world);
@@ -151,8 +182,16 @@ fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<R
 }
 
 /// Monitors that say more than how often instructions were executed.
-const OTHERS: [&str; 8] =
-    ["functions", "profile", "memory", "const", "latency,function=*,policy=exact", "calls,graph", "loop-traces", "alloc"];
+const OTHERS: [&str; 8] = [
+    "functions",
+    "profile",
+    "memory",
+    "const",
+    "latency,function=*,policy=exact",
+    "calls,graph",
+    "loop-traces",
+    "alloc",
+];
 
 /// Compares all that monitors say of a program with what it has counted itself.
 fn check(source: &str) {
@@ -163,25 +202,47 @@ fn check(source: &str) {
     let trace_to = format!("trace,calls,file={}", trace.display());
     let monitors: Vec<&str> = COUNTED.into_iter().chain(OTHERS).chain([&trace_to[..]]).collect();
     let (module, reports, repeated) = observed(&place, &bytes, &monitors);
-    assert!(!said.is_empty() && said == repeated, "{source}: {}", String::from_utf8_lossy(&repeated));
+    assert!(
+        !said.is_empty() && said == repeated,
+        "{source}: {}",
+        String::from_utf8_lossy(&repeated)
+    );
     let counts = module.counts().expect("counted");
-    let imported = module.imports().filter(|import| matches!(import.ty, wasm_aot::ExternType::Func(_))).count();
+    let imported = module
+        .imports()
+        .filter(|import| matches!(import.ty, wasm_aot::ExternType::Func(_)))
+        .count();
     let (mut calls, mut reads, mut writes, mut copies) = (BTreeMap::new(), 0, 0, 0);
     let mut with_parameters = BTreeMap::new();
     for function in counts.functions() {
         let instructions = function.instructions();
         for instruction in &instructions {
             let expected = expected[&(function.index() as usize - imported, instruction.offset)];
-            let place = format!("{source}: {} +{} {}", function.label(), instruction.offset, instruction.mnemonic);
+            let place = format!(
+                "{source}: {} +{} {}",
+                function.label(),
+                instruction.offset,
+                instruction.mnemonic
+            );
             assert_eq!(instruction.count, expected, "{place}");
-            let is = |part: &str| instruction.mnemonic.contains(part) && !instruction.mnemonic.starts_with("memory.");
+            let is = |part: &str| {
+                instruction.mnemonic.contains(part) && !instruction.mnemonic.starts_with("memory.")
+            };
             reads += if is(".load") { expected } else { 0 };
             writes += if is(".store") { expected } else { 0 };
-            copies += if matches!(instruction.mnemonic, "memory.copy" | "memory.fill" | "memory.init") { expected } else { 0 };
+            copies +=
+                if matches!(instruction.mnemonic, "memory.copy" | "memory.fill" | "memory.init") {
+                    expected
+                } else {
+                    0
+                };
         }
-        // A loop at the beginning is begun with every turn: there the counts say, which agree instruction by instruction.
+        // A loop at the beginning is begun with every turn: there the counts say, which agree
+        // instruction by instruction.
         let began = match &instructions[0] {
-            first if first.mnemonic != "loop" => expected[&(function.index() as usize - imported, first.offset)],
+            first if first.mnemonic != "loop" => {
+                expected[&(function.index() as usize - imported, first.offset)]
+            }
             _ => function.calls(),
         };
         if began > 0 {
@@ -195,7 +256,8 @@ fn check(source: &str) {
         sums.retain(|name, _| defined.contains(name));
         sums
     };
-    let table = |name: &str| Table(reports.iter().find(|report| report.monitor == name).expect("a report"));
+    let table =
+        |name: &str| Table(reports.iter().find(|report| report.monitor == name).expect("a report"));
     let called = |name: &str| own(table(name).sums(&["function"], "calls"));
     for name in ["icount", "functions", "profile", "latency"] {
         assert_eq!(called(name), calls, "{source}: {name}");
@@ -204,22 +266,30 @@ fn check(source: &str) {
     with_parameters.retain(|name, _| constant.contains_key(name));
     assert_eq!(constant, with_parameters, "{source}: const");
     let pages = |column: &str| table("memory").counts(column).iter().sum::<u64>();
-    // What is copied counts for each page of it: here that is one, or two, or none if nothing is copied.
+    // What is copied counts for each page of it: here that is one, or two, or none if nothing is
+    // copied.
     for (found, expected) in [(pages("reads"), reads), (pages("writes"), writes)] {
-        assert!((expected..=expected + 2 * copies).contains(&found), "{source}: memory: {found}, {expected} and {copies} copies");
+        assert!(
+            (expected..=expected + 2 * copies).contains(&found),
+            "{source}: memory: {found}, {expected} and {copies} copies"
+        );
     }
-    let functions: Vec<_> = counts.functions().map(|function| (function.label(), function.instructions())).collect();
+    let functions: Vec<_> =
+        counts.functions().map(|function| (function.label(), function.instructions())).collect();
     reports::compare(source, &reports, &functions);
     let made = |mnemonic: &str| mnemonic.starts_with("call") || mnemonic.starts_with("return_call");
-    let each = functions
-        .iter()
-        .flat_map(|(name, all)| all.iter().map(move |i| (name.clone(), if made(i.mnemonic) { i.count } else { 0 })));
+    let each = functions.iter().flat_map(|(name, all)| {
+        all.iter().map(move |i| (name.clone(), if made(i.mnemonic) { i.count } else { 0 }))
+    });
     assert_eq!(table("calls").sums(&["caller"], "count"), sums(each), "{source}: calls");
     // Iterations that the program's end has cut off are not among those that have paths.
     let whole = table("loop-traces").sums(&["function", "pc"], "count");
     for (place, begun) in table("loops").sums(&["function", "pc"], "iterations") {
         let whole = whole.get(&place).copied().unwrap_or_default();
-        assert!(whole <= begun && begun <= whole + 1, "{source}: loop-traces: {place}: {whole} of {begun}");
+        assert!(
+            whole <= begun && begun <= whole + 1,
+            "{source}: loop-traces: {place}: {whole} of {begun}"
+        );
     }
     let blocks: u64 = table("alloc").counts("blocks").iter().sum();
     let gives = |name: &str| name.contains("alloc") || name.contains("operator new");
@@ -232,11 +302,20 @@ fn check(source: &str) {
 
 #[test]
 fn monitors_of_real_programs_say_what_these_count_themselves() {
-    let zig = Command::new("python3").args(["-c", "import ziglang"]).output().is_ok_and(|output| output.status.success());
+    let zig = Command::new("python3")
+        .args(["-c", "import ziglang"])
+        .output()
+        .is_ok_and(|output| output.status.success());
     if !is_there(zig, "ziglang (pip install ziglang)") {
         return;
     }
-    for source in ["real/huffman.c", "real/expressions.c", "real/routes.rs", "wasi/words.cpp", "wasi/records.zig"] {
+    for source in [
+        "real/huffman.c",
+        "real/expressions.c",
+        "real/routes.rs",
+        "wasi/words.cpp",
+        "wasi/records.zig",
+    ] {
         check(source);
     }
 }

@@ -21,7 +21,8 @@ fn exceptions_that_nobody_holds_take_no_memory() {
                 (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
             (local.get 1)))";
     let module = Module::new(&Engine::default(), text).expect("a module");
-    let instance = Linker::new(&Engine::default()).instantiate(&mut store, &module).expect("an instance");
+    let instance =
+        Linker::new(&Engine::default()).instantiate(&mut store, &module).expect("an instance");
     let throw = instance.get_typed_func::<i32, i64>(&mut store, "throw").expect("exported");
     let sum = |count: i64| count * (count + 1) / 2;
     assert_eq!(throw.call(&mut store, 50_000).expect("caught"), sum(50_000));

@@ -7,7 +7,8 @@ mod place;
 use place::{Place, errors};
 use std::process::Output;
 
-/// A program whose memory has any name. Word 0 counts threads that have come, word 4 is never changed, from 64 on is what threads leave.
+/// A program whose memory has any name. Word 0 counts threads that have come, word 4 is never
+/// changed, from 64 on is what threads leave.
 fn program(main: &str, thread: &str) -> String {
     format!(
         r#"(module
@@ -38,7 +39,8 @@ fn program(main: &str, thread: &str) -> String {
 
 fn run(place: &Place, arguments: &[&str], main: &str, thread: &str) -> Output {
     let program = place.file("program.wat", program(main, thread));
-    let timeout: &[&str] = if arguments.contains(&"--timeout") { &[] } else { &["--timeout", "100s"] };
+    let timeout: &[&str] =
+        if arguments.contains(&"--timeout") { &[] } else { &["--timeout", "100s"] };
     place.run(&[&["run"], timeout, arguments, &[&program]].concat())
 }
 
@@ -64,7 +66,8 @@ fn many_threads_have_instances_of_their_own_numbers_and_one_memory() {
     let counted = run(&place, &["--monitor", "icount", "--json"], main, thread);
     let report: serde_json::Value = serde_json::from_slice(&counted.stderr).expect("an object");
     let rows = report["icount"]["rows"].as_array().expect("rows").clone();
-    let started = rows.iter().find(|row| row["function"] == "wasi_thread_start").expect("it is called");
+    let started =
+        rows.iter().find(|row| row["function"] == "wasi_thread_start").expect("it is called");
     assert_eq!(started["calls"], 20);
 }
 
@@ -85,7 +88,8 @@ const FOUR: &str = "(loop $l (drop (call $spawn (local.get $i)))
 fn exit_and_trap_in_a_thread_end_all_that_wait_sleep_and_spin() {
     let place = Place::new("spawning-ends");
     for main in ["(call $wait)", "(call $spin)", "(call $sleep)"] {
-        let done = run(&place, &[], &format!("{FOUR} {main}"), &others("(call $exit (i32.const 7))"));
+        let done =
+            run(&place, &[], &format!("{FOUR} {main}"), &others("(call $exit (i32.const 7))"));
         assert_eq!((done.status.code(), errors(&done).as_str()), (Some(7), ""), "{main}");
         let done = run(&place, &[], &format!("{FOUR} {main}"), &others("(unreachable)"));
         assert_eq!(done.status.code(), Some(134), "{main}: {}", errors(&done));
@@ -97,7 +101,12 @@ fn exit_and_trap_in_a_thread_end_all_that_wait_sleep_and_spin() {
 #[test]
 fn the_start_s_return_ends_all_threads_and_a_thread_s_return_only_itself() {
     let place = Place::new("spawning-returns");
-    let done = run(&place, &[], &format!("{FOUR} (call $wait_for (i32.const 4))"), &others("(call $come)"));
+    let done = run(
+        &place,
+        &[],
+        &format!("{FOUR} (call $wait_for (i32.const 4))"),
+        &others("(call $come)"),
+    );
     assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""));
     // Whose time is over is told once.
     let done = run(&place, &["--timeout", "300ms"], &format!("{FOUR} (call $sleep)"), &others(""));
@@ -108,7 +117,8 @@ fn the_start_s_return_ends_all_threads_and_a_thread_s_return_only_itself() {
 #[test]
 fn a_thread_that_cannot_be_started_is_a_negative_number() {
     let place = Place::new("spawning-fails");
-    // Each instance reserves eight gigabytes for a memory of its own, and the process has no room for three.
+    // Each instance reserves eight gigabytes for a memory of its own, and the process has no room
+    // for three.
     let text = r#"(module
         (import "wasi" "thread-spawn" (func $spawn (param i32) (result i32)))
         (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
@@ -119,12 +129,21 @@ fn a_thread_that_cannot_be_started_is_a_negative_number() {
         (func (export "wasi_thread_start") (param i32 i32) (unreachable)))"#;
     let program = place.file("program.wat", text);
     let mut limited = std::process::Command::new("sh");
-    let command = format!("ulimit -v 21000000 && exec \"$0\" run --no-control --no-cache {program}");
-    let done = limited.env("HOME", &place.0).args(["-c", &command, env!("CARGO_BIN_EXE_wasm-aot")]).output().expect("it starts");
+    let command =
+        format!("ulimit -v 21000000 && exec \"$0\" run --no-control --no-cache {program}");
+    let done = limited
+        .env("HOME", &place.0)
+        .args(["-c", &command, env!("CARGO_BIN_EXE_wasm-aot")])
+        .output()
+        .expect("it starts");
     assert_eq!(done.status.code(), Some(4), "{}", errors(&done));
     let lacks = place.file("lacks.wat", text.replace("wasi_thread_start", "start_thread"));
     let done = place.run(&["run", "--timeout", "100s", &lacks]);
-    assert!(done.status.code() == Some(1) && errors(&done).contains("exports no wasi_thread_start"), "{}", errors(&done));
+    assert!(
+        done.status.code() == Some(1) && errors(&done).contains("exports no wasi_thread_start"),
+        "{}",
+        errors(&done)
+    );
 }
 
 #[test]
@@ -139,12 +158,21 @@ fn a_monitor_that_is_called_is_named_when_a_thread_would_need_one_of_its_own() {
         "(drop (call $spawn (i32.const 0))) (call $wait_for (i32.const 1))",
         "(call $come)",
     );
-    assert!(!done.status.success() && errors(&done).contains("monitor calling"), "{}", errors(&done));
+    assert!(
+        !done.status.success() && errors(&done).contains("monitor calling"),
+        "{}",
+        errors(&done)
+    );
     let adds = r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
         (func (export "wasm:opcode:i32.atomic.rmw.add") (global.set $n (i32.add (global.get $n) (i32.const 1))))
         (func (export "wasm:exit") (call $print (global.get $n))))"#;
     let adds = place.file("adds.wat", adds);
     let main = format!("{FOUR} (call $wait_for (i32.const 4))");
     let done = run(&place, &["--monitor", &adds], &main, "(call $come)");
-    assert_eq!((done.status.code(), String::from_utf8_lossy(&done.stdout).as_ref()), (Some(0), "4"), "{}", errors(&done));
+    assert_eq!(
+        (done.status.code(), String::from_utf8_lossy(&done.stdout).as_ref()),
+        (Some(0), "4"),
+        "{}",
+        errors(&done)
+    );
 }

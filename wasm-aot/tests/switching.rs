@@ -1,4 +1,5 @@
-//! Threads that go from one version of a function into another one in the middle of its loops, as often as there is a turn.
+//! Threads that go from one version of a function into another one in the middle of its loops, as
+//! often as there is a turn.
 
 #[path = "switching/ticking.rs"]
 mod ticking;
@@ -23,12 +24,19 @@ fn restless(module: &Module) {
 /// How often each instruction was executed while counts were attached, by function.
 fn counts(module: &Module) -> Vec<Vec<u64>> {
     let counts = module.counts().expect("attached once");
-    counts.functions().map(|function| function.instructions().iter().map(|i| i.count).collect()).collect()
+    counts
+        .functions()
+        .map(|function| function.instructions().iter().map(|i| i.count).collect())
+        .collect()
 }
 
 /// Programs whose loops carry everything there is, with their arguments.
 fn programs() -> Vec<(&'static str, String, Vec<Val>)> {
-    let of = |body: &str| format!(r#"(module (import "host" "tick" (func $tick)) (memory 1) (tag $e (param i32)) {body})"#);
+    let of = |body: &str| {
+        format!(
+            r#"(module (import "host" "tick" (func $tick)) (memory 1) (tag $e (param i32)) {body})"#
+        )
+    };
     vec![
         (
             "values of all types, and results in memory",
@@ -44,7 +52,13 @@ fn programs() -> Vec<(&'static str, String, Vec<Val>)> {
                     (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
                 (local.get $i) (local.get $s) (local.get $b) (local.get $c) (local.get $v) (local.get $a) (local.get $c)
                 (local.get $i) (local.get $s) (local.get $b) (local.get $c) (local.get $v) (local.get $a) (local.get $c))"#),
-            vec![Val::I32(100), Val::I64(7), Val::F32(1.0f32.to_bits()), Val::F64(2.0f64.to_bits()), Val::V128(3)],
+            vec![
+                Val::I32(100),
+                Val::I64(7),
+                Val::F32(1.0f32.to_bits()),
+                Val::F64(2.0f64.to_bits()),
+                Val::V128(3),
+            ],
         ),
         (
             "operands under loops, parameters of loops, loops in loops",
@@ -160,11 +174,16 @@ fn programs() -> Vec<(&'static str, String, Vec<Val>)> {
                 (unreachable))"#),
             vec![Val::I32(30)],
         ),
-        ("more locals than have places near by, some of them the same in all loops", of(&crowded()), vec![Val::I32(9)]),
+        (
+            "more locals than have places near by, some of them the same in all loops",
+            of(&crowded()),
+            vec![Val::I32(9)],
+        ),
     ]
 }
 
-/// A function of eighty locals of all types: a third of them changes in a loop, and a third each in two loops inside of it.
+/// A function of eighty locals of all types: a third of them changes in a loop, and a third each in
+/// two loops inside of it.
 fn crowded() -> String {
     let all = |each: fn(usize) -> [String; 4], wanted: fn(usize) -> bool| {
         (0..80).filter(|at| wanted(*at)).map(|at| each(at)[at % 4].clone()).collect::<String>()
@@ -181,7 +200,8 @@ fn crowded() -> String {
     );
     let change: fn(usize) -> [String; 4] = |at| {
         let at = at + 3;
-        ["i32", "i32x4", "i64", "f32"].map(|ty| format!("(local.set {at} ({ty}.add (local.get {at}) (local.get {at}))) "))
+        ["i32", "i32x4", "i64", "f32"]
+            .map(|ty| format!("(local.set {at} ({ty}.add (local.get {at}) (local.get {at}))) "))
     };
     let sum = all(
         |at| {
@@ -192,7 +212,9 @@ fn crowded() -> String {
                 get.clone(),
                 format!("(i64.extend_i32_u (i32.reinterpret_f32 {get}))"),
             ];
-            number.map(|number| format!("(local.set 1 (i64.add (i64.mul (local.get 1) (i64.const 31)) {number})) "))
+            number.map(|number| {
+                format!("(local.set 1 (i64.add (i64.mul (local.get 1) (i64.const 31)) {number})) ")
+            })
         },
         |_| true,
     );
@@ -271,7 +293,8 @@ fn a_loop_that_calls_nobody_and_never_ends_is_counted_and_left_again() {
 /// Has the program's loop end: its first word is not zero any more.
 #[allow(unsafe_code)]
 fn stop(base: usize) {
-    // SAFETY: (1) the first word of a memory whose store lives; (2) machine code reads it by one load.
+    // SAFETY: (1) the first word of a memory whose store lives; (2) machine code reads it by one
+    // load.
     unsafe { std::sync::atomic::AtomicU32::from_ptr(base as *mut u32) }.store(1, Relaxed);
 }
 
@@ -349,7 +372,8 @@ fn what_is_executed_when_something_is_attached_is_compiled_first() {
 
 #[test]
 fn values_that_look_like_what_crossings_compare_with_do_no_harm() {
-    // The same in each turn, so that the comparison is known; every number that it may be compared with.
+    // The same in each turn, so that the comparison is known; every number that it may be compared
+    // with.
     for number in -128..-124 {
         let text = format!(
             r#"(module (import "host" "tick" (func $tick))

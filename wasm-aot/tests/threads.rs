@@ -1,7 +1,9 @@
 //! Monitors that are modules, and programs with several threads: an instance for each.
 
 use std::sync::{Arc, Barrier};
-use wasm_aot::observer::{Observation, Observer, ObserverError, ProbeCalls, Program, Switches, add_to_linker};
+use wasm_aot::observer::{
+    Observation, Observer, ObserverError, ProbeCalls, Program, Switches, add_to_linker,
+};
 use wasm_aot::wasi::{self, Buffer, Sink, WasiCtx};
 use wasm_aot::{Engine, Instance, Linker, Module, Store, Val};
 use whamm::{Options, Source, compile_monitor};
@@ -41,7 +43,11 @@ struct Thread {
 impl Thread {
     /// What its monitor has in its memory.
     fn word(&mut self, at: usize) -> i32 {
-        let memory = self.monitor.expect("it has one").get_memory(&mut self.store, "memory").expect("exported");
+        let memory = self
+            .monitor
+            .expect("it has one")
+            .get_memory(&mut self.store, "memory")
+            .expect("exported");
         let mut bytes = [0; 4];
         memory.read(&mut self.store, at, &mut bytes).expect("inside");
         i32::from_le_bytes(bytes)
@@ -54,17 +60,26 @@ impl Stage {
         let program = Program::new(&engine, PROGRAM.as_bytes()).expect("a program");
         let module = |text: &[u8]| Module::new(&engine, text).expect("valid");
         let monitor = module(monitor);
-        let libraries = libraries.iter().map(|(name, text)| ((*name).to_owned(), module(text.as_bytes()))).collect();
+        let libraries = libraries
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), module(text.as_bytes())))
+            .collect();
         Self { engine, program, monitor, libraries }
     }
 
     fn thread(&self) -> Thread {
         let printed = Buffer::default();
-        let world = WasiCtx::builder().stdout(Sink::Buffer(printed.clone())).build().expect("a world");
+        let world =
+            WasiCtx::builder().stdout(Sink::Buffer(printed.clone())).build().expect("a world");
         Thread { store: Store::new(&self.engine, world), printed, monitor: None }
     }
 
-    fn observer(&self, thread: &mut Thread, switches: &Switches, monitor: &Module) -> Result<Observer, ObserverError> {
+    fn observer(
+        &self,
+        thread: &mut Thread,
+        switches: &Switches,
+        monitor: &Module,
+    ) -> Result<Observer, ObserverError> {
         let mut linker = Linker::new(&self.engine);
         wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("linked");
         add_to_linker(&mut linker, &self.program, switches).expect("linked");
@@ -82,7 +97,8 @@ impl Stage {
     fn begin(&self, calls: ProbeCalls) -> Result<(Thread, Observation), ObserverError> {
         let mut first = self.thread();
         let observer = self.observer(&mut first, &Switches::default(), &self.monitor)?;
-        let observation = Observation::new(&mut first.store, vec![observer], &self.program, calls, None)?;
+        let observation =
+            Observation::new(&mut first.store, vec![observer], &self.program, calls, None)?;
         Ok((first, observation))
     }
 
@@ -100,7 +116,9 @@ impl Stage {
         let run = |thread: &mut Thread, turns: i32| {
             assert!(observation.begin(&mut thread.store).is_empty());
             let linker = Linker::new(&self.engine);
-            let instance = linker.instantiate(&mut thread.store, observation.module()).expect("it is known there");
+            let instance = linker
+                .instantiate(&mut thread.store, observation.module())
+                .expect("it is known there");
             let main = instance.get_func(&mut thread.store, "main").expect("exported");
             main.call(&mut thread.store, &[Val::I32(turns)]).expect("it runs");
             assert!(observation.end(&mut thread.store, None).is_empty());
@@ -110,7 +128,8 @@ impl Stage {
             let each = TURNS[1..].iter().map(|turns| {
                 let (run, barrier, observation) = (&run, &barrier, &observation);
                 scope.spawn(move || {
-                    let mut thread = self.join(observation).unwrap_or_else(|error| panic!("{error}"));
+                    let mut thread =
+                        self.join(observation).unwrap_or_else(|error| panic!("{error}"));
                     barrier.wait();
                     run(&mut thread, *turns);
                     thread
@@ -139,8 +158,11 @@ fn compiled(script: &str) -> Vec<u8> {
 
 /// What one thread reports that does what all of them do.
 fn alone(stage: &Stage) -> String {
-    let (mut first, observation) = stage.begin(ProbeCalls::Inlined).unwrap_or_else(|error| panic!("{error}"));
-    let instance = Linker::new(&stage.engine).instantiate(&mut first.store, observation.module()).expect("it is known there");
+    let (mut first, observation) =
+        stage.begin(ProbeCalls::Inlined).unwrap_or_else(|error| panic!("{error}"));
+    let instance = Linker::new(&stage.engine)
+        .instantiate(&mut first.store, observation.module())
+        .expect("it is known there");
     for turns in TURNS {
         let main = instance.get_func(&mut first.store, "main").expect("exported");
         main.call(&mut first.store, &[Val::I32(turns)]).expect("it runs");
@@ -163,11 +185,13 @@ fn what_threads_report_becomes_what_one_would_have_reported() {
         for calls in BOTH {
             let (observation, reports) = stage.reports(calls);
             let reports: Vec<&str> = reports.iter().map(String::as_str).collect();
-            let merged = observation.merged("m", &reports).unwrap_or_else(|error| panic!("{error}"));
+            let merged =
+                observation.merged("m", &reports).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(merged, alone, "{script}");
             // What is only added up is told of all threads by the first.
             let is_counted = script.contains("br_if") && calls == ProbeCalls::Inlined;
-            let is_theirs = |report: &&str| *report != alone || is_counted || script.contains("reached");
+            let is_theirs =
+                |report: &&str| *report != alone || is_counted || script.contains("reached");
             assert!(reports.iter().all(is_theirs), "each has seen its own thread");
         }
     }
@@ -186,10 +210,16 @@ fn libraries_of_a_monitor_are_each_threads_own() {
     let stage = Stage::new(monitor.as_bytes(), &[("lib", library)]);
     for calls in BOTH {
         let (first, observation) = stage.begin(calls).unwrap_or_else(|error| panic!("{error}"));
-        let mut all = [first, stage.join(&observation).expect("joined"), stage.join(&observation).expect("joined")];
+        let mut all = [
+            first,
+            stage.join(&observation).expect("joined"),
+            stage.join(&observation).expect("joined"),
+        ];
         for (thread, turns) in all.iter_mut().zip(TURNS) {
             assert!(observation.begin(&mut thread.store).is_empty());
-            let instance = Linker::new(&stage.engine).instantiate(&mut thread.store, observation.module()).expect("known");
+            let instance = Linker::new(&stage.engine)
+                .instantiate(&mut thread.store, observation.module())
+                .expect("known");
             instance
                 .get_func(&mut thread.store, "main")
                 .expect("exported")
@@ -206,8 +236,7 @@ fn libraries_of_a_monitor_are_each_threads_own() {
 
 #[test]
 fn probes_that_take_themselves_away_go_from_all_threads() {
-    let script =
-        "use dyninstr; wasm:opcode:*:before { report var reached: bool; reached = true; dyninstr.remove_probe(probe_id); }";
+    let script = "use dyninstr; wasm:opcode:*:before { report var reached: bool; reached = true; dyninstr.remove_probe(probe_id); }";
     let stage = Stage::new(&compiled(script), &[]);
     let alone = alone(&stage);
     let (observation, reports) = stage.reports(ProbeCalls::Inlined);
@@ -221,9 +250,12 @@ fn what_cannot_be_merged_is_refused_with_its_name_before_anything_runs() {
         Ok(_) => panic!("it is refused"),
         Err(error) => error.to_string(),
     };
-    let error = refused(&compiled("report var last: u32; wasm:opcode:i32.load:before { last = pc; }"));
+    let error =
+        refused(&compiled("report var last: u32; wasm:opcode:i32.load:before { last = pc; }"));
     assert!(
-        error.starts_with("monitor m: several threads: what it reports cannot be merged: last: it is given values"),
+        error.starts_with(
+            "monitor m: several threads: what it reports cannot be merged: last: it is given values"
+        ),
         "{error}"
     );
     let error = refused(br#"(module (func (export "wasm:exit")) (func (export "wasm:opcode:i32.load (arg0)") (param i32)))"#);
@@ -247,25 +279,46 @@ fn a_thread_without_an_instance_and_one_that_answers_differently_are_refused() {
         let mut linker = Linker::new(&stage.engine);
         add_to_linker(&mut linker, &stage.program, switches).expect("linked");
         linker.func_wrap("env", "number", move || number).expect("linked");
-        let mut observer = Observer::new(&mut thread.store, &linker, "m", &monitor, switches).expect("understood");
+        let mut observer =
+            Observer::new(&mut thread.store, &linker, "m", &monitor, switches).expect("understood");
         observer.set_threads();
         observer
     };
     let mut first = stage.thread();
     let switches = Switches::default();
     let observers = vec![observer(&mut first, &switches, 3)];
-    let observation = Observation::new(&mut first.store, observers, &stage.program, ProbeCalls::Inlined, None).expect("matched");
+    let observation =
+        Observation::new(&mut first.store, observers, &stage.program, ProbeCalls::Inlined, None)
+            .expect("matched");
     let mut other = stage.thread();
-    let error =
-        Linker::new(&stage.engine).instantiate(&mut other.store, observation.module()).expect_err("it has none").to_string();
-    assert!(error.contains("monitor m: it does more than add") && error.contains("cannot be merged"), "{error}");
+    let error = Linker::new(&stage.engine)
+        .instantiate(&mut other.store, observation.module())
+        .expect_err("it has none")
+        .to_string();
+    assert!(
+        error.contains("monitor m: it does more than add") && error.contains("cannot be merged"),
+        "{error}"
+    );
     let observers = vec![observer(&mut other, &switches, 4)];
-    let error = observation.join(&mut other.store, observers, &stage.program).expect_err("another answer").to_string();
-    assert!(error.contains("monitor m: wasm:opcode:i32.load ($which(), arg0): at function 0 (even), offset"), "{error}");
+    let error = observation
+        .join(&mut other.store, observers, &stage.program)
+        .expect_err("another answer")
+        .to_string();
+    assert!(
+        error.contains(
+            "monitor m: wasm:opcode:i32.load ($which(), arg0): at function 0 (even), offset"
+        ),
+        "{error}"
+    );
     let observers = vec![observer(&mut other, &Switches::default(), 3)];
-    let error = observation.join(&mut other.store, observers, &stage.program).expect_err("other switches").to_string();
+    let error = observation
+        .join(&mut other.store, observers, &stage.program)
+        .expect_err("other switches")
+        .to_string();
     assert!(error.contains("other switches"), "{error}");
     let observers = vec![observer(&mut other, &switches, 3)];
     observation.join(&mut other.store, observers, &stage.program).expect("the same");
-    Linker::new(&stage.engine).instantiate(&mut other.store, observation.module()).expect("it has one by now");
+    Linker::new(&stage.engine)
+        .instantiate(&mut other.store, observation.module())
+        .expect("it has one by now");
 }

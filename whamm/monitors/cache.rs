@@ -19,7 +19,8 @@ fn place(address: u32) -> &'static AtomicU32 {
     &LINES_HELD[(address / LINE % LINES) as usize]
 }
 
-/// Zero if an access finds all that it needs in one line that the cache holds; this changes nothing.
+/// Zero if an access finds all that it needs in one line that the cache holds; this changes
+/// nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn missing(address: u32, size: u32) -> u32 {
     place(address).load(Ordering::Relaxed) ^ line(address.wrapping_add(size - 1))

@@ -5,9 +5,9 @@ use crate::library::first_line;
 use std::collections::HashMap;
 use wasmparser::types::CoreTypeId;
 use wasmparser::{
-    CompositeInnerType, DataKind, ElementItems, ElementKind, Export, ExternalKind, FuncToValidate, FunctionBody, HeapType,
-    KnownCustom, Name, Operator, Parser, Payload, TypeRef, UnpackedIndex, ValType, ValidPayload, Validator, ValidatorResources,
-    WasmFeatures,
+    CompositeInnerType, DataKind, ElementItems, ElementKind, Export, ExternalKind, FuncToValidate,
+    FunctionBody, HeapType, KnownCustom, Name, Operator, Parser, Payload, TypeRef, UnpackedIndex,
+    ValType, ValidPayload, Validator, ValidatorResources, WasmFeatures,
 };
 
 /// An imported function.
@@ -39,13 +39,15 @@ pub struct Table {
     pub known: bool,
 }
 
-/// Functions that a segment puts into a table when the program starts, from an entry on; `None` is no function.
+/// Functions that a segment puts into a table when the program starts, from an entry on; `None` is
+/// no function.
 pub type Placed = (u32, Vec<Option<u32>>);
 
 /// A segment of references.
 #[derive(Clone, Debug)]
 pub struct ElementSegment {
-    /// How many it has once the program runs: those that are put into a table at the start are gone.
+    /// How many it has once the program runs: those that are put into a table at the start are
+    /// gone.
     pub len: usize,
     /// The functions in it.
     pub items: Vec<Option<u32>>,
@@ -107,7 +109,10 @@ impl std::fmt::Debug for App<'_> {
 
 /// What the rewriter keeps exact: everything of WebAssembly 3.0, and memories with small pages.
 fn features() -> WasmFeatures {
-    WasmFeatures::WASM3 | WasmFeatures::THREADS | WasmFeatures::RELAXED_SIMD | WasmFeatures::CUSTOM_PAGE_SIZES
+    WasmFeatures::WASM3
+        | WasmFeatures::THREADS
+        | WasmFeatures::RELAXED_SIMD
+        | WasmFeatures::CUSTOM_PAGE_SIZES
 }
 
 impl<'a> App<'a> {
@@ -138,7 +143,10 @@ impl<'a> App<'a> {
             data: vec![],
         };
         let wrong = |e: wasmparser::Error| {
-            Diagnostics::general(Kind::InvalidModule, format!("the program is not a valid module: {}", first_line(&e)))
+            Diagnostics::general(
+                Kind::InvalidModule,
+                format!("the program is not a valid module: {}", first_line(&e)),
+            )
         };
         let mut validator = Validator::new_with_features(features());
         for payload in Parser::new(0).parse_all(bytes) {
@@ -156,7 +164,10 @@ impl<'a> App<'a> {
                 _ => {}
             }
             if matches!(payload, Payload::ComponentSection { .. })
-                || (matches!(payload, Payload::Version { encoding: wasmparser::Encoding::Component, .. }))
+                || (matches!(
+                    payload,
+                    Payload::Version { encoding: wasmparser::Encoding::Component, .. }
+                ))
             {
                 return Err(Diagnostics::general(
                     Kind::InvalidModule,
@@ -216,7 +227,9 @@ impl<'a> App<'a> {
                     self.element(&element?)?;
                 }
             }
-            Payload::CodeSectionStart { unchecked_range, .. } => self.code_start = unchecked_range.start,
+            Payload::CodeSectionStart { unchecked_range, .. } => {
+                self.code_start = unchecked_range.start
+            }
             Payload::DataSection(s) => {
                 for data in s {
                     self.data(&data?)?;
@@ -238,7 +251,8 @@ impl<'a> App<'a> {
 
     fn group(&mut self, group: wasmparser::RecGroup) {
         let group: Vec<_> = group.into_types().collect();
-        self.simple_types &= group.len() == 1 && group.iter().all(|t| t.is_final && t.supertype_idxs.is_empty());
+        self.simple_types &=
+            group.len() == 1 && group.iter().all(|t| t.is_final && t.supertype_idxs.is_empty());
         for ty in group {
             let CompositeInnerType::Func(f) = ty.composite_type.inner else {
                 self.typed_references = true;
@@ -303,7 +317,11 @@ impl<'a> App<'a> {
                 for e in items.clone() {
                     let first = e?.get_operators_reader().read()?;
                     known &= matches!(first, Operator::RefFunc { .. } | Operator::RefNull { .. });
-                    list.push(if let Operator::RefFunc { function_index } = first { Some(function_index) } else { None });
+                    list.push(if let Operator::RefFunc { function_index } = first {
+                        Some(function_index)
+                    } else {
+                        None
+                    });
                 }
             }
         }
@@ -326,9 +344,19 @@ impl<'a> App<'a> {
     /// Bodies of functions, with what validates them.
     pub fn bodies(
         &self,
-    ) -> impl Iterator<Item = Result<(FuncToValidate<ValidatorResources>, FunctionBody<'a>), wasmparser::Error>> {
+    ) -> impl Iterator<
+        Item = Result<(FuncToValidate<ValidatorResources>, FunctionBody<'a>), wasmparser::Error>,
+    > {
         self.bodies.iter().map(|(index, ty, resources, body)| {
-            Ok((FuncToValidate { resources: resources.clone(), index: *index, ty: *ty, features: features() }, body.clone()))
+            Ok((
+                FuncToValidate {
+                    resources: resources.clone(),
+                    index: *index,
+                    ty: *ty,
+                    features: features(),
+                },
+                body.clone(),
+            ))
         })
     }
 
@@ -337,25 +365,34 @@ impl<'a> App<'a> {
         (self.imported_functions()..).zip(self.bodies.iter().map(|body| &body.3))
     }
 
-    /// A type as the validator knows it, with the index that the program gives it. A reference to a function needs no certain type, unless
-    /// the program itself has such references: then it runs where they are known.
+    /// A type as the validator knows it, with the index that the program gives it. A reference to a
+    /// function needs no certain type, unless the program itself has such references: then it runs
+    /// where they are known.
     pub fn val(&self, ty: ValType, typed: bool) -> wasm_encoder::ValType {
         if !typed && is_typed(&ty) {
             return wasm_encoder::ValType::FUNCREF;
         }
         if let ValType::Ref(reference) = ty
-            && let HeapType::Concrete(UnpackedIndex::Id(id)) | HeapType::Exact(UnpackedIndex::Id(id)) = reference.heap_type()
+            && let HeapType::Concrete(UnpackedIndex::Id(id))
+            | HeapType::Exact(UnpackedIndex::Id(id)) = reference.heap_type()
             && let Some(&index) = self.type_ids.get(&id)
         {
             let heap_type = wasm_encoder::HeapType::Concrete(index);
-            return wasm_encoder::ValType::Ref(wasm_encoder::RefType { nullable: reference.is_nullable(), heap_type });
+            return wasm_encoder::ValType::Ref(wasm_encoder::RefType {
+                nullable: reference.is_nullable(),
+                heap_type,
+            });
         }
         crate::emit::support::val(ty)
     }
 
     /// Parameters and results of a function.
     pub fn shape(&self, function: u32) -> (&[ValType], &[ValType]) {
-        let ty = self.functions.get(function as usize).and_then(|&t| self.types.get(t as usize)).and_then(Option::as_ref);
+        let ty = self
+            .functions
+            .get(function as usize)
+            .and_then(|&t| self.types.get(t as usize))
+            .and_then(Option::as_ref);
         ty.map_or((&[], &[]), |t| (&t.0, &t.1))
     }
 
@@ -366,7 +403,10 @@ impl<'a> App<'a> {
 
     /// The function that is exported under a name.
     pub fn exported(&self, name: &str) -> Option<u32> {
-        self.exports.iter().find(|e| e.kind == ExternalKind::Func && e.name == name).map(|e| e.index)
+        self.exports
+            .iter()
+            .find(|e| e.kind == ExternalKind::Func && e.name == name)
+            .map(|e| e.index)
     }
 
     /// The name of a function: of the name section.

@@ -1,7 +1,7 @@
 //! What the compiler has to say: errors and warnings with a place, a cause and a remedy.
 //!
-//! All phases push into one [`Diagnostics`], so that one run tells everything that is wrong with a script. The kinds keep the names which
-//! existing scripts' users know.
+//! All phases push into one [`Diagnostics`], so that one run tells everything that is wrong with a
+//! script. The kinds keep the names which existing scripts' users know.
 
 use crate::source::{Source, Span};
 use serde::Serialize;
@@ -124,7 +124,13 @@ impl Diagnostics {
     }
 
     /// Says something, and what to do about it.
-    pub fn push_help(&mut self, kind: Kind, span: Option<Span>, message: impl Into<String>, help: impl Into<String>) {
+    pub fn push_help(
+        &mut self,
+        kind: Kind,
+        span: Option<Span>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
         self.list.push(Diagnostic { kind, span, message: message.into(), help: Some(help.into()) });
     }
 
@@ -145,7 +151,8 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// Whether so much was said that it is not worth the time to look for what else a name may have meant.
+    /// Whether so much was said that it is not worth the time to look for what else a name may have
+    /// meant.
     pub(crate) fn is_long(&self) -> bool {
         self.list.len() >= 1000
     }
@@ -163,7 +170,8 @@ impl Diagnostics {
     /// Everything that was said, each thing once, in the order of scripts and places.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         let mut seen = std::collections::HashSet::new();
-        let mut all: Vec<_> = self.list.iter().filter(|d| seen.insert((d.span, &d.message))).collect();
+        let mut all: Vec<_> =
+            self.list.iter().filter(|d| seen.insert((d.span, &d.message))).collect();
         all.sort_by_key(|d| d.span.map_or((0, 0), |s| (s.script, s.start)));
         all.into_iter()
     }
@@ -205,7 +213,8 @@ impl Diagnostics {
         let entry = |d: &Diagnostic| {
             let source = d.span.and_then(|s| self.sources.get(usize::from(s.script)));
             let place = |at: u32| source.map(|s| s.place(at as usize));
-            let (start, end) = (d.span.and_then(|s| place(s.start)), d.span.and_then(|s| place(s.end)));
+            let (start, end) =
+                (d.span.and_then(|s| place(s.start)), d.span.and_then(|s| place(s.end)));
             let entry = Entry {
                 severity: d.kind.severity(),
                 kind: d.kind.word(),
@@ -235,11 +244,19 @@ impl Diagnostics {
         let margin = line.to_string().len();
         // A line of a megabyte would help nobody: show what is around the place.
         let from = column.saturating_sub(80);
-        let shown: String = text.chars().skip(from).take(160).map(|c| if c == '\t' { ' ' } else { c }).collect();
+        let shown: String =
+            text.chars().skip(from).take(160).map(|c| if c == '\t' { ' ' } else { c }).collect();
         writeln!(f, "{:margin$}--> {}:{line}:{column}", " ", source.name)?;
         writeln!(f, "{:margin$} |", "")?;
         writeln!(f, "{line} | {shown}")?;
-        writeln!(f, "{:margin$} | {:>pad$}{}", "", "", "^".repeat(width.min(160)), pad = column - 1 - from)
+        writeln!(
+            f,
+            "{:margin$} | {:>pad$}{}",
+            "",
+            "",
+            "^".repeat(width.min(160)),
+            pad = column - 1 - from
+        )
     }
 }
 

@@ -1,11 +1,12 @@
-//! Debug information: source places of a program's instructions, and what becomes of it when instructions move.
+//! Debug information: source places of a program's instructions, and what becomes of it when
+//! instructions move.
 //!
-//! Addresses count from the beginning of the code section. Lengths and offsets are converted by both of their ends, because what is put
-//! between instructions stretches them.
+//! Addresses count from the beginning of the code section. Lengths and offsets are converted by
+//! both of their ends, because what is put between instructions stretches them.
 
 use gimli::write::{
-    Address, AttributeValue, ConvertError, ConvertLineRow, ConvertUnit, ConvertUnitEntry, Dwarf, EndianVec, Location,
-    LocationList, Range, RangeList, Sections, UnitEntryId,
+    Address, AttributeValue, ConvertError, ConvertLineRow, ConvertUnit, ConvertUnitEntry, Dwarf,
+    EndianVec, Location, LocationList, Range, RangeList, Sections, UnitEntryId,
 };
 use gimli::{EndianSlice, LittleEndian};
 use std::collections::HashMap;
@@ -20,8 +21,13 @@ pub struct Lines {
 
 /// The sections with debug information, by name.
 pub fn sections(bytes: &[u8]) -> HashMap<&str, &[u8]> {
-    let custom = |p| if let Ok(Payload::CustomSection(c)) = p { Some((c.name(), c.data())) } else { None };
-    Parser::new(0).parse_all(bytes).filter_map(custom).filter(|c| c.0.starts_with(".debug_")).collect()
+    let custom =
+        |p| if let Ok(Payload::CustomSection(c)) = p { Some((c.name(), c.data())) } else { None };
+    Parser::new(0)
+        .parse_all(bytes)
+        .filter_map(custom)
+        .filter(|c| c.0.starts_with(".debug_"))
+        .collect()
 }
 
 impl Lines {
@@ -40,7 +46,10 @@ impl Lines {
         lines
     }
 
-    fn units(&mut self, dwarf: &gimli::Dwarf<EndianSlice<'_, LittleEndian>>) -> Result<(), gimli::Error> {
+    fn units(
+        &mut self,
+        dwarf: &gimli::Dwarf<EndianSlice<'_, LittleEndian>>,
+    ) -> Result<(), gimli::Error> {
         let mut units = dwarf.units();
         while let Some(header) = units.next()? {
             let Ok(unit) = dwarf.unit(header) else { continue };
@@ -54,14 +63,19 @@ impl Lines {
                     self.files.push(path.unwrap_or_default());
                     u32::try_from(self.files.len() - 1).unwrap_or(0)
                 });
-                let line = if row.end_sequence() { 0 } else { row.line().map_or(0, |l| u32::try_from(l.get()).unwrap_or(0)) };
+                let line = if row.end_sequence() {
+                    0
+                } else {
+                    row.line().map_or(0, |l| u32::try_from(l.get()).unwrap_or(0))
+                };
                 self.rows.push((row.address(), file, line));
             }
         }
         Ok(())
     }
 
-    /// File and line of the instruction at an address, counted from the beginning of the code section.
+    /// File and line of the instruction at an address, counted from the beginning of the code
+    /// section.
     pub fn find(&self, address: u64) -> Option<(&str, u32)> {
         let at = self.rows.partition_point(|r| r.0 <= address).checked_sub(1)?;
         let (_, file, line) = self.rows[at];
@@ -69,7 +83,8 @@ impl Lines {
     }
 }
 
-/// Where a file is: in a directory, which may be in the one in which the unit was compiled. The first directory is that one.
+/// Where a file is: in a directory, which may be in the one in which the unit was compiled. The
+/// first directory is that one.
 fn path<'a>(
     dwarf: &gimli::Dwarf<EndianSlice<'a, LittleEndian>>,
     unit: &gimli::Unit<EndianSlice<'a, LittleEndian>>,
@@ -101,11 +116,14 @@ pub trait Moves {
     fn end(&self, address: u64) -> Option<u64>;
 }
 
-/// Custom sections as they are afterwards: debug information says where instructions are now. What cannot be converted is left out, so
-/// that nothing wrong is said.
+/// Custom sections as they are afterwards: debug information says where instructions are now. What
+/// cannot be converted is left out, so that nothing wrong is said.
 ///
 /// Beside it is said what could not be kept true.
-pub fn moved(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
+pub fn moved(
+    customs: &[(String, Vec<u8>)],
+    moves: &dyn Moves,
+) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let is_debug = |name: &str| name.starts_with(".debug_");
     let mut list: Vec<_> = customs.iter().filter(|c| !is_debug(&c.0)).cloned().collect();
     let mut lost = Vec::new();
@@ -115,7 +133,10 @@ pub fn moved(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> (Vec<(String, 
             Err(why) => lost.push(format!("the debug information cannot be kept: {why}")),
         }
     }
-    for (section, what) in [("sourceMappingURL", "source map"), ("external_debug_info", "debug information in another file")] {
+    for (section, what) in [
+        ("sourceMappingURL", "source map"),
+        ("external_debug_info", "debug information in another file"),
+    ] {
         if list.iter().any(|c| c.0 == section) {
             lost.push(format!("the {what} speaks of the program as it was before"));
         }
@@ -125,7 +146,10 @@ pub fn moved(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> (Vec<(String, 
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-fn converted(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> Result<Vec<(String, Vec<u8>)>, ConvertError> {
+fn converted(
+    customs: &[(String, Vec<u8>)],
+    moves: &dyn Moves,
+) -> Result<Vec<(String, Vec<u8>)>, ConvertError> {
     let load = |id: gimli::SectionId| {
         let data = customs.iter().find(|c| c.0 == id.name()).map_or(&[][..], |c| &c.1);
         Ok::<_, gimli::Error>(EndianSlice::new(data, LittleEndian))
@@ -159,7 +183,8 @@ fn converted(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> Result<Vec<(St
 
 fn lines(unit: &mut ConvertUnit<'_, Reader<'_>>, moves: &dyn Moves) -> Result<(), ConvertError> {
     let Some(mut program) = unit.read_line_program(None, None)? else { return Ok(()) };
-    // Where a sequence begins, before and now, and how far it has come: addresses in a sequence never go back.
+    // Where a sequence begins, before and now, and how far it has come: addresses in a sequence
+    // never go back.
     let (mut old, mut new, mut last) = (0, 0, 0);
     // What was left out by the linker keeps its impossible address, and is left out here too.
     let mut gone = false;
@@ -174,14 +199,19 @@ fn lines(unit: &mut ConvertUnit<'_, Reader<'_>>, moves: &dyn Moves) -> Result<()
                 }
             }
             ConvertLineRow::Row(mut row) if !gone => {
-                let now = moves.begin(old.saturating_add(row.address_offset)).and_then(|n| n.checked_sub(new));
+                let now = moves
+                    .begin(old.saturating_add(row.address_offset))
+                    .and_then(|n| n.checked_sub(new));
                 if let Some(now) = now.filter(|n| *n >= last) {
                     (row.address_offset, last) = (now, now);
                     program.generate_row(row);
                 }
             }
             ConvertLineRow::EndSequence(offset) if !gone => {
-                let now = moves.end(old.saturating_add(offset)).and_then(|n| n.checked_sub(new)).unwrap_or(last);
+                let now = moves
+                    .end(old.saturating_add(offset))
+                    .and_then(|n| n.checked_sub(new))
+                    .unwrap_or(last);
                 program.end_sequence(now.max(last));
             }
             _ => {}
@@ -212,7 +242,9 @@ fn attributes<'a>(
         let value = match (attr.name(), attr.udata_value(), low) {
             (gimli::DW_AT_high_pc, Some(len), Some(low)) => {
                 let begin = moves.begin(low).unwrap_or(0);
-                AttributeValue::Udata(moves.end(low.saturating_add(len)).unwrap_or(begin).saturating_sub(begin))
+                AttributeValue::Udata(
+                    moves.end(low.saturating_add(len)).unwrap_or(begin).saturating_sub(begin),
+                )
             }
             _ => match lists(unit, entry, attr, moves)? {
                 Some(value) => value,
@@ -232,7 +264,9 @@ fn lists<'a>(
     moves: &dyn Moves,
 ) -> Result<Option<AttributeValue>, ConvertError> {
     let from = entry.read_unit;
-    let ends = |begin: u64, end: u64| Some((moves.begin(begin)?, moves.end(end)?)).filter(|(begin, end)| begin < end);
+    let ends = |begin: u64, end: u64| {
+        Some((moves.begin(begin)?, moves.end(end)?)).filter(|(begin, end)| begin < end)
+    };
     if attr.name() == gimli::DW_AT_ranges {
         let Some(mut ranges) = from.attr_ranges(attr.value())? else { return Ok(None) };
         let mut list = vec![Range::BaseAddress { address: Address::Constant(0) }];

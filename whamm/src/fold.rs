@@ -1,8 +1,9 @@
 //! Constant folding: what is known is computed while compiling.
 //!
-//! The same rules hold here as in the code that is emitted: whole numbers wrap in the width of their type, shifts count modulo the width,
-//! and a side of `&&` or `||` that is not needed is not computed. A computation that has no value is left for the
-//! time when it is reached; the checker says so of constants.
+//! The same rules hold here as in the code that is emitted: whole numbers wrap in the width of
+//! their type, shifts count modulo the width, and a side of `&&` or `||` that is not needed is not
+//! computed. A computation that has no value is left for the time when it is reached; the checker
+//! says so of constants.
 
 use crate::events::Bound;
 use crate::hir::{Builtin, Expr, ExprKind};
@@ -14,7 +15,8 @@ pub trait Known {
     /// The value of a variable of the event.
     fn bound(&self, bound: Bound, ty: &Ty) -> Option<ExprKind>;
 
-    /// The value of a function of the language with constant arguments, beyond those that need to know nothing.
+    /// The value of a function of the language with constant arguments, beyond those that need to
+    /// know nothing.
     fn builtin(&self, _builtin: &Builtin, _args: &[Expr]) -> Option<ExprKind> {
         None
     }
@@ -57,7 +59,9 @@ pub fn fold(e: Expr, known: &dyn Known) -> Expr {
     let kind = match kind {
         ExprKind::Bound(b) => known.bound(b, &ty).unwrap_or(ExprKind::Bound(b)),
         ExprKind::Field(a, n) => match *sub(a) {
-            Expr { kind: ExprKind::Tuple(mut parts), .. } if parts.iter().all(is_constant) => parts.swap_remove(n as usize).kind,
+            Expr { kind: ExprKind::Tuple(mut parts), .. } if parts.iter().all(is_constant) => {
+                parts.swap_remove(n as usize).kind
+            }
             a => ExprKind::Field(Box::new(a), n),
         },
         ExprKind::Index(map, key) => index(sub(map), sub(key)),
@@ -75,19 +79,29 @@ pub fn fold(e: Expr, known: &dyn Known) -> Expr {
         ExprKind::Choice(three) => {
             let [cond, yes, no] = *three;
             match fold(cond, known) {
-                Expr { kind: ExprKind::Bool(b), .. } => return fold(if b { yes } else { no }, known),
+                Expr { kind: ExprKind::Bool(b), .. } => {
+                    return fold(if b { yes } else { no }, known);
+                }
                 cond => ExprKind::Choice(Box::new([cond, fold(yes, known), fold(no, known)])),
             }
         }
         ExprKind::Call(n, args) => ExprKind::Call(n, all(args)),
         ExprKind::Builtin(b, args) => {
             let args = all(args);
-            let text = if args.iter().all(is_constant) { textual(&b, &args).or_else(|| known.builtin(&b, &args)) } else { None };
+            let text = if args.iter().all(is_constant) {
+                textual(&b, &args).or_else(|| known.builtin(&b, &args))
+            } else {
+                None
+            };
             text.unwrap_or(ExprKind::Builtin(b, args))
         }
         ExprKind::Library(call, args) => {
             let args = all(args);
-            let value = if call.at_match && args.iter().all(is_constant) { known.library(&call, &args) } else { None };
+            let value = if call.at_match && args.iter().all(is_constant) {
+                known.library(&call, &args)
+            } else {
+                None
+            };
             value.unwrap_or(ExprKind::Library(call, args))
         }
         other => other,
@@ -134,8 +148,10 @@ fn logic(op: BinOp, a: Expr, b: Expr, known: &dyn Known) -> ExprKind {
 pub fn calls(e: &Expr) -> bool {
     let mut found = false;
     e.walk(&mut |e| {
-        let division = matches!(&e.kind, ExprKind::Binary(BinOp::Div | BinOp::Rem, ..)) && e.ty.is_int();
-        found |= division || matches!(e.kind, ExprKind::Call(..) | ExprKind::Builtin(..) | ExprKind::Library(..));
+        let division =
+            matches!(&e.kind, ExprKind::Binary(BinOp::Div | BinOp::Rem, ..)) && e.ty.is_int();
+        found |= division
+            || matches!(e.kind, ExprKind::Call(..) | ExprKind::Builtin(..) | ExprKind::Library(..));
     });
     found
 }
@@ -145,8 +161,12 @@ fn binary(op: BinOp, a: &Expr, b: &Expr) -> Option<ExprKind> {
     Some(match (&a.kind, &b.kind) {
         (ExprKind::Int(x), ExprKind::Int(y)) => return int(op, *x, *y, ty),
         (ExprKind::Float(x), ExprKind::Float(y)) => return Some(float(op, *x, *y, ty)),
-        (ExprKind::Bool(x), ExprKind::Bool(y)) if op.compares() => ExprKind::Bool((x == y) == (op == BinOp::Eq)),
-        (ExprKind::Str(x), ExprKind::Str(y)) if op.compares() => ExprKind::Bool((x == y) == (op == BinOp::Eq)),
+        (ExprKind::Bool(x), ExprKind::Bool(y)) if op.compares() => {
+            ExprKind::Bool((x == y) == (op == BinOp::Eq))
+        }
+        (ExprKind::Str(x), ExprKind::Str(y)) if op.compares() => {
+            ExprKind::Bool((x == y) == (op == BinOp::Eq))
+        }
         (x, ExprKind::Int(0)) | (ExprKind::Int(0), x) if op == BinOp::Add => x.clone(),
         _ => return None,
     })
@@ -159,7 +179,9 @@ fn int(op: BinOp, x: i128, y: i128, ty: &Ty) -> Option<ExprKind> {
         BinOp::Add => x + y,
         BinOp::Sub => x - y,
         BinOp::Mul => x.wrapping_mul(y),
-        BinOp::Div if y == 0 || (y == -1 && Some(x) == ty.range().map(|r| r.0) && bits >= 32) => return None,
+        BinOp::Div if y == 0 || (y == -1 && Some(x) == ty.range().map(|r| r.0) && bits >= 32) => {
+            return None;
+        }
         BinOp::Div => x / y,
         BinOp::Rem if y == 0 => return None,
         BinOp::Rem => x % y,
@@ -191,7 +213,11 @@ fn float(op: BinOp, x: f64, y: f64, ty: &Ty) -> ExprKind {
         BinOp::Sub => x - y,
         BinOp::Mul => x * y,
         BinOp::Div => x / y,
-        BinOp::Rem => return ExprKind::Float(round(x - round((round(x / y, ty)).trunc() * y, ty), ty).copysign(x)),
+        BinOp::Rem => {
+            return ExprKind::Float(
+                round(x - round((round(x / y, ty)).trunc() * y, ty), ty).copysign(x),
+            );
+        }
         BinOp::Eq => return ExprKind::Bool(x == y),
         BinOp::Ne => return ExprKind::Bool(x != y),
         BinOp::Ge => return ExprKind::Bool(x >= y),
@@ -202,7 +228,11 @@ fn float(op: BinOp, x: f64, y: f64, ty: &Ty) -> ExprKind {
     ExprKind::Float(round(value, ty))
 }
 
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "conversions lose what the type cannot hold")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "conversions lose what the type cannot hold"
+)]
 fn cast(a: &Expr, to: &Ty) -> Option<ExprKind> {
     Some(match (&a.kind, to) {
         (ExprKind::Int(n), Ty::Bool) => ExprKind::Bool(*n != 0),
@@ -254,13 +284,18 @@ mod tests {
 
     #[test]
     fn whole_numbers_wrap_in_their_width() {
-        let of = |op, x, y, ty: Ty| binary(op, &expr(ExprKind::Int(x), ty.clone()), &expr(ExprKind::Int(y), ty));
+        let of = |op, x, y, ty: Ty| {
+            binary(op, &expr(ExprKind::Int(x), ty.clone()), &expr(ExprKind::Int(y), ty))
+        };
         assert_eq!(of(BinOp::Add, 250, 10, Ty::U8), Some(ExprKind::Int(4)));
         assert_eq!(of(BinOp::Add, 127, 1, Ty::I8), Some(ExprKind::Int(-128)));
         assert_eq!(of(BinOp::Shl, 1, 33, Ty::U32), Some(ExprKind::Int(2)));
         assert_eq!(of(BinOp::Shr, -8, 1, Ty::I32), Some(ExprKind::Int(-4)));
         assert_eq!(of(BinOp::Div, 1, 0, Ty::I32), None);
-        assert_eq!(of(BinOp::Mul, i128::from(u64::MAX), i128::from(u64::MAX), Ty::U64), Some(ExprKind::Int(1)));
+        assert_eq!(
+            of(BinOp::Mul, i128::from(u64::MAX), i128::from(u64::MAX), Ty::U64),
+            Some(ExprKind::Int(1))
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The checked program: every name resolved, every expression typed.
 //!
-//! A probe is here once for each event and mode that its rule means, but the bodies are shared between all events at which the variables
-//! they use have the same meaning.
+//! A probe is here once for each event and mode that its rule means, but the bodies are shared
+//! between all events at which the variables they use have the same meaning.
 
 use crate::events::{Bound, Function as EventFunction};
 use crate::rule::Match;
@@ -124,7 +124,8 @@ pub enum Builtin {
     MapDelete,
     /// Map.
     MapSize,
-    /// Writes texts and values to where the report goes: pieces of text between the arguments, and whether each is hexadecimal.
+    /// Writes texts and values to where the report goes: pieces of text between the arguments, and
+    /// whether each is hexadecimal.
     Print(Rc<[(Rc<str>, bool)]>),
     /// The character with a code.
     PutC,
@@ -300,7 +301,8 @@ pub struct Program {
 }
 
 impl Expr {
-    /// Whether every bound variable in it is known when a site is matched, and nothing else can change its value.
+    /// Whether every bound variable in it is known when a site is matched, and nothing else can
+    /// change its value.
     pub fn is_static(&self) -> bool {
         match &self.kind {
             ExprKind::Bound(b) => b.is_static(),
@@ -327,7 +329,9 @@ impl Expr {
         let kinds = match (&self.kind, &other.kind) {
             (ExprKind::Unary(op, a), ExprKind::Unary(of, b)) => op == of && a.same(b),
             (ExprKind::Cast(a), ExprKind::Cast(b)) => a.same(b),
-            (ExprKind::Binary(op, a, c), ExprKind::Binary(of, b, d)) => op == of && a.same(b) && c.same(d),
+            (ExprKind::Binary(op, a, c), ExprKind::Binary(of, b, d)) => {
+                op == of && a.same(b) && c.same(d)
+            }
             (a, b) => a == b,
         };
         kinds && self.ty == other.ty
@@ -339,9 +343,10 @@ impl Expr {
             ExprKind::Field(a, _) | ExprKind::Unary(_, a) | ExprKind::Cast(a) => vec![a],
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => vec![a, b],
             ExprKind::Choice(three) => three.iter().collect(),
-            ExprKind::Tuple(list) | ExprKind::Call(_, list) | ExprKind::Builtin(_, list) | ExprKind::Library(_, list) => {
-                list.iter().collect()
-            }
+            ExprKind::Tuple(list)
+            | ExprKind::Call(_, list)
+            | ExprKind::Builtin(_, list)
+            | ExprKind::Library(_, list) => list.iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -407,7 +412,12 @@ impl Stmt {
 impl Body {
     /// Looks at every expression of the predicate, the statements and what is done first.
     pub fn walk(&self, look: &mut dyn FnMut(&Expr)) {
-        for e in self.predicate.iter().chain(&self.inits).chain(self.sites.iter().filter_map(|s| s.init.as_ref())) {
+        for e in self
+            .predicate
+            .iter()
+            .chain(&self.inits)
+            .chain(self.sites.iter().filter_map(|s| s.init.as_ref()))
+        {
             e.walk(look);
         }
         for stmt in &self.stmts {

@@ -12,8 +12,9 @@
 //! # Ok::<(), whamm::Diagnostics>(())
 //! ```
 //!
-//! [`instrument`] puts probes into a program's code; [`compile_monitor`] makes a module of its own, which an engine attaches to programs.
-//! Neither runs anything, except for library calls that a script wants to be evaluated while compiling.
+//! [`instrument`] puts probes into a program's code; [`compile_monitor`] makes a module of its own,
+//! which an engine attaches to programs. Neither runs anything, except for library calls that a
+//! script wants to be evaluated while compiling.
 #![forbid(unsafe_code)]
 
 pub mod app;
@@ -51,13 +52,20 @@ pub struct Output {
     pub diagnostics: Diagnostics,
 }
 
-fn front(scripts: &[Source], libraries: &[LibraryFile]) -> Result<(hir::Program, Vec<Library>, Diagnostics), Diagnostics> {
+fn front(
+    scripts: &[Source],
+    libraries: &[LibraryFile],
+) -> Result<(hir::Program, Vec<Library>, Diagnostics), Diagnostics> {
     let mut said = Diagnostics::new(scripts);
     let (mut read, mut unread) = (Vec::new(), Vec::new());
     for file in libraries {
         match Library::read(file) {
             Ok(library) if read.iter().any(|other: &Library| other.name == library.name) => {
-                said.push(Kind::GeneralError, None, format!("the library `{}` is given twice: give it once", library.name));
+                said.push(
+                    Kind::GeneralError,
+                    None,
+                    format!("the library `{}` is given twice: give it once", library.name),
+                );
             }
             Ok(library) => read.push(library),
             Err(why) => {
@@ -84,8 +92,9 @@ pub fn instrument(
     options: &Options,
 ) -> Result<Output, Diagnostics> {
     let (checked, libraries, mut said) = front(scripts, libraries)?;
-    let bytes = library::module(program)
-        .map_err(|why| Diagnostics::general(Kind::InvalidModule, format!("the program is not a module: {why}")))?;
+    let bytes = library::module(program).map_err(|why| {
+        Diagnostics::general(Kind::InvalidModule, format!("the program is not a module: {why}"))
+    })?;
     let module = rewrite::rewrite(&checked, &libraries, &bytes, options, &mut said)?;
     Ok(Output { module, diagnostics: said })
 }
@@ -96,7 +105,11 @@ pub fn layout(script: &Source) -> Result<String, Diagnostics> {
 }
 
 /// Makes a module of scripts that an engine attaches to programs.
-pub fn compile_monitor(scripts: &[Source], libraries: &[LibraryFile], options: &Options) -> Result<Output, Diagnostics> {
+pub fn compile_monitor(
+    scripts: &[Source],
+    libraries: &[LibraryFile],
+    options: &Options,
+) -> Result<Output, Diagnostics> {
     let (checked, libraries, mut said) = front(scripts, libraries)?;
     let module = monitor::compile(&checked, &libraries, options, &mut said)?;
     Ok(Output { module, diagnostics: said })

@@ -1,7 +1,8 @@
 //! Libraries: modules whose functions a script calls.
 //!
-//! A library is given as `name=path` or `name(module)=path`; its functions' types are what its exports say. What is called with `@static`
-//! runs here, in an interpreter, with bounded fuel and memory, and is not needed when the program runs.
+//! A library is given as `name=path` or `name(module)=path`; its functions' types are what its
+//! exports say. What is called with `@static` runs here, in an interpreter, with bounded fuel and
+//! memory, and is not needed when the program runs.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::guest::Guest;
@@ -55,7 +56,8 @@ pub(crate) fn module(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String>
     if bytes.is_empty() {
         return Err("the file is empty".into());
     }
-    let is_text = std::str::from_utf8(bytes).is_ok_and(|text| !text.contains(|c: char| c.is_control() && !c.is_whitespace()));
+    let is_text = std::str::from_utf8(bytes)
+        .is_ok_and(|text| !text.contains(|c: char| c.is_control() && !c.is_whitespace()));
     if !bytes.starts_with(b"\0asm") && !is_text {
         return Err("it is neither in binary, which begins with \\0asm, nor text".into());
     }
@@ -66,10 +68,14 @@ impl Library {
     /// Reads the exports of a library.
     pub fn read(file: &LibraryFile) -> Result<Self, Diagnostics> {
         let fail = |e: String| {
-            Diagnostics::general(Kind::GeneralError, format!("the library `{}` is not a Wasm module: {e}", file.name))
+            Diagnostics::general(
+                Kind::GeneralError,
+                format!("the library `{}` is not a Wasm module: {e}", file.name),
+            )
         };
         let bytes = module(&file.bytes).map_err(fail)?.into_owned();
-        let mut validator = wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all());
+        let mut validator =
+            wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all());
         validator.validate_all(&bytes).map_err(|e| fail(first_line(&e)))?;
         let mut library = Self {
             name: file.name.clone(),
@@ -95,7 +101,9 @@ impl Library {
                 Payload::TypeSection(section) => {
                     for group in section {
                         types.extend(group?.into_types().map(|t| match t.composite_type.inner {
-                            CompositeInnerType::Func(f) => Some((f.params().to_vec(), f.results().to_vec())),
+                            CompositeInnerType::Func(f) => {
+                                Some((f.params().to_vec(), f.results().to_vec()))
+                            }
                             _ => None,
                         }));
                     }
@@ -124,10 +132,17 @@ impl Library {
                         let export = export?;
                         let index = export.index as usize;
                         if export.kind == ExternalKind::Func {
-                            let ty = functions.get(index).and_then(|&t| types.get(t as usize)).and_then(Option::as_ref);
-                            self.functions.insert(export.name.into(), ty.and_then(|(p, r)| signature(p, r)));
+                            let ty = functions
+                                .get(index)
+                                .and_then(|&t| types.get(t as usize))
+                                .and_then(Option::as_ref);
+                            self.functions
+                                .insert(export.name.into(), ty.and_then(|(p, r)| signature(p, r)));
                         } else if export.kind == ExternalKind::Memory && self.memory.is_none() {
-                            self.memory = Some((export.name.into(), wide.get(index).copied().unwrap_or(false)));
+                            self.memory = Some((
+                                export.name.into(),
+                                wide.get(index).copied().unwrap_or(false),
+                            ));
                         }
                     }
                 }
@@ -191,32 +206,54 @@ impl Oracle {
                 let mut store = wasmi::Store::new(&engine, limits);
                 store.limiter(|l| l);
                 store.set_fuel(Self::FUEL).map_err(|e| fail(first_line(&e)))?;
-                let module = wasmi::Module::new(&engine, &library.bytes).map_err(|e| fail(first_line(&e)))?;
+                let module = wasmi::Module::new(&engine, &library.bytes)
+                    .map_err(|e| fail(first_line(&e)))?;
                 let mut linker = wasmi::Linker::new(&engine);
                 for import in module.imports() {
-                    // What a library may want of the world does not exist while compiling: asking for it is an error that says so.
+                    // What a library may want of the world does not exist while compiling: asking
+                    // for it is an error that says so.
                     if let wasmi::ExternType::Func(ty) = import.ty() {
-                        let name =
-                            format!("it calls {}.{}, which does not exist while compiling", import.module(), import.name());
-                        let trap = move |_: wasmi::Caller<'_, _>, _: &[wasmi::Val], _: &mut [wasmi::Val]| {
+                        let name = format!(
+                            "it calls {}.{}, which does not exist while compiling",
+                            import.module(),
+                            import.name()
+                        );
+                        let trap = move |_: wasmi::Caller<'_, _>,
+                                         _: &[wasmi::Val],
+                                         _: &mut [wasmi::Val]| {
                             Err(wasmi::Error::new(name.clone()))
                         };
-                        linker.func_new(import.module(), import.name(), ty.clone(), trap).map_err(|e| fail(first_line(&e)))?;
+                        linker
+                            .func_new(import.module(), import.name(), ty.clone(), trap)
+                            .map_err(|e| fail(first_line(&e)))?;
                     }
                 }
-                let instance = linker.instantiate_and_start(&mut store, &module).map_err(|e| fail(first_line(&e)))?;
+                let instance = linker
+                    .instantiate_and_start(&mut store, &module)
+                    .map_err(|e| fail(first_line(&e)))?;
                 Ok(e.insert((store, instance)))
             }
         }
     }
 
     /// Calls a function with constant arguments.
-    pub fn ask(&mut self, number: u32, library: &Library, function: &str, args: &[Expr]) -> Result<Option<ExprKind>, AskError> {
+    pub fn ask(
+        &mut self,
+        number: u32,
+        library: &Library,
+        function: &str,
+        args: &[Expr],
+    ) -> Result<Option<ExprKind>, AskError> {
         let (store, instance) = self.instance(number, library)?;
         let fail = |why: String| AskError::Call(library.name.clone(), function.into(), why);
-        let args =
-            args.iter().map(value).collect::<Option<Vec<_>>>().ok_or_else(|| fail("an argument is not constant".into()))?;
-        let callee = instance.get_func(&*store, function).ok_or_else(|| fail("there is no such function".into()))?;
+        let args = args
+            .iter()
+            .map(value)
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| fail("an argument is not constant".into()))?;
+        let callee = instance
+            .get_func(&*store, function)
+            .ok_or_else(|| fail("there is no such function".into()))?;
         let mut results = vec![wasmi::Val::I32(0); callee.ty(&*store).results().len()];
         store.set_fuel(Self::FUEL).map_err(|e| fail(first_line(&e)))?;
         callee.call(&mut *store, &args, &mut results).map_err(|e| fail(first_line(&e)))?;

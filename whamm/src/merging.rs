@@ -1,9 +1,11 @@
 //! Reports of several instances of a monitor, one for each thread, made one.
 //!
-//! Two instances that looked at different threads have seen different events. A variable that is only added to says of both together what it would have
-//! said if one had seen all events; so does a truth that only ever becomes true. (Where what is added depends on what a monitor has seen before, as
-//! with the misses of a cache, it is the sum of what each thread's own has seen.) Of all others nothing is known: what was written last, or a greatest
-//! value, has no meaning that could be read off the script. A monitor says of itself which are which, in a section of its module:
+//! Two instances that looked at different threads have seen different events. A variable that is
+//! only added to says of both together what it would have said if one had seen all events; so does
+//! a truth that only ever becomes true. (Where what is added depends on what a monitor has seen
+//! before, as with the misses of a cache, it is the sum of what each thread's own has seen.) Of all
+//! others nothing is known: what was written last, or a greatest value, has no meaning that could
+//! be read off the script. A monitor says of itself which are which, in a section of its module:
 //!
 //! ```text
 //!     sum script0 calls
@@ -39,7 +41,9 @@ impl Declaration {
     pub(crate) fn of(program: &Program) -> Self {
         let mut list = BTreeMap::new();
         let mut note = |variable: &Variable, merging: Merging| {
-            let entry = list.entry((format!("script{}", variable.script), variable.name.to_string())).or_insert(merging.clone());
+            let entry = list
+                .entry((format!("script{}", variable.script), variable.name.to_string()))
+                .or_insert(merging.clone());
             // Several rules may have variables of one name.
             if *entry != merging && !matches!(entry, Merging::Not(_)) {
                 *entry = merging;
@@ -54,14 +58,20 @@ impl Declaration {
         let numbered = |list: &'_ [Variable], var: fn(u32) -> Var| {
             (0..).zip(list.to_vec()).map(move |(n, v)| (var(n), v)).collect::<Vec<_>>()
         };
-        for (var, variable) in numbered(&program.globals, Var::Global).iter().chain(&numbered(&program.frames, Var::Frame)) {
+        for (var, variable) in numbered(&program.globals, Var::Global)
+            .iter()
+            .chain(&numbered(&program.frames, Var::Frame))
+        {
             if variable.report {
                 note(variable, merging(variable, *var, &everywhere));
             }
         }
         for probe in &program.probes {
             let own: Vec<&Stmt> = probe.body.stmts.iter().collect();
-            for (var, variable) in numbered(&probe.body.sites, Var::Site).iter().filter(|(_, variable)| variable.report) {
+            for (var, variable) in numbered(&probe.body.sites, Var::Site)
+                .iter()
+                .filter(|(_, variable)| variable.report)
+            {
                 note(variable, merging(variable, *var, &own));
             }
         }
@@ -100,14 +110,19 @@ impl Declaration {
     /// Makes one report of several. What is not in rows is kept as it is.
     pub fn merge(&self, reports: &[&str]) -> Result<String, String> {
         let (mut others, mut order, mut values) = (String::new(), Vec::new(), BTreeMap::new());
-        for line in reports.iter().flat_map(|report| report.replace(HEADING, "").lines().map(str::to_owned).collect::<Vec<_>>()) {
+        for line in reports.iter().flat_map(|report| {
+            report.replace(HEADING, "").lines().map(str::to_owned).collect::<Vec<_>>()
+        }) {
             let Some(row) = Row::read(&line) else {
                 others += &line;
                 others.push('\n');
                 continue;
             };
             let Some(merging) = self.0.get(&(row.key[4].clone(), row.key[1].clone())) else {
-                return Err(format!("{}: the monitor does not say whether it can be added up", row.key[1]));
+                return Err(format!(
+                    "{}: the monitor does not say whether it can be added up",
+                    row.key[1]
+                ));
             };
             match values.remove(&row.key) {
                 None => {
@@ -115,8 +130,8 @@ impl Declaration {
                     values.insert(row.key, row.value);
                 }
                 Some(before) => {
-                    let value =
-                        merged(merging, &row.key[2], &before, &row.value).map_err(|why| format!("{}: {why}", row.key[1]))?;
+                    let value = merged(merging, &row.key[2], &before, &row.value)
+                        .map_err(|why| format!("{}: {why}", row.key[1]))?;
                     values.insert(row.key, value);
                 }
             }
@@ -179,8 +194,14 @@ fn objection(stmt: &Stmt, var: Var, how: &Merging) -> Option<String> {
     let replaced = || Some("it is given values that do not depend on the one before".to_owned());
     match (stmt, how) {
         (Stmt::Update(place, BinOp::Add | BinOp::Sub, _), Merging::Sum) if root(place, var) => None,
-        (Stmt::Update(place, BinOp::Or | BinOp::BitOr, _), Merging::Any) if root(place, var) => None,
-        (Stmt::Assign(place, value), Merging::Any) if root(place, var) && value.kind == ExprKind::Bool(true) => None,
+        (Stmt::Update(place, BinOp::Or | BinOp::BitOr, _), Merging::Any) if root(place, var) => {
+            None
+        }
+        (Stmt::Assign(place, value), Merging::Any)
+            if root(place, var) && value.kind == ExprKind::Bool(true) =>
+        {
+            None
+        }
         (Stmt::Update(place, ..) | Stmt::Assign(place, _), _) if root(place, var) => replaced(),
         (Stmt::Assign(_, value) | Stmt::Declare(_, Some(value)) | Stmt::Return(Some(value)), _)
             if is(value, var) && matches!(value.ty, Ty::Map(_)) =>
@@ -208,7 +229,8 @@ fn root(place: &Place, var: Var) -> bool {
 /// A row of a report.
 struct Row {
     id: String,
-    /// What it is of: everything between its id and its value. The name is the second, the type the third, the script the fifth.
+    /// What it is of: everything between its id and its value. The name is the second, the type the
+    /// third, the script the fifth.
     key: [String; 9],
     value: String,
 }
@@ -226,7 +248,8 @@ impl Row {
         for part in &mut key {
             *part = next()?;
         }
-        let is_ours = key[4].strip_prefix("script").is_some_and(|number| number.parse::<u16>().is_ok());
+        let is_ours =
+            key[4].strip_prefix("script").is_some_and(|number| number.parse::<u16>().is_ok());
         is_ours.then(|| Self { id, key, value: rest.to_owned() })
     }
 }
@@ -260,21 +283,31 @@ fn quoted(text: &str) -> String {
 
 /// Two values of a variable of a type, as they are written in reports.
 fn merged(how: &Merging, ty: &str, one: &str, other: &str) -> Result<String, String> {
-    let named = |ty: &str| Ty::named(ty).ok_or_else(|| format!("values of type {ty} are not added up"));
+    let named =
+        |ty: &str| Ty::named(ty).ok_or_else(|| format!("values of type {ty} are not added up"));
     let Some(inner) = ty.strip_prefix("map<").and_then(|inner| inner.strip_suffix('>')) else {
         return added(how, &named(ty)?, one, other);
     };
     let value = named(inner.rsplit(',').next().unwrap_or_default())?;
     let mut all: BTreeMap<Key, String> = BTreeMap::new();
-    for element in [one, other].into_iter().flat_map(|map| map.split(';')).filter(|element| !element.is_empty()) {
-        let (key, text) = element.rsplit_once("->").ok_or_else(|| format!("{element}: no element of a map"))?;
+    for element in [one, other]
+        .into_iter()
+        .flat_map(|map| map.split(';'))
+        .filter(|element| !element.is_empty())
+    {
+        let (key, text) =
+            element.rsplit_once("->").ok_or_else(|| format!("{element}: no element of a map"))?;
         let text = match all.remove(&Key::of(key)) {
             None => text.to_owned(),
             Some(before) => added(how, &value, &before, text)?,
         };
         all.insert(Key::of(key), text);
     }
-    Ok(all.into_iter().map(|(key, value)| format!("{}->{value}", key.text)).collect::<Vec<_>>().join(";"))
+    Ok(all
+        .into_iter()
+        .map(|(key, value)| format!("{}->{value}", key.text))
+        .collect::<Vec<_>>()
+        .join(";"))
 }
 
 /// A key of a map: numbers come in their order, and texts in theirs.
@@ -286,8 +319,10 @@ struct Key {
 
 impl Key {
     fn of(text: &str) -> Self {
-        let inner = text.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(text);
-        let numbers = inner.split(',').map(|part| part.trim().parse().ok()).collect::<Option<Vec<i128>>>();
+        let inner =
+            text.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(text);
+        let numbers =
+            inner.split(',').map(|part| part.trim().parse().ok()).collect::<Option<Vec<i128>>>();
         Self { numbers: numbers.unwrap_or_default(), text: text.to_owned() }
     }
 }
@@ -298,15 +333,24 @@ fn added(how: &Merging, ty: &Ty, one: &str, other: &str) -> Result<String, Strin
     match (how, ty) {
         (Merging::Not(why), _) => Err(why.clone()),
         (Merging::Any, _) => Ok(if one == "true" { one } else { other }.to_owned()),
-        (Merging::Sum, Ty::F32) => {
-            both(one.parse::<f32>().ok().zip(other.parse::<f32>().ok()).map(|(one, other)| format!("{:+e}", one + other)))
-        }
-        (Merging::Sum, Ty::F64) => {
-            both(one.parse::<f64>().ok().zip(other.parse::<f64>().ok()).map(|(one, other)| format!("{:+e}", one + other)))
-        }
-        (Merging::Sum, _) => {
-            both(one.parse::<i128>().ok().zip(other.parse::<i128>().ok()).map(|(one, other)| ty.wrap(one + other).to_string()))
-        }
+        (Merging::Sum, Ty::F32) => both(
+            one.parse::<f32>()
+                .ok()
+                .zip(other.parse::<f32>().ok())
+                .map(|(one, other)| format!("{:+e}", one + other)),
+        ),
+        (Merging::Sum, Ty::F64) => both(
+            one.parse::<f64>()
+                .ok()
+                .zip(other.parse::<f64>().ok())
+                .map(|(one, other)| format!("{:+e}", one + other)),
+        ),
+        (Merging::Sum, _) => both(
+            one.parse::<i128>()
+                .ok()
+                .zip(other.parse::<i128>().ok())
+                .map(|(one, other)| ty.wrap(one + other).to_string()),
+        ),
     }
 }
 
@@ -316,13 +360,21 @@ mod tests {
 
     fn declared(script: &str) -> Declaration {
         let sources = [crate::Source::new("test.mm", script)];
-        let module = crate::compile_monitor(&sources, &[], &crate::Options::default()).unwrap_or_else(|e| panic!("{e}")).module;
+        let module = crate::compile_monitor(&sources, &[], &crate::Options::default())
+            .unwrap_or_else(|e| panic!("{e}"))
+            .module;
         let sections = wasmparser::Parser::new(0).parse_all(&module);
         let own = |payload| match payload {
-            Ok(wasmparser::Payload::CustomSection(section)) if section.name() == SECTION => Some(section.data().to_vec()),
+            Ok(wasmparser::Payload::CustomSection(section)) if section.name() == SECTION => {
+                Some(section.data().to_vec())
+            }
             _ => None,
         };
-        sections.into_iter().find_map(own).and_then(|section| Declaration::read(&section)).expect("it is declared")
+        sections
+            .into_iter()
+            .find_map(own)
+            .and_then(|section| Declaration::read(&section))
+            .expect("it is declared")
     }
 
     #[test]
@@ -332,24 +384,44 @@ mod tests {
             ("report var m: map<u32, u32>; wasm:opcode:call:before { m[pc]++; }", None),
             ("wasm:opcode:call:before { report var seen: bool; seen = true; }", None),
             ("wasm:opcode:call:before { report unshared var f: f64; f += 0.5; }", None),
-            ("report var n: u64; wasm:opcode:call:before { n = 7; }", Some("n: it is given values")),
-            ("report var n: u64 = 3; wasm:opcode:call:before { n++; }", Some("n: it begins with something")),
-            ("report var m: map<u32, u32>; wasm:opcode:call:before { m[pc] = 1; }", Some("m: it is given values")),
-            ("report var s: str; wasm:opcode:call:before { s = \"x\"; }", Some("s: values of type str")),
-            ("wasm:opcode:call:before { report unshared var seen: bool; seen = pc == 3; }", Some("seen: it is given")),
+            (
+                "report var n: u64; wasm:opcode:call:before { n = 7; }",
+                Some("n: it is given values"),
+            ),
+            (
+                "report var n: u64 = 3; wasm:opcode:call:before { n++; }",
+                Some("n: it begins with something"),
+            ),
+            (
+                "report var m: map<u32, u32>; wasm:opcode:call:before { m[pc] = 1; }",
+                Some("m: it is given values"),
+            ),
+            (
+                "report var s: str; wasm:opcode:call:before { s = \"x\"; }",
+                Some("s: values of type str"),
+            ),
+            (
+                "wasm:opcode:call:before { report unshared var seen: bool; seen = pc == 3; }",
+                Some("seen: it is given"),
+            ),
         ] {
             let refused = declared(script).refused();
             match said {
                 None => assert_eq!(refused, None, "{script}"),
-                Some(said) => assert!(refused.as_ref().is_some_and(|why| why.starts_with(said)), "{script}: {refused:?}"),
+                Some(said) => assert!(
+                    refused.as_ref().is_some_and(|why| why.starts_with(said)),
+                    "{script}: {refused:?}"
+                ),
             }
         }
     }
 
     #[test]
     fn rows_of_several_reports_become_sums() {
-        let declaration =
-            Declaration::read(b"sum script0 n\nsum script0 m\nany script0 b\nsum script0 f\nsum script0 small").expect("read");
+        let declaration = Declaration::read(
+            b"sum script0 n\nsum script0 m\nany script0 b\nsum script0 f\nsum script0 small",
+        )
+        .expect("read");
         let report = |n: &str, m: &str, b: &str, f: &str, small: &str| {
             format!(
                 "hello\n{HEADING}0, global_id, n, u64, i64, script0, , , , , {n}\n\

@@ -1,13 +1,14 @@
 //! How large a whole number can become, as far as its expression tells.
 //!
-//! Types alone say little; but an index that is cut off by a choice, a mask or a remainder is small, and what is counted by it fits into a
-//! row of counters.
+//! Types alone say little; but an index that is cut off by a choice, a mask or a remainder is
+//! small, and what is counted by it fits into a row of counters.
 
 use crate::hir::{Expr, ExprKind};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 
-/// The largest value of an expression that is folded; none if it may be negative, or nothing smaller than its type is plain.
+/// The largest value of an expression that is folded; none if it may be negative, or nothing
+/// smaller than its type is plain.
 pub fn most(e: &Expr) -> Option<u64> {
     if !(e.ty.is_int() || e.ty == Ty::Bool) {
         return None;
@@ -59,14 +60,17 @@ fn computed(op: BinOp, a: &Expr, b: &Expr) -> Option<u64> {
     }
 }
 
-/// A choice is as large as its larger side; a side that is the number which the condition compares is smaller than what it is compared with.
+/// A choice is as large as its larger side; a side that is the number which the condition compares
+/// is smaller than what it is compared with.
 fn chosen([cond, yes, no]: &[Expr; 3]) -> Option<u64> {
     let limit = match &cond.kind {
-        ExprKind::Binary(op, number, end) if !number.ty.signed() && number.same(yes) => match (op, &end.kind) {
-            (BinOp::Lt, ExprKind::Int(n)) => u64::try_from(n - 1).ok(),
-            (BinOp::Le, ExprKind::Int(n)) => u64::try_from(*n).ok(),
-            _ => None,
-        },
+        ExprKind::Binary(op, number, end) if !number.ty.signed() && number.same(yes) => {
+            match (op, &end.kind) {
+                (BinOp::Lt, ExprKind::Int(n)) => u64::try_from(n - 1).ok(),
+                (BinOp::Le, ExprKind::Int(n)) => u64::try_from(*n).ok(),
+                _ => None,
+            }
+        }
         _ => None,
     };
     Some(limit.or_else(|| most(yes))?.max(most(no)?))
@@ -116,7 +120,11 @@ mod tests {
         assert_eq!(most(&expr(ExprKind::Cast(Box::new(arg(Ty::U32))), Ty::U8)), Some(255));
         assert_eq!(most(&arg(Ty::Bool)), Some(1));
         assert_eq!(most(&arg(Ty::U32)), None);
-        assert_eq!(most(&expr(ExprKind::Cast(Box::new(arg(Ty::U8))), Ty::F32)), None, "it is no whole number");
+        assert_eq!(
+            most(&expr(ExprKind::Cast(Box::new(arg(Ty::U8))), Ty::F32)),
+            None,
+            "it is no whole number"
+        );
     }
 
     #[test]

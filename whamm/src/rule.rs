@@ -1,7 +1,8 @@
 //! Which events a rule means.
 //!
-//! A part of a rule is a list of patterns separated by `|`; each may use `*`, `?` and `[...]`. Parts are matched from left to right, and
-//! what fails is reported at the most specific level, with the nearest names.
+//! A part of a rule is a list of patterns separated by `|`; each may use `*`, `?` and `[...]`.
+//! Parts are matched from left to right, and what fails is reported at the most specific level,
+//! with the nearest names.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::events::{Event, Mode};
@@ -20,7 +21,12 @@ impl Match {
     /// `wasm:package:event:mode`, as a report shows it.
     pub fn path(self) -> String {
         match self.event {
-            Event::Opcode(_) | Event::FuncEntry | Event::FuncExit | Event::FuncUnwind | Event::BlockStart | Event::BlockEnd => {
+            Event::Opcode(_)
+            | Event::FuncEntry
+            | Event::FuncExit
+            | Event::FuncUnwind
+            | Event::BlockStart
+            | Event::BlockEnd => {
                 format!("wasm:{}:{}", self.event.path(), self.event.mode_name(self.mode))
             }
             _ => format!("{}:{}", self.event.provider(), self.event.path()),
@@ -89,7 +95,9 @@ fn class(pattern: &[u8], c: u8) -> Option<usize> {
     while i < inner.len() {
         let range = inner.get(i + 1) == Some(&b'-') && i + 2 < inner.len();
         let (low, high) = (inner[i], if range { inner[i + 2] } else { inner[i] });
-        found |= [c.to_ascii_lowercase(), c.to_ascii_uppercase()].iter().any(|c| (low..=high).contains(c));
+        found |= [c.to_ascii_lowercase(), c.to_ascii_uppercase()]
+            .iter()
+            .any(|c| (low..=high).contains(c));
         i += if range { 3 } else { 1 };
     }
     (found != negated).then_some(end + 1)
@@ -108,8 +116,18 @@ pub fn is_exact(pattern: &str) -> bool {
 /// The names that are spelled most like a pattern.
 pub fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let plain: String = pattern.chars().filter(|c| !"*?[]|!".contains(*c)).take(64).collect();
-    let mut scored: Vec<_> =
-        names.map(|n| (if !plain.is_empty() && n.contains(&plain) { 0 } else { strsim::levenshtein(&plain, n) }, n)).collect();
+    let mut scored: Vec<_> = names
+        .map(|n| {
+            (
+                if !plain.is_empty() && n.contains(&plain) {
+                    0
+                } else {
+                    strsim::levenshtein(&plain, n)
+                },
+                n,
+            )
+        })
+        .collect();
     scored.sort();
     scored.dedup();
     let most = plain.len() / 2 + 1;
@@ -117,14 +135,22 @@ pub fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&
 }
 
 fn unmatched(said: &mut Diagnostics, level: &str, part: &Part, names: &[&str]) {
-    let near = if said.is_long() { Vec::new() } else { nearest(&part.pattern, names.iter().copied()) };
+    let near =
+        if said.is_long() { Vec::new() } else { nearest(&part.pattern, names.iter().copied()) };
     let message = format!("no {level} matches `{}`", part.pattern);
-    let within = names.iter().filter(|n| !part.pattern.is_empty() && n.contains(&*part.pattern)).count();
+    let within =
+        names.iter().filter(|n| !part.pattern.is_empty() && n.contains(&*part.pattern)).count();
     let help = match &near[..] {
         [] if names.len() == 1 => format!("the only one is `{}`", names[0]),
-        [] => format!("there are {}", names.iter().take(12).copied().collect::<Vec<_>>().join(", ")),
+        [] => {
+            format!("there are {}", names.iter().take(12).copied().collect::<Vec<_>>().join(", "))
+        }
         [one] => format!("did you mean `{one}`?"),
-        _ if within > 1 => format!("near are {}; `*{}*` matches all that contain it", near.join(", "), part.pattern),
+        _ if within > 1 => format!(
+            "near are {}; `*{}*` matches all that contain it",
+            near.join(", "),
+            part.pattern
+        ),
         _ => format!("near are {}", near.join(", ")),
     };
     said.push_help(Kind::ParsingError, Some(part.span), message, help);
@@ -151,7 +177,8 @@ pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
         return Vec::new();
     }
     let is_meant = |name: &str| {
-        let spelled_out = name == "func" && package.pattern.split('|').any(|p| p.eq_ignore_ascii_case("function"));
+        let spelled_out = name == "func"
+            && package.pattern.split('|').any(|p| p.eq_ignore_ascii_case("function"));
         spelled_out || matches(&package.pattern, name)
     };
     let packages: Vec<Event> = Event::all().filter(|e| is_meant(e.names().0)).collect();
@@ -160,12 +187,25 @@ pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
         return Vec::new();
     }
     let depth = rule.parts.len();
-    let events: Vec<Event> = packages.iter().copied().filter(|e| e.names().1.is_empty() == (depth == 2)).collect();
-    let events: Vec<Event> = events.into_iter().filter(|e| part(2).is_none_or(|p| matches(&p.pattern, e.names().1))).collect();
+    let events: Vec<Event> =
+        packages.iter().copied().filter(|e| e.names().1.is_empty() == (depth == 2)).collect();
+    let events: Vec<Event> = events
+        .into_iter()
+        .filter(|e| part(2).is_none_or(|p| matches(&p.pattern, e.names().1)))
+        .collect();
     if events.is_empty() {
         match part(2) {
             Some(p) => {
-                unmatched(said, "event", p, &packages.iter().map(|e| e.names().1).filter(|n| !n.is_empty()).collect::<Vec<_>>());
+                unmatched(
+                    said,
+                    "event",
+                    p,
+                    &packages
+                        .iter()
+                        .map(|e| e.names().1)
+                        .filter(|n| !n.is_empty())
+                        .collect::<Vec<_>>(),
+                );
             }
             None => said.push_help(
                 Kind::ParsingError,
@@ -181,13 +221,19 @@ pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
 
 /// Events of engines, which have neither packages nor modes.
 fn of_engines(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
-    let found = Event::of_engines().filter(|event| matches(&rule.parts[1].pattern, event.names().0));
+    let found =
+        Event::of_engines().filter(|event| matches(&rule.parts[1].pattern, event.names().0));
     let list: Vec<Match> = found.map(|event| Match { event, mode: Mode::None }).collect();
     if list.is_empty() {
         let names: Vec<&str> = Event::of_engines().map(|event| event.names().0).collect();
         unmatched(said, "event", &rule.parts[1], &names);
     } else if let Some(more) = rule.parts.get(2) {
-        said.push_help(Kind::ParsingError, Some(more.span), "an event of the engine has no more parts", "as in `engine:trap`");
+        said.push_help(
+            Kind::ParsingError,
+            Some(more.span),
+            "an event of the engine has no more parts",
+            "as in `engine:trap`",
+        );
         return Vec::new();
     }
     list
@@ -201,8 +247,11 @@ fn modes(rule: &Rule, events: &[Event], said: &mut Diagnostics) -> Vec<Match> {
             None => {}
             Some(p) => {
                 // What version 2.0.1 calls a mode in reports means it here, too.
-                let is_called = |mode: Mode| p.pattern.split('|').any(|name| name.eq_ignore_ascii_case(mode.name()));
-                let meant = event.modes().iter().filter(|m| matches(&p.pattern, m.0) || is_called(m.1));
+                let is_called = |mode: Mode| {
+                    p.pattern.split('|').any(|name| name.eq_ignore_ascii_case(mode.name()))
+                };
+                let meant =
+                    event.modes().iter().filter(|m| matches(&p.pattern, m.0) || is_called(m.1));
                 list.extend(meant.map(|m| Match { event, mode: m.1 }));
             }
         }
@@ -240,8 +289,20 @@ mod tests {
     fn patterns_match_as_globs_do() {
         assert!(matches("*load*", "i32.load8_s") && matches("*", "x") && matches("", "x"));
         assert!(matches("br|br_if", "br_if") && !matches("br|br_if", "br_table"));
-        assert!(matches("i[36][24].add", "i64.add") && !matches("i[!36]*", "i64.add") && matches("[a-z]32.*", "f32.add"));
-        assert!(matches("CALL", "call") && matches("i??.eq*", "i32.eqz") && !matches("call", "call_ref"));
-        assert!(matches("*a*b*c", "xxaxxbxxbxc") && !matches("*a*b*c", "xxaxxbxxbx") && !matches("[", "x"));
+        assert!(
+            matches("i[36][24].add", "i64.add")
+                && !matches("i[!36]*", "i64.add")
+                && matches("[a-z]32.*", "f32.add")
+        );
+        assert!(
+            matches("CALL", "call")
+                && matches("i??.eq*", "i32.eqz")
+                && !matches("call", "call_ref")
+        );
+        assert!(
+            matches("*a*b*c", "xxaxxbxxbxc")
+                && !matches("*a*b*c", "xxaxxbxxbx")
+                && !matches("[", "x")
+        );
     }
 }

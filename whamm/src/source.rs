@@ -1,7 +1,7 @@
 //! Scripts, and places in them.
 //!
-//! A span is a range of bytes in one of the scripts of a run. Scripts are numbered in the order in which they were given; that number is
-//! also what `script_id` in a report says.
+//! A span is a range of bytes in one of the scripts of a run. Scripts are numbered in the order in
+//! which they were given; that number is also what `script_id` in a report says.
 
 use std::ops::Range;
 

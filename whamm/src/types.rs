@@ -1,7 +1,8 @@
 //! The types of the language, and how their values lie in Wasm slots.
 //!
-//! A value is a row of slots: one for a number, a map (its handle) or a reference, two for a string (address and length), and the parts of
-//! a tuple one after the other. Everything that stores, passes or compares values works on slots.
+//! A value is a row of slots: one for a number, a map (its handle) or a reference, two for a string
+//! (address and length), and the parts of a tuple one after the other. Everything that stores,
+//! passes or compares values works on slots.
 
 use std::fmt;
 use std::rc::Rc;
@@ -73,7 +74,11 @@ impl Ty {
     /// Its name behind the article: `an i32`, `a u32`.
     pub fn with_article(&self) -> String {
         let name = self.to_string();
-        let article = if name.starts_with(['i', 'a']) || matches!(self, Self::F32 | Self::F64) { "an" } else { "a" };
+        let article = if name.starts_with(['i', 'a']) || matches!(self, Self::F32 | Self::F64) {
+            "an"
+        } else {
+            "a"
+        };
         format!("{article} {name}")
     }
 
@@ -130,7 +135,11 @@ impl Ty {
     /// The least and the greatest value of a whole number.
     pub fn range(&self) -> Option<(i128, i128)> {
         let (bits, signed) = self.bits()?;
-        Some(if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) })
+        Some(if signed {
+            (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        } else {
+            (0, (1 << bits) - 1)
+        })
     }
 
     /// A number cut down to what this type holds.
@@ -203,7 +212,10 @@ impl Ty {
     /// Whether this can lie in memory: everything but references and what is unknown.
     pub fn is_storable(&self) -> bool {
         match self {
-            Self::Tuple(parts) => !parts.is_empty() && parts.iter().all(|p| p.is_storable() && !matches!(p, Self::Map(_))),
+            Self::Tuple(parts) => {
+                !parts.is_empty()
+                    && parts.iter().all(|p| p.is_storable() && !matches!(p, Self::Map(_)))
+            }
             Self::Map(kv) => kv.0.is_key() && kv.1.is_storable(),
             Self::FuncRef | Self::Any | Self::Param(_) | Self::Lib => false,
             _ => true,
@@ -231,7 +243,10 @@ impl Ty {
             Self::Any | Self::Param(_) => true,
             number => matches!(
                 (number.slots()[0], wasm),
-                (ValType::I32, W::I32) | (ValType::I64, W::I64) | (ValType::F32, W::F32) | (ValType::F64, W::F64)
+                (ValType::I32, W::I32)
+                    | (ValType::I64, W::I64)
+                    | (ValType::F32, W::F32)
+                    | (ValType::F64, W::F64)
             ),
         }
     }

@@ -52,9 +52,14 @@ fn manual_pages_and_completions_are_printed() {
     assert!(printed(&whamm(&["manual"])).contains("Instruments WebAssembly"));
     assert!(printed(&whamm(&["manual", "instr"])).contains("report"));
     let script = printed(&whamm(&["completions", "bash"]));
-    assert!(script.contains("whamm") && script == printed(&whamm(&["manual", "--completions", "bash"])));
+    assert!(
+        script.contains("whamm") && script == printed(&whamm(&["manual", "--completions", "bash"]))
+    );
     let nothing = whamm(&["manual", "nothing"]);
-    assert!(!nothing.status.success() && said(&nothing).contains("there is no command nothing: see whamm --help"));
+    assert!(
+        !nothing.status.success()
+            && said(&nothing).contains("there is no command nothing: see whamm --help")
+    );
 }
 
 #[test]
@@ -70,30 +75,48 @@ fn programs_and_monitors_are_written_and_can_be_read_as_modules() {
         let all = [&["instr", "-s", &script, "-o", &output], &args[..]].concat();
         assert_eq!(printed(&whamm(&all)), "");
         let bytes = std::fs::read(&output).expect("the output is written");
-        wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all()).validate_all(&bytes).expect("it is valid");
+        wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
+            .validate_all(&bytes)
+            .expect("it is valid");
     }
 }
 
 #[test]
 fn a_failure_is_one_line_and_an_exit_code() {
     let place = Place::new("failures");
-    let (good, bad) = (place.file("good.mm", "wasm:begin { println(1); }"), place.file("bad.mm", "wasm:opcode:cal:before { }"));
+    let (good, bad) = (
+        place.file("good.mm", "wasm:begin { println(1); }"),
+        place.file("bad.mm", "wasm:opcode:cal:before { }"),
+    );
     let program = repository("tests/apps/fac.wat");
-    let (component, cut) = (place.file("component.wasm", "\0asm\x0d\0\x01\0"), place.file("cut.wasm", "\0asm\x01\0\0\0\x01\x7f"));
-    let (library, noise, folder) = (place.file("lib.wat", "(module)"), place.path("noise"), place.path(""));
+    let (component, cut) = (
+        place.file("component.wasm", "\0asm\x0d\0\x01\0"),
+        place.file("cut.wasm", "\0asm\x01\0\0\0\x01\x7f"),
+    );
+    let (library, noise, folder) =
+        (place.file("lib.wat", "(module)"), place.path("noise"), place.path(""));
     std::fs::write(&noise, [0xff, 0xfe]).expect("a file can be written");
     let (twice, unread) = (format!("lib={library},lib={library}"), format!("noise={noise}"));
     for (args, message) in [
         (vec!["check", "nowhere.mm"], "nowhere.mm cannot be read"),
         (vec!["check", &bad], "near are call"),
         (vec!["instr", "-s", &good, "-a", &good], "the program is not a module"),
-        (vec!["instr", "-s", &good, "-a", &program, "-o", "/nowhere/out.wasm"], "/nowhere/out.wasm cannot be written"),
+        (
+            vec!["instr", "-s", &good, "-a", &program, "-o", "/nowhere/out.wasm"],
+            "/nowhere/out.wasm cannot be written",
+        ),
         (vec!["instr", "-s", &good, "-a", &program, "-u", "cache"], "`cache` is no library"),
-        (vec!["instr", "-s", &good, "-a", &program, "-l", "imported", "--report-to", "x"], "leave out `--report-to`"),
+        (
+            vec!["instr", "-s", &good, "-a", &program, "-l", "imported", "--report-to", "x"],
+            "leave out `--report-to`",
+        ),
         (vec!["instr", "-s", &good, "-a", &program, "-u", "=x.wasm"], "`=x.wasm` is no library"),
         (vec!["instr", "-s", &good, "-a", &program, "-u", "cache="], "`cache=` is no library"),
         (vec!["instr", "-s", &good, "-a", &program, "-u", &twice], "`lib` is given twice"),
-        (vec!["instr", "-s", &good, "-a", &program, "-u", &unread], "neither in binary, which begins with \\0asm, nor text"),
+        (
+            vec!["instr", "-s", &good, "-a", &program, "-u", &unread],
+            "neither in binary, which begins with \\0asm, nor text",
+        ),
         (vec!["instr", "-s", &good, "-a", &component], "it is a component"),
         (vec!["instr", "-s", &good, "-a", &cut], "the program is not a valid module"),
         (vec!["instr", "-s", &good, "-a", &folder], "cannot be read"),
@@ -116,14 +139,26 @@ fn everything_that_is_wrong_is_told_in_one_run() {
     for (args, messages) in [
         (
             vec!["check", "first.mm", &bad, "second.mm"],
-            vec!["first.mm cannot", "`lost` was not given", "near are call", "`nowhere`", "second.mm cannot"],
+            vec![
+                "first.mm cannot",
+                "`lost` was not given",
+                "near are call",
+                "`nowhere`",
+                "second.mm cannot",
+            ],
         ),
-        (vec!["check", "-u", &lost, &bad], vec!["`lost` is not a Wasm module", "near are call", "`nowhere`"]),
+        (
+            vec!["check", "-u", &lost, &bad],
+            vec!["`lost` is not a Wasm module", "near are call", "`nowhere`"],
+        ),
         (
             vec!["instr", "-w", "-s", "first.mm", "-s", "second.mm", "-u", "a=third.wasm,b"],
             vec!["first.mm cannot", "second.mm cannot", "third.wasm cannot", "`b` is no library"],
         ),
-        (vec!["fmt", "--check", "first.mm", &bad, "second.mm"], vec!["first.mm cannot", "second.mm cannot"]),
+        (
+            vec!["fmt", "--check", "first.mm", &bad, "second.mm"],
+            vec!["first.mm cannot", "second.mm cannot"],
+        ),
     ] {
         let output = whamm(&args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
@@ -151,7 +186,10 @@ fn unheard(args: &[&str], stdout: bool) -> (Option<i32>, String) {
 #[test]
 fn no_command_minds_a_closed_pipe() {
     let place = Place::new("pipes");
-    let (good, bad) = (place.file("good.mm", "wasm:begin { println(1); }"), place.file("bad.mm", "wasm:opcode:cal:before { }"));
+    let (good, bad) = (
+        place.file("good.mm", "wasm:begin { println(1); }"),
+        place.file("bad.mm", "wasm:opcode:cal:before { }"),
+    );
     let (program, output) = (repository("tests/apps/fac.wat"), place.path("out.wasm"));
     for (args, code) in [
         (vec!["info", "-v", "-f", "-r", "wasm:*"], 0),
@@ -169,7 +207,10 @@ fn no_command_minds_a_closed_pipe() {
     ] {
         for stdout in [true, false] {
             let (ended, said) = unheard(&args, stdout);
-            assert!(ended == Some(code) && !said.contains("panicked"), "{args:?}: {ended:?} {said}");
+            assert!(
+                ended == Some(code) && !said.contains("panicked"),
+                "{args:?}: {ended:?} {said}"
+            );
         }
     }
 }
@@ -177,10 +218,26 @@ fn no_command_minds_a_closed_pipe() {
 #[test]
 fn options_of_the_former_version_are_taken() {
     let place = Place::new("former");
-    let (script, program) =
-        (place.file("s.mm", "var seen: i32; wasm:opcode:call:before { seen++; }"), repository("tests/apps/fac.wat"));
+    let (script, program) = (
+        place.file("s.mm", "var seen: i32; wasm:opcode:call:before { seen++; }"),
+        repository("tests/apps/fac.wat"),
+    );
     let output = place.path("out.wasm");
-    let all = ["instr", "-s", &script, "-a", &program, "-o", &output, "-d", "yamls", "-c", "core.wasm", "-m", "-t"];
+    let all = [
+        "instr",
+        "-s",
+        &script,
+        "-a",
+        &program,
+        "-o",
+        &output,
+        "-d",
+        "yamls",
+        "-c",
+        "core.wasm",
+        "-m",
+        "-t",
+    ];
     let taken = whamm(&all);
     printed(&taken);
     for option in ["--defs-path", "--core-lib", "--metrics"] {
@@ -195,13 +252,20 @@ fn options_of_the_former_version_are_taken() {
 fn info_explains_variables_and_modes() {
     let all = printed(&whamm(&["info", "-v", "-r", "wasm:opcode:call"]));
     let (before, after) = all.split_once("wasm:opcode:call:after").expect("both modes are listed");
-    assert!(!before.contains("res0") && after.contains("res0: any (dynamic)\n        a result"), "{all}");
+    assert!(
+        !before.contains("res0") && after.contains("res0: any (dynamic)\n        a result"),
+        "{all}"
+    );
     assert!(after.contains("without `res0`"), "{all}");
-    assert!(before.contains("immediately before the instruction") && before.contains("the name of the function that is called"));
+    assert!(
+        before.contains("immediately before the instruction")
+            && before.contains("the name of the function that is called")
+    );
     let modes = printed(&whamm(&["info", "-v", "-r", "wasm:opcode:block|br_if"]));
-    for line in
-        ["wasm:opcode:block:alt\n    instead of the whole block", "wasm:opcode:br_if:at_target\n    where the branch is taken"]
-    {
+    for line in [
+        "wasm:opcode:block:alt\n    instead of the whole block",
+        "wasm:opcode:br_if:at_target\n    where the branch is taken",
+    ] {
         assert!(modes.contains(line), "{modes}");
     }
 }
@@ -211,14 +275,19 @@ fn diagnostics_for_editors_are_objects_with_places() {
     let place = Place::new("json");
     let script = place.file("x.mm", "wasm:opcode:call:before { foo = 1; }");
     let output = whamm(&["check", "--json", &script]);
-    let object: serde_json::Value = serde_json::from_str(said(&output).lines().next().expect("a line")).expect("an object");
-    assert!(object["file"].as_str().is_some_and(|f| f.ends_with("x.mm")) && object["line"] == 1, "{object}");
+    let object: serde_json::Value =
+        serde_json::from_str(said(&output).lines().next().expect("a line")).expect("an object");
+    assert!(
+        object["file"].as_str().is_some_and(|f| f.ends_with("x.mm")) && object["line"] == 1,
+        "{object}"
+    );
 }
 
 #[test]
 fn scripts_are_laid_out_in_place() {
     let place = Place::new("fmt");
-    let empty = place.file("empty.mm", "wasm:opcode:br: / imm0 == 1 / {var x:i32;x++;} wasm:opcode:nop: { }");
+    let empty = place
+        .file("empty.mm", "wasm:opcode:br: / imm0 == 1 / {var x:i32;x++;} wasm:opcode:nop: { }");
     printed(&whamm(&["fmt", &empty]));
     printed(&whamm(&["fmt", "--check", &empty]));
     let script = place.file("x.mm", "wasm:opcode:call:before{var x:i32;x++;}");

@@ -22,13 +22,19 @@ fn program() -> Option<Vec<u8>> {
     let (source, output) = (place.with_extension("rs"), place.with_extension("wasm"));
     std::fs::write(&source, PROGRAM).expect("there is room");
     let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    command.args(["--edition=2024", "--target=wasm32-wasip1", "-g", "-o"]).arg(&output).arg(&source);
+    command
+        .args(["--edition=2024", "--target=wasm32-wasip1", "-g", "-o"])
+        .arg(&output)
+        .arg(&source);
     let done = command.output().is_ok_and(|o| o.status.success());
     let bytes = std::fs::read(&output).ok().filter(|_| done);
     let _ = std::fs::remove_file(&source);
     let _ = std::fs::remove_file(&output);
     if bytes.is_none() {
-        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|v| v != "1"), "rustc has no target wasm32-wasip1");
+        assert!(
+            std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|v| v != "1"),
+            "rustc has no target wasm32-wasip1"
+        );
     }
     bytes
 }
@@ -40,14 +46,20 @@ fn multiplications(bytes: &[u8]) -> Vec<(String, u32)> {
     let mut found = Vec::new();
     for payload in wasmparser::Parser::new(0).parse_all(bytes) {
         match payload.expect("it is valid") {
-            wasmparser::Payload::CodeSectionStart { unchecked_range, .. } => start = unchecked_range.start,
+            wasmparser::Payload::CodeSectionStart { unchecked_range, .. } => {
+                start = unchecked_range.start
+            }
             wasmparser::Payload::CodeSectionEntry(body) => {
                 let mut reader = body.get_operators_reader().expect("it is valid");
                 while !reader.eof() {
                     let at = reader.original_position();
-                    if matches!(reader.read().expect("it is valid"), wasmparser::Operator::I32Mul | wasmparser::Operator::I64Mul)
-                    {
-                        found.extend(lines.find(at - start).map(|(file, line)| (file.to_string(), line)));
+                    if matches!(
+                        reader.read().expect("it is valid"),
+                        wasmparser::Operator::I32Mul | wasmparser::Operator::I64Mul
+                    ) {
+                        found.extend(
+                            lines.find(at - start).map(|(file, line)| (file.to_string(), line)),
+                        );
                     }
                 }
             }
@@ -64,7 +76,8 @@ fn instructions_are_still_of_the_lines_they_were_of() {
         "hotness",
         "wasm:opcode:*:before { report var n: u32; n++; } wasm:opcode:i??.mul:before / file != \"\" / { report var l: u32; l = line; }",
     );
-    let output = whamm::instrument(&[script], &[], &program, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let output = whamm::instrument(&[script], &[], &program, &Options::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     let (before, after) = (multiplications(&program), multiplications(&output.module));
     assert!(before.iter().any(|(file, line)| file.ends_with(".rs") && *line == 3), "{before:?}");
     assert_eq!(before, after);
@@ -72,14 +85,19 @@ fn instructions_are_still_of_the_lines_they_were_of() {
 
 /// What the name section calls functions.
 fn names(bytes: &[u8]) -> std::collections::HashMap<u32, String> {
-    let sections = wasmparser::Parser::new(0).parse_all(bytes).map(|payload| payload.expect("it is valid"));
+    let sections =
+        wasmparser::Parser::new(0).parse_all(bytes).map(|payload| payload.expect("it is valid"));
     let mut found = std::collections::HashMap::new();
     for section in sections {
         let wasmparser::Payload::CustomSection(custom) = section else { continue };
         let wasmparser::KnownCustom::Name(reader) = custom.as_known() else { continue };
         for part in reader {
             if let wasmparser::Name::Function(map) = part.expect("it is valid") {
-                found.extend(map.into_iter().map(|n| n.expect("it is valid")).map(|n| (n.index, n.name.to_string())));
+                found.extend(
+                    map.into_iter()
+                        .map(|n| n.expect("it is valid"))
+                        .map(|n| (n.index, n.name.to_string())),
+                );
             }
         }
     }
@@ -100,7 +118,8 @@ fn functions_keep_their_names_and_those_that_are_added_have_some() {
         fn twice(n: u32) -> u32 { return n * 2; } wasm:opcode:call:before { println(\"{} {}\", fname, twice(pc)); }
         wasm:opcode:*:before { report var n: u32; n++; } wasm:func:entry { report frame var depth: u64; depth++; }";
     let options = Options { testing: true, ..Options::default() };
-    let output = whamm::instrument(&[Source::new("names", text)], &[], &program, &options).unwrap_or_else(|e| panic!("{e}"));
+    let output = whamm::instrument(&[Source::new("names", text)], &[], &program, &options)
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(output.diagnostics.is_empty(), "{}", output.diagnostics);
     let names = names(&output.module);
     for name in ["log", "work", "whamm.flush"] {
@@ -111,39 +130,51 @@ fn functions_keep_their_names_and_those_that_are_added_have_some() {
         match payload.expect("it is valid") {
             wasmparser::Payload::ImportSection(reader) => {
                 let all = reader.into_imports().map(|import| import.expect("it is valid"));
-                imported = all.filter(|import| matches!(import.ty, wasmparser::TypeRef::Func(_))).count();
+                imported =
+                    all.filter(|import| matches!(import.ty, wasmparser::TypeRef::Func(_))).count();
             }
             wasmparser::Payload::FunctionSection(reader) => defined = reader.count() as usize,
             _ => {}
         }
     }
     // The program's own entry never had a name.
-    let unnamed: Vec<usize> = (0..imported + defined).filter(|&n| !names.contains_key(&(n as u32))).collect();
+    let unnamed: Vec<usize> =
+        (0..imported + defined).filter(|&n| !names.contains_key(&(n as u32))).collect();
     assert_eq!(unnamed, [imported + 1], "of {imported} and {defined}: {names:?}");
 }
 
 #[test]
 fn what_cannot_be_kept_true_is_told() {
-    let program = |custom: &str| wat::parse_str(format!("(module {custom} (func (export \"main\") (nop)))")).expect("it is text");
+    let program = |custom: &str| {
+        wat::parse_str(format!("(module {custom} (func (export \"main\") (nop)))"))
+            .expect("it is text")
+    };
     for (custom, message) in [
         (
             r#"(@custom ".debug_info" "\10\00\00\00\04\00\ff\ff\ff\ff") (@custom ".debug_abbrev" "\01")"#,
             "debug information cannot be kept",
         ),
         (r#"(@custom "sourceMappingURL" "\03x.m")"#, "source map speaks of the program as it was"),
-        (r#"(@custom "external_debug_info" "\03x.d")"#, "in another file speaks of the program as it was"),
+        (
+            r#"(@custom "external_debug_info" "\03x.d")"#,
+            "in another file speaks of the program as it was",
+        ),
         (r#"(@custom "linking" "\02")"#, "instrument the linked program"),
         (r#"(@custom "producers" "\00")"#, ""),
     ] {
         let script = Source::new("nop", "wasm:opcode:nop:before { report var n: u32; n++; }");
-        let output =
-            whamm::instrument(&[script], &[], &program(custom), &Options::default()).unwrap_or_else(|e| panic!("{custom}: {e}"));
+        let output = whamm::instrument(&[script], &[], &program(custom), &Options::default())
+            .unwrap_or_else(|e| panic!("{custom}: {e}"));
         let said = output.diagnostics.to_string();
-        assert!(said.contains(message) && said.is_empty() == message.is_empty(), "{custom}: {said}");
+        assert!(
+            said.contains(message) && said.is_empty() == message.is_empty(),
+            "{custom}: {said}"
+        );
     }
 }
 
-/// Places that go back, as a row at the very end of a function does when something is put behind it.
+/// Places that go back, as a row at the very end of a function does when something is put behind
+/// it.
 struct Stretched;
 
 impl whamm::dwarf::Moves for Stretched {
@@ -184,7 +215,8 @@ fn a_sequence_whose_end_lies_before_its_last_row_is_kept_in_order() {
         unit.get_mut(root).set(name, gimli::write::AttributeValue::String(text.into()));
     }
     dwarf.units.add(unit);
-    let mut sections = gimli::write::Sections::new(gimli::write::EndianVec::new(gimli::LittleEndian));
+    let mut sections =
+        gimli::write::Sections::new(gimli::write::EndianVec::new(gimli::LittleEndian));
     dwarf.write(&mut sections).expect("it can be written");
     let mut customs = Vec::new();
     sections

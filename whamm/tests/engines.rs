@@ -1,4 +1,5 @@
-//! What is written runs on engines that others made: Wasmtime and node say of every monitor what the interpreter here says.
+//! What is written runs on engines that others made: Wasmtime and node say of every monitor what
+//! the interpreter here says.
 
 mod engine;
 
@@ -15,13 +16,15 @@ struct Place(PathBuf);
 
 impl Place {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("whamm-engines-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("whamm-engines-{name}-{}", std::process::id()));
         std::fs::create_dir_all(path.join("lib")).expect("a folder can be made");
         Self(path)
     }
 
     fn put(&self, name: &str, module: &[u8]) {
-        std::fs::write(self.0.join(name).with_extension("wasm"), module).expect("a file can be written");
+        std::fs::write(self.0.join(name).with_extension("wasm"), module)
+            .expect("a file can be written");
     }
 }
 
@@ -31,10 +34,19 @@ impl Drop for Place {
     }
 }
 
-/// Runs a command on a folder of modules: what it says of them. Nothing if the engine is missing and need not be there.
-fn outcomes(engine: &str, there: &mut Command, run: &mut Command, place: &Place) -> Option<serde_json::Value> {
+/// Runs a command on a folder of modules: what it says of them. Nothing if the engine is missing
+/// and need not be there.
+fn outcomes(
+    engine: &str,
+    there: &mut Command,
+    run: &mut Command,
+    place: &Place,
+) -> Option<serde_json::Value> {
     if !there.output().is_ok_and(|o| o.status.success()) {
-        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{engine} is missing: run scripts/test, which installs it");
+        assert!(
+            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
+            "{engine} is missing: run scripts/test, which installs it"
+        );
         println!("SKIPPED: {engine} is missing");
         return None;
     }
@@ -46,7 +58,12 @@ fn outcomes(engine: &str, there: &mut Command, run: &mut Command, place: &Place)
 fn wasmtime(place: &Place) -> Option<serde_json::Value> {
     let mut there = Command::new("python3");
     there.args(["-c", "import wasmtime"]);
-    outcomes("Wasmtime for Python", &mut there, Command::new("python3").arg(here("tests/engine/run.py")), place)
+    outcomes(
+        "Wasmtime for Python",
+        &mut there,
+        Command::new("python3").arg(here("tests/engine/run.py")),
+        place,
+    )
 }
 
 fn node(place: &Place) -> Option<serde_json::Value> {
@@ -58,22 +75,33 @@ fn node(place: &Place) -> Option<serde_json::Value> {
 
 /// Every monitor in some programs, with what the interpreter says of it.
 fn monitors(place: &Place) -> Vec<(String, engine::Outcome)> {
-    let cache =
-        wat::parse_str(std::fs::read_to_string(here("tests/apps/cache_lines.wat")).expect("it is there")).expect("it is text");
+    let cache = wat::parse_str(
+        std::fs::read_to_string(here("tests/apps/cache_lines.wat")).expect("it is there"),
+    )
+    .expect("it is text");
     place.put("lib/cache", &cache);
-    let libraries = [LibraryFile { name: "cache".into(), module: "cache".into(), bytes: cache.clone() }];
+    let libraries =
+        [LibraryFile { name: "cache".into(), module: "cache".into(), bytes: cache.clone() }];
     let mut list = Vec::new();
     for entry in std::fs::read_dir(here("monitors")).expect("it is there") {
         let path = entry.expect("it can be read").path();
         if path.extension().is_none_or(|e| e != "mm") {
             continue;
         }
-        let script = Source::new("monitor", std::fs::read_to_string(&path).expect("it can be read"));
+        let script =
+            Source::new("monitor", std::fs::read_to_string(&path).expect("it can be read"));
         for program in ["fac", "sieve", "exit", "control"] {
-            let app = std::fs::read(here("tests/apps").join(program).with_extension("wat")).expect("it is there");
-            let output = whamm::instrument(std::slice::from_ref(&script), &libraries, &app, &Options::default())
-                .unwrap_or_else(|e| panic!("{e}"));
-            let name = format!("{}-{program}", path.file_stem().expect("it has a name").to_string_lossy());
+            let app = std::fs::read(here("tests/apps").join(program).with_extension("wat"))
+                .expect("it is there");
+            let output = whamm::instrument(
+                std::slice::from_ref(&script),
+                &libraries,
+                &app,
+                &Options::default(),
+            )
+            .unwrap_or_else(|e| panic!("{e}"));
+            let name =
+                format!("{}-{program}", path.file_stem().expect("it has a name").to_string_lossy());
             place.put(&name, &output.module);
             list.push((name, engine::run(&output.module, &[("cache", &cache)])));
         }
@@ -146,9 +174,17 @@ fn traps_of_references_are_foretold() {
                 (global $g (mut funcref) (ref.func $nothing)) (func $nothing) (func (export "main") {body}))"#
         );
         let app = wat::parse_str(&text).unwrap_or_else(|e| panic!("{e}: {body}"));
-        let script = Source::new("trap.mm", "report var foretold: u32; wasm:opcode:*:before / trap / { foretold++; }");
-        let output = whamm::instrument(&[script], &[], &app, &Options { exact_traps: true, ..Options::default() })
-            .unwrap_or_else(|e| panic!("{e}: {body}"));
+        let script = Source::new(
+            "trap.mm",
+            "report var foretold: u32; wasm:opcode:*:before / trap / { foretold++; }",
+        );
+        let output = whamm::instrument(
+            &[script],
+            &[],
+            &app,
+            &Options { exact_traps: true, ..Options::default() },
+        )
+        .unwrap_or_else(|e| panic!("{e}: {body}"));
         place.put(&format!("plain{n}"), &app);
         place.put(&format!("probed{n}"), &output.module);
     }
@@ -159,7 +195,10 @@ fn traps_of_references_are_foretold() {
         assert_eq!(plain["trapped"], probed["trapped"], "the probe changes nothing: {body}");
         let trapped = u32::from(plain["trapped"] == true);
         let row = format!(", {trapped}\n");
-        assert!(probed["kept"].as_str().is_some_and(|kept| kept.ends_with(&row)), "{body}: {probed}");
+        assert!(
+            probed["kept"].as_str().is_some_and(|kept| kept.ends_with(&row)),
+            "{body}: {probed}"
+        );
         traps += trapped;
     }
     assert!(traps > 10 && traps < 24, "{traps}");
@@ -169,17 +208,19 @@ fn traps_of_references_are_foretold() {
 fn rows(report: &str) -> Vec<String> {
     let row = |line: &str| {
         let fields: Vec<&str> = line.splitn(11, ", ").collect();
-        (fields.len() == 11 && fields[0] != "id").then(|| format!("{} {} {}", fields[2], fields[6], fields[10]))
+        (fields.len() == 11 && fields[0] != "id")
+            .then(|| format!("{} {} {}", fields[2], fields[6], fields[10]))
     };
     report.lines().filter_map(row).collect()
 }
 
-/// What a script says of a program that the interpreter does not know; nothing if the engine that does is missing.
+/// What a script says of a program that the interpreter does not know; nothing if the engine that
+/// does is missing.
 fn told(name: &str, program: &str, script: &str) -> Option<Vec<String>> {
     let place = Place::new(name);
     let app = wat::parse_str(program).unwrap_or_else(|e| panic!("{e}"));
-    let output =
-        whamm::instrument(&[Source::new(name, script)], &[], &app, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let output = whamm::instrument(&[Source::new(name, script)], &[], &app, &Options::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(output.diagnostics.is_empty(), "{}", output.diagnostics);
     place.put("probed", &output.module);
     let found = wasmtime(&place)?;
@@ -217,15 +258,31 @@ fn activations_that_exceptions_leave_are_told_from_those_that_end() {
     let has = |row: &str| assert!(found.iter().any(|r| r == row), "{row}: {found:#?}");
     for function in ["throws", "between"] {
         for (variable, count) in [("begun", 5), ("ended", 4), ("left", 1)] {
-            let counts = found.iter().filter_map(|r| r.strip_prefix(&format!("{variable} {function} "))?.parse::<u32>().ok());
+            let counts = found.iter().filter_map(|r| {
+                r.strip_prefix(&format!("{variable} {function} "))?.parse::<u32>().ok()
+            });
             assert_eq!(counts.sum::<u32>(), count, "{variable} {function}: {found:#?}");
         }
     }
-    // An activation that an exception leaves counts, too: of five, four read twice, and the fifth once.
-    for row in ["begun catches 5", "left catches 0", "own throws 9", "own between 5", "own catches 5", "thrown throws 42"] {
+    // An activation that an exception leaves counts, too: of five, four read twice, and the fifth
+    // once.
+    for row in [
+        "begun catches 5",
+        "left catches 0",
+        "own throws 9",
+        "own between 5",
+        "own catches 5",
+        "thrown throws 42",
+    ] {
         has(row);
     }
-    for row in ["back between 4", "back catches 4", "tried catches 5", "entered catches 5", "through catches 4"] {
+    for row in [
+        "back between 4",
+        "back catches 4",
+        "tried catches 5",
+        "entered catches 5",
+        "through catches 4",
+    ] {
         has(row);
     }
     let ended = found.iter().filter_map(|r| r.strip_prefix("ended catches ")?.parse::<u32>().ok());
@@ -297,14 +354,30 @@ fn vectors_and_atomics_are_events_with_places_and_results() {
         wasm:opcode:i32.atomic.*(res0: i32):after { report var value: i32; value = res0; }
         wasm:opcode:*:before / category_name == \"simd\" / { report var all: u32; all++; }";
     let Some(found) = told("vectors", program, script) else { return };
-    for row in ["at main 16", "at main 64", "bytes main 16", "bad main false", "lane main 33", "number main 2"] {
+    for row in [
+        "at main 16",
+        "at main 64",
+        "bytes main 16",
+        "bad main false",
+        "lane main 33",
+        "number main 2",
+    ] {
         assert!(found.iter().any(|r| r == row), "{row}: {found:#?}");
     }
-    let values = |name: &str| found.iter().filter_map(|r| Some(r.strip_prefix(name)?.to_string())).collect::<Vec<_>>().join(" ");
+    let values = |name: &str| {
+        found
+            .iter()
+            .filter_map(|r| Some(r.strip_prefix(name)?.to_string()))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     assert_eq!(values("atom main "), "16 20 20");
     assert_eq!(
         (values("value main "), values("whole main "), values("half main ")),
         ("1 2 9".into(), "200 5 1".into(), "+2.5e0".into())
     );
-    assert_eq!((values("lanes main "), values("all main ")), ("1 1".into(), "1 1 1 1 1 1 1 1 1 1 1 1".into()));
+    assert_eq!(
+        (values("lanes main "), values("all main ")),
+        ("1 1".into(), "1 1 1 1 1 1 1 1 1 1 1 1".into())
+    );
 }

@@ -4,10 +4,11 @@ use arbtest::arbtest;
 use whamm::{Options, Source};
 
 const WORDS: [&str; 60] = [
-    "wasm", ":", "opcode", "call", "before", "{", "}", "(", ")", "/", "*", "|", "var", "report", "unshared", "shared", "frame",
-    "x", "y", "i32", "u8", "str", "map", "<", ">", ",", ";", "=", "+", "-", "==", "&&", "||", "!", "~", "if", "else", "elif",
-    "for", "in", "..", "while", "max", "return", "fn", "->", "1", "0x", "1.5", "\"a\"", "@static", "@init", ".", "[", "]", "as",
-    "?", "arg0", "T", "use",
+    "wasm", ":", "opcode", "call", "before", "{", "}", "(", ")", "/", "*", "|", "var", "report",
+    "unshared", "shared", "frame", "x", "y", "i32", "u8", "str", "map", "<", ">", ",", ";", "=",
+    "+", "-", "==", "&&", "||", "!", "~", "if", "else", "elif", "for", "in", "..", "while", "max",
+    "return", "fn", "->", "1", "0x", "1.5", "\"a\"", "@static", "@init", ".", "[", "]", "as", "?",
+    "arg0", "T", "use",
 ];
 
 /// Text of words that scripts have, and of others.
@@ -35,7 +36,8 @@ fn any_text_is_a_script_or_is_told_why_not() {
         let said = whamm::check_scripts(std::slice::from_ref(&source), &[]);
         let _ = (said.to_string(), said.to_json());
         if let Ok(laid_out) = whamm::layout(&source) {
-            let again = whamm::layout(&Source::new("fuzz", laid_out.as_str())).expect("what is laid out can be read");
+            let again = whamm::layout(&Source::new("fuzz", laid_out.as_str()))
+                .expect("what is laid out can be read");
             assert_eq!(laid_out, again);
         }
         Ok(())
@@ -54,13 +56,21 @@ fn deep_and_long_scripts_are_refused_or_read() {
         "/*".repeat(50_000),
         "map<i32,".repeat(50_000),
     ] {
-        for before in ["wasm:opcode:call:before { var x: i32; x = ", "wasm:opcode:call:before { ", "var x: ", ""] {
+        for before in [
+            "wasm:opcode:call:before { var x: i32; x = ",
+            "wasm:opcode:call:before { ",
+            "var x: ",
+            "",
+        ] {
             let said = whamm::check_scripts(&[Source::new("deep", format!("{before}{text}"))], &[]);
             assert!(said.has_errors() && !said.to_string().is_empty());
         }
     }
     let long = "wasm:opcode:call:before { n = n + 1; }\n".repeat(20_000);
-    assert!(whamm::check_scripts(&[Source::new("long", format!("var n: i32;\n{long}"))], &[]).is_empty());
+    assert!(
+        whamm::check_scripts(&[Source::new("long", format!("var n: i32;\n{long}"))], &[])
+            .is_empty()
+    );
 }
 
 const SCRIPTS: [&str; 7] = [
@@ -122,7 +132,10 @@ fn any_bytes_are_refused_or_rewritten() {
         let script = Source::new("fuzz", SCRIPTS[0]);
         let _ = whamm::instrument(&[script], &[], &bytes, &Options::default());
         let library = whamm::LibraryFile { name: "l".into(), module: "l".into(), bytes };
-        let _ = whamm::check_scripts(&[Source::new("fuzz", "use l; wasm:opcode:call:before { l.f(); }")], &[library]);
+        let _ = whamm::check_scripts(
+            &[Source::new("fuzz", "use l; wasm:opcode:call:before { l.f(); }")],
+            &[library],
+        );
         Ok(())
     })
     .budget_ms(500);

@@ -1,4 +1,5 @@
-//! The library of monitors, on both targets: put into programs, and attached to an interpreter that counts for itself.
+//! The library of monitors, on both targets: put into programs, and attached to an interpreter that
+//! counts for itself.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -39,14 +40,23 @@ fn cache() -> &'static [u8] {
         let source = folder("monitors").join("cache.rs");
         let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         command
-            .args(["--edition=2024", "--target=wasm32-wasip1", "--crate-type=cdylib", "-Copt-level=2", "-o"])
+            .args([
+                "--edition=2024",
+                "--target=wasm32-wasip1",
+                "--crate-type=cdylib",
+                "-Copt-level=2",
+                "-o",
+            ])
             .arg(&output)
             .arg(source);
         let done = command.output().is_ok_and(|o| o.status.success());
         let bytes = std::fs::read(&output).ok().filter(|_| done);
         let _ = std::fs::remove_file(&output);
         bytes.unwrap_or_else(|| {
-            assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|v| v != "1"), "rustc has no target wasm32-wasip1");
+            assert!(
+                std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|v| v != "1"),
+                "rustc has no target wasm32-wasip1"
+            );
             eprintln!("SKIPPED: cache.rs is not compiled: rustc has no target wasm32-wasip1");
             wat::parse_str(CACHE).expect("it is text")
         })
@@ -60,11 +70,19 @@ fn libraries() -> Vec<LibraryFile> {
 /// Rows without what is an implementation's own: addresses, and the number and mode of a probe.
 fn rows(report: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
-    for line in report.lines().filter(|l| !l.is_empty() && !l.starts_with('=') && !l.starts_with("id, ")) {
+    for line in
+        report.lines().filter(|l| !l.is_empty() && !l.starts_with('=') && !l.starts_with("id, "))
+    {
         let (left, _) = line.split_once(", script").expect("a row names its script");
         let name = left.split(", ").nth(2).expect("a row names its variable");
-        let right: Vec<&str> = line.rsplit_once(", script").expect("a row names its script").1.splitn(6, ", ").collect();
-        // Where a function begins, a rewritten program says where its first instruction stands, and a monitor says 0.
+        let right: Vec<&str> = line
+            .rsplit_once(", script")
+            .expect("a row names its script")
+            .1
+            .splitn(6, ", ")
+            .collect();
+        // Where a function begins, a rewritten program says where its first instruction stands, and
+        // a monitor says 0.
         let pc = if right[4].contains("func:entry") { "" } else { right[3] };
         list.push(format!("{name} {}:{pc} {}", right[2], right[5]));
     }
@@ -77,7 +95,8 @@ fn rewritten(script: &Source, app: &[u8]) -> Vec<String> {
 }
 
 fn rewritten_with(script: &Source, app: &[u8], options: &Options) -> Vec<String> {
-    let output = whamm::instrument(std::slice::from_ref(script), &libraries(), app, options).unwrap_or_else(|e| panic!("{e}"));
+    let output = whamm::instrument(std::slice::from_ref(script), &libraries(), app, options)
+        .unwrap_or_else(|e| panic!("{e}"));
     let outcome = engine::run(&output.module, &[("cache", cache())]);
     rows(&outcome.kept)
 }
@@ -88,11 +107,15 @@ fn attached(script: &Source, app: &[u8]) -> (Vec<String>, Truth, Vec<i32>) {
 }
 
 fn attached_with(script: &Source, app: &[u8], options: &Options) -> (Vec<String>, Truth, Vec<i32>) {
-    let make = || whamm::compile_monitor(std::slice::from_ref(script), &libraries(), options).unwrap_or_else(|e| panic!("{e}"));
+    let make = || {
+        whamm::compile_monitor(std::slice::from_ref(script), &libraries(), options)
+            .unwrap_or_else(|e| panic!("{e}"))
+    };
     let output = make();
     assert_eq!(output.module, make().module, "a monitor is the same each time it is made");
     let core = program("whamm_core.wat");
-    let (store, instance) = engine::instantiate(&output.module, &[("cache", cache()), ("whamm_core", &core)]);
+    let (store, instance) =
+        engine::instantiate(&output.module, &[("cache", cache()), ("whamm_core", &core)]);
     let mut monitor = Monitor::new(store, instance);
     let mut program = interpreter::read(app);
     let (results, truth) = {
@@ -103,8 +126,10 @@ fn attached_with(script: &Source, app: &[u8], options: &Options) -> (Vec<String>
 }
 
 fn monitors() -> Vec<Source> {
-    let mut list: Vec<PathBuf> =
-        std::fs::read_dir(folder("monitors")).expect("it exists").map(|e| e.expect("it can be read").path()).collect();
+    let mut list: Vec<PathBuf> = std::fs::read_dir(folder("monitors"))
+        .expect("it exists")
+        .map(|e| e.expect("it can be read").path())
+        .collect();
     list.retain(|p| p.extension().is_some_and(|e| e == "mm"));
     list.sort();
     list.iter()
@@ -134,19 +159,23 @@ fn every_monitor_says_the_same_on_both_targets() {
 #[test]
 fn rows_name_the_same_probes_on_both_targets() {
     let ids = |report: &str| {
-        let fields =
-            report.lines().filter(|l| l.contains("memaddr")).map(|l| l.split(", ").nth(9).expect("a row names its probe"));
-        let mut list: Vec<String> = fields.map(|id| id.replace(":before", "").replace(":<no-mode>", "")).collect();
+        let fields = report
+            .lines()
+            .filter(|l| l.contains("memaddr"))
+            .map(|l| l.split(", ").nth(9).expect("a row names its probe"));
+        let mut list: Vec<String> =
+            fields.map(|id| id.replace(":before", "").replace(":<no-mode>", "")).collect();
         list.sort();
         list
     };
     let text = "wasm:opcode:*:before { report var n: i32; n++; } wasm:opcode:local.*|i32.*|br*:before / opname != \"i32.add\" / { report var m: i32; m++; }
         wasm:func:entry|exit { report var k: i32; k++; } wasm:opcode:i32.const:before { report var last: i32; last++; }";
     let (script, app) = (Source::new("ids", text), program("sieve.wat"));
-    let output =
-        whamm::instrument(std::slice::from_ref(&script), &[], &app, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let output = whamm::instrument(std::slice::from_ref(&script), &[], &app, &Options::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     let from_program = ids(&engine::run(&output.module, &[]).kept);
-    let monitor = whamm::compile_monitor(&[script], &[], &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let monitor = whamm::compile_monitor(&[script], &[], &Options::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     let (store, instance) = engine::instantiate(&monitor.module, &[]);
     let mut monitor = Monitor::new(store, instance);
     let mut program = interpreter::read(&app);
@@ -172,7 +201,8 @@ fn every_monitor_says_the_same_where_globals_are_few() {
     for (app, most_globals) in [("sieve.wat", 0), ("sieve.wat", 12), ("fac.wat", 30)] {
         let few = Options { most_globals: Some(most_globals), ..Options::default() };
         for script in &monitors() {
-            let (all, some) = (rewritten(script, &program(app)), rewritten_with(script, &program(app), &few));
+            let (all, some) =
+                (rewritten(script, &program(app)), rewritten_with(script, &program(app), &few));
             assert_eq!(all, some, "{} with {most_globals} globals", script.name);
         }
     }
@@ -181,7 +211,12 @@ fn every_monitor_says_the_same_where_globals_are_few() {
 #[test]
 fn every_monitor_is_laid_out_in_the_usual_way() {
     for script in monitors() {
-        assert_eq!(whamm::layout(&script).unwrap_or_else(|e| panic!("{e}")), script.text, "{}", script.name);
+        assert_eq!(
+            whamm::layout(&script).unwrap_or_else(|e| panic!("{e}")),
+            script.text,
+            "{}",
+            script.name
+        );
     }
 }
 
@@ -200,15 +235,23 @@ fn what_is_counted_is_what_the_interpreter_counts() {
             .iter()
             .map(|row| {
                 let mut words = row.split(' ').skip(1);
-                (words.next().expect("a place").to_string(), words.next().expect("a count").parse().expect("a number"))
+                (
+                    words.next().expect("a place").to_string(),
+                    words.next().expect("a count").parse().expect("a number"),
+                )
             })
             .filter(|row: &(String, u64)| row.1 > 0)
             .collect();
-        let expected: BTreeMap<String, u64> = truth.hotness.iter().map(|((fid, pc), n)| (format!("{fid}:{pc}"), *n)).collect();
+        let expected: BTreeMap<String, u64> =
+            truth.hotness.iter().map(|((fid, pc), n)| (format!("{fid}:{pc}"), *n)).collect();
         assert_eq!(counted, expected, "hotness of {name}");
         let total: u64 = truth.mix.values().sum();
         let script = monitors().into_iter().find(|m| m.name == "icount").expect("it is there");
-        assert_eq!(rewritten(&script, &app), [format!("executed : {total}")], "instructions of {name}");
+        assert_eq!(
+            rewritten(&script, &app),
+            [format!("executed : {total}")],
+            "instructions of {name}"
+        );
     }
 }
 
@@ -250,7 +293,10 @@ fn a_probe_that_takes_itself_away_fires_no_more_on_both_targets() {
         }
     }
     let (script, app) = (Source::new("removal", texts[1]), program("sieve.wat"));
-    let most = rewritten(&script, &app).iter().filter_map(|row| row.rsplit(' ').next()?.parse().ok()).max();
+    let most = rewritten(&script, &app)
+        .iter()
+        .filter_map(|row| row.rsplit(' ').next()?.parse().ok())
+        .max();
     assert_eq!(most, Some(3), "nothing is counted after the third time");
 }
 
@@ -269,15 +315,20 @@ fn libraries_are_called_once_for_a_site_on_both_targets() {
 
 /// What a module imports.
 fn imported(bytes: &[u8]) -> Vec<String> {
-    let sections = wasmparser::Parser::new(0).parse_all(bytes).map(|payload| payload.expect("it is valid"));
-    let imports =
-        sections.filter_map(|p| if let wasmparser::Payload::ImportSection(s) = p { Some(s.into_imports()) } else { None });
+    let sections =
+        wasmparser::Parser::new(0).parse_all(bytes).map(|payload| payload.expect("it is valid"));
+    let imports = sections.filter_map(|p| {
+        if let wasmparser::Payload::ImportSection(s) = p { Some(s.into_imports()) } else { None }
+    });
     imports.flatten().map(|import| import.expect("it is valid").name.to_string()).collect()
 }
 
 #[test]
 fn a_library_that_needs_nothing_becomes_part_of_the_program() {
-    let script = Source::new("s.mm", "use lib; report var sum: i32; wasm:opcode:nop:before { sum += lib.next(); }");
+    let script = Source::new(
+        "s.mm",
+        "use lib; report var sum: i32; wasm:opcode:nop:before { sum += lib.next(); }",
+    );
     let text = r#"(module (memory (export "memory") 1) (data (i32.const 8) "\05") (global $n (mut i32) (i32.const 2))
         (func (export "next") (result i32)
             (global.set $n (i32.add (global.get $n) (i32.const 1)))
@@ -285,8 +336,11 @@ fn a_library_that_needs_nothing_becomes_part_of_the_program() {
     let app = br#"(module (func (export "main") (local i32)
         nop (loop nop (br_if 0 (i32.lt_u (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 3))))))"#;
     let imports = |text: &str| {
-        let libraries = [LibraryFile { name: "lib".into(), module: "lib".into(), bytes: text.into() }];
-        let output = whamm::instrument(std::slice::from_ref(&script), &libraries, app, &Options::default()).unwrap();
+        let libraries =
+            [LibraryFile { name: "lib".into(), module: "lib".into(), bytes: text.into() }];
+        let output =
+            whamm::instrument(std::slice::from_ref(&script), &libraries, app, &Options::default())
+                .unwrap();
         (imported(&output.module), output.module)
     };
     let (alone, module) = imports(text);
@@ -324,7 +378,8 @@ fn calls_that_are_put_off_are_made_in_their_order() {
                 (drop (i32.add (i32.load8_u (local.get $n)) (i32.load8_u offset=1 (local.get $n))))
                 (drop (call $read (local.get $n)))
                 (br_if $again (i32.lt_u (local.get $n) (i32.const 300))))))"#;
-    let accesses = "use trail; report var last: i32; report var known: u32; wasm:opcode:*load*|*store*:before";
+    let accesses =
+        "use trail; report var last: i32; report var known: u32; wasm:opcode:*load*|*store*:before";
     let bodies = [
         "{ last = trail.note(effective_addr as i32, data_size as i32); known++; }",
         "{ if (trail.known(effective_addr as i32, data_size as i32) == 0) { known++; }
@@ -333,10 +388,15 @@ fn calls_that_are_put_off_are_made_in_their_order() {
     for body in bodies {
         let script = Source::new("s.mm", format!("{accesses} {body}"));
         let report = |exact_traps| {
-            let libraries = [LibraryFile { name: "trail".into(), module: "trail".into(), bytes: library.into() }];
+            let libraries = [LibraryFile {
+                name: "trail".into(),
+                module: "trail".into(),
+                bytes: library.into(),
+            }];
             let options = Options { exact_traps, ..Options::default() };
             let output =
-                whamm::instrument(std::slice::from_ref(&script), &libraries, app, &options).unwrap_or_else(|e| panic!("{e}"));
+                whamm::instrument(std::slice::from_ref(&script), &libraries, app, &options)
+                    .unwrap_or_else(|e| panic!("{e}"));
             engine::run(&output.module, &[]).kept
         };
         assert_eq!(report(false), report(true), "{body}");

@@ -1,5 +1,6 @@
-//! Scripts as files: in `pass/` are scripts that are right, in `fail/` scripts that are wrong with what is said of them, in `run/` scripts with
-//! the program they are put into and what then comes out. `BLESS=1` writes down what is.
+//! Scripts as files: in `pass/` are scripts that are right, in `fail/` scripts that are wrong with
+//! what is said of them, in `run/` scripts with the program they are put into and what then comes
+//! out. `BLESS=1` writes down what is.
 
 mod engine;
 
@@ -11,8 +12,10 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn scripts(name: &str) -> Vec<PathBuf> {
-    let mut list: Vec<_> =
-        std::fs::read_dir(folder(name)).expect("the folder exists").map(|e| e.expect("it can be read").path()).collect();
+    let mut list: Vec<_> = std::fs::read_dir(folder(name))
+        .expect("the folder exists")
+        .map(|e| e.expect("it can be read").path())
+        .collect();
     list.retain(|p| p.extension().is_some_and(|e| e == "mm"));
     list.sort();
     assert!(!list.is_empty(), "{name} has scripts");
@@ -31,7 +34,8 @@ fn compare(path: &Path, found: &str, differing: &mut Vec<String>) {
     }
     let expected = std::fs::read_to_string(path).unwrap_or_default();
     if expected != found {
-        differing.push(format!("{}:\n--- expected\n{expected}\n--- found\n{found}", path.display()));
+        differing
+            .push(format!("{}:\n--- expected\n{expected}\n--- found\n{found}", path.display()));
     }
 }
 
@@ -46,7 +50,9 @@ fn without_addresses(report: &str) -> String {
 
 /// What a script says of itself: `// app: file.wat`, `// option: name`.
 fn notes<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
-    text.lines().filter_map(|l| l.strip_prefix("// ")?.strip_prefix(key)?.strip_prefix(": ")).collect()
+    text.lines()
+        .filter_map(|l| l.strip_prefix("// ")?.strip_prefix(key)?.strip_prefix(": "))
+        .collect()
 }
 
 #[test]
@@ -76,10 +82,17 @@ fn wrong_scripts_are_told_what_is_wrong() {
 
 /// What the table of differences has in its columns.
 fn differences() -> Vec<Vec<String>> {
-    let design = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("DESIGN.md")).expect("it can be read");
+    let design = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("DESIGN.md"))
+        .expect("it can be read");
     let section = design.split_once("## Differences").expect("the section is there").1;
-    let rows = section.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| matter"));
-    let columns = |row: &str| row.replace("\\|", "\u{1}").split(" | ").map(|column| column.replace('\u{1}', "|")).collect();
+    let rows =
+        section.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| matter"));
+    let columns = |row: &str| {
+        row.replace("\\|", "\u{1}")
+            .split(" | ")
+            .map(|column| column.replace('\u{1}', "|"))
+            .collect()
+    };
     rows.map(columns).filter(|row: &Vec<String>| row.len() == 5).collect()
 }
 
@@ -92,7 +105,11 @@ fn scripts_that_show_differences_are_accepted_or_refused_as_is_said_there() {
         let said = whamm::check_scripts(&[script], &[]);
         let refused = row[2].starts_with("an error") && !row[2].contains("except");
         assert_eq!(said.has_errors(), refused, "{row:?}: {said}");
-        assert_eq!(!said.is_empty() && !said.has_errors(), row[2].contains("a warning"), "{row:?}: {said}");
+        assert_eq!(
+            !said.is_empty() && !said.has_errors(),
+            row[2].contains("a warning"),
+            "{row:?}: {said}"
+        );
     }
 }
 
@@ -101,7 +118,8 @@ fn scripts_say_of_programs_what_was_written_down() {
     let mut differing = Vec::new();
     for path in scripts("run") {
         let source = read(&path);
-        let app = std::fs::read(folder("apps").join(notes(&source.text, "app")[0])).expect("a script names its program");
+        let app = std::fs::read(folder("apps").join(notes(&source.text, "app")[0]))
+            .expect("a script names its program");
         let mut options = Options::default();
         for option in notes(&source.text, "option") {
             match option {
@@ -109,8 +127,12 @@ fn scripts_say_of_programs_what_was_written_down() {
                 "exact-traps" => options.exact_traps = true,
                 "env" => options.destination = whamm::Destination::Environment,
                 "file" => options.destination = whamm::Destination::File("out/report.csv".into()),
-                "rooted-file" => options.destination = whamm::Destination::File("/data//out/report.csv".into()),
-                "elsewhere" => options.destination = whamm::Destination::File("/database/report.csv".into()),
+                "rooted-file" => {
+                    options.destination = whamm::Destination::File("/data//out/report.csv".into())
+                }
+                "elsewhere" => {
+                    options.destination = whamm::Destination::File("/database/report.csv".into())
+                }
                 "imported" => options.link = whamm::Link::Imported,
                 other => panic!("there is no option {other}"),
             }
@@ -119,13 +141,18 @@ fn scripts_say_of_programs_what_was_written_down() {
         options.most_globals = Some(0);
         // There are addresses in the other, too.
         let comparable = options.format == whamm::Format::Csv;
-        assert!(!comparable || said_of(&path, &source, &app, &options) == found, "{} with counters in memory", path.display());
+        assert!(
+            !comparable || said_of(&path, &source, &app, &options) == found,
+            "{} with counters in memory",
+            path.display()
+        );
         compare(&path.with_extension("txt"), &found, &mut differing);
     }
     assert!(differing.is_empty(), "{}", differing.join("\n"));
 }
 
-/// Runs a program with the probes of a script: what is said of the script, what the program gives, and the report.
+/// Runs a program with the probes of a script: what is said of the script, what the program gives,
+/// and the report.
 fn said_of(path: &Path, source: &Source, app: &[u8], options: &Options) -> String {
     let libraries: Vec<_> = notes(&source.text, "library").into_iter().map(library).collect();
     let output = match whamm::instrument(std::slice::from_ref(source), &libraries, app, options) {
@@ -133,14 +160,21 @@ fn said_of(path: &Path, source: &Source, app: &[u8], options: &Options) -> Strin
         Ok(output) => output,
     };
     let core = (options.link == whamm::Link::Imported).then(|| library("whamm_core"));
-    let binary = |l: &whamm::LibraryFile| wat::parse_bytes(&l.bytes).expect("it is text").into_owned();
-    let binaries: Vec<_> = libraries.iter().chain(&core).map(|l| (l.module.as_str(), binary(l))).collect();
+    let binary =
+        |l: &whamm::LibraryFile| wat::parse_bytes(&l.bytes).expect("it is text").into_owned();
+    let binaries: Vec<_> =
+        libraries.iter().chain(&core).map(|l| (l.module.as_str(), binary(l))).collect();
     let linked: Vec<_> = binaries.iter().map(|b| (b.0, &b.1[..])).collect();
     let before = engine::run(&wat::parse_bytes(app).expect("it is text"), &linked);
     let world = engine::World::with(&notes(&source.text, "environment"));
     let after = engine::run_in(world, &output.module, &linked);
     if !source.text.contains("alt") && !source.text.contains("// changes") {
-        assert_eq!(before.results, after.results, "{} changes what the program gives", path.display());
+        assert_eq!(
+            before.results,
+            after.results,
+            "{} changes what the program gives",
+            path.display()
+        );
         let same = before.memory.is_empty() || before.memory == after.memory;
         assert!(same, "{} changes the program's memory", path.display());
     }
@@ -150,6 +184,7 @@ fn said_of(path: &Path, source: &Source, app: &[u8], options: &Options) -> Strin
 }
 
 fn library(name: &str) -> whamm::LibraryFile {
-    let bytes = std::fs::read(folder("apps").join(format!("{name}.wat"))).expect("a library is there");
+    let bytes =
+        std::fs::read(folder("apps").join(format!("{name}.wat"))).expect("a library is there");
     whamm::LibraryFile { name: name.into(), module: name.into(), bytes }
 }

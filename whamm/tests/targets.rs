@@ -3,7 +3,9 @@
 use whamm::{Options, Source};
 
 fn monitor(text: &str) -> Result<Vec<u8>, String> {
-    whamm::compile_monitor(&[Source::new("x.mm", text)], &[], &Options::default()).map(|o| o.module).map_err(|e| e.to_string())
+    whamm::compile_monitor(&[Source::new("x.mm", text)], &[], &Options::default())
+        .map(|o| o.module)
+        .map_err(|e| e.to_string())
 }
 
 /// Imports and exports of a module, as `module.name` and `name`.
@@ -12,7 +14,11 @@ fn interface(bytes: &[u8]) -> (Vec<String>, Vec<String>) {
     for payload in wasmparser::Parser::new(0).parse_all(bytes) {
         match payload.expect("it is valid") {
             wasmparser::Payload::ImportSection(s) => {
-                imports.extend(s.into_imports().map(|i| i.expect("it is valid")).map(|i| format!("{}.{}", i.module, i.name)));
+                imports.extend(
+                    s.into_imports()
+                        .map(|i| i.expect("it is valid"))
+                        .map(|i| format!("{}.{}", i.module, i.name)),
+                );
             }
             wasmparser::Payload::ExportSection(s) => {
                 exports.extend(s.into_iter().map(|e| e.expect("it is valid").name.to_string()));
@@ -31,18 +37,33 @@ fn exports(text: &str) -> Vec<String> {
 #[test]
 fn names_of_exports_are_as_engines_read_them() {
     assert_eq!(exports("var g: i32; wasm:func:entry { g++; }"), ["wasm:func:entry  ()"]);
-    assert_eq!(exports("var g: i32; wasm:opcode:call(arg0: i32):before / arg0 == 3 / { g++; }"), ["wasm:opcode:call  (arg0)"]);
+    assert_eq!(
+        exports("var g: i32; wasm:opcode:call(arg0: i32):before / arg0 == 3 / { g++; }"),
+        ["wasm:opcode:call  (arg0)"]
+    );
     assert_eq!(
         exports("var g: u32; wasm:opcode:i32.store:before { g = effective_addr; }"),
         ["wasm:opcode:i32.store  (offset, arg1)"]
     );
-    assert_eq!(exports("var g: u32; wasm:block:end { g = instr_count; }"), ["wasm:block:end  (instr_count)"]);
-    assert_eq!(exports("var g: bool; wasm:opcode:end:before { g = at_func_end; }"), ["wasm:opcode:end  (at_func_end)"]);
+    assert_eq!(
+        exports("var g: u32; wasm:block:end { g = instr_count; }"),
+        ["wasm:block:end  (instr_count)"]
+    );
+    assert_eq!(
+        exports("var g: bool; wasm:opcode:end:before { g = at_func_end; }"),
+        ["wasm:opcode:end  (at_func_end)"]
+    );
     let site = exports("wasm:opcode:*:before { report var n: i32; n++; }");
-    assert!(site.len() == 2 && site[0].starts_with("wasm:opcode:*  ($") && site[1] == "wasm:exit", "{site:?}");
-    let known = exports("var g: i32; wasm:opcode:call:before / fid == 2 && fname == \"f\" / { g++; }");
     assert!(
-        known.len() == 1 && known[0].starts_with("wasm:opcode:call / $") && known[0].ends_with("(fid, fname) / ()"),
+        site.len() == 2 && site[0].starts_with("wasm:opcode:*  ($") && site[1] == "wasm:exit",
+        "{site:?}"
+    );
+    let known =
+        exports("var g: i32; wasm:opcode:call:before / fid == 2 && fname == \"f\" / { g++; }");
+    assert!(
+        known.len() == 1
+            && known[0].starts_with("wasm:opcode:call / $")
+            && known[0].ends_with("(fid, fname) / ()"),
         "{known:?}"
     );
 }
@@ -59,7 +80,10 @@ fn two_probes_of_one_shape_are_one_export() {
 fn a_mixed_predicate_is_split_into_exports() {
     let found = exports("var g: i32; wasm:opcode:br_if:before / fid == 1 || arg0 == 0 / { g++; }");
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found.iter().any(|e| e.ends_with("/ (arg0)")) && found.iter().any(|e| e.ends_with("/ ()")), "{found:?}");
+    assert!(
+        found.iter().any(|e| e.ends_with("/ (arg0)")) && found.iter().any(|e| e.ends_with("/ ()")),
+        "{found:?}"
+    );
     assert!(
         exports("var g: i32; wasm:opcode:nop:before / opname == \"call\" / { g++; }").is_empty(),
         "what is never true leaves nothing"
@@ -68,16 +92,25 @@ fn a_mixed_predicate_is_split_into_exports() {
 
 #[test]
 fn immediates_of_tables_are_numbered_as_engines_do() {
-    assert_eq!(exports("var g: u32; wasm:opcode:br_table:before { g = imm0; }"), ["wasm:opcode:br_table  (imm1)"]);
-    assert_eq!(exports("var g: u32; wasm:opcode:br_if:before { g = imm0; }"), ["wasm:opcode:br_if  (imm0)"]);
+    assert_eq!(
+        exports("var g: u32; wasm:opcode:br_table:before { g = imm0; }"),
+        ["wasm:opcode:br_table  (imm1)"]
+    );
+    assert_eq!(
+        exports("var g: u32; wasm:opcode:br_if:before { g = imm0; }"),
+        ["wasm:opcode:br_if  (imm0)"]
+    );
     let lane = "var g: u32; wasm:opcode:v128.load8_lane:before { g = imm0 + align; }";
     assert_eq!(exports(lane), ["wasm:opcode:v128.load8_lane  (imm3, imm0)"]);
 }
 
 #[test]
 fn only_what_needs_our_engine_asks_for_it() {
-    let marked =
-        |text: &str| interface(&monitor(text).unwrap_or_else(|e| panic!("{e}"))).0.contains(&"wasm-aot:ext.v1".to_string());
+    let marked = |text: &str| {
+        interface(&monitor(text).unwrap_or_else(|e| panic!("{e}")))
+            .0
+            .contains(&"wasm-aot:ext.v1".to_string())
+    };
     assert!(!marked("report var g: u32; wasm:opcode:*load*:before { g = align + memory; }"));
     assert!(!marked("wasm:opcode:br_table:before { report var m: map<u32, u32>; m[target]++; }"));
     for text in [
@@ -114,7 +147,8 @@ fn what_happens_in_the_engine_is_heard_by_monitors_only() {
     assert_eq!(exports, wanted);
     assert!(imports.contains(&"wasm-aot:ext.v1".to_string()), "{imports:?}");
     let script = Source::new("x.mm", "engine:trap { println(code); }");
-    let said = whamm::instrument(&[script], &[], b"(module (func nop))", &Options::default()).expect_err("it hears nothing");
+    let said = whamm::instrument(&[script], &[], b"(module (func nop))", &Options::default())
+        .expect_err("it hears nothing");
     assert!(said.to_string().contains("`--wei`"), "{said}");
     for (text, message) in [
         ("engine:tarp { println(1); }", "did you mean `trap`?"),
@@ -128,7 +162,9 @@ fn what_happens_in_the_engine_is_heard_by_monitors_only() {
 
 #[test]
 fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
-    for text in ["wasm:opcode:call:alt { drop_args(); }", "wasm:opcode:i32.add:before { arg0 = 1; }"] {
+    for text in
+        ["wasm:opcode:call:alt { drop_args(); }", "wasm:opcode:i32.add:before { arg0 = 1; }"]
+    {
         let said = monitor(text).expect_err(text);
         assert!(said.contains("error[WeiError]") && said.contains("rewriting target"), "{said}");
     }
@@ -137,16 +173,22 @@ fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
 #[test]
 fn what_a_program_cannot_do_is_an_error_that_names_the_target_that_can() {
     let script = Source::new("x.mm", "var g: i32; wasm:opcode:nop:before { g = probe_id; }");
-    let said =
-        whamm::instrument(&[script], &[], b"(module (func nop))", &Options::default()).expect_err("it has none").to_string();
-    assert!(said.contains("`probe_id` is not known here") && said.contains("engine target"), "{said}");
+    let said = whamm::instrument(&[script], &[], b"(module (func nop))", &Options::default())
+        .expect_err("it has none")
+        .to_string();
+    assert!(
+        said.contains("`probe_id` is not known here") && said.contains("engine target"),
+        "{said}"
+    );
 }
 
 #[test]
 fn what_cannot_be_kept_exact_is_refused_by_name() {
     let refused = |program: &str| {
         let script = Source::new("x.mm", "report var n: i32; wasm:opcode:*:before { n++; }");
-        whamm::instrument(&[script], &[], program.as_bytes(), &Options::default()).expect_err(program).to_string()
+        whamm::instrument(&[script], &[], program.as_bytes(), &Options::default())
+            .expect_err(program)
+            .to_string()
     };
     assert!(refused("(component)").contains("component"));
     assert!(refused("not a module").contains("not a module"));
@@ -156,10 +198,14 @@ fn what_cannot_be_kept_exact_is_refused_by_name() {
 fn threads_are_warned_of_and_lend_no_memory() {
     let script = Source::new("x.mm", "report var n: i32; wasm:opcode:*:before { n++; }");
     let program = br#"(module (memory (export "memory") 1 1 shared) (func (export "_start") nop))"#;
-    let output = whamm::instrument(&[script], &[], program, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let output = whamm::instrument(&[script], &[], program, &Options::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(output.diagnostics.to_string().contains("shares a memory with threads"));
     let (imports, exports) = interface(&output.module);
-    assert!(imports.is_empty() && exports.contains(&"whamm:report".to_string()), "{imports:?} {exports:?}");
+    assert!(
+        imports.is_empty() && exports.contains(&"whamm:report".to_string()),
+        "{imports:?} {exports:?}"
+    );
 }
 
 #[test]
@@ -171,10 +217,15 @@ fn scripts_have_their_own_names_and_rows() {
         )
     });
     let program = b"(module (func $f) (func (export \"main\") call $f call $f))";
-    let output = whamm::instrument(&scripts, &[], program, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let output = whamm::instrument(&scripts, &[], program, &Options::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(output.diagnostics.is_empty());
-    let again = whamm::instrument(&scripts, &[], &output.module, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
-    assert!(interface(&again.module).1.contains(&"whamm:report:2".to_string()), "an instrumented program can be instrumented");
+    let again = whamm::instrument(&scripts, &[], &output.module, &Options::default())
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert!(
+        interface(&again.module).1.contains(&"whamm:report:2".to_string()),
+        "an instrumented program can be instrumented"
+    );
 }
 
 #[test]
@@ -183,20 +234,40 @@ fn what_is_imported_of_the_core_library_is_what_is_used() {
     let of = |text: &str| {
         let script = [Source::new("x.mm", text)];
         let program = br#"(module (func $f) (func (export "main") i32.const 1 drop call $f))"#;
-        let output = whamm::instrument(&script, &[], program, &options).unwrap_or_else(|e| panic!("{e}"));
-        let monitor = whamm::compile_monitor(&script, &[], &options).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(interface(&output.module).0, interface(&monitor.module).0, "both targets use the same of it");
-        interface(&output.module).0.iter().map(|i| i.replace("whamm_core.", "")).collect::<Vec<_>>().join(" ")
+        let output =
+            whamm::instrument(&script, &[], program, &options).unwrap_or_else(|e| panic!("{e}"));
+        let monitor =
+            whamm::compile_monitor(&script, &[], &options).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(
+            interface(&output.module).0,
+            interface(&monitor.module).0,
+            "both targets use the same of it"
+        );
+        interface(&output.module)
+            .0
+            .iter()
+            .map(|i| i.replace("whamm_core.", ""))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     assert_eq!(of("var n: i32; wasm:opcode:call:before { n++; }"), "");
-    assert_eq!(of("report var n: i32; wasm:opcode:call:before { n++; }"), "mem_alloc mem_free puts memory");
-    assert_eq!(of("wasm:opcode:call:before { print(pc as u8); }"), "mem_alloc mem_free puts putu8 memory");
+    assert_eq!(
+        of("report var n: i32; wasm:opcode:call:before { n++; }"),
+        "mem_alloc mem_free puts memory"
+    );
+    assert_eq!(
+        of("wasm:opcode:call:before { print(pc as u8); }"),
+        "mem_alloc mem_free puts putu8 memory"
+    );
     assert_eq!(
         of("report var m: map<u32, u32>; wasm:opcode:call:before { m[pc]++; }"),
         "create_i32_i32_with_id get_i32_i32 insert_i32_i32 mem_alloc mem_free print_map puts memory"
     );
     // What the library cannot do stays with the run-time support.
-    for kept in ["m: map<u64, u32>; wasm:opcode:call:before { m[1]++; }", "m: map<u32, u32>; wasm:begin { for k in m { } }"] {
+    for kept in [
+        "m: map<u64, u32>; wasm:opcode:call:before { m[1]++; }",
+        "m: map<u32, u32>; wasm:begin { for k in m { } }",
+    ] {
         assert_eq!(of(&format!("report var {kept}")), "mem_alloc mem_free puts memory", "{kept}");
     }
 }
@@ -204,13 +275,20 @@ fn what_is_imported_of_the_core_library_is_what_is_used() {
 #[test]
 fn what_a_library_cannot_offer_is_said_by_name() {
     let said = |text: &str, library: &str| {
-        let library = whamm::LibraryFile { name: "l".into(), module: "l".into(), bytes: library.into() };
-        whamm::check_scripts(&[Source::new("x.mm", format!("use l; wasm:opcode:call:before {{ {text} }}"))], &[library])
-            .to_string()
+        let library =
+            whamm::LibraryFile { name: "l".into(), module: "l".into(), bytes: library.into() };
+        whamm::check_scripts(
+            &[Source::new("x.mm", format!("use l; wasm:opcode:call:before {{ {text} }}"))],
+            &[library],
+        )
+        .to_string()
     };
     let library = r#"(module (func (export "two") (result i32 i32) i32.const 1 i32.const 2) (func (export "take") (param v128))
         (func (export "one") (param i64) (result i32) i32.const 1))"#;
-    assert!(said("l.two();", library).contains("`l.two` takes or gives what the language has no type for"));
+    assert!(
+        said("l.two();", library)
+            .contains("`l.two` takes or gives what the language has no type for")
+    );
     assert!(said("l.take();", library).contains("`l.take` takes or gives"));
     assert!(said("l.on(1);", library).contains("did you mean `one`?"));
     assert!(said("l.one(1, 2);", library).contains("takes 1 arguments, not 2"));
@@ -237,13 +315,20 @@ fn monitors_report_where_they_are_told_to() {
     let imports = |destination| {
         let options = Options { destination, ..Options::default() };
         let script = Source::new("x.mm", "report var n: i32; wasm:opcode:call:before { n++; }");
-        interface(&whamm::compile_monitor(&[script], &[], &options).unwrap_or_else(|e| panic!("{e}")).module)
-            .0
-            .join(" ")
-            .replace("wasi_snapshot_preview1.", "")
+        interface(
+            &whamm::compile_monitor(&[script], &[], &options)
+                .unwrap_or_else(|e| panic!("{e}"))
+                .module,
+        )
+        .0
+        .join(" ")
+        .replace("wasi_snapshot_preview1.", "")
     };
     assert_eq!(imports(whamm::Destination::Auto), "fd_write");
-    assert_eq!(imports(whamm::Destination::File("out.csv".into())), "fd_write fd_prestat_dir_name fd_prestat_get path_open");
+    assert_eq!(
+        imports(whamm::Destination::File("out.csv".into())),
+        "fd_write fd_prestat_dir_name fd_prestat_get path_open"
+    );
     assert_eq!(
         imports(whamm::Destination::Environment),
         "fd_write environ_get environ_sizes_get fd_prestat_dir_name fd_prestat_get path_open"

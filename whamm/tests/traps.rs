@@ -1,4 +1,5 @@
-//! `trap` foretells a trap exactly where one comes: every instruction here is run as it is, and with a probe that counts what it foretells.
+//! `trap` foretells a trap exactly where one comes: every instruction here is run as it is, and
+//! with a probe that counts what it foretells.
 
 mod engine;
 
@@ -22,11 +23,23 @@ fn program(body: &str, wide: bool) -> Vec<u8> {
 }
 
 fn foretold(program: &[u8]) -> (u32, bool) {
-    let script = Source::new("trap.mm", "report var foretold: u32; wasm:opcode:*:before / trap / { foretold++; }");
-    let output = whamm::instrument(&[script], &[], program, &Options { exact_traps: true, ..Options::default() })
-        .unwrap_or_else(|e| panic!("{e}"));
+    let script = Source::new(
+        "trap.mm",
+        "report var foretold: u32; wasm:opcode:*:before / trap / { foretold++; }",
+    );
+    let output = whamm::instrument(
+        &[script],
+        &[],
+        program,
+        &Options { exact_traps: true, ..Options::default() },
+    )
+    .unwrap_or_else(|e| panic!("{e}"));
     let outcome = engine::run(&output.module, &[]);
-    let row = outcome.kept.lines().find(|l| l.contains("foretold")).unwrap_or_else(|| panic!("{outcome:?}"));
+    let row = outcome
+        .kept
+        .lines()
+        .find(|l| l.contains("foretold"))
+        .unwrap_or_else(|| panic!("{outcome:?}"));
     (row.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("a number"), outcome.trapped)
 }
 
@@ -45,7 +58,10 @@ fn entries_of_tables_trap_when_they_are_not_there_or_are_of_another_type() {
     for entry in [0, 2, 3, 5, 9, 10] {
         for (ty, args) in [("none", ""), ("one", "(i32.const 5)"), ("same", "(i32.const 5)")] {
             let drop = if ty == "none" { "" } else { "drop" };
-            traps.push(check(&format!("(call_indirect $t (type ${ty}) {args} (i32.const {entry})) {drop}"), false));
+            traps.push(check(
+                &format!("(call_indirect $t (type ${ty}) {args} (i32.const {entry})) {drop}"),
+                false,
+            ));
         }
         for change in [
             "(table.set $t (i32.const 3) (ref.func $h))",
@@ -57,7 +73,8 @@ fn entries_of_tables_trap_when_they_are_not_there_or_are_of_another_type() {
             "(table.init $u $p (i32.const 0) (i32.const 0) (i32.const 3)) (table.copy $t $u (i32.const 5) (i32.const 0) (i32.const 4))",
             "(table.copy $t $t (i32.const 2) (i32.const 1) (i32.const 3)) (table.copy $t $t (i32.const 0) (i32.const 2) (i32.const 3))",
         ] {
-            let call = format!("(drop (call_indirect $t (type $one) (i32.const 5) (i32.const {entry})))");
+            let call =
+                format!("(drop (call_indirect $t (type $one) (i32.const 5) (i32.const {entry})))");
             traps.push(check(&format!("{change} {call}"), false));
         }
     }
@@ -67,7 +84,9 @@ fn entries_of_tables_trap_when_they_are_not_there_or_are_of_another_type() {
 #[test]
 fn whole_stretches_trap_where_they_reach_beyond_an_end() {
     let mut traps = Vec::new();
-    for (to, from, count) in [(0, 0, 0), (7, 0, 4), (10, 0, 0), (11, 0, 0), (0, 5, 0), (0, 1, 4), (2, -1, 1)] {
+    for (to, from, count) in
+        [(0, 0, 0), (7, 0, 4), (10, 0, 0), (11, 0, 0), (0, 5, 0), (0, 1, 4), (2, -1, 1)]
+    {
         let operands = format!("(i32.const {to}) (i32.const {from}) (i32.const {count})");
         let far = format!("(i32.const {}) (i32.const {from}) (i32.const {count})", to + 65530);
         for body in [
@@ -117,15 +136,23 @@ fn numbers_trap_where_they_have_no_result() {
         for op in ["div_s", "div_u", "rem_s", "rem_u"] {
             traps.push(check(&format!("(drop (i64.{op} (i64.const {a}) (i64.const {b})))"), false));
             if a.len() < 15 {
-                traps.push(check(&format!("(drop (i32.{op} (i32.const {a}) (i32.const {b})))"), false));
+                traps.push(check(
+                    &format!("(drop (i32.{op} (i32.const {a}) (i32.const {b})))"),
+                    false,
+                ));
             }
         }
     }
-    for x in ["nan", "-1.5", "-0.5", "2147483647.5", "4294967296", "-2147483649", "9.3e18", "1.9e19"] {
+    for x in
+        ["nan", "-1.5", "-0.5", "2147483647.5", "4294967296", "-2147483649", "9.3e18", "1.9e19"]
+    {
         for from in ["f32", "f64"] {
             for to in ["i32", "i64"] {
                 for sign in ["s", "u"] {
-                    traps.push(check(&format!("(drop ({to}.trunc_{from}_{sign} ({from}.const {x})))"), false));
+                    traps.push(check(
+                        &format!("(drop ({to}.trunc_{from}_{sign} ({from}.const {x})))"),
+                        false,
+                    ));
                 }
             }
         }

@@ -10,8 +10,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to bring prepared stores to the memory that is behind the code: through an alias, through a page made
-//! writable, or through the kernel.
+//! This module exists to bring prepared stores to the memory that is behind the code: through an
+//! alias, through a page made writable, or through the kernel.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -29,10 +29,12 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How a program's own text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is always written through its alias.
+/// How a program's own text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is always
+/// written through its alias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Pages that hold sites become writable when the first site in them is adopted, and stay so. The default.
+    /// Pages that hold sites become writable when the first site in them is adopted, and stay so.
+    /// The default.
     #[default]
     Rwx,
     /// The same, at a site's first patch.
@@ -44,13 +46,18 @@ pub enum Access {
 }
 
 impl Access {
-    const NAMES: [(&'static str, Self); 4] =
-        [("rwx", Self::Rwx), ("rwx-lazy", Self::RwxLazy), ("batch", Self::Batch), ("procmem", Self::ProcMem)];
+    const NAMES: [(&'static str, Self); 4] = [
+        ("rwx", Self::Rwx),
+        ("rwx-lazy", Self::RwxLazy),
+        ("batch", Self::Batch),
+        ("procmem", Self::ProcMem),
+    ];
 }
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(_, access)| access == self).map_or("", |(name, _)| name);
+        let name =
+            Self::NAMES.iter().find(|(_, access)| access == self).map_or("", |(name, _)| name);
         f.write_str(name)
     }
 }
@@ -81,7 +88,9 @@ impl fmt::Display for Refusal {
             Access::Rwx | Access::RwxLazy | Access::Batch => {
                 "choose access procmem, or let the program map writable code (SELinux: execmod and execmem)"
             }
-            Access::ProcMem => "choose access rwx or batch, or boot without proc_mem.force_override=never",
+            Access::ProcMem => {
+                "choose access rwx or batch, or boot without proc_mem.force_override=never"
+            }
         };
         write!(f, "page {page} cannot be written with access {access} ({error}): {remedy}")
     }
@@ -108,8 +117,9 @@ static UNLOCKED: Atlas<Unlocked> = Atlas::new();
 static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the page at an address was made writable for good: stores come there at any time. A program that protects its text itself
-/// has to leave such pages writable, or is killed by a store of ours. Usable in a signal handler.
+/// Whether the page at an address was made writable for good: stores come there at any time. A
+/// program that protects its text itself has to leave such pages writable, or is killed by a store
+/// of ours. Usable in a signal handler.
 pub fn stays_writable(page: CodeAddr) -> bool {
     let page = page.align_down(PAGE).get();
     (LOWEST.load(Relaxed)..=HIGHEST.load(Relaxed)).contains(&page) && UNLOCKED.find(page).is_some()
@@ -123,7 +133,8 @@ fn pages_of(word: &Range<CodeAddr>) -> impl Iterator<Item = CodeAddr> {
 
 /// Makes the pages that hold `word` writable, for good.
 pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refusal> {
-    // Known before it is done: a window that is open now stays open here, and one that closes later leaves the pages alone.
+    // Known before it is done: a window that is open now stays open here, and one that closes later
+    // leaves the pages alone.
     for page in pages_of(word) {
         UNLOCKED.enter(page.get());
         LOWEST.fetch_min(page.get(), Relaxed);
@@ -135,19 +146,17 @@ pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refus
 
 fn make_writable(access: Access, word: &Range<CodeAddr>) -> Result<(), Refusal> {
     let len = word.end.distance_from(word.start) as usize;
-    // SAFETY: (1) the pages hold code that its adopter may patch, and stay readable and executable for everybody else.
-    unsafe { pages::protect(word.start, len, Protection::ReadWriteExecute) }.map_err(|error| Refusal {
-        page: word.start.align_down(PAGE),
-        access,
-        error,
-    })
+    // SAFETY: (1) the pages hold code that its adopter may patch, and stay readable and executable
+    // for everybody else.
+    unsafe { pages::protect(word.start, len, Protection::ReadWriteExecute) }
+        .map_err(|error| Refusal { page: word.start.align_down(PAGE), access, error })
 }
 
 /// One window with pages in it at a time: closing one must not close another's page.
 pub(crate) static WINDOWS: Lock<()> = Lock::new(());
 
-/// The way to the bytes of some words, open while it lives. For one word it does not allocate and is usable in a signal handler:
-/// signals are blocked on a thread that holds the lock.
+/// The way to the bytes of some words, open while it lives. For one word it does not allocate and
+/// is usable in a signal handler: signals are blocked on a thread that holds the lock.
 pub(crate) struct Window {
     access: Access,
     file: Option<OwnedFd>,
@@ -177,8 +186,12 @@ impl Pages {
 }
 
 impl Window {
-    /// Opens the pages that hold `words`; words of our own code memory, and pages that were unlocked, need nothing.
-    pub(crate) fn open(access: Access, mut words: impl Iterator<Item = Range<CodeAddr>>) -> Result<Self, Refusal> {
+    /// Opens the pages that hold `words`; words of our own code memory, and pages that were
+    /// unlocked, need nothing.
+    pub(crate) fn open(
+        access: Access,
+        mut words: impl Iterator<Item = Range<CodeAddr>>,
+    ) -> Result<Self, Refusal> {
         let mut window = Self { access, file: None, pages: Pages::default(), _alone: None };
         match access {
             Access::Rwx | Access::RwxLazy => {}
@@ -189,7 +202,8 @@ impl Window {
                 }
             }
             Access::ProcMem => {
-                let page = words.next().map_or(CodeAddr::new(0), |word| word.start.align_down(PAGE));
+                let page =
+                    words.next().map_or(CodeAddr::new(0), |word| word.start.align_down(PAGE));
                 let file = files::open_for_writing(c"/proc/self/mem");
                 window.file = Some(file.map_err(|error| Refusal { page, access, error })?);
             }
@@ -199,7 +213,8 @@ impl Window {
 
     /// Makes the pages of `word` writable until the window closes, each page once.
     fn open_pages(&mut self, word: &Range<CodeAddr>) -> Result<(), Refusal> {
-        let pages = word.start.align_down(PAGE)..word.end.offset(-1).align_down(PAGE).offset(PAGE as isize);
+        let pages =
+            word.start.align_down(PAGE)..word.end.offset(-1).align_down(PAGE).offset(PAGE as isize);
         if self.pages.iter().any(|open| open.start <= pages.start && pages.end <= open.end) {
             return Ok(());
         }
@@ -212,7 +227,13 @@ impl Window {
     ///
     /// # Safety
     /// As for [`live::store`], where the bytes are executed at `at` and written at `at + alias`.
-    pub(crate) unsafe fn store(&self, at: CodeAddr, alias: isize, width: Width, value: u64) -> Result<(), Refusal> {
+    pub(crate) unsafe fn store(
+        &self,
+        at: CodeAddr,
+        alias: isize,
+        width: Width,
+        value: u64,
+    ) -> Result<(), Refusal> {
         match &self.file {
             Some(file) if alias == 0 => {
                 let bytes = &value.to_le_bytes()[..width.bytes()];
@@ -232,9 +253,12 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        for page in self.pages.iter().flat_map(pages_of).filter(|page| UNLOCKED.find(page.get()).is_none()) {
-            // SAFETY: (1) this window opened it, and sites are adopted with this access only in pages that were readable and
-            // executable before; (2) nobody relies on writing there: it is not among the unlocked.
+        for page in
+            self.pages.iter().flat_map(pages_of).filter(|page| UNLOCKED.find(page.get()).is_none())
+        {
+            // SAFETY: (1) this window opened it, and sites are adopted with this access only in
+            // pages that were readable and executable before; (2) nobody relies on writing there:
+            // it is not among the unlocked.
             let _ = unsafe { pages::protect(page, PAGE, Protection::ReadExecute) };
         }
     }

@@ -1,15 +1,17 @@
-//! The atlas: a map from addresses that is only ever added to, read without a lock by anybody, a signal handler included.
+//! The atlas: a map from addresses that is only ever added to, read without a lock by anybody, a
+//! signal handler included.
 //!
 //! ```text
 //!   segment 0   [ entry | entry | · | entry | … ]     an address has a few places in each segment, tried in order;
 //!   segment 1   [ · | entry | … ]                     each segment is twice as long as the one before
 //! ```
 //!
-//! An entry is taken by putting its key into the first of its places that is free. Keys never leave, so the places of a key are
-//! tried in the same order for ever: a free place ends the search, and two threads that enter one key meet at the same entry.
+//! An entry is taken by putting its key into the first of its places that is free. Keys never
+//! leave, so the places of a key are tried in the same order for ever: a free place ends the
+//! search, and two threads that enter one key meet at the same entry.
 //!
-//! A segment is made by everybody who needs it and published by the first: nobody waits for another thread that makes it, which the
-//! child of a fork may not have.
+//! A segment is made by everybody who needs it and published by the first: nobody waits for another
+//! thread that makes it, which the child of a fork may not have.
 
 use crate::sync::{AtomicUsize, Ordering};
 use std::marker::PhantomData;
@@ -43,7 +45,10 @@ const SEGMENTS: usize = 24;
 
 impl<E: Entry + 'static> Atlas<E> {
     pub(crate) const fn new() -> Self {
-        Self { segments: [const { AtomicPtr::new(std::ptr::null_mut()) }; SEGMENTS], entries: PhantomData }
+        Self {
+            segments: [const { AtomicPtr::new(std::ptr::null_mut()) }; SEGMENTS],
+            entries: PhantomData,
+        }
     }
 
     /// The entry of `key`, if it was entered. Usable in a signal handler.
@@ -60,7 +65,8 @@ impl<E: Entry + 'static> Atlas<E> {
     pub(crate) fn enter(&self, key: usize) -> &E {
         let segments = (0..SEGMENTS).map(|n| self.segment(n).unwrap_or_else(|| self.make(n)));
         let mut entries = segments.map(|segment| enter(segment, key));
-        // Twenty-four segments hold four thousand million keys, more than there is executable memory in any process.
+        // Twenty-four segments hold four thousand million keys, more than there is executable
+        // memory in any process.
         entries.find_map(|entry| entry).expect("a segment with room")
     }
 
@@ -85,9 +91,13 @@ impl<E: Entry + 'static> Atlas<E> {
     /// Segment number `n`, made here if nobody is faster.
     #[allow(unsafe_code)]
     fn make(&self, n: usize) -> &[E] {
-        let made: &mut [E] = Box::leak(std::iter::repeat_with(E::vacant).take(FIRST << n).collect());
+        let made: &mut [E] =
+            Box::leak(std::iter::repeat_with(E::vacant).take(FIRST << n).collect());
         let null = std::ptr::null_mut();
-        if self.segments[n].compare_exchange(null, made.as_mut_ptr(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+        if self.segments[n]
+            .compare_exchange(null, made.as_mut_ptr(), Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
             // SAFETY: (1) leaked above, and nobody else was told of it.
             drop(unsafe { Box::from_raw(made) });
         }
@@ -115,11 +125,14 @@ fn find<E: Entry>(segment: &[E], key: usize) -> Search<'_, E> {
     Search::Full
 }
 
-/// The entry of `key` in one segment, taken if it is new; nothing if all its places are taken by others.
+/// The entry of `key` in one segment, taken if it is new; nothing if all its places are taken by
+/// others.
 pub(crate) fn enter<E: Entry>(segment: &[E], key: usize) -> Option<&E> {
-    places(segment, key).find(|entry| match entry.key().compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => true,
-        Err(found) => found == key,
+    places(segment, key).find(|entry| {
+        match entry.key().compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(found) => found == key,
+        }
     })
 }
 
@@ -159,7 +172,11 @@ mod tests {
     fn threads_that_enter_the_same_keys_meet_at_the_same_entries() {
         let atlas: &Atlas<AtomicUsize> = &Atlas::new();
         let places = std::thread::scope(|scope| {
-            let enter_all = || (1..3000).map(|n| std::ptr::from_ref(atlas.enter(n * 8)) as usize).collect::<Vec<_>>();
+            let enter_all = || {
+                (1..3000)
+                    .map(|n| std::ptr::from_ref(atlas.enter(n * 8)) as usize)
+                    .collect::<Vec<_>>()
+            };
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(enter_all)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect::<HashSet<_>>()
         });

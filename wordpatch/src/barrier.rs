@@ -13,31 +13,38 @@ pub(crate) use roll_call::{RESERVING, forget_call, signal as reserved_signal};
 /// How to make every core forget what it has fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barrier {
-    /// `membarrier(2)` with SYNC_CORE: the kernel makes every running thread of the process serialise. The default.
+    /// `membarrier(2)` with SYNC_CORE: the kernel makes every running thread of the process
+    /// serialise. The default.
     Membarrier,
-    /// A signal to every thread: its handler returns through `iret`, which serialises. For kernels and sandboxes without
-    /// the former. Interrupts sleeping system calls, as any signal does.
+    /// A signal to every thread: its handler returns through `iret`, which serialises. For kernels
+    /// and sandboxes without the former. Interrupts sleeping system calls, as any signal does.
     Signal,
     /// The literature's wait of T_max ticks. No length was found that is safe; for comparison only.
     Wait(Ticks),
 }
 
 impl Barrier {
-    /// The best that this kernel and this sandbox allow: [`Barrier::Membarrier`], else [`Barrier::Signal`].
+    /// The best that this kernel and this sandbox allow: [`Barrier::Membarrier`], else
+    /// [`Barrier::Signal`].
     pub fn best() -> Result<Self, BarrierError> {
-        let best = [Self::Membarrier, Self::Signal].into_iter().find(|barrier| barrier.prepare().is_ok());
+        let best =
+            [Self::Membarrier, Self::Signal].into_iter().find(|barrier| barrier.prepare().is_ok());
         match best {
             Some(barrier) => Ok(barrier),
             None => Self::Signal.prepare().map(|()| Self::Signal),
         }
     }
 
-    /// Does beforehand what the first [`pass`](Self::pass) would have to do, and tells whether it can work at all.
+    /// Does beforehand what the first [`pass`](Self::pass) would have to do, and tells whether it
+    /// can work at all.
     pub fn prepare(self) -> Result<(), BarrierError> {
         match self {
             Self::Membarrier => match membarrier::offered() {
                 Ok(true) => membarrier::register().map_err(BarrierError::Membarrier),
-                Ok(false) => Err(BarrierError::Membarrier(OsError { call: "membarrier", errno: libc::ENOSYS })),
+                Ok(false) => Err(BarrierError::Membarrier(OsError {
+                    call: "membarrier",
+                    errno: libc::ENOSYS,
+                })),
                 Err(error) => Err(BarrierError::Membarrier(error)),
             },
             Self::Signal => roll_call::prepare().map(drop),
@@ -51,7 +58,8 @@ impl Barrier {
             Self::Membarrier => membarrier::sync_core().map_err(BarrierError::Membarrier),
             Self::Signal => roll_call::pass(),
             Self::Wait(span) => {
-                // A wait begins when everybody can see what was stored, as behind the literature's compare-and-swap.
+                // A wait begins when everybody can see what was stored, as behind the literature's
+                // compare-and-swap.
                 live::fence();
                 Ticks::spin(span);
                 Ok(())
@@ -89,7 +97,9 @@ pub enum BarrierError {
         limit: usize,
     },
     /// A child between `vfork` and `exec` runs in this address space and cannot be asked.
-    #[error("signal barrier: child {pid} of vfork shares this memory and cannot answer; try again after its exec")]
+    #[error(
+        "signal barrier: child {pid} of vfork shares this memory and cannot answer; try again after its exec"
+    )]
     VforkChild {
         /// The child.
         pid: i32,

@@ -1,12 +1,13 @@
 //! Many patches with one barrier for each phase instead of one for each site.
 //!
-//! A batch is all or nothing up to its first barrier: if a site cannot be had or the barrier fails, every word is what it was. The
-//! words that need no trap are stored last, so that a batch becomes visible as close together as stores can.
+//! A batch is all or nothing up to its first barrier: if a site cannot be had or the barrier fails,
+//! every word is what it was. The words that need no trap are stored last, so that a batch becomes
+//! visible as close together as stores can.
 //!
 //! # Safety
 //!
-//! This module exists to carry the words that were given to [`Batch::push`] to their sites; what is promised there is what
-//! the stores rely on.
+//! This module exists to carry the words that were given to [`Batch::push`] to their sites; what is
+//! promised there is what the stores rely on.
 #![allow(unsafe_code)]
 
 use crate::access::{Access, Refusal, Window};
@@ -70,14 +71,16 @@ impl<'site> Batch<'site> {
         self.edits.push((site, new));
     }
 
-    /// Replaces all words. On an error no word was replaced, except as [`PatchError`] says of the error itself.
+    /// Replaces all words. On an error no word was replaced, except as [`PatchError`] says of the
+    /// error itself.
     pub fn commit(self) -> Result<Committed, PatchError> {
         let Self { edits } = self;
         edits.iter().try_for_each(|(site, new)| site.make_ready(*new))?;
         let needs_traps = edits.iter().any(|(site, _)| site.is_straddler());
         let _undisturbed = needs_traps.then(Blocked::all);
         let mut held = Held::take(&edits)?;
-        let (trapped, plain): (Vec<&Edit<'_>>, Vec<&Edit<'_>>) = edits.iter().partition(|(site, new)| site.is_cut(*new));
+        let (trapped, plain): (Vec<&Edit<'_>>, Vec<&Edit<'_>>) =
+            edits.iter().partition(|(site, new)| site.is_cut(*new));
         let accesses = distinct(edits.iter().map(|(site, _)| site.access()));
         let mut barriers = 0;
         if let Some((first, _)) = trapped.first() {
@@ -98,8 +101,8 @@ impl<'site> Batch<'site> {
 /// A word and its site.
 type Edit<'a> = (&'a PatchSite, Word);
 
-/// The bytes of a batch's sites, given back when the batch is over, except those whose flights took off and give theirs back
-/// themselves.
+/// The bytes of a batch's sites, given back when the batch is over, except those whose flights took
+/// off and give theirs back themselves.
 struct Held<'a> {
     sites: Vec<&'a PatchSite>,
 }
@@ -159,13 +162,17 @@ fn take_back(flight: &'static Flight, phase: Phase) {
     }
 }
 
-/// Leg after leg: one barrier for all, then everybody's stores. Returns how many barriers were passed.
+/// Leg after leg: one barrier for all, then everybody's stores. Returns how many barriers were
+/// passed.
 fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
     let barriers = distinct(legs.iter().map(|(_, flight)| flight.manner.barrier));
     let mut passed = 0;
     for phase in [Phase::Trapped, Phase::Backed] {
         // Whoever ran into a trap that cannot be carried out may have finished that flight already.
-        let mine: Vec<&Leg<'_>> = legs.iter().filter(|(_, flight)| flight.phase() == phase && flight.seize(phase)).collect();
+        let mine: Vec<&Leg<'_>> = legs
+            .iter()
+            .filter(|(_, flight)| flight.phase() == phase && flight.seize(phase))
+            .collect();
         if mine.is_empty() {
             continue;
         }
@@ -188,7 +195,8 @@ fn store_leg(mine: &[&Leg<'_>], phase: Phase, access: Access) -> Result<(), Patc
     match Window::open(access, group().map(|(site, _)| site.range())) {
         Ok(window) => {
             let inside = gate::enter();
-            let results: Vec<_> = group().map(|(_, flight)| flight.store_leg(phase, &window, &inside)).collect();
+            let results: Vec<_> =
+                group().map(|(_, flight)| flight.store_leg(phase, &window, &inside)).collect();
             // All of them are carried out, and the first failure is told.
             let whole = group().zip(&results).filter(|(_, result)| matches!(result, Ok(true)));
             whole.for_each(|((_, flight), _)| flight.land());

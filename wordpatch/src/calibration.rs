@@ -23,7 +23,8 @@
 //! toggles = 120000
 //! ```
 //!
-//! Nothing in it is used unless the user asks for it: the granule of eight bytes and the barrier need no measurement.
+//! Nothing in it is used unless the user asks for it: the granule of eight bytes and the barrier
+//! need no measurement.
 
 use crate::granule::Granule;
 use crate::os::{self, cpu, replace::Replacement, trust};
@@ -42,10 +43,11 @@ pub struct Calibration {
     pub date: String,
     /// The largest block within which no store was seen torn.
     pub granule: Granule,
-    /// How many toggles that rests on, at the offset that was tried least: a rate below three in so many is not excluded.
+    /// How many toggles that rests on, at the offset that was tried least: a rate below three in so
+    /// many is not excluded.
     pub granule_toggles: u64,
-    /// The literature's T_max: the shortest wait from which on no toggle of hot lines was seen torn. What was not seen may still
-    /// happen; `None` if the longest wait failed.
+    /// The literature's T_max: the shortest wait from which on no toggle of hot lines was seen
+    /// torn. What was not seen may still happen; `None` if the longest wait failed.
     pub tmax: Option<Ticks>,
     /// The waits that were seen to fail.
     pub failed: Vec<FailedWait>,
@@ -119,7 +121,10 @@ impl Machine {
     /// The first key in which `other` differs: its name, its value here, its value there.
     fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
         let pairs = self.keys().into_iter().zip(other.keys());
-        pairs.into_iter().find(|(here, there)| here != there).map(|((key, here), (_, there))| (key, here, there))
+        pairs
+            .into_iter()
+            .find(|(here, there)| here != there)
+            .map(|((key, here), (_, there))| (key, here, there))
     }
 }
 
@@ -180,21 +185,24 @@ pub enum CalibrationError {
 const LARGEST: u64 = 1 << 20;
 
 impl Calibration {
-    /// How often a store has to be tried at each offset within a granule, beside an executer that was
-    /// seen at work, before the granule counts as measured. Of the tears that are known, those at
-    /// 32-byte boundaries are the rarest, 28 in a million (family 25, model 17): the seven offsets that
-    /// such a boundary cuts are tried 140,000 times together, which misses them all once in fifty runs.
+    /// How often a store has to be tried at each offset within a granule, beside an executer that
+    /// was seen at work, before the granule counts as measured. Of the tears that are known, those
+    /// at 32-byte boundaries are the rarest, 28 in a million (family 25, model 17): the seven
+    /// offsets that such a boundary cuts are tried 140,000 times together, which misses them all
+    /// once in fifty runs.
     pub const ENOUGH_TOGGLES: u64 = 20_000;
 
-    /// Where `tmax` writes it: `fastinst/tmax.toml` in `$XDG_CONFIG_HOME`, or in `~/.config`. Nowhere for a privileged process, whose
-    /// environment is somebody else's.
+    /// Where `tmax` writes it: `fastinst/tmax.toml` in `$XDG_CONFIG_HOME`, or in `~/.config`.
+    /// Nowhere for a privileged process, whose environment is somebody else's.
     pub fn default_path() -> Option<PathBuf> {
         if os::is_privileged() {
             return None;
         }
         // A relative path in XDG_CONFIG_HOME is to be ignored (XDG Base Directory Specification).
-        let directory = |key| std::env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")))?;
+        let directory =
+            |key| std::env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base =
+            directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")))?;
         Some(base.join("fastinst").join("tmax.toml"))
     }
 
@@ -209,20 +217,21 @@ impl Calibration {
             _ => at(path, &error),
         })?;
         file.take(LARGEST).read_to_end(&mut contents).map_err(|error| at(path, &error))?;
-        let calibration = Self::parse(&contents).map_err(|Flaw { line, why }| CalibrationError::Damaged {
-            path: path.to_owned(),
-            line,
-            why,
+        let calibration = Self::parse(&contents).map_err(|Flaw { line, why }| {
+            CalibrationError::Damaged { path: path.to_owned(), line, why }
         })?;
         match Machine::here().difference(&calibration.machine) {
             None => Ok(calibration),
-            Some((key, expected, found)) => Err(CalibrationError::OtherMachine { path: path.to_owned(), key, expected, found }),
+            Some((key, expected, found)) => {
+                Err(CalibrationError::OtherMachine { path: path.to_owned(), key, expected, found })
+            }
         }
     }
 
     /// Puts it into `path`, as a whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), CalibrationError> {
-        let replaced = Replacement::begin(path).and_then(|replacement| replacement.finish(self.to_toml().as_bytes()));
+        let replaced = Replacement::begin(path)
+            .and_then(|replacement| replacement.finish(self.to_toml().as_bytes()));
         replaced.map_err(|error| at(path, &error))
     }
 
@@ -233,26 +242,39 @@ impl Calibration {
             date: self.date.clone(),
             machine: self.machine.clone(),
             granule: GranuleTable { bytes: self.granule.bytes(), toggles: self.granule_toggles },
-            tmax: TmaxTable { hot: self.tmax.map(|Ticks(ticks)| ticks), failed: self.failed.clone() },
+            tmax: TmaxTable {
+                hot: self.tmax.map(|Ticks(ticks)| ticks),
+                failed: self.failed.clone(),
+            },
         };
         // Strings and numbers below 2⁶³ always have a TOML form: see the test.
         let body = toml::to_string(&layout).unwrap_or_default();
-        format!("# What tmax measured on this machine. It is used only where it is asked for.\n{body}")
+        format!(
+            "# What tmax measured on this machine. It is used only where it is asked for.\n{body}"
+        )
     }
 
     fn parse(contents: &[u8]) -> Result<Self, Flaw> {
-        let line_of = |at: usize| 1 + contents[..at.min(contents.len())].iter().filter(|&&b| b == b'\n').count();
+        let line_of = |at: usize| {
+            1 + contents[..at.min(contents.len())].iter().filter(|&&b| b == b'\n').count()
+        };
         if contents.len() as u64 == LARGEST {
             return Err(Flaw { line: 1, why: "larger than any calibration".to_owned() });
         }
-        let text = std::str::from_utf8(contents)
-            .map_err(|error| Flaw { line: line_of(error.valid_up_to()), why: "not UTF-8".to_owned() })?;
-        let Layout { format, date, machine, granule, tmax } = toml::from_str(text).map_err(|error| {
-            let line = line_of(error.span().map_or(0, |span| span.start));
-            Flaw { line, why: error.message().replace('\n', ", ") }
+        let text = std::str::from_utf8(contents).map_err(|error| Flaw {
+            line: line_of(error.valid_up_to()),
+            why: "not UTF-8".to_owned(),
         })?;
+        let Layout { format, date, machine, granule, tmax } =
+            toml::from_str(text).map_err(|error| {
+                let line = line_of(error.span().map_or(0, |span| span.start));
+                Flaw { line, why: error.message().replace('\n', ", ") }
+            })?;
         let flaw = |key: &str, why: String| {
-            let line = text.lines().position(|line| line.trim_start().starts_with(key)).map_or(1, |line| line + 1);
+            let line = text
+                .lines()
+                .position(|line| line.trim_start().starts_with(key))
+                .map_or(1, |line| line + 1);
             Err(Flaw { line, why })
         };
         if format != FORMAT {
@@ -265,7 +287,12 @@ impl Calibration {
         if measured > Granule::BYTE && granule.toggles < Self::ENOUGH_TOGGLES {
             let GranuleTable { bytes, toggles } = granule;
             let needed = Self::ENOUGH_TOGGLES;
-            return flaw("toggles", format!("a granule of {bytes} bytes rests on {toggles} toggles, needed are {needed}"));
+            return flaw(
+                "toggles",
+                format!(
+                    "a granule of {bytes} bytes rests on {toggles} toggles, needed are {needed}"
+                ),
+            );
         }
         Ok(Self {
             machine,
@@ -332,7 +359,12 @@ mod tests {
             granule: Granule::new(16).unwrap(),
             granule_toggles: 250_000,
             tmax: Some(Ticks(100)),
-            failed: vec![FailedWait { case: "cold".to_owned(), wait: 2000, torn: 3, toggles: 120_000 }],
+            failed: vec![FailedWait {
+                case: "cold".to_owned(),
+                wait: 2000,
+                torn: 3,
+                toggles: 120_000,
+            }],
         }
     }
 
@@ -341,7 +373,8 @@ mod tests {
 
     impl Scratch {
         fn with(name: &str, contents: &[u8]) -> Self {
-            let path = std::env::temp_dir().join(format!("wordpatch-calibration-{name}-{}", std::process::id()));
+            let path = std::env::temp_dir()
+                .join(format!("wordpatch-calibration-{name}-{}", std::process::id()));
             std::fs::write(&path, contents).unwrap();
             Self(path)
         }
@@ -364,7 +397,9 @@ mod tests {
     #[test]
     fn what_is_saved_is_loaded_again() {
         let none = Calibration { granule: Granule::BYTE, granule_toggles: 0, ..sample() };
-        for calibration in [sample(), Calibration { tmax: None, failed: Vec::new(), ..sample() }, none] {
+        for calibration in
+            [sample(), Calibration { tmax: None, failed: Vec::new(), ..sample() }, none]
+        {
             let file = Scratch::with("saved", b"something else");
             calibration.save(&file.0).unwrap();
             assert_eq!(Calibration::load(&file.0), Ok(calibration));
@@ -379,7 +414,10 @@ mod tests {
         assert!(error.to_string().contains("No such file"));
         let error = sample().save(Path::new("/nowhere/at/all")).unwrap_err();
         assert!(matches!(error, CalibrationError::File { errno: libc::ENOENT, .. }));
-        assert!(matches!(Calibration::load(Path::new("/")), Err(CalibrationError::File { errno: libc::EISDIR, .. })));
+        assert!(matches!(
+            Calibration::load(Path::new("/")),
+            Err(CalibrationError::File { errno: libc::EISDIR, .. })
+        ));
         assert!(matches!(sample().save(Path::new("/")), Err(CalibrationError::File { .. })));
     }
 
@@ -405,9 +443,15 @@ mod tests {
         assert_eq!(flaw("syntax", b"format = 1\ndate =\n").0, 2);
         let line = |key: &str| 1 + whole.lines().position(|l| l.starts_with(key)).unwrap();
         let future = whole.replace("format = 1", "format = 2");
-        assert_eq!(flaw("future", future.as_bytes()), (line("format"), "format 2 is not known, only 1 is".to_owned()));
+        assert_eq!(
+            flaw("future", future.as_bytes()),
+            (line("format"), "format 2 is not known, only 1 is".to_owned())
+        );
         let odd = whole.replace("bytes = 16", "bytes = 24");
-        assert_eq!(flaw("odd", odd.as_bytes()), (line("bytes"), "a granule of 24 bytes does not exist".to_owned()));
+        assert_eq!(
+            flaw("odd", odd.as_bytes()),
+            (line("bytes"), "a granule of 24 bytes does not exist".to_owned())
+        );
         let unknown = whole.replace("toggles = 250000", "toggles = 250000\nwidth = 3");
         assert_eq!(flaw("unknown", unknown.as_bytes()).0, line("toggles") + 1);
         let negative = whole.replace("toggles = 250000", "toggles = -1");
@@ -436,11 +480,14 @@ mod tests {
             let mut calibration = sample();
             change(&mut calibration.machine);
             let file = Scratch::with("other", calibration.to_toml().as_bytes());
-            let Err(CalibrationError::OtherMachine { key, expected, found, .. }) = Calibration::load(&file.0) else {
+            let Err(CalibrationError::OtherMachine { key, expected, found, .. }) =
+                Calibration::load(&file.0)
+            else {
                 panic!("{changed} was not noticed")
             };
             assert_eq!(key, changed);
-            let value = |machine: &Machine| machine.keys().into_iter().find(|(k, _)| *k == key).unwrap().1;
+            let value =
+                |machine: &Machine| machine.keys().into_iter().find(|(k, _)| *k == key).unwrap().1;
             assert_eq!((expected, found), (value(&here), value(&calibration.machine)));
         }
     }
@@ -448,7 +495,10 @@ mod tests {
     /// Parses whatever `bytes` make of a file: it is a calibration or it is not.
     fn fuzz(bytes: &[u8]) {
         if let Ok(calibration) = Calibration::parse(bytes) {
-            assert_eq!(Calibration::parse(calibration.to_toml().as_bytes()).ok(), Some(calibration));
+            assert_eq!(
+                Calibration::parse(calibration.to_toml().as_bytes()).ok(),
+                Some(calibration)
+            );
         }
     }
 
@@ -457,7 +507,9 @@ mod tests {
         let whole = sample().to_toml().into_bytes();
         let mut state = 1u64;
         let mut random = |limit: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % limit
         };
         for _ in 0..3_000 {

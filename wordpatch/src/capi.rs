@@ -1,13 +1,13 @@
 //! The C interface: `include/wordpatch.h`, one to one.
 //!
-//! A C caller names a site by its address. The first call adopts it, under the policy that the environment asks for, and keeps it
-//! until [`wordpatch_forget`]; later calls find it without a lock. What went wrong is told by [`wordpatch_last_error`], for
-//! each thread its own.
+//! A C caller names a site by its address. The first call adopts it, under the policy that the
+//! environment asks for, and keeps it until [`wordpatch_forget`]; later calls find it without a
+//! lock. What went wrong is told by [`wordpatch_last_error`], for each thread its own.
 //!
 //! # Safety
 //!
-//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe as its caller keeps what the
-//! header asks for.
+//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe
+//! as its caller keeps what the header asks for.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -53,7 +53,8 @@ const AT_ONCE: u64 = u64::MAX - 1;
 impl Named {
     /// What is pending.
     fn pending(&self) -> Option<u64> {
-        Some(self.pending.load(Ordering::Acquire)).filter(|&pending| pending != NONE && pending != STARTING)
+        Some(self.pending.load(Ordering::Acquire))
+            .filter(|&pending| pending != NONE && pending != STARTING)
     }
 
     fn site(&self) -> Option<&'static PatchSite> {
@@ -69,7 +70,8 @@ impl Named {
     /// Takes what is pending, for the one who finishes it.
     fn take(&self) -> Option<Pending<'static>> {
         let pending = self.pending()?;
-        let taken = self.pending.compare_exchange(pending, NONE, Ordering::AcqRel, Ordering::Relaxed);
+        let taken =
+            self.pending.compare_exchange(pending, NONE, Ordering::AcqRel, Ordering::Relaxed);
         let number = taken.ok()?;
         let flown = self.site().filter(|_| number != AT_ONCE);
         Some(flown.map_or_else(Pending::landed, |site| site.stand_for(number)))
@@ -79,13 +81,18 @@ impl Named {
 /// In a forked child: nobody is left who could be in the middle of a start.
 pub(crate) fn forget_callers() {
     for named in SITES.iter() {
-        let _ = named.pending.compare_exchange(STARTING, NONE, Ordering::Relaxed, Ordering::Relaxed);
+        let _ =
+            named.pending.compare_exchange(STARTING, NONE, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
 impl Entry for Named {
     fn vacant() -> Self {
-        Self { key: AtomicUsize::new(0), site: AtomicPtr::new(std::ptr::null_mut()), pending: AtomicU64::new(NONE) }
+        Self {
+            key: AtomicUsize::new(0),
+            site: AtomicPtr::new(std::ptr::null_mut()),
+            pending: AtomicU64::new(NONE),
+        }
     }
 
     fn key(&self) -> &AtomicUsize {
@@ -115,7 +122,8 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Replaces the eight bytes at `address` by `value` and returns when every thread that comes by executes them.
+/// Replaces the eight bytes at `address` by `value` and returns when every thread that comes by
+/// executes them.
 ///
 /// # Safety
 /// As the header says.
@@ -130,7 +138,11 @@ pub unsafe extern "C" fn wordpatch_patch(address: *mut c_void, value: u64) -> bo
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wordpatch_patch_bytes(address: *mut c_void, bytes: *const c_void, len: usize) -> bool {
+pub unsafe extern "C" fn wordpatch_patch_bytes(
+    address: *mut c_void,
+    bytes: *const c_void,
+    len: usize,
+) -> bool {
     // SAFETY: (1) the caller.
     answer(|| unsafe { patch(address, word(address, bytes, len)?) })
 }
@@ -150,7 +162,11 @@ pub unsafe extern "C" fn wordpatch_start_patch(address: *mut c_void, value: u64)
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wordpatch_start_patch_bytes(address: *mut c_void, bytes: *const c_void, len: usize) -> bool {
+pub unsafe extern "C" fn wordpatch_start_patch_bytes(
+    address: *mut c_void,
+    bytes: *const c_void,
+    len: usize,
+) -> bool {
     // SAFETY: (1) the caller.
     answer(|| unsafe { start(address, word(address, bytes, len)?) })
 }
@@ -160,7 +176,9 @@ pub unsafe extern "C" fn wordpatch_start_patch_bytes(address: *mut c_void, bytes
 pub extern "C" fn wordpatch_finish_patch(address: *mut c_void) -> bool {
     answer(|| {
         let pending = pending_at(address).and_then(Named::take);
-        Ok(pending.ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?.finish()?)
+        Ok(pending
+            .ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?
+            .finish()?)
     })
 }
 
@@ -168,7 +186,8 @@ pub extern "C" fn wordpatch_finish_patch(address: *mut c_void) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_finish_in_background(address: *mut c_void) -> bool {
     answer(|| {
-        let named = pending_at(address).ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?;
+        let named = pending_at(address)
+            .ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?;
         if let Some(flight) = named.under_way() {
             completion::enqueue(flight);
         }
@@ -182,7 +201,8 @@ pub extern "C" fn wordpatch_is_pending(address: *mut c_void) -> bool {
     pending_at(address).is_some_and(|named| named.under_way().is_some())
 }
 
-/// Finishes what is pending in `[address, address + len)` and forgets the sites there: their code is about to go.
+/// Finishes what is pending in `[address, address + len)` and forgets the sites there: their code
+/// is about to go.
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_forget(address: *mut c_void, len: usize) {
     let range = address as usize..(address as usize).saturating_add(len);
@@ -198,8 +218,8 @@ pub extern "C" fn wordpatch_forget(address: *mut c_void, len: usize) {
     });
 }
 
-/// What the latest call that failed on this thread says, in one line; empty before the first. Valid until the next failure on
-/// this thread.
+/// What the latest call that failed on this thread says, in one line; empty before the first. Valid
+/// until the next failure on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_last_error() -> *const c_char {
     // After the thread's own data is gone there is nothing to tell.
@@ -219,7 +239,11 @@ fn answer(act: impl FnOnce() -> Result<(), Failure>) -> bool {
     false
 }
 
-unsafe fn word(address: *mut c_void, bytes: *const c_void, len: usize) -> Result<Option<Word>, Failure> {
+unsafe fn word(
+    address: *mut c_void,
+    bytes: *const c_void,
+    len: usize,
+) -> Result<Option<Word>, Failure> {
     if bytes.is_null() {
         return Err(Failure::NoBytes(CodeAddr::from_ptr(address)));
     }
@@ -245,17 +269,22 @@ unsafe fn start(address: *mut c_void, word: Option<Word>) -> Result<(), Failure>
     let Some(word) = word else { unreachable!("lengths were checked") };
     // SAFETY: (1) the caller.
     let (named, site) = unsafe { named(address, word.len())? };
-    if named.pending.compare_exchange(NONE, STARTING, Ordering::Acquire, Ordering::Relaxed).is_err() {
+    if named.pending.compare_exchange(NONE, STARTING, Ordering::Acquire, Ordering::Relaxed).is_err()
+    {
         return Err(PatchError::Contended { address: site.address() }.into());
     }
     // SAFETY: (1) the caller.
-    let started = unsafe { site.start(word) }.map(|pending| pending.into_number().unwrap_or(AT_ONCE));
+    let started =
+        unsafe { site.start(word) }.map(|pending| pending.into_number().unwrap_or(AT_ONCE));
     named.pending.store(*started.as_ref().unwrap_or(&NONE), Ordering::Release);
     Ok(started.map(drop)?)
 }
 
 /// The site of `len` bytes at `address`, adopted if it is new.
-unsafe fn named(address: *mut c_void, len: usize) -> Result<(&'static Named, &'static PatchSite), Failure> {
+unsafe fn named(
+    address: *mut c_void,
+    len: usize,
+) -> Result<(&'static Named, &'static PatchSite), Failure> {
     let at = CodeAddr::from_ptr(address);
     if at.get() >> LENGTH_SHIFT != 0 {
         return Err(AdoptError::Unmapped { address: at }.into());
@@ -269,12 +298,17 @@ unsafe fn named(address: *mut c_void, len: usize) -> Result<(&'static Named, &'s
     let site: &'static PatchSite = Box::leak(Box::new(unsafe { adopt(at, len)? }));
     let place = std::ptr::from_ref(site).cast_mut();
     // If another thread was faster, two sites of the same bytes are as good as one.
-    let _ = named.site.compare_exchange(std::ptr::null_mut(), place, Ordering::AcqRel, Ordering::Relaxed);
+    let _ = named.site.compare_exchange(
+        std::ptr::null_mut(),
+        place,
+        Ordering::AcqRel,
+        Ordering::Relaxed,
+    );
     Ok((named, site))
 }
 
-/// What the environment asks for, as it was at the first call. Whoever comes first reads it, and nobody waits for another thread that
-/// does, which the child of a fork may not have.
+/// What the environment asks for, as it was at the first call. Whoever comes first reads it, and
+/// nobody waits for another thread that does, which the child of a fork may not have.
 fn policy() -> &'static Result<Policy, String> {
     static POLICY: AtomicPtr<Result<Policy, String>> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: (1) null or what was leaked below; (2) Acquire pairs with the exchange.
@@ -283,7 +317,8 @@ fn policy() -> &'static Result<Policy, String> {
     }
     let policy = Config::from_env().and_then(|config| config.policy());
     let read = Box::into_raw(Box::new(policy.map_err(|error| error.to_string())));
-    let first = POLICY.compare_exchange(std::ptr::null_mut(), read, Ordering::AcqRel, Ordering::Acquire);
+    let first =
+        POLICY.compare_exchange(std::ptr::null_mut(), read, Ordering::AcqRel, Ordering::Acquire);
     // SAFETY: as above.
     unsafe { &*first.map_or_else(|found| found, |_| read) }
 }

@@ -1,10 +1,12 @@
 //! Claims: which bytes are being replaced right now.
 //!
-//! A *quad* is an aligned quadword of code with one bit for each of its bytes that is in flight. Two words overlap exactly if they
-//! want the same bit. A word touches at most two quads and takes the lower first, so of several contenders the one that holds the
-//! highest quad has nobody left to lose against: at least one succeeds, and disjoint words never meet.
+//! A *quad* is an aligned quadword of code with one bit for each of its bytes that is in flight.
+//! Two words overlap exactly if they want the same bit. A word touches at most two quads and takes
+//! the lower first, so of several contenders the one that holds the highest quad has nobody left to
+//! lose against: at least one succeeds, and disjoint words never meet.
 //!
-//! Quads lie apart from what the trap handler reads: a claim must not wait for a cache line that executers have just looked at.
+//! Quads lie apart from what the trap handler reads: a claim must not wait for a cache line that
+//! executers have just looked at.
 //!
 //! There is no unsafe code here, and nothing but atomics: the loom models compile this very file.
 
@@ -40,8 +42,14 @@ impl Quad {
             if held & mask != 0 {
                 return false;
             }
-            // Acquire pairs with the Release in `give_back`: the flight before left its bytes as they are now.
-            match self.held.compare_exchange_weak(held, held | mask, Ordering::Acquire, Ordering::Relaxed) {
+            // Acquire pairs with the Release in `give_back`: the flight before left its bytes as
+            // they are now.
+            match self.held.compare_exchange_weak(
+                held,
+                held | mask,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return true,
                 Err(found) => held = found,
             }
@@ -82,7 +90,10 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// The claim on `[start, end)`, at most eight bytes, with the quads that `quad_of` finds.
-    pub(crate) fn new(word: &Range<CodeAddr>, mut quad_of: impl FnMut(CodeAddr) -> &'static Quad) -> Self {
+    pub(crate) fn new(
+        word: &Range<CodeAddr>,
+        mut quad_of: impl FnMut(CodeAddr) -> &'static Quad,
+    ) -> Self {
         let len = word.end.distance_from(word.start) as usize;
         let bits = ((1u32 << len) - 1) << word.start.within(8);
         let low = (quad_of(word.start), bits & 0xff);

@@ -1,4 +1,5 @@
-//! Memory for code of our own: mapped twice, once to execute and once to write, never both in one mapping.
+//! Memory for code of our own: mapped twice, once to execute and once to write, never both in one
+//! mapping.
 //!
 //! ```text
 //!    shared memory ──┬── [ r-x ]  at base()      what cores fetch
@@ -7,16 +8,18 @@
 //!
 //! The memory is no file's: it needs no descriptor, and no limit of files concerns it.
 //!
-//! In-flight checks of the processor use physical addresses, so a store through the second mapping is seen like one through the
-//! first (AMD64 APM volume 2, section 7.6.1). A forked child gets a copy of its own: without that, its patches would appear
-//! in the parent. The parent makes it, before the fork, and the child moves it to where the shared one is, for which it needs nothing.
-//! Where there was no memory for a copy the child lives with code that its parent may change: its own stores are led to memory that
-//! nobody executes, and patches are refused as if others were always under way.
+//! In-flight checks of the processor use physical addresses, so a store through the second mapping
+//! is seen like one through the first (AMD64 APM volume 2, section 7.6.1). A forked child gets a
+//! copy of its own: without that, its patches would appear in the parent. The parent makes it,
+//! before the fork, and the child moves it to where the shared one is, for which it needs nothing.
+//! Where there was no memory for a copy the child lives with code that its parent may change: its
+//! own stores are led to memory that nobody executes, and patches are refused as if others were
+//! always under way.
 //!
 //! # Safety
 //!
-//! This module exists to own mappings by raw address. What lies inside is written by whoever fills it, through
-//! [`CodeMemory::write`], and through patch sites afterwards.
+//! This module exists to own mappings by raw address. What lies inside is written by whoever fills
+//! it, through [`CodeMemory::write`], and through patch sites afterwards.
 #![allow(unsafe_code)]
 
 use crate::access::Access;
@@ -78,7 +81,8 @@ impl Span {
 #[derive(Debug)]
 pub(crate) struct Region {
     span: Span,
-    /// The pages that were written to, as ranges of offsets: a region may be large and mostly empty.
+    /// The pages that were written to, as ranges of offsets: a region may be large and mostly
+    /// empty.
     written: Vec<Range<usize>>,
     /// What a child that is being forked is to have.
     copy: Option<Span>,
@@ -93,15 +97,19 @@ impl Region {
 
     fn note(&mut self, range: Range<usize>) {
         let pages = range.start & !(PAGE - 1)..pages::round_up(range.end);
-        match self.written.iter_mut().find(|known| known.start <= pages.end && pages.start <= known.end) {
+        match self
+            .written
+            .iter_mut()
+            .find(|known| known.start <= pages.end && pages.start <= known.end)
+        {
             Some(known) => *known = known.start.min(pages.start)..known.end.max(pages.end),
             None => self.written.push(pages),
         }
     }
 }
 
-/// The regions that exist. Taken when a region is made, dropped or looked up, and held across fork so that the child can
-/// walk it; never on the path of a patch.
+/// The regions that exist. Taken when a region is made, dropped or looked up, and held across fork
+/// so that the child can walk it; never on the path of a patch.
 pub(crate) static REGIONS: Lock<Vec<Region>> = Lock::new(Vec::new());
 
 impl CodeMemory {
@@ -115,12 +123,12 @@ impl CodeMemory {
         Self::placed(Place::Free(at), len)
     }
 
-    /// Puts code memory of the same contents where code is mapped. Threads may be executing it: whoever comes by in between waits for
-    /// the new mapping.
+    /// Puts code memory of the same contents where code is mapped. Threads may be executing it:
+    /// whoever comes by in between waits for the new mapping.
     ///
     /// # Safety
-    /// The caller owns the whole pages from `at` on that hold `len` bytes, which are readable; nobody unmaps them but the new owner, and nobody writes to
-    /// them meanwhile.
+    /// The caller owns the whole pages from `at` on that hold `len` bytes, which are readable;
+    /// nobody unmaps them but the new owner, and nobody writes to them meanwhile.
     pub unsafe fn over(at: CodeAddr, len: usize) -> Result<Self, OsError> {
         fork::prepare();
         let len = pages::round_up(len.max(1));
@@ -160,15 +168,20 @@ impl CodeMemory {
         self.span.len
     }
 
-    /// Has the first `len` bytes there at once, instead of page by page when they are written for the first time.
+    /// Has the first `len` bytes there at once, instead of page by page when they are written for
+    /// the first time.
     pub fn populate(&self, len: usize) {
         pages::populate(self.span.writable, len.min(self.span.len));
     }
 
-    /// The writable address of the byte that is executed at `base() + offset`. A forked child gets what is stored there if
-    /// [`write`](Self::write) has put something on the same page.
+    /// The writable address of the byte that is executed at `base() + offset`. A forked child gets
+    /// what is stored there if [`write`](Self::write) has put something on the same page.
     pub fn writable(&self, offset: usize) -> CodeAddr {
-        assert!(offset <= self.span.len, "offset {offset} lies outside of {} bytes of code memory", self.span.len);
+        assert!(
+            offset <= self.span.len,
+            "offset {offset} lies outside of {} bytes of code memory",
+            self.span.len
+        );
         self.span.writable.offset(offset as isize)
     }
 
@@ -180,7 +193,10 @@ impl CodeMemory {
     /// # Panics
     /// If there are none, more than eight, or some outside.
     pub unsafe fn ground(&self, offset: usize, len: usize) -> Ground {
-        assert!((1..=8).contains(&len) && offset + len <= self.span.len, "{len} bytes at {offset} of code memory");
+        assert!(
+            (1..=8).contains(&len) && offset + len <= self.span.len,
+            "{len} bytes at {offset} of code memory"
+        );
         let start = self.base().offset(offset as isize);
         let alias = self.span.writable.distance_from(self.span.base);
         Ground::new(start..start.offset(len as isize), alias, Access::Rwx)
@@ -189,11 +205,19 @@ impl CodeMemory {
     /// Copies `code` to `offset`. For code that nobody executes yet.
     pub fn write(&mut self, offset: usize, code: &[u8]) {
         let end = offset.checked_add(code.len());
-        assert!(end.is_some_and(|end| end <= self.span.len), "code at {offset} runs over the end of its memory");
-        // SAFETY: (1) the range was checked to lie inside the writable mapping, which lives as long as `self`; (2) `code` is
-        // somebody's slice and no reference to our mapping is ever made, so they do not overlap.
+        assert!(
+            end.is_some_and(|end| end <= self.span.len),
+            "code at {offset} runs over the end of its memory"
+        );
+        // SAFETY: (1) the range was checked to lie inside the writable mapping, which lives as long
+        // as `self`; (2) `code` is somebody's slice and no reference to our mapping is ever made,
+        // so they do not overlap.
         unsafe {
-            std::ptr::copy_nonoverlapping(code.as_ptr(), self.writable(offset).get() as *mut u8, code.len());
+            std::ptr::copy_nonoverlapping(
+                code.as_ptr(),
+                self.writable(offset).get() as *mut u8,
+                code.len(),
+            );
         }
         if let Some(region) = regions().iter_mut().find(|region| region.span == self.span) {
             region.note(offset..offset + code.len());
@@ -206,28 +230,35 @@ impl Drop for CodeMemory {
         let Span { base, len, .. } = self.span;
         flight::abandon(&(base..base.offset(len as isize)));
         regions().retain(|region| region.span != self.span);
-        // SAFETY: (1) both mappings were made in `placed` and are owned by `self`; (2) code in them is no longer executed:
-        // whoever calls into a region keeps its `CodeMemory`.
+        // SAFETY: (1) both mappings were made in `placed` and are owned by `self`; (2) code in them
+        // is no longer executed: whoever calls into a region keeps its `CodeMemory`.
         let _ = unsafe { self.span.unmap() };
     }
 }
 
-/// The distance from where `[at, at + len)` is executed to where it is written, if it lies in one of our regions.
+/// The distance from where `[at, at + len)` is executed to where it is written, if it lies in one
+/// of our regions.
 pub(crate) fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {
     let inside = |s: &Span| s.base <= at && at.distance_from(s.base) as usize + len <= s.len;
-    regions().iter().map(|region| region.span).find(inside).map(|s| s.writable.distance_from(s.base))
+    regions()
+        .iter()
+        .map(|region| region.span)
+        .find(inside)
+        .map(|s| s.writable.distance_from(s.base))
 }
 
 fn regions() -> Guard<'static, Vec<Region>> {
     REGIONS.lock()
 }
 
-/// Before a fork: makes the child's copies, as far as there is memory. System calls and stores only.
+/// Before a fork: makes the child's copies, as far as there is memory. System calls and stores
+/// only.
 pub(crate) fn copy_all(regions: &mut [Region]) {
     for region in regions {
         let Ok(copy) = Span::map(Place::Anywhere, region.span.len) else { continue };
         for pages in &region.written {
-            // SAFETY: (1) both are of one length, and what was written lies inside; (2) the copy is new.
+            // SAFETY: (1) both are of one length, and what was written lies inside; (2) the copy is
+            // new.
             unsafe { copy_quads(region.span.base, copy.writable, pages.clone()) };
         }
         region.copy = Some(copy);
@@ -247,14 +278,20 @@ pub(crate) fn separate_all(regions: &mut [Region]) -> bool {
     for region in regions.iter_mut() {
         let Span { base, writable, len } = region.span;
         let separated = region.copy.take().is_some_and(|copy| {
-            // SAFETY: (1) all four are of `len` bytes, and this process's own; (2) the child has one thread, which executes this function
-            // and not the region.
-            unsafe { pages::move_over(copy.base, base, len).and(pages::move_over(copy.writable, writable, len)).is_ok() }
+            // SAFETY: (1) all four are of `len` bytes, and this process's own; (2) the child has
+            // one thread, which executes this function and not the region.
+            unsafe {
+                pages::move_over(copy.base, base, len)
+                    .and(pages::move_over(copy.writable, writable, len))
+                    .is_ok()
+            }
         });
         region.is_foreign |= !separated;
         if region.is_foreign {
-            // SAFETY: (1) the region's own mapping, which nobody executes. Where that fails, too, stores reach the parent.
-            let _ = unsafe { pages::map_private(Place::Over(writable), len, Protection::ReadWrite) };
+            // SAFETY: (1) the region's own mapping, which nobody executes. Where that fails, too,
+            // stores reach the parent.
+            let _ =
+                unsafe { pages::map_private(Place::Over(writable), len, Protection::ReadWrite) };
         }
     }
     !regions.iter().any(|region| region.is_foreign)
@@ -268,7 +305,8 @@ pub(crate) fn is_foreign(at: CodeAddr) -> bool {
 /// Copies quadword by quadword: the parent may be replacing some of them by one store each.
 ///
 /// # Safety
-/// Both regions hold the range of whole pages, and only whole quadwords of the first are written meanwhile.
+/// Both regions hold the range of whole pages, and only whole quadwords of the first are written
+/// meanwhile.
 unsafe fn copy_quads(from: CodeAddr, to: CodeAddr, range: Range<usize>) {
     for offset in range.step_by(8) {
         let at = |base: CodeAddr| base.offset(offset as isize).get() as *mut u64;

@@ -1,8 +1,9 @@
 //! The completion thread: it finishes patches that nobody waits for.
 //!
-//! Flights come in over a lock-free stack. The thread takes them all at once, passes one barrier for all, and writes on: under load
-//! it works in batches by itself. It starts with the first flight that is left to it, sleeps when there is none, and blocks every
-//! signal that it can, so that the program's handlers never run on it.
+//! Flights come in over a lock-free stack. The thread takes them all at once, passes one barrier
+//! for all, and writes on: under load it works in batches by itself. It starts with the first
+//! flight that is left to it, sleeps when there is none, and blocks every signal that it can, so
+//! that the program's handlers never run on it.
 
 use crate::barrier::Barrier;
 use crate::error::PatchError;
@@ -35,20 +36,25 @@ const RETRY: Duration = Duration::from_millis(1);
 /// Flights that could not be finished at the first try.
 static FAILURES: AtomicU64 = AtomicU64::new(0);
 
-/// The latest error of the completion thread, and how many there were. A flight whose back was not written yet was taken
-/// back; another is tried again.
+/// The latest error of the completion thread, and how many there were. A flight whose back was not
+/// written yet was taken back; another is tried again.
 pub fn background_failures() -> (u64, Option<PatchError>) {
     (FAILURES.load(Ordering::Relaxed), *LATEST.lock())
 }
 
 pub(crate) static LATEST: Lock<Option<PatchError>> = Lock::new(None);
 
-/// Leaves a flight to the completion thread. A flight that is queued already stays so, and may still wait for a thread to be had.
+/// Leaves a flight to the completion thread. A flight that is queued already stays so, and may
+/// still wait for a thread to be had.
 #[allow(unsafe_code)]
 pub(crate) fn enqueue(flight: &'static Flight) {
     let this = std::ptr::from_ref(flight).cast_mut();
     // The end of the stack is marked by a link to itself, so that null means "in no queue".
-    if flight.queued.compare_exchange(std::ptr::null_mut(), this, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    if flight
+        .queued
+        .compare_exchange(std::ptr::null_mut(), this, Ordering::Relaxed, Ordering::Relaxed)
+        .is_err()
+    {
         return wake();
     }
     let mut top = QUEUE.load(Ordering::Relaxed);
@@ -79,12 +85,13 @@ fn wake() {
 
 fn spawn() {
     fork::prepare();
-    // Before signals are blocked for good: the thread must be able to answer whoever calls all threads later. If none is free
-    // nobody ever calls.
+    // Before signals are blocked for good: the thread must be able to answer whoever calls all
+    // threads later. If none is free nobody ever calls.
     let _ = Barrier::Signal.prepare();
     let _undisturbed = Blocked::all();
     if os::threads::start(c"wordpatch", 64 << 10, work).is_err() {
-        // No thread to be had: the next who enqueues tries again, and meanwhile executers are served by the trap handler.
+        // No thread to be had: the next who enqueues tries again, and meanwhile executers are
+        // served by the trap handler.
         STATE.store(NONE, Ordering::Release);
     }
 }
@@ -96,7 +103,8 @@ fn work() {
             std::thread::sleep(RETRY);
             continue;
         }
-        let slept = STATE.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let slept =
+            STATE.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if slept && QUEUE.load(Ordering::Acquire).is_null() {
             os::threads::sleep_while(&STATE, ASLEEP);
         }
@@ -109,7 +117,8 @@ fn work() {
 fn drain() -> bool {
     let mut top = QUEUE.swap(std::ptr::null_mut(), Ordering::Acquire);
     let mut flights: Vec<&'static Flight> = Vec::new();
-    // SAFETY: (1) the stack holds flights only, which are never freed; (2) Acquire above pairs with the Release in `enqueue`.
+    // SAFETY: (1) the stack holds flights only, which are never freed; (2) Acquire above pairs with
+    // the Release in `enqueue`.
     while let Some(flight) = unsafe { top.as_ref() } {
         let next = flight.queued.swap(std::ptr::null_mut(), Ordering::Relaxed);
         flights.push(flight);
@@ -146,7 +155,8 @@ fn fly_together(flights: &[&'static Flight], phase: Phase) {
     }
 }
 
-/// What is left of a flight alone: waits, and what somebody else seized meanwhile. Returns whether it has to be tried again.
+/// What is left of a flight alone: waits, and what somebody else seized meanwhile. Returns whether
+/// it has to be tried again.
 fn finish(flight: &'static Flight) -> bool {
     match flight.proceed(Pace::Finish) {
         Ok(Phase::Idle) => false,

@@ -43,7 +43,9 @@ enum GranuleChoice {
 #[non_exhaustive]
 pub enum ConfigError {
     /// A key of ours that does not exist.
-    #[error("environment: {key} is not known; known are WORDPATCH_BARRIER, _GRANULE, _ACCESS and _CALIBRATION")]
+    #[error(
+        "environment: {key} is not known; known are WORDPATCH_BARRIER, _GRANULE, _ACCESS and _CALIBRATION"
+    )]
     UnknownKey {
         /// The key.
         key: String,
@@ -67,7 +69,9 @@ pub enum ConfigError {
         why: CalibrationError,
     },
     /// The calibration did not find the value.
-    #[error("{wants}: the calibration of this machine found no T_max; give ticks as wait:TICKS, or use membarrier")]
+    #[error(
+        "{wants}: the calibration of this machine found no T_max; give ticks as wait:TICKS, or use membarrier"
+    )]
     NoTmax {
         /// The key and value.
         wants: &'static str,
@@ -78,7 +82,8 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads the keys that begin with `WORDPATCH_`. A privileged process (setuid) follows no environment: it gets the defaults.
+    /// Reads the keys that begin with `WORDPATCH_`. A privileged process (setuid) follows no
+    /// environment: it gets the defaults.
     pub fn from_env() -> Result<Self, ConfigError> {
         if os::is_privileged() {
             return Ok(Self::default());
@@ -126,11 +131,15 @@ impl Config {
         Ok(Policy { granule, order, barrier, access: self.access })
     }
 
-    /// The granule of the calibration; the default, said in one line, if that was made on another machine.
+    /// The granule of the calibration; the default, said in one line, if that was made on another
+    /// machine.
     fn calibrated_granule(&self) -> Result<Granule, ConfigError> {
         match self.calibration("WORDPATCH_GRANULE=calibrated") {
             Ok(calibration) => Ok(calibration.granule),
-            Err(ConfigError::Uncalibrated { why: why @ CalibrationError::OtherMachine { .. }, .. }) => {
+            Err(ConfigError::Uncalibrated {
+                why: why @ CalibrationError::OtherMachine { .. },
+                ..
+            }) => {
                 eprintln!("wordpatch: {why}; using the default granule");
                 Ok(Granule::default())
             }
@@ -140,7 +149,8 @@ impl Config {
 
     fn calibration(&self, wants: &'static str) -> Result<Calibration, ConfigError> {
         let path = self.calibration.clone().or_else(Calibration::default_path);
-        let loaded = path.map_or_else(|| Err(CalibrationError::NoPath), |path| Calibration::load(&path));
+        let loaded =
+            path.map_or_else(|| Err(CalibrationError::NoPath), |path| Calibration::load(&path));
         loaded.map_err(|why| ConfigError::Uncalibrated { wants, why })
     }
 }
@@ -168,7 +178,11 @@ impl GranuleChoice {
         match (value.as_str(), exact) {
             ("calibrated", _) => Ok(Self::Calibrated),
             (_, Some(granule)) => Ok(Self::Exactly(granule)),
-            _ => Err(ConfigError::Value { key: "WORDPATCH_GRANULE", value, takes: "8, 16, 32, 64 or calibrated" }),
+            _ => Err(ConfigError::Value {
+                key: "WORDPATCH_GRANULE",
+                value,
+                takes: "8, 16, 32, 64 or calibrated",
+            }),
         }
     }
 }
@@ -184,7 +198,9 @@ mod tests {
     use crate::calibration::Machine;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
-        Config::from_pairs(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())))
+        Config::from_pairs(
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
+        )
     }
 
     #[test]
@@ -195,10 +211,18 @@ mod tests {
 
     #[test]
     fn every_key_is_followed() {
-        let keys = [("WORDPATCH_BARRIER", "wait:3000"), ("WORDPATCH_GRANULE", "64"), ("WORDPATCH_ACCESS", "batch")];
+        let keys = [
+            ("WORDPATCH_BARRIER", "wait:3000"),
+            ("WORDPATCH_GRANULE", "64"),
+            ("WORDPATCH_ACCESS", "batch"),
+        ];
         let policy = read(&keys).unwrap().policy().unwrap();
-        let expected =
-            Policy { granule: Granule::LINE, order: FetchOrder::Any, barrier: Barrier::Wait(Ticks(3000)), access: Access::Batch };
+        let expected = Policy {
+            granule: Granule::LINE,
+            order: FetchOrder::Any,
+            barrier: Barrier::Wait(Ticks(3000)),
+            access: Access::Batch,
+        };
         assert_eq!(policy, expected);
     }
 
@@ -218,12 +242,20 @@ mod tests {
 
     #[test]
     fn a_calibration_of_another_machine_is_ignored_for_the_granule_and_refused_for_the_wait() {
-        let path = std::env::temp_dir().join(format!("wordpatch-config-{}.toml", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("wordpatch-config-{}.toml", std::process::id()));
         let elsewhere = Machine { kernel: "0.01".to_owned(), ..Machine::here() };
         let granule = Granule::new(32).unwrap();
-        let (date, tmax, failed) = ("2026-01-01T00:00:00Z".to_owned(), Some(Ticks(100)), Vec::new());
-        let calibration =
-            Calibration { machine: elsewhere, date, granule, granule_toggles: Calibration::ENOUGH_TOGGLES, tmax, failed };
+        let (date, tmax, failed) =
+            ("2026-01-01T00:00:00Z".to_owned(), Some(Ticks(100)), Vec::new());
+        let calibration = Calibration {
+            machine: elsewhere,
+            date,
+            granule,
+            granule_toggles: Calibration::ENOUGH_TOGGLES,
+            tmax,
+            failed,
+        };
         calibration.save(&path).unwrap();
         let file = ("WORDPATCH_CALIBRATION", path.to_str().unwrap());
         let policy = read(&[("WORDPATCH_GRANULE", "calibrated"), file]).unwrap().policy().unwrap();
@@ -235,7 +267,9 @@ mod tests {
     }
 
     fn calibration_of_this_machine_is_used(calibration: Calibration, file: (&str, &str)) {
-        Calibration { machine: Machine::here(), ..calibration }.save(std::path::Path::new(file.1)).unwrap();
+        Calibration { machine: Machine::here(), ..calibration }
+            .save(std::path::Path::new(file.1))
+            .unwrap();
         let keys = [("WORDPATCH_GRANULE", "calibrated"), ("WORDPATCH_BARRIER", "wait"), file];
         let policy = read(&keys).unwrap().policy().unwrap();
         assert_eq!((policy.granule.bytes(), policy.barrier), (32, Barrier::Wait(Ticks(100))));
@@ -243,8 +277,12 @@ mod tests {
 
     #[test]
     fn a_calibrated_wait_without_a_calibration_says_what_to_run() {
-        let keys = [("WORDPATCH_BARRIER", "wait"), ("WORDPATCH_CALIBRATION", "/nonexistent/tmax.toml")];
+        let keys =
+            [("WORDPATCH_BARRIER", "wait"), ("WORDPATCH_CALIBRATION", "/nonexistent/tmax.toml")];
         let message = read(&keys).unwrap().policy().unwrap_err().to_string();
-        assert!(message.contains("run tmax") && message.contains("/nonexistent/tmax.toml"), "{message}");
+        assert!(
+            message.contains("run tmax") && message.contains("/nonexistent/tmax.toml"),
+            "{message}"
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! What one instruction does, for the instructions that a trap may stand in front of.
 //!
-//! While a word is replaced, a thread that comes to it runs into `INT3` and its trap handler has the word's instruction, old or
-//! new, but not in executable form. A patch site mostly holds a nop, a jump or a call, and next to it what a compiler puts at the
-//! start of a function or at a return. For those the handler need not wait until the replacement is done: it gives the thread
-//! the registers, the flags and the stack that the instruction would have given it, and lets it go on behind.
+//! While a word is replaced, a thread that comes to it runs into `INT3` and its trap handler has
+//! the word's instruction, old or new, but not in executable form. A patch site mostly holds a nop,
+//! a jump or a call, and next to it what a compiler puts at the start of a function or at a return.
+//! For those the handler need not wait until the replacement is done: it gives the thread the
+//! registers, the flags and the stack that the instruction would have given it, and lets it go on
+//! behind.
 //!
 //! ```text
 //!   bytes ── decode ──→ Instruction { len, effect } ── carry_out ──→ registers, flags, stack, instruction pointer
@@ -11,15 +13,18 @@
 //!            None: not known exactly                     Refused: not possible here; nothing was changed
 //! ```
 //!
-//! Wrong is worse than `None`. An encoding is decoded only where the manuals of both vendors and the foreign decoder of the tests
-//! agree: a branch with an operand-size prefix, which AMD cuts to 16 bits and Intel does not, is unknown here, as is every LOCK,
-//! every FS or GS, every second REX. Memory is an operand only relative to the instruction pointer, and only to be read; what
-//! an instruction reads is read when it is carried out, as the processor would.
+//! Wrong is worse than `None`. An encoding is decoded only where the manuals of both vendors and
+//! the foreign decoder of the tests agree: a branch with an operand-size prefix, which AMD cuts to
+//! 16 bits and Intel does not, is unknown here, as is every LOCK, every FS or GS, every second REX.
+//! Memory is an operand only relative to the instruction pointer, and only to be read; what an
+//! instruction reads is read when it is carried out, as the processor would.
 //!
-//! A call and a return also move the shadow stack (Intel SDM volume 1, "Control-flow Enforcement Technology"). A handler
-//! cannot do that for the thread, so it has to be told whether there is one.
+//! A call and a return also move the shadow stack (Intel SDM volume 1, "Control-flow Enforcement
+//! Technology"). A handler cannot do that for the thread, so it has to be told whether there is
+//! one.
 //!
-//! All of this runs inside a signal handler: it is pure and total, it allocates nothing, takes no lock and cannot panic.
+//! All of this runs inside a signal handler: it is pure and total, it allocates nothing, takes no
+//! lock and cannot panic.
 
 use crate::addr::CodeAddr;
 use crate::live::Width;
@@ -130,10 +135,11 @@ impl Operand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
-/// Does to `machine` what `instruction`, which was decoded at `at`, does to the thread that runs it.
+/// Does to `machine` what `instruction`, which was decoded at `at`, does to the thread that runs
+/// it.
 ///
-/// `shadow_stack` says whether the processor keeps one for the thread: then a call and a return are refused, before anything has
-/// been read or changed.
+/// `shadow_stack` says whether the processor keeps one for the thread: then a call and a return are
+/// refused, before anything has been read or changed.
 pub(crate) fn carry_out(
     instruction: Instruction,
     at: CodeAddr,
@@ -153,7 +159,8 @@ pub(crate) fn carry_out(
             }
         }
         Effect::Call(target) => {
-            // Before the push: the target may be in RSP, or in the very bytes that the push overwrites.
+            // Before the push: the target may be in RSP, or in the very bytes that the push
+            // overwrites.
             let target = target.address(machine);
             machine.push(behind.get() as u64);
             target

@@ -28,7 +28,9 @@ pub enum AdoptError {
         address: CodeAddr,
     },
     /// It is no code.
-    #[error("address {address} is mapped {permissions} from {path:?}, not as code that can be read and executed")]
+    #[error(
+        "address {address} is mapped {permissions} from {path:?}, not as code that can be read and executed"
+    )]
     NotCode {
         /// Where.
         address: CodeAddr,
@@ -69,13 +71,17 @@ pub enum AdoptError {
 #[non_exhaustive]
 pub enum TrapError {
     /// A debugger would get them.
-    #[error("process {tracer} traces this one and would get the trap: detach it (TracerPid in /proc/self/status)")]
+    #[error(
+        "process {tracer} traces this one and would get the trap: detach it (TracerPid in /proc/self/status)"
+    )]
     Traced {
         /// The debugger.
         tracer: i32,
     },
     /// A trap kills a thread that blocks its signal.
-    #[error("thread {thread} blocks SIGTRAP and would be killed by the trap: unblock the signal there")]
+    #[error(
+        "thread {thread} blocks SIGTRAP and would be killed by the trap: unblock the signal there"
+    )]
     Blocked {
         /// The first such thread.
         thread: Tid,
@@ -90,7 +96,9 @@ pub enum TrapError {
         signal: i32,
     },
     /// Somebody installed another handler after ours.
-    #[error("the program replaced the SIGTRAP handler: call wordpatch::install_trap_handler() again")]
+    #[error(
+        "the program replaced the SIGTRAP handler: call wordpatch::install_trap_handler() again"
+    )]
     HandlerReplaced,
     /// The handler could not be installed, or the process not be looked at.
     #[error("{0}")]
@@ -108,7 +116,9 @@ pub enum PatchError {
         address: CodeAddr,
     },
     /// A patch of other bytes that overlap these is under way.
-    #[error("the {len} bytes at {address} overlap a site that is being patched: sites must be disjoint")]
+    #[error(
+        "the {len} bytes at {address} overlap a site that is being patched: sites must be disjoint"
+    )]
     Overlap {
         /// The site.
         address: CodeAddr,
@@ -125,7 +135,8 @@ pub enum PatchError {
         /// The word's.
         found: usize,
     },
-    /// The bytes cannot be stored with this access one by one without a trap, because several change.
+    /// The bytes cannot be stored with this access one by one without a trap, because several
+    /// change.
     #[error("{0}")]
     Refused(Refusal),
     /// Traps cannot be planted any more.
@@ -136,12 +147,16 @@ pub enum PatchError {
         /// Why not.
         why: TrapError,
     },
-    /// The barrier failed. The patch was taken back, unless its back was written already; then it stays pending, executers
-    /// get the old instruction from the trap handler, and the completion thread tries again.
+    /// The barrier failed. The patch was taken back, unless its back was written already; then it
+    /// stays pending, executers get the old instruction from the trap handler, and the completion
+    /// thread tries again.
     #[error("{0}")]
     Barrier(#[from] BarrierError),
-    /// Somebody else wrote into the site while it was being patched; those bytes were left as they are.
-    #[error("somebody else wrote to site {address} while it was patched: expected {expected}, found {found}")]
+    /// Somebody else wrote into the site while it was being patched; those bytes were left as they
+    /// are.
+    #[error(
+        "somebody else wrote to site {address} while it was patched: expected {expected}, found {found}"
+    )]
     Foreign {
         /// The site.
         address: CodeAddr,

@@ -1,14 +1,15 @@
 //! Carrying out a plan: the flight of a word from its trap to its end.
 //!
-//! Three kinds of threads take a flight forward, always by seizing its phase first: the one that started it, the completion
-//! thread, and a thread that ran into the trap on an instruction that the trap handler cannot carry out. Where such a thread could
-//! have interrupted, by a signal, the very step that it would wait for, signals are blocked during the step.
+//! Three kinds of threads take a flight forward, always by seizing its phase first: the one that
+//! started it, the completion thread, and a thread that ran into the trap on an instruction that
+//! the trap handler cannot carry out. Where such a thread could have interrupted, by a signal, the
+//! very step that it would wait for, signals are blocked during the step.
 //!
 //! # Safety
 //!
-//! This module exists to write prepared words into live code. Every word it writes was given to an unsafe function of
-//! [`PatchSite`](crate::PatchSite) or [`Batch`](crate::Batch), whose callers answer for it; every address was checked by
-//! [`Survey::adopt`](crate::Survey::adopt).
+//! This module exists to write prepared words into live code. Every word it writes was given to an
+//! unsafe function of [`PatchSite`](crate::PatchSite) or [`Batch`](crate::Batch), whose callers
+//! answer for it; every address was checked by [`Survey::adopt`](crate::Survey::adopt).
 #![allow(unsafe_code)]
 
 use crate::access::{Access, Refusal, Window};
@@ -47,7 +48,8 @@ static QUADS: Atlas<Quad> = Atlas::new();
 /// Where traps were planted in this process.
 static FRONTS: Atlas<Front<Manner>> = Atlas::new();
 
-/// The flights whose traps may lie at `address`, if there ever were any. Usable in a signal handler.
+/// The flights whose traps may lie at `address`, if there ever were any. Usable in a signal
+/// handler.
 pub(crate) fn front_at(address: CodeAddr) -> Option<&'static Front<Manner>> {
     FRONTS.find(address.align_down(8).get())
 }
@@ -57,9 +59,12 @@ pub(crate) fn claim_of(word: &Range<CodeAddr>) -> Claim {
     Claim::new(word, |address| QUADS.enter(address.align_down(8).get()))
 }
 
-/// Ends every flight in `range`, whose code is about to go: nothing is stored, and the bytes are free for what is mapped there next.
+/// Ends every flight in `range`, whose code is about to go: nothing is stored, and the bytes are
+/// free for what is mapped there next.
 pub(crate) fn abandon(range: &Range<CodeAddr>) {
-    for flight in FRONTS.iter().flat_map(Front::flights).filter(|flight| range.contains(&flight.word.start)) {
+    for flight in
+        FRONTS.iter().flat_map(Front::flights).filter(|flight| range.contains(&flight.word.start))
+    {
         while flight.phase() != Phase::Idle {
             if [Phase::Trapped, Phase::Backed].into_iter().any(|phase| flight.seize(phase)) {
                 flight.land();
@@ -68,8 +73,8 @@ pub(crate) fn abandon(range: &Range<CodeAddr>) {
     }
 }
 
-/// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all bytes. Those that are `foreign` are its
-/// parent's to finish, and held for ever.
+/// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all
+/// bytes. Those that are `foreign` are its parent's to finish, and held for ever.
 pub(crate) fn land_all(foreign: impl Fn(CodeAddr) -> bool) {
     for flight in FRONTS.iter().flat_map(Front::flights) {
         // The queue stayed with the parent's thread.
@@ -93,8 +98,14 @@ pub(crate) enum Pace {
 }
 
 impl Flight {
-    /// The flight of `word`, `front` bytes of which are to lie under traps, in this manner; entered if it is new.
-    pub(crate) fn enter(word: Range<CodeAddr>, front: usize, claim: Claim, manner: Manner) -> &'static Self {
+    /// The flight of `word`, `front` bytes of which are to lie under traps, in this manner; entered
+    /// if it is new.
+    pub(crate) fn enter(
+        word: Range<CodeAddr>,
+        front: usize,
+        claim: Claim,
+        manner: Manner,
+    ) -> &'static Self {
         let place = FRONTS.enter(word.start.align_down(8).get());
         Self::of(place, word, front, claim, manner)
     }
@@ -122,21 +133,24 @@ impl Flight {
         }
     }
 
-    /// Takes off with the bytes claimed: everything that can be done before the trap. Returns the flight's number.
+    /// Takes off with the bytes claimed: everything that can be done before the trap. Returns the
+    /// flight's number.
     pub(crate) fn prepare(&self, alias: isize, new: Word) -> u64 {
-        // SAFETY: (1) the word was mapped and readable when it was adopted, and its adopter keeps it so; so is its alias.
+        // SAFETY: (1) the word was mapped and readable when it was adopted, and its adopter keeps
+        // it so; so is its alias.
         let old = unsafe { live::load(self.start().offset(alias), self.len()) };
         self.alias.store(alias, Ordering::Relaxed);
         self.take_off(old, new.to_u64())
     }
 
-    /// Whether that is known of the old word: without a look at the code, which may be gone if the flight is over.
+    /// Whether that is known of the old word: without a look at the code, which may be gone if the
+    /// flight is over.
     fn is_known_answerable(&self) -> bool {
         self.words().0 == self.answerable.load(Ordering::Relaxed)
     }
 
-    /// Whether the trap handler can carry out the old word wherever a thread may run into the traps, so that no thread ever
-    /// has to wait for this flight.
+    /// Whether the trap handler can carry out the old word wherever a thread may run into the
+    /// traps, so that no thread ever has to wait for this flight.
     fn is_answerable(&self) -> bool {
         if self.is_known_answerable() {
             return true;
@@ -155,22 +169,29 @@ impl Flight {
         true
     }
 
-    /// Signals blocked, if a handler on this thread could have to wait for a step that it interrupted, because the trap handler
-    /// cannot carry out an instruction there. For the thread that carries out the step, while the code stays.
+    /// Signals blocked, if a handler on this thread could have to wait for a step that it
+    /// interrupted, because the trap handler cannot carry out an instruction there. For the thread
+    /// that carries out the step, while the code stays.
     pub(crate) fn undisturbed(&self) -> Option<Blocked> {
         self.is_answerable();
         self.undisturbed_as_known()
     }
 
-    /// The same for any thread, which may come too late: by what the thread has found out that took off.
+    /// The same for any thread, which may come too late: by what the thread has found out that took
+    /// off.
     pub(crate) fn undisturbed_as_known(&self) -> Option<Blocked> {
         let nobody_waits = self.is_known_answerable() && cpu::shadow_stack_pointer() == 0;
         (!nobody_waits).then(Blocked::all)
     }
 
-    /// The instruction of `word` that begins `at` bytes behind the word's start; what follows the word is read from memory.
-    /// Usable in a signal handler.
-    pub(crate) fn decode(&self, word: u64, at: usize, code: &mut [u8; effect::LONGEST]) -> Option<effect::Instruction> {
+    /// The instruction of `word` that begins `at` bytes behind the word's start; what follows the
+    /// word is read from memory. Usable in a signal handler.
+    pub(crate) fn decode(
+        &self,
+        word: u64,
+        at: usize,
+        code: &mut [u8; effect::LONGEST],
+    ) -> Option<effect::Instruction> {
         let begin = self.start().offset(at as isize);
         let own = self.len() - at;
         code[..own].copy_from_slice(&word.to_le_bytes()[at..self.len()]);
@@ -181,7 +202,8 @@ impl Flight {
         let last = self.word.end.offset(-1);
         let more = (PAGE - 1 - last.within(PAGE)).min(code.len() - own);
         for (i, byte) in code[own..own + more].iter_mut().enumerate() {
-            // SAFETY: (1) on the page of the word's last byte, which its adopter keeps mapped and readable.
+            // SAFETY: (1) on the page of the word's last byte, which its adopter keeps mapped and
+            // readable.
             *byte = unsafe { live::load_byte(self.word.end.offset(i as isize)) };
         }
         effect::decode(begin, &code[..own + more])
@@ -197,11 +219,14 @@ impl Flight {
     /// Carries out the stores of one step, towards `word`.
     pub(crate) fn write(&self, window: &Window, step: Step, word: u64) -> Result<(), Refusal> {
         let alias = self.alias.load(Ordering::Relaxed);
-        let Some(pieces) = self.manner.plan.pieces(step) else { return self.write_at_once(window, step, word) };
+        let Some(pieces) = self.manner.plan.pieces(step) else {
+            return self.write_at_once(window, step, word);
+        };
         for (at, width) in pieces {
             let to = self.start().offset(at as isize);
-            // SAFETY: (1) the bytes are this flight's, writable through `window` by the adopter's access; (2) they are claimed;
-            // (3) executers see what the protocol's model shows that they may.
+            // SAFETY: (1) the bytes are this flight's, writable through `window` by the adopter's
+            // access; (2) they are claimed; (3) executers see what the protocol's model shows that
+            // they may.
             unsafe { window.store(to, alias, width, word >> (8 * at))? };
         }
         Ok(())
@@ -211,10 +236,16 @@ impl Flight {
         let range = self.manner.plan.range(step);
         let at = self.start().offset(range.start as isize);
         let alias = self.alias.load(Ordering::Relaxed);
-        let Some(new) = Word::from_u64(word >> (8 * range.start), range.len()) else { return Ok(()) };
+        let Some(new) = Word::from_u64(word >> (8 * range.start), range.len()) else {
+            return Ok(());
+        };
         // SAFETY: as in `write`; (4) the plan puts the range inside one granule.
-        unsafe { store_at_once(at, alias, self.manner.granule, new, |to, width, value| window.store(to, alias, width, value)) }
-            .map(drop)
+        unsafe {
+            store_at_once(at, alias, self.manner.granule, new, |to, width, value| {
+                window.store(to, alias, width, value)
+            })
+        }
+        .map(drop)
     }
 
     /// Notes the time for a barrier that is a wait.
@@ -227,7 +258,9 @@ impl Flight {
     /// Whether the next barrier, if it is a wait, is over.
     fn is_due(&self) -> bool {
         match self.manner.barrier {
-            Barrier::Wait(span) => Ticks::now().since(Ticks(self.stamp.load(Ordering::Relaxed))) >= span,
+            Barrier::Wait(span) => {
+                Ticks::now().since(Ticks(self.stamp.load(Ordering::Relaxed))) >= span
+            }
             Barrier::Membarrier | Barrier::Signal => true,
         }
     }
@@ -242,7 +275,8 @@ impl Flight {
         }
     }
 
-    /// Takes the flight forward, unless somebody else is about to. Returns where it stands. Usable in a signal handler.
+    /// Takes the flight forward, unless somebody else is about to. Returns where it stands. Usable
+    /// in a signal handler.
     pub(crate) fn proceed(&self, pace: Pace) -> Result<Phase, PatchError> {
         loop {
             let phase = self.phase();
@@ -252,7 +286,8 @@ impl Flight {
             }
             let undisturbed = self.undisturbed_as_known();
             if self.seize(phase) {
-                // Another patch of the word may have taken off since, with an instruction that makes threads wait.
+                // Another patch of the word may have taken off since, with an instruction that
+                // makes threads wait.
                 let _undisturbed = undisturbed.or_else(|| self.undisturbed_as_known());
                 self.fly_leg(phase)?;
             }
@@ -283,17 +318,25 @@ impl Flight {
         Ok(())
     }
 
-    /// The stores between two barriers. `Busy` is this thread's; it stays so if the word is whole now, which `true` tells, and is
-    /// left where another barrier has to follow. Whoever stores for many flights lands them afterwards: giving bytes back
-    /// waits until everything stored before has arrived.
-    pub(crate) fn store_leg(&self, phase: Phase, window: &Window, _no_fork_between: &Inside) -> Result<bool, PatchError> {
+    /// The stores between two barriers. `Busy` is this thread's; it stays so if the word is whole
+    /// now, which `true` tells, and is left where another barrier has to follow. Whoever stores for
+    /// many flights lands them afterwards: giving bytes back waits until everything stored before
+    /// has arrived.
+    pub(crate) fn store_leg(
+        &self,
+        phase: Phase,
+        window: &Window,
+        _no_fork_between: &Inside,
+    ) -> Result<bool, PatchError> {
         let (_, new) = self.words();
         let leg = self.manner.plan.leg(usize::from(phase == Phase::Backed));
         for &step in leg.iter().filter(|&&step| step != Step::Barrier) {
             let foreign = if step == Step::Front { self.foreign_front() } else { None };
-            let written = foreign.map_or_else(|| self.write(window, step, new).map_err(PatchError::Refused), Err);
+            let written = foreign
+                .map_or_else(|| self.write(window, step, new).map_err(PatchError::Refused), Err);
             if let Err(error) = written {
-                // Foreign bytes end the flight as they are; bytes that cannot be written leave it where it was.
+                // Foreign bytes end the flight as they are; bytes that cannot be written leave it
+                // where it was.
                 if matches!(error, PatchError::Foreign { .. }) {
                     self.land();
                 } else {
@@ -315,11 +358,16 @@ impl Flight {
         // SAFETY: (1) the word is mapped and readable as long as its adopter keeps it so.
         let found = Word::from_u64(unsafe { live::load(self.start(), self.front) }, self.front)?;
         let expected = Word::from_u64(u64::from_le_bytes([TRAP; 8]), self.front)?;
-        (found != expected).then_some(PatchError::Foreign { address: self.start(), expected, found })
+        (found != expected).then_some(PatchError::Foreign {
+            address: self.start(),
+            expected,
+            found,
+        })
     }
 
-    /// After a barrier that failed. Before the back is new, the front can simply become old again: no reader saw anything else.
-    /// After that only the barrier leads on, and the traps stay for the next who tries. `Busy` is this thread's.
+    /// After a barrier that failed. Before the back is new, the front can simply become old again:
+    /// no reader saw anything else. After that only the barrier leads on, and the traps stay for
+    /// the next who tries. `Busy` is this thread's.
     pub(crate) fn retreat(&self, phase: Phase) {
         if phase == Phase::Trapped && self.restore_front().is_ok() {
             self.taken_back.store(self.number(), Ordering::Relaxed);
@@ -331,13 +379,15 @@ impl Flight {
 
     /// Finishes the flight where no other thread exists, whatever step it was in.
     fn land_alone(&self) {
-        // Traps go upwards and the front goes downwards: where the first byte is no trap, the word is whole.
-        // SAFETY: (1) mapped and readable, as the adopter keeps it.
+        // Traps go upwards and the front goes downwards: where the first byte is no trap, the word
+        // is whole. SAFETY: (1) mapped and readable, as the adopter keeps it.
         let trapped = unsafe { live::load_byte(self.start()) } == TRAP;
         let window = Window::open(self.manner.access, std::iter::once(self.word.clone()));
         if let (true, Ok(window)) = (trapped, window) {
             let (_, new) = self.words();
-            let written = self.write(&window, Step::Back, new).and_then(|()| self.write(&window, Step::Front, new));
+            let written = self
+                .write(&window, Step::Back, new)
+                .and_then(|()| self.write(&window, Step::Front, new));
             if written.is_err() {
                 self.set_phase(Phase::Trapped);
                 return;
@@ -353,11 +403,13 @@ impl Flight {
     }
 }
 
-/// Replaces what is at `at` by `new` with one store, which `store` does. `false` if a boundary cuts the bytes that change.
+/// Replaces what is at `at` by `new` with one store, which `store` does. `false` if a boundary cuts
+/// the bytes that change.
 ///
 /// # Safety
-/// (1) The bytes are mapped, readable, and writable by `store`, or through `alias` where several stores' worth of them change; (2) they
-/// are the caller's to change; (3) the new word is code that may stand in place of the old one.
+/// (1) The bytes are mapped, readable, and writable by `store`, or through `alias` where several
+/// stores' worth of them change; (2) they are the caller's to change; (3) the new word is code that
+/// may stand in place of the old one.
 #[inline(always)]
 pub(crate) unsafe fn store_at_once<E>(
     at: CodeAddr,
@@ -366,22 +418,25 @@ pub(crate) unsafe fn store_at_once<E>(
     new: Word,
     store: impl FnOnce(CodeAddr, Width, u64) -> Result<(), E>,
 ) -> Result<bool, E> {
-    // Read where they are written: a load from another address of bytes just stored waits for the store.
-    // SAFETY: (1) of the caller; a mapping that is written is readable too.
+    // Read where they are written: a load from another address of bytes just stored waits for the
+    // store. SAFETY: (1) of the caller; a mapping that is written is readable too.
     let old = unsafe { live::load(at.offset(alias), new.len()) };
     let Some(old) = Word::from_u64(old, new.len()) else { return Ok(true) };
     match Whole::new(at, granule, old, new) {
         None => return Ok(false),
         Some(Whole::Nothing) => {}
-        Some(Whole::Store(from, width)) => store(at.offset(from as isize), width, new.to_u64() >> (8 * from))?,
-        // SAFETY: (1) to (3) of the caller; (4) the eight bytes lie in one granule and therefore on one page and in one line.
+        Some(Whole::Store(from, width)) => {
+            store(at.offset(from as isize), width, new.to_u64() >> (8 * from))?
+        }
+        // SAFETY: (1) to (3) of the caller; (4) the eight bytes lie in one granule and therefore on
+        // one page and in one line.
         Some(Whole::Exchange(from)) => unsafe { exchange(at, alias, from, new) },
     }
     Ok(true)
 }
 
-/// Puts what of `word`, which begins at `at`, lies in the eight bytes from `at + from` into these, and leaves its neighbours there as
-/// they are.
+/// Puts what of `word`, which begins at `at`, lies in the eight bytes from `at + from` into these,
+/// and leaves its neighbours there as they are.
 ///
 /// # Safety
 /// As for [`store_at_once`]; the eight bytes lie in one granule.
@@ -394,7 +449,9 @@ unsafe fn exchange(at: CodeAddr, alias: isize, from: isize, word: Word) {
     let mut expected = unsafe { live::load(window, Width::Eight.bytes()) };
     loop {
         // SAFETY: (1) the caller; (2) neighbours are written back only if they are what they were.
-        match unsafe { live::compare_exchange(window.offset(alias), expected, expected & !mask | bytes) } {
+        match unsafe {
+            live::compare_exchange(window.offset(alias), expected, expected & !mask | bytes)
+        } {
             Ok(()) => return,
             Err(found) => expected = found,
         }

@@ -1,15 +1,18 @@
 //! What a forked child has to put in order before its code goes on.
 //!
-//! The child has one thread, a copy of the one that forked; the others are gone in the middle of whatever they did. Locks are
-//! therefore taken before the fork and given back on both sides of it, and the gate is closed, so that no flight stores while the
-//! process is being copied. Our own code memory is still the parent's too: the parent makes a copy before the fork, since its next
-//! patch would already be none of the child's, and the child puts it in its place. So neither waits for the other, and the child needs
-//! nothing that it may not get. Flights that were under way have no one left to finish them, and the child finishes them. All of
-//! that is done in this order, with system calls and stores only.
+//! The child has one thread, a copy of the one that forked; the others are gone in the middle of
+//! whatever they did. Locks are therefore taken before the fork and given back on both sides of it,
+//! and the gate is closed, so that no flight stores while the process is being copied. Our own code
+//! memory is still the parent's too: the parent makes a copy before the fork, since its next patch
+//! would already be none of the child's, and the child puts it in its place. So neither waits for
+//! the other, and the child needs nothing that it may not get. Flights that were under way have no
+//! one left to finish them, and the child finishes them. All of that is done in this order, with
+//! system calls and stores only.
 //!
 //! # Safety
 //!
-//! This module exists because the guards of locks that are taken before a fork have to be kept until after it.
+//! This module exists because the guards of locks that are taken before a fork have to be kept
+//! until after it.
 #![allow(unsafe_code)]
 
 use crate::access::WINDOWS;
@@ -33,8 +36,9 @@ use std::sync::atomic::AtomicBool;
 /// Whether some code memory of this process belongs to the one that has forked it.
 static SHARES_CODE: AtomicBool = AtomicBool::new(false);
 
-/// Whether all code memory is this process's own, as it always is but in a forked child for which there was no memory: there patches of such
-/// code are refused, and what is stored to it otherwise has no effect.
+/// Whether all code memory is this process's own, as it always is but in a forked child for which
+/// there was no memory: there patches of such code are refused, and what is stored to it otherwise
+/// has no effect.
 pub fn owns_code() -> bool {
     !SHARES_CODE.load(Ordering::Relaxed)
 }
@@ -52,8 +56,8 @@ const DONE: u32 = u32::MAX;
 /// Whether forks are none of our business any more.
 static LEFT_ALONE: AtomicBool = AtomicBool::new(false);
 
-/// From now on nothing is done when the process forks: for one that may make no system call but its own. Nothing may be patched any more, here
-/// or in its children.
+/// From now on nothing is done when the process forks: for one that may make no system call but its
+/// own. Nothing may be patched any more, here or in its children.
 pub fn leave_forks_alone() {
     LEFT_ALONE.store(true, Ordering::Release);
 }
@@ -66,12 +70,15 @@ pub(crate) fn prepare() {
         if state == DONE {
             return;
         }
-        // In the child of a fork that came while a thread registered, that thread is gone and may or may not have done it. To be
-        // registered twice does no harm: see `before`.
+        // In the child of a fork that came while a thread registered, that thread is gone and may
+        // or may not have done it. To be registered twice does no harm: see `before`.
         let in_other_hands = state != 0 && threads::lives(Tid(state as i32));
         if in_other_hands {
             threads::give_way();
-        } else if REGISTERED.compare_exchange(state, this.0 as u32, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        } else if REGISTERED
+            .compare_exchange(state, this.0 as u32, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
             os::stay_loaded();
             // SAFETY: (1) the functions do only what the child of a program with threads may do.
             unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
@@ -93,13 +100,14 @@ type Guards = (
 /// What is kept while a process is being copied. At most one is at a time.
 struct Held(UnsafeCell<Option<Guards>>);
 
-// SAFETY: (1) the cell is used only by the thread that holds the first of the locks whose guards it keeps.
+// SAFETY: (1) the cell is used only by the thread that holds the first of the locks whose guards it
+// keeps.
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
-/// Takes every lock. None of them is ever taken while another is held, and none across code that is not ours, so this waits for
-/// a moment at most.
+/// Takes every lock. None of them is ever taken while another is held, and none across code that is
+/// not ours, so this waits for a moment at most.
 extern "C" fn before() {
     if LEFT_ALONE.load(Ordering::Acquire) {
         return;

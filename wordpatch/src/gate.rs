@@ -1,8 +1,9 @@
 //! The gate: flights store only while nobody forks.
 //!
-//! A forked child gets a copy of the ledger as it was at one moment, and must get code of the same moment: a trap that the parent
-//! plants later, and of which the child's ledger knows nothing, would kill the child. So whoever stores for a flight is inside the
-//! gate meanwhile, and a fork closes it until parent and child have parted. Words that one store replaces need no gate: each
+//! A forked child gets a copy of the ledger as it was at one moment, and must get code of the same
+//! moment: a trap that the parent plants later, and of which the child's ledger knows nothing,
+//! would kill the child. So whoever stores for a flight is inside the gate meanwhile, and a fork
+//! closes it until parent and child have parted. Words that one store replaces need no gate: each
 //! quadword is copied whole.
 //!
 //! | `CLOSED_BY` | meaning | who may change it |
@@ -10,8 +11,9 @@
 //! | 0 | open | the thread that forks: to its id |
 //! | a thread's id | that thread forks; nobody else enters | that thread: to 0, in the parent and in the child |
 //!
-//! `INSIDE` counts those who are inside. Who forks waits for them, but not for ever: one of them may be this very thread, which
-//! forks in a signal handler that interrupted a step. Such a step stands still, and what it has stored so far is whole.
+//! `INSIDE` counts those who are inside. Who forks waits for them, but not for ever: one of them
+//! may be this very thread, which forks in a signal handler that interrupted a step. Such a step
+//! stands still, and what it has stored so far is whole.
 
 use crate::os::threads;
 use crate::sync::{AtomicU32, Ordering};
@@ -33,7 +35,8 @@ pub(crate) struct Inside {
 /// Enters, when nobody forks. Usable in a signal handler, also of a thread that is forking.
 pub(crate) fn enter() -> Inside {
     loop {
-        // Sequentially consistent on both sides: either this thread sees the gate closed, or who closes it sees this thread inside.
+        // Sequentially consistent on both sides: either this thread sees the gate closed, or who
+        // closes it sees this thread inside.
         INSIDE.fetch_add(1, Ordering::SeqCst);
         match CLOSED_BY.load(Ordering::SeqCst) {
             0 => return Inside { counted: true },

@@ -1,12 +1,14 @@
 //! The granule: how many aligned bytes instruction fetch is trusted to see whole.
 //!
-//! The literature takes the cache line. Measured, that is wrong: a store inside one line was torn at every 32-byte boundary on
-//! AMD Zen 5. What AMD documents is the naturally aligned quadword (AMD64 Architecture Programmer's Manual, volume 2, section
-//! 7.6.1, "asynchronous modification"), so eight bytes are the default, and anything larger has to be measured and asked for.
+//! The literature takes the cache line. Measured, that is wrong: a store inside one line was torn
+//! at every 32-byte boundary on AMD Zen 5. What AMD documents is the naturally aligned quadword
+//! (AMD64 Architecture Programmer's Manual, volume 2, section 7.6.1, "asynchronous modification"),
+//! so eight bytes are the default, and anything larger has to be measured and asked for.
 
 use crate::addr::CodeAddr;
 
-/// A power of two between 1 and 64: a store inside one naturally aligned block of this size is seen whole (assumption A1).
+/// A power of two between 1 and 64: a store inside one naturally aligned block of this size is seen
+/// whole (assumption A1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Granule(u8);
 
@@ -31,7 +33,8 @@ impl Granule {
         self.0 as usize
     }
 
-    /// How many of the `len` bytes at `address` lie before the first boundary, if a boundary cuts them.
+    /// How many of the `len` bytes at `address` lie before the first boundary, if a boundary cuts
+    /// them.
     pub const fn cut(self, address: CodeAddr, len: usize) -> Option<usize> {
         let room = self.bytes() - address.within(self.bytes());
         if room < len { Some(room) } else { None }

@@ -1,12 +1,15 @@
-//! Ground: bytes of running code that were made ready for stores, and nothing said about their order.
+//! Ground: bytes of running code that were made ready for stores, and nothing said about their
+//! order.
 //!
-//! A [`PatchSite`](crate::PatchSite) replaces words by the one protocol that suits every word. Who knows more about the
-//! instructions there, as one who toggles calls does, may need only single stores in an order of his own. He gets what adoption
-//! proves (mapped, code, writable by the policy's access) and the way of a store to the bytes.
+//! A [`PatchSite`](crate::PatchSite) replaces words by the one protocol that suits every word. Who
+//! knows more about the instructions there, as one who toggles calls does, may need only single
+//! stores in an order of his own. He gets what adoption proves (mapped, code, writable by the
+//! policy's access) and the way of a store to the bytes.
 //!
 //! # Safety
 //!
-//! This module exists to carry stores to where they can be written. Which bytes may be stored when is its callers' protocol.
+//! This module exists to carry stores to where they can be written. Which bytes may be stored when
+//! is its callers' protocol.
 #![allow(unsafe_code)]
 
 use crate::access::{self, Access, Refusal, Window};
@@ -17,7 +20,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One to eight bytes of running code that can be stored to. Made by [`Survey::ground`](crate::Survey::ground).
+/// One to eight bytes of running code that can be stored to. Made by
+/// [`Survey::ground`](crate::Survey::ground).
 #[derive(Debug)]
 pub struct Ground {
     range: Range<CodeAddr>,
@@ -49,7 +53,8 @@ impl Ground {
         self.access
     }
 
-    /// Asks for the line early, ready to be written: who looks first and stores then would wait for it twice, if another core has it.
+    /// Asks for the line early, ready to be written: who looks first and stores then would wait for
+    /// it twice, if another core has it.
     #[inline]
     pub fn fetch(&self) {
         live::fetch(self.range.start.offset(self.alias));
@@ -59,7 +64,8 @@ impl Ground {
     #[inline]
     pub fn byte(&self, at: usize) -> u8 {
         debug_assert!(at < self.len(), "byte {at} of {}", self.len());
-        // SAFETY: (1) mapped and readable since adoption, and kept so by the adopter; (2) `at` lies inside.
+        // SAFETY: (1) mapped and readable since adoption, and kept so by the adopter; (2) `at` lies
+        // inside.
         unsafe { live::load_byte(self.range.start.offset(at as isize)) }
     }
 
@@ -67,15 +73,17 @@ impl Ground {
     pub fn read(&self) -> Word {
         // SAFETY: (1) mapped and readable since adoption, and kept so by the adopter.
         let bytes = unsafe { live::load(self.range.start, self.len()) };
-        Word::from_u64(bytes, self.len()).unwrap_or_else(|| unreachable!("ground has one to eight bytes"))
+        Word::from_u64(bytes, self.len())
+            .unwrap_or_else(|| unreachable!("ground has one to eight bytes"))
     }
 
-    /// Stores the low `width` bytes of `value`, `at` bytes from the first; where pages are writable that is one machine store.
-    /// Usable in a signal handler.
+    /// Stores the low `width` bytes of `value`, `at` bytes from the first; where pages are writable
+    /// that is one machine store. Usable in a signal handler.
     ///
     /// # Safety
-    /// 1. The bytes lie inside of the ground. 2. Whoever executes them meanwhile may see the old or the new ones, and either is
-    ///    right; under [`Access::ProcMem`] also any mixture. 3. Nobody else stores to them at this moment.
+    /// 1. The bytes lie inside of the ground. 2. Whoever executes them meanwhile may see the old or
+    ///    the new ones, and either is right; under [`Access::ProcMem`] also any mixture. 3. Nobody
+    ///    else stores to them at this moment.
     #[inline]
     pub unsafe fn store(&self, at: usize, width: Width, value: u64) -> Result<(), Refusal> {
         if self.access == Access::Rwx {
@@ -88,7 +96,12 @@ impl Ground {
     }
 
     #[cold]
-    unsafe fn store_through_window(&self, at: usize, width: Width, value: u64) -> Result<(), Refusal> {
+    unsafe fn store_through_window(
+        &self,
+        at: usize,
+        width: Width,
+        value: u64,
+    ) -> Result<(), Refusal> {
         self.unlock_if_new()?;
         let window = Window::open(self.access, std::iter::once(self.range.clone()))?;
         // SAFETY: (1) to (3) the caller.
@@ -105,8 +118,8 @@ impl Ground {
     }
 }
 
-/// The way to the bytes of many grounds, open while it lives; for as short as can be, and never across a barrier: signals may be
-/// blocked on this thread meanwhile.
+/// The way to the bytes of many grounds, open while it lives; for as short as can be, and never
+/// across a barrier: signals may be blocked on this thread meanwhile.
 #[must_use = "pages are writable only while it lives"]
 pub struct Opening {
     windows: Vec<(Access, Window)>,
@@ -120,14 +133,20 @@ impl fmt::Debug for Opening {
 
 impl Opening {
     /// Opens the pages of all `grounds`.
-    #[allow(clippy::needless_pass_by_value, reason = "an iterator is walked several times, from copies")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "an iterator is walked several times, from copies"
+    )]
     pub fn of<'g>(grounds: impl Iterator<Item = &'g Ground> + Clone) -> Result<Self, Refusal> {
         let mut opening = Self { windows: Vec::new() };
         for ground in grounds.clone() {
             ground.unlock_if_new()?;
             let access = ground.access;
             if opening.windows.iter().all(|(known, _)| *known != access) {
-                let same = grounds.clone().filter(|ground| ground.access == access).map(|ground| ground.range.clone());
+                let same = grounds
+                    .clone()
+                    .filter(|ground| ground.access == access)
+                    .map(|ground| ground.range.clone());
                 opening.windows.push((access, Window::open(access, same)?));
             }
         }
@@ -142,7 +161,13 @@ impl Opening {
     /// # Panics
     /// If nothing of the ground's access was opened.
     #[inline]
-    pub unsafe fn store(&self, ground: &Ground, at: usize, width: Width, value: u64) -> Result<(), Refusal> {
+    pub unsafe fn store(
+        &self,
+        ground: &Ground,
+        at: usize,
+        width: Width,
+        value: u64,
+    ) -> Result<(), Refusal> {
         let window = self.windows.iter().find(|(access, _)| *access == ground.access);
         let (_, window) = window.expect("the ground is one of those that were opened");
         // SAFETY: (1) to (3) the caller.

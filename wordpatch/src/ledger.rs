@@ -1,9 +1,10 @@
 //! The ledger: where traps were planted, and what is being replaced there.
 //!
-//! A *flight* is the replacement of one word, from its trap to its end; a *front* is an aligned quadword of code and leads to the
-//! flights whose traps lie in it. Both are entered once and never removed: the trap handler walks them without a lock, and a
-//! thread may stand between the trap and the handler for as long as the scheduler likes. What remains of a flight that is over is
-//! its grace entry: it tells the handler that a trap at this address was ours.
+//! A *flight* is the replacement of one word, from its trap to its end; a *front* is an aligned
+//! quadword of code and leads to the flights whose traps lie in it. Both are entered once and never
+//! removed: the trap handler walks them without a lock, and a thread may stand between the trap and
+//! the handler for as long as the scheduler likes. What remains of a flight that is over is its
+//! grace entry: it tells the handler that a trap at this address was ours.
 //!
 //! ```text
 //!   front of 0x…40 → flight of [0x…45, 0x…4a) → flight of [0x…46, 0x…4b)
@@ -47,16 +48,22 @@ impl<X: PartialEq> Front<X> {
         })
     }
 
-    /// Enters a new flight, for ever. A word that two threads enter at once gets two flights: harmless, since its bytes still
-    /// have one holder.
+    /// Enters a new flight, for ever. A word that two threads enter at once gets two flights:
+    /// harmless, since its bytes still have one holder.
     fn add(&self, flight: Flight<X>) -> &'static Flight<X> {
         let flight: &'static Flight<X> = Box::leak(Box::new(flight));
         let mut first = self.flights.load(Ordering::Relaxed);
         loop {
             flight.sibling.store(first, Ordering::Relaxed);
-            // Release pairs with the Acquire in `follow`: the flight is complete before it can be seen.
+            // Release pairs with the Acquire in `follow`: the flight is complete before it can be
+            // seen.
             let entered = std::ptr::from_ref(flight).cast_mut();
-            match self.flights.compare_exchange_weak(first, entered, Ordering::Release, Ordering::Relaxed) {
+            match self.flights.compare_exchange_weak(
+                first,
+                entered,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return flight,
                 Err(found) => first = found,
             }
@@ -78,15 +85,18 @@ pub(crate) enum Whose<X: 'static> {
 impl<X: PartialEq> Front<X> {
     /// Finds out whose the trap at `address` is; `is_trap` looks whether there is one now.
     ///
-    /// A flight may end, and another begin, between any two looks. A trap that is there after no flight was found, while no flight
-    /// began since before the search, was there all the time and belongs to none.
+    /// A flight may end, and another begin, between any two looks. A trap that is there after no
+    /// flight was found, while no flight began since before the search, was there all the time and
+    /// belongs to none.
     pub(crate) fn whose(&self, address: CodeAddr, is_trap: impl Fn() -> bool) -> Whose<X> {
         loop {
             let before = self.flights_so_far();
             if !is_trap() {
                 return Whose::Gone;
             }
-            if let Some(flight) = self.flights().find(|flight| flight.traps(address) && flight.phase() != Phase::Idle) {
+            if let Some(flight) =
+                self.flights().find(|flight| flight.traps(address) && flight.phase() != Phase::Idle)
+            {
                 return Whose::Flight(flight);
             }
             if is_trap() && self.flights_so_far() == before {
@@ -104,8 +114,8 @@ impl<X: PartialEq> Front<X> {
 /// The flight that a link leads to.
 #[allow(unsafe_code)]
 fn follow<X>(link: &AtomicPtr<Flight<X>>) -> Option<&'static Flight<X>> {
-    // SAFETY: (1) links hold null or what `Box::leak` returned in `Front::add`, which lives for ever; (2) Acquire pairs with
-    // the Release that published it.
+    // SAFETY: (1) links hold null or what `Box::leak` returned in `Front::add`, which lives for
+    // ever; (2) Acquire pairs with the Release that published it.
     unsafe { link.load(Ordering::Acquire).as_ref() }
 }
 
@@ -152,7 +162,8 @@ pub(crate) struct Flight<X: 'static> {
     /// How it is carried out.
     pub(crate) manner: X,
     phase: AtomicU32,
-    /// Counts the flights of this word; changed while its bytes are held, before `old` and `new` are.
+    /// Counts the flights of this word; changed while its bytes are held, before `old` and `new`
+    /// are.
     number: AtomicU64,
     old: AtomicU64,
     new: AtomicU64,
@@ -162,7 +173,8 @@ pub(crate) struct Flight<X: 'static> {
     pub(crate) stamp: AtomicU64,
     /// The number of the latest flight that was taken back instead of finished.
     pub(crate) taken_back: AtomicU64,
-    /// The word of which it is known that the trap handler can carry it out from any byte of the front. Never the word zero.
+    /// The word of which it is known that the trap handler can carry it out from any byte of the
+    /// front. Never the word zero.
     pub(crate) answerable: AtomicU64,
     /// The next flight of the same front.
     sibling: AtomicPtr<Self>,
@@ -172,8 +184,15 @@ pub(crate) struct Flight<X: 'static> {
 
 impl<X: PartialEq> Flight<X> {
     /// The flight of this word in this manner, entered if it is new.
-    pub(crate) fn of(place: &Front<X>, word: Range<CodeAddr>, front: usize, claim: Claim, manner: X) -> &'static Self {
-        let known = place.flights().find(|f| f.word == word && f.front == front && f.manner == manner);
+    pub(crate) fn of(
+        place: &Front<X>,
+        word: Range<CodeAddr>,
+        front: usize,
+        claim: Claim,
+        manner: X,
+    ) -> &'static Self {
+        let known =
+            place.flights().find(|f| f.word == word && f.front == front && f.manner == manner);
         known.unwrap_or_else(|| place.add(Self::new(word, front, claim, manner)))
     }
 
@@ -202,7 +221,8 @@ impl<X: PartialEq> Flight<X> {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        // Acquire pairs with the Release in `set_phase`: who sees a phase sees the bytes and words that go with it.
+        // Acquire pairs with the Release in `set_phase`: who sees a phase sees the bytes and words
+        // that go with it.
         Phase::from_number(self.phase.load(Ordering::Acquire))
     }
 
@@ -213,7 +233,8 @@ impl<X: PartialEq> Flight<X> {
     /// Takes off. The caller has taken the word's bytes.
     pub(crate) fn take_off(&self, old: u64, new: u64) -> u64 {
         self.phase.store(Phase::Busy as u32, Ordering::Relaxed);
-        // A reader that sees one of the words below sees the number too, and knows that what it read before is over.
+        // A reader that sees one of the words below sees the number too, and knows that what it
+        // read before is over.
         let number = self.number.load(Ordering::Relaxed) + 1;
         self.number.store(number, Ordering::Release);
         self.old.store(old, Ordering::Release);
@@ -226,7 +247,8 @@ impl<X: PartialEq> Flight<X> {
         self.phase.store(phase as u32, Ordering::Release);
     }
 
-    /// Leaves `Busy` for good: the word is whole and its bytes are free. Only for the thread that entered it.
+    /// Leaves `Busy` for good: the word is whole and its bytes are free. Only for the thread that
+    /// entered it.
     pub(crate) fn land(&self) {
         // In this order: who takes the bytes next sets the phase without looking.
         self.set_phase(Phase::Idle);
@@ -235,7 +257,9 @@ impl<X: PartialEq> Flight<X> {
 
     /// Becomes the one that carries out the next step, if nobody is.
     pub(crate) fn seize(&self, from: Phase) -> bool {
-        self.phase.compare_exchange(from as u32, Phase::Busy as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.phase
+            .compare_exchange(from as u32, Phase::Busy as u32, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// The word before and the word after. Only for the thread that carries out a step.

@@ -1,8 +1,9 @@
 //! Replace up to eight bytes of x86-64 code while other threads are running it.
 //!
-//! A patch is seen whole: every thread that comes by executes the old bytes or the new ones, never a mixture, and nobody is stopped.
-//! A word inside an aligned quadword is replaced by one store. A word that a boundary cuts is replaced behind a trap; threads
-//! that run into it get the old instruction from a signal handler and go on at once, even if the patcher never comes back.
+//! A patch is seen whole: every thread that comes by executes the old bytes or the new ones, never
+//! a mixture, and nobody is stopped. A word inside an aligned quadword is replaced by one store. A
+//! word that a boundary cuts is replaced behind a trap; threads that run into it get the old
+//! instruction from a signal handler and go on at once, even if the patcher never comes back.
 //!
 //! ```
 //! use wordpatch::{CodeMemory, Layout, PatchSite, Policy, Word};
@@ -25,18 +26,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`PatchSite`] is a place that is prepared; [`Survey`] adopts many. [`PatchSite::patch`] waits until the patch is over,
-//!   [`PatchSite::start`] returns a [`Pending`], and a [`Batch`] replaces many words for the price of one barrier.
-//! - [`Policy`] says how: what fetch sees whole ([`Granule`]), how cores are made to forget ([`Barrier`]), how text is
-//!   made writable ([`Access`]). The defaults are the documented ones; [`Config`] reads others from the environment.
-//! - [`Ground`] is less than a site: bytes made ready for single stores, whose order is the caller's own protocol.
+//! - [`PatchSite`] is a place that is prepared; [`Survey`] adopts many. [`PatchSite::patch`] waits
+//!   until the patch is over, [`PatchSite::start`] returns a [`Pending`], and a [`Batch`] replaces
+//!   many words for the price of one barrier.
+//! - [`Policy`] says how: what fetch sees whole ([`Granule`]), how cores are made to forget
+//!   ([`Barrier`]), how text is made writable ([`Access`]). The defaults are the documented ones;
+//!   [`Config`] reads others from the environment.
+//! - [`Ground`] is less than a site: bytes made ready for single stores, whose order is the
+//!   caller's own protocol.
 //! - [`CodeMemory`] is memory for code of one's own, executable here and writable elsewhere.
 //! - [`capi`] is the same for C: `include/wordpatch.h`.
-//! - [`protocol`] is the order of the steps as a value, with the model that shows it right; [`live`] is the one place that
-//!   stores into running code; [`os`] is the only door to the kernel, for every crate of the workspace.
+//! - [`protocol`] is the order of the steps as a value, with the model that shows it right;
+//!   [`live`] is the one place that stores into running code; [`os`] is the only door to the
+//!   kernel, for every crate of the workspace.
 //!
-//! What it does not do: it decodes no program (it knows only the few instructions that its trap handler carries out), finds no
-//! probes, encodes no calls. It rests on five assumptions, cited by their tags wherever code relies on them:
+//! What it does not do: it decodes no program (it knows only the few instructions that its trap
+//! handler carries out), finds no probes, encodes no calls. It rests on five assumptions, cited by
+//! their tags wherever code relies on them:
 //!
 //! | tag | assumption |
 //! |---|---|
@@ -46,7 +52,9 @@
 //! | A4 | No thread resumes in the middle of an instruction that is replaced. |
 //! | A5 | Where an instruction is replaced by one that changes the flags, nobody reads them. |
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-compile_error!("wordpatch changes running x86-64 code on Linux; there is nothing it could do elsewhere");
+compile_error!(
+    "wordpatch changes running x86-64 code on Linux; there is nothing it could do elsewhere"
+);
 
 pub mod os;
 
@@ -105,8 +113,9 @@ pub use trap::install_trap_handler;
 pub use vendor::FetchOrder;
 pub use word::Word;
 
-/// For a preloaded library, at its start: registers with the C library what a fork needs. Otherwise that happens when something is patched
-/// first, and the loader is asked to keep the library, for which it allocates.
+/// For a preloaded library, at its start: registers with the C library what a fork needs. Otherwise
+/// that happens when something is patched first, and the loader is asked to keep the library, for
+/// which it allocates.
 pub fn prepare_preloaded() {
     os::is_preloaded();
     fork::prepare();

@@ -1,14 +1,14 @@
 //! The store into live code, and the load out of it.
 //!
-//! Everything that changes an instruction which another core may be executing passes through here. Each function is one machine
-//! store (or one locked read-modify-write) of a width the caller has chosen, so that what fetch may see in between is exactly
-//! what the protocol reckons with.
+//! Everything that changes an instruction which another core may be executing passes through here.
+//! Each function is one machine store (or one locked read-modify-write) of a width the caller has
+//! chosen, so that what fetch may see in between is exactly what the protocol reckons with.
 //!
 //! # Safety
 //!
-//! This module exists because such a store cannot be expressed with references: the bytes are shared with the instruction
-//! fetch of every core. It keeps to raw addresses and to inline assembly where a Rust atomic would demand an alignment that an
-//! instruction does not have.
+//! This module exists because such a store cannot be expressed with references: the bytes are
+//! shared with the instruction fetch of every core. It keeps to raw addresses and to inline
+//! assembly where a Rust atomic would demand an alignment that an instruction does not have.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -54,23 +54,33 @@ impl Width {
     }
 }
 
-/// Stores the low `width` bytes of `value` at `at` with one instruction, visible to others after all earlier stores.
+/// Stores the low `width` bytes of `value` at `at` with one instruction, visible to others after
+/// all earlier stores.
 ///
 /// # Safety
-/// (1) `[at, at + width)` is mapped and writable; (2) those bytes are the caller's to change; (3) whoever executes them meanwhile
-/// may see the old or the new bytes, and either is right.
+/// (1) `[at, at + width)` is mapped and writable; (2) those bytes are the caller's to change; (3)
+/// whoever executes them meanwhile may see the old or the new bytes, and either is right.
 #[inline]
 pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {
     let to = at.get() as *mut u8;
-    // SAFETY: (1) to (3) of the caller; (4) x86-64 stores become visible in program order (Intel SDM volume 3, "Memory
-    // Ordering"; AMD64 APM volume 2, section 7.2), so a plain `mov` is a release store; the compiler may not move other
-    // accesses across a volatile-like `asm!` block without `nomem`.
+    // SAFETY: (1) to (3) of the caller; (4) x86-64 stores become visible in program order (Intel
+    // SDM volume 3, "Memory Ordering"; AMD64 APM volume 2, section 7.2), so a plain `mov` is a
+    // release store; the compiler may not move other accesses across a volatile-like `asm!` block
+    // without `nomem`.
     unsafe {
         match width {
-            Width::One => asm!("mov byte ptr [{}], {}", in(reg) to, in(reg_byte) value as u8, options(nostack, preserves_flags)),
-            Width::Two => asm!("mov word ptr [{}], {:x}", in(reg) to, in(reg) value as u16, options(nostack, preserves_flags)),
-            Width::Four => asm!("mov dword ptr [{}], {:e}", in(reg) to, in(reg) value as u32, options(nostack, preserves_flags)),
-            Width::Eight => asm!("mov qword ptr [{}], {}", in(reg) to, in(reg) value, options(nostack, preserves_flags)),
+            Width::One => {
+                asm!("mov byte ptr [{}], {}", in(reg) to, in(reg_byte) value as u8, options(nostack, preserves_flags))
+            }
+            Width::Two => {
+                asm!("mov word ptr [{}], {:x}", in(reg) to, in(reg) value as u16, options(nostack, preserves_flags))
+            }
+            Width::Four => {
+                asm!("mov dword ptr [{}], {:e}", in(reg) to, in(reg) value as u32, options(nostack, preserves_flags))
+            }
+            Width::Eight => {
+                asm!("mov qword ptr [{}], {}", in(reg) to, in(reg) value, options(nostack, preserves_flags))
+            }
         }
     }
 }
@@ -79,7 +89,9 @@ pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {
 #[inline]
 pub fn fetch(at: CodeAddr) {
     // SAFETY: (1) a prefetch changes nothing that a program can see, and never faults.
-    unsafe { asm!("prefetchw [{}]", in(reg) at.get(), options(nostack, preserves_flags, readonly)) };
+    unsafe {
+        asm!("prefetchw [{}]", in(reg) at.get(), options(nostack, preserves_flags, readonly))
+    };
 }
 
 /// Loads one byte.
@@ -98,12 +110,14 @@ pub unsafe fn load_byte(at: CodeAddr) -> u8 {
 /// `[at, at + len)` is mapped and readable.
 #[inline]
 pub unsafe fn load(at: CodeAddr, len: usize) -> u64 {
-    // SAFETY: (1) the caller: every read below lies within `len` bytes; (2) the asm blocks of this module are opaque to the
-    // compiler, so that a load is not moved across a store.
+    // SAFETY: (1) the caller: every read below lies within `len` bytes; (2) the asm blocks of this
+    // module are opaque to the compiler, so that a load is not moved across a store.
     unsafe {
         let byte = |i: isize| u64::from(at.offset(i).as_ptr().read_volatile()) << (8 * i);
-        let pair = |i: isize| u64::from(at.offset(i).as_ptr().cast::<u16>().read_unaligned()) << (8 * i);
-        let four = |i: isize| u64::from(at.offset(i).as_ptr().cast::<u32>().read_unaligned()) << (8 * i);
+        let pair =
+            |i: isize| u64::from(at.offset(i).as_ptr().cast::<u16>().read_unaligned()) << (8 * i);
+        let four =
+            |i: isize| u64::from(at.offset(i).as_ptr().cast::<u32>().read_unaligned()) << (8 * i);
         match len {
             1 => byte(0),
             2 => pair(0),
@@ -144,11 +158,14 @@ pub fn fence() {
     unsafe { asm!("mfence", options(nostack, preserves_flags)) };
 }
 
-/// Throws the cache line that holds `at` out of every cache: what makes a line cold for an adversary in a test.
+/// Throws the cache line that holds `at` out of every cache: what makes a line cold for an
+/// adversary in a test.
 ///
 /// # Safety
 /// `at` is mapped, and the processor has CLFLUSHOPT.
 pub unsafe fn flush_line(at: CodeAddr) {
     // SAFETY: (1) the caller; (2) a flush changes no byte.
-    unsafe { asm!("clflushopt [{}]", in(reg) at.get() as *const u8, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("clflushopt [{}]", in(reg) at.get() as *const u8, options(nostack, preserves_flags))
+    };
 }

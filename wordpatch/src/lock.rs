@@ -1,9 +1,11 @@
 //! A lock that survives a fork.
 //!
-//! The standard library's, without poison: what our locks protect is whole between any two statements. A lock with a queue of
-//! waiters in memory would not do: the child of a fork would find the queue of threads that it does not have.
+//! The standard library's, without poison: what our locks protect is whole between any two
+//! statements. A lock with a queue of waiters in memory would not do: the child of a fork would
+//! find the queue of threads that it does not have.
 //!
-//! The program's signals are blocked on the thread that holds one: a handler that forks takes all of them, and must not have interrupted their holder.
+//! The program's signals are blocked on the thread that holds one: a handler that forks takes all
+//! of them, and must not have interrupted their holder.
 
 use crate::os::signals::Blocked;
 use std::ops::{Deref, DerefMut};

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! [`Pending::poll`] goes on if that needs no waiting, [`Pending::finish`] goes to the end, and
-//! [`Pending::finish_in_background`] lets the completion thread do it. Dropping one finishes it: no trap is ever forgotten.
+//! [`Pending::finish_in_background`] lets the completion thread do it. Dropping one finishes it: no
+//! trap is ever forgotten.
 
 use crate::completion;
 use crate::error::PatchError;
@@ -15,7 +16,8 @@ use crate::os::threads;
 use crate::sync::Ordering;
 use std::marker::PhantomData;
 
-/// A patch under way. Executers of the old bytes are served by the trap handler until it is finished.
+/// A patch under way. Executers of the old bytes are served by the trap handler until it is
+/// finished.
 #[must_use = "a patch under way costs every executer a trap until it is finished"]
 #[derive(Debug)]
 pub struct Pending<'site> {
@@ -42,7 +44,8 @@ impl Pending<'_> {
         }
     }
 
-    /// Goes on as far as is possible without spinning, and says where the patch stands then. [`Phase::Idle`] is its end.
+    /// Goes on as far as is possible without spinning, and says where the patch stands then.
+    /// [`Phase::Idle`] is its end.
     pub fn poll(&mut self) -> Result<Phase, PatchError> {
         self.go_on(Pace::Poll)
     }
@@ -52,22 +55,24 @@ impl Pending<'_> {
         self.finish_by_ref()
     }
 
-    /// Leaves the rest to the completion thread. The site's code stays mapped until then, as was promised to
-    /// [`PatchSite::start`](crate::PatchSite::start).
+    /// Leaves the rest to the completion thread. The site's code stays mapped until then, as was
+    /// promised to [`PatchSite::start`](crate::PatchSite::start).
     pub fn finish_in_background(mut self) {
         if let Some((flight, _)) = self.under_way.take() {
             completion::enqueue(flight);
         }
     }
 
-    /// Gives it up for its number, by which a site can stand for it again; none if it was over at once.
+    /// Gives it up for its number, by which a site can stand for it again; none if it was over at
+    /// once.
     pub(crate) fn into_number(mut self) -> Option<u64> {
         self.under_way.take().map(|(_, number)| number)
     }
 
     fn go_on(&mut self, pace: Pace) -> Result<Phase, PatchError> {
         let Some((flight, number)) = self.under_way else { return Ok(Phase::Idle) };
-        let outcome = if flight.number() == number { flight.proceed(pace) } else { Ok(Phase::Idle) };
+        let outcome =
+            if flight.number() == number { flight.proceed(pace) } else { Ok(Phase::Idle) };
         let over = flight.number() != number || flight.phase() == Phase::Idle;
         if over {
             self.under_way = None;

@@ -30,8 +30,9 @@ impl Policy {
         })
     }
 
-    /// The literature's protocol: whole cache lines are trusted, and both waits are of the calibrated T_max. Known to tear; for
-    /// comparison only. `None` if the calibration found no T_max at all.
+    /// The literature's protocol: whole cache lines are trusted, and both waits are of the
+    /// calibrated T_max. Known to tear; for comparison only. `None` if the calibration found no
+    /// T_max at all.
     pub fn paper(calibration: &Calibration) -> Option<Self> {
         Some(Self {
             granule: Granule::LINE,

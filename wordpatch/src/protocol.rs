@@ -1,6 +1,7 @@
 //! The order of stores and waits, as a value.
 //!
-//! A word that lies in one granule is replaced by one store. A word that a granule's boundary cuts is replaced behind a trap:
+//! A word that lies in one granule is replaced by one store. A word that a granule's boundary cuts
+//! is replaced behind a trap:
 //!
 //! ```text
 //!              front          │   back
@@ -11,15 +12,17 @@
 //!   after      b0 b1 b2       │   b3 b4       Front
 //! ```
 //!
-//! Every byte of the front gets the trap, because the word may hold several instructions and a thread may be about to run the
-//! second or third of them. The front is at most seven bytes and is stored in pieces of four, two and one. The pieces of
-//! `Trap` go upwards and those of `Front` downwards: in between, whatever precedes a byte that still has to change is already
-//! (or is still) a trap, so no instruction begins in front of a half-written one. The back is not behind a trap for a thread
-//! that is about to run an instruction wholly inside it, so it is stored at once, unless the word is [one
-//! instruction](Layout::One).
+//! Every byte of the front gets the trap, because the word may hold several instructions and a
+//! thread may be about to run the second or third of them. The front is at most seven bytes and is
+//! stored in pieces of four, two and one. The pieces of `Trap` go upwards and those of `Front`
+//! downwards: in between, whatever precedes a byte that still has to change is already (or is
+//! still) a trap, so no instruction begins in front of a half-written one. The back is not behind a
+//! trap for a thread that is about to run an instruction wholly inside it, so it is stored at once,
+//! unless the word is [one instruction](Layout::One).
 //!
-//! There is no unsafe code here, and nothing that waits: [`Plan`] says what is to be done, [`PatchSite`](crate::PatchSite) does
-//! it, and the model in the tests reads the same plan to show that each step is needed and that all of them suffice.
+//! There is no unsafe code here, and nothing that waits: [`Plan`] says what is to be done,
+//! [`PatchSite`](crate::PatchSite) does it, and the model in the tests reads the same plan to show
+//! that each step is needed and that all of them suffice.
 
 use crate::addr::CodeAddr;
 use crate::granule::Granule;
@@ -70,7 +73,13 @@ pub struct Plan {
 
 impl Plan {
     /// The plan for `len` bytes at `address`.
-    pub fn new(address: CodeAddr, len: usize, granule: Granule, order: FetchOrder, layout: Layout) -> Self {
+    pub fn new(
+        address: CodeAddr,
+        len: usize,
+        granule: Granule,
+        order: FetchOrder,
+        layout: Layout,
+    ) -> Self {
         let front = granule.cut(address, len).unwrap_or(0);
         Self { len: len as u8, front: front as u8, order, layout }
     }
@@ -90,7 +99,8 @@ impl Plan {
         }
     }
 
-    /// The steps from the barrier number `n` up to the next one: what can be done without waiting again.
+    /// The steps from the barrier number `n` up to the next one: what can be done without waiting
+    /// again.
     pub fn leg(self, n: usize) -> &'static [Step] {
         let steps = self.steps();
         let mut barriers = (0..steps.len()).filter(|&i| steps[i] == Step::Barrier).skip(n);
@@ -98,8 +108,8 @@ impl Plan {
         &steps[start..barriers.next().unwrap_or(steps.len())]
     }
 
-    /// The stores that make up a step: ranges of the word, each of one machine store, in order. `None` if the step's bytes
-    /// have to be stored at once, as [`Whole`] does.
+    /// The stores that make up a step: ranges of the word, each of one machine store, in order.
+    /// `None` if the step's bytes have to be stored at once, as [`Whole`] does.
     pub fn pieces(self, step: Step) -> Option<Pieces> {
         let (front, len) = (self.front.into(), self.len.into());
         match (step, self.layout) {
@@ -154,15 +164,18 @@ impl Iterator for Pieces {
 pub enum Whole {
     /// They are what they shall be.
     Nothing,
-    /// One plain store of this width, this far into the word, holds every byte that changes and none that is not the word's.
+    /// One plain store of this width, this far into the word, holds every byte that changes and
+    /// none that is not the word's.
     Store(usize, Width),
-    /// No store of the word's own bytes fits: three, five, six or seven of them change. Exchange the eight bytes that begin this
-    /// far from the word's first, and try again if a neighbour changed meanwhile.
+    /// No store of the word's own bytes fits: three, five, six or seven of them change. Exchange
+    /// the eight bytes that begin this far from the word's first, and try again if a neighbour
+    /// changed meanwhile.
     Exchange(isize),
 }
 
 impl Whole {
-    /// The cheapest way from `old` to `new` at `address`; `None` if a boundary cuts the bytes that change.
+    /// The cheapest way from `old` to `new` at `address`; `None` if a boundary cuts the bytes that
+    /// change.
     #[inline]
     pub fn new(address: CodeAddr, granule: Granule, old: Word, new: Word) -> Option<Self> {
         let Some(changed) = old.difference(&new) else { return Some(Self::Nothing) };
@@ -170,7 +183,8 @@ impl Whole {
         if before + changed.len() > granule.bytes() {
             return None;
         }
-        // The granule that holds the changed bytes, and what of it is the word's, counted from the word's first byte.
+        // The granule that holds the changed bytes, and what of it is the word's, counted from the
+        // word's first byte.
         let start = changed.start as isize - before as isize;
         let own = start.max(0)..(start + granule.bytes() as isize).min(new.len() as isize);
         let width = Width::at_least(changed.len());
@@ -178,7 +192,8 @@ impl Whole {
         if room >= own.start {
             return Some(Self::Store(room.min(changed.start as isize) as usize, width));
         }
-        // Fewer than eight bytes of the word lie in a granule of at least eight: take eight of the granule that hold them all.
+        // Fewer than eight bytes of the word lie in a granule of at least eight: take eight of the
+        // granule that hold them all.
         Some(Self::Exchange(own.start.min(start + granule.bytes() as isize - 8)))
     }
 }
@@ -195,11 +210,22 @@ mod tests {
     fn the_pieces_of_a_step_cover_its_bytes_once() {
         for at in 0..8 {
             for len in 1..=8 {
-                let plan = Plan::new(CodeAddr::new(at), len, Granule::QUADWORD, FetchOrder::Any, Layout::One);
+                let plan = Plan::new(
+                    CodeAddr::new(at),
+                    len,
+                    Granule::QUADWORD,
+                    FetchOrder::Any,
+                    Layout::One,
+                );
                 for &step in plan.steps().iter().filter(|&&step| step != Step::Whole) {
-                    let mut bytes: Vec<usize> = plan.pieces(step).unwrap().flat_map(|(at, w)| at..at + w.bytes()).collect();
+                    let mut bytes: Vec<usize> =
+                        plan.pieces(step).unwrap().flat_map(|(at, w)| at..at + w.bytes()).collect();
                     bytes.sort_unstable();
-                    assert_eq!(bytes, plan.range(step).collect::<Vec<_>>(), "{step:?} of {len} bytes at {at}");
+                    assert_eq!(
+                        bytes,
+                        plan.range(step).collect::<Vec<_>>(),
+                        "{step:?} of {len} bytes at {at}"
+                    );
                 }
             }
         }
@@ -220,12 +246,18 @@ mod tests {
                 None => assert!(!same_granule(at + first, at + last)),
                 Some(Whole::Nothing) => panic!("the words differ"),
                 Some(Whole::Store(from, width)) => {
-                    assert!(from <= first && from + width.bytes() > last && from + width.bytes() <= len);
+                    assert!(
+                        from <= first && from + width.bytes() > last && from + width.bytes() <= len
+                    );
                     assert!(same_granule(at + from, at + from + width.bytes() - 1));
                 }
                 Some(Whole::Exchange(from)) => {
                     let start = at.checked_add_signed(from).unwrap();
-                    assert!(start <= at + first && start + 8 > at + last && same_granule(start, start + 7));
+                    assert!(
+                        start <= at + first
+                            && start + 8 > at + last
+                            && same_granule(start, start + 7)
+                    );
                 }
             }
             Ok(())
@@ -236,7 +268,9 @@ mod tests {
     fn only_the_bytes_that_change_are_stored() {
         let old = Word::new(&[1, 2, 3, 4, 5]).unwrap();
         let at = CodeAddr::new(16);
-        let plan = |bytes: [u8; 5]| Whole::new(at, Granule::QUADWORD, old, Word::new(&bytes).unwrap()).unwrap();
+        let plan = |bytes: [u8; 5]| {
+            Whole::new(at, Granule::QUADWORD, old, Word::new(&bytes).unwrap()).unwrap()
+        };
         assert_eq!(plan([1, 2, 3, 4, 5]), Whole::Nothing);
         assert_eq!(plan([9, 2, 3, 4, 5]), Whole::Store(0, Width::One));
         assert_eq!(plan([1, 2, 9, 9, 5]), Whole::Store(2, Width::Two));

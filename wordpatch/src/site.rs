@@ -1,13 +1,13 @@
 //! A place in running code that is prepared for being patched.
 //!
-//! Adoption proves once what every patch relies on: the bytes are mapped, they are code, they can be written by the policy's
-//! access, and where a trap may be needed, traps work in this process. What is left for a patch is a load, a comparison and a
-//! store.
+//! Adoption proves once what every patch relies on: the bytes are mapped, they are code, they can
+//! be written by the policy's access, and where a trap may be needed, traps work in this process.
+//! What is left for a patch is a load, a comparison and a store.
 //!
 //! # Safety
 //!
-//! This module exists because only its callers know whether the bytes they hand over may stand in place of the code that is
-//! there. It passes that promise on to the stores.
+//! This module exists because only its callers know whether the bytes they hand over may stand in
+//! place of the code that is there. It passes that promise on to the stores.
 #![allow(unsafe_code)]
 
 use crate::access::{self, Access, Refusal, Window};
@@ -42,8 +42,8 @@ pub struct PatchSite {
     /// The distance to where the bytes are written; zero outside of our own code memory.
     alias: isize,
     access: Access,
-    /// The width of the one store that always holds the whole word, if there is one and the bytes can be stored to at any time:
-    /// then a patch need not look at what is there.
+    /// The width of the one store that always holds the whole word, if there is one and the bytes
+    /// can be stored to at any time: then a patch need not look at what is there.
     whole: Option<Width>,
     granule: Granule,
     claim: Claim,
@@ -58,7 +58,12 @@ impl PatchSite {
     ///
     /// # Safety
     /// As for [`Survey::adopt`].
-    pub unsafe fn adopt(address: CodeAddr, len: usize, layout: Layout, policy: &Policy) -> Result<Self, AdoptError> {
+    pub unsafe fn adopt(
+        address: CodeAddr,
+        len: usize,
+        layout: Layout,
+        policy: &Policy,
+    ) -> Result<Self, AdoptError> {
         // SAFETY: (1) the caller.
         unsafe { Survey::new(*policy)?.adopt(address, len, layout) }
     }
@@ -91,15 +96,16 @@ impl PatchSite {
         self.flight.map_or(Phase::Idle, Flight::phase)
     }
 
-    /// Replaces the bytes by `new` and returns when every thread that comes by executes the new ones; where one store does it, as
-    /// soon as that has left this core, for which nobody waits.
+    /// Replaces the bytes by `new` and returns when every thread that comes by executes the new
+    /// ones; where one store does it, as soon as that has left this core, for which nobody waits.
     ///
-    /// Fails if the site, or bytes of it, are being patched by somebody else; of several threads that patch one site at the
-    /// same time at least one succeeds.
+    /// Fails if the site, or bytes of it, are being patched by somebody else; of several threads
+    /// that patch one site at the same time at least one succeeds.
     ///
     /// # Safety
-    /// `new` may be executed in place of what is there: it begins instructions at the same places (layout equivalence), and
-    /// whatever it calls, jumps to or reads stays there for as long as a thread may execute it.
+    /// `new` may be executed in place of what is there: it begins instructions at the same places
+    /// (layout equivalence), and whatever it calls, jumps to or reads stays there for as long as a
+    /// thread may execute it.
     #[inline]
     pub unsafe fn patch(&self, new: Word) -> Result<(), PatchError> {
         // SAFETY: (1) the caller.
@@ -111,8 +117,8 @@ impl PatchSite {
         }
     }
 
-    /// Starts to replace the bytes by `new` and returns without waiting. From then on executers of the old bytes are served by
-    /// the trap handler until the patch is finished.
+    /// Starts to replace the bytes by `new` and returns without waiting. From then on executers of
+    /// the old bytes are served by the trap handler until the patch is finished.
     ///
     /// # Safety
     /// As for [`patch`](Self::patch); the site's code stays mapped until the patch is over.
@@ -134,8 +140,11 @@ impl PatchSite {
             return Err(self.holder());
         }
         match self.whole {
-            // SAFETY: (1) adopted: mapped and writable through the alias; (2) and (3) the caller of `patch`.
-            Some(width) => unsafe { live::store(self.word.start.offset(self.alias), width, new.to_u64()) },
+            // SAFETY: (1) adopted: mapped and writable through the alias; (2) and (3) the caller of
+            // `patch`.
+            Some(width) => unsafe {
+                live::store(self.word.start.offset(self.alias), width, new.to_u64())
+            },
             None => {
                 let window = self.window().map_err(PatchError::Refused)?;
                 // SAFETY: (1) the caller.
@@ -145,7 +154,8 @@ impl PatchSite {
         Ok(())
     }
 
-    /// Claims the bytes of a site that a boundary cuts, and replaces what does not need a trap, or plants one.
+    /// Claims the bytes of a site that a boundary cuts, and replaces what does not need a trap, or
+    /// plants one.
     unsafe fn begin(&self, flight: &'static Flight, new: Word) -> Result<Pending<'_>, PatchError> {
         self.check_length(new)?;
         flight.claim()?;
@@ -154,11 +164,17 @@ impl PatchSite {
         if !matches!(begun, Ok(Some(_))) {
             flight.claim.give_back();
         }
-        begun.map(|number| number.map_or_else(Pending::landed, |number| Pending::new(flight, number)))
+        begun.map(|number| {
+            number.map_or_else(Pending::landed, |number| Pending::new(flight, number))
+        })
     }
 
     /// As `begin`. Returns the flight's number if it took off.
-    unsafe fn begin_claimed(&self, flight: &'static Flight, new: Word) -> Result<Option<u64>, PatchError> {
+    unsafe fn begin_claimed(
+        &self,
+        flight: &'static Flight,
+        new: Word,
+    ) -> Result<Option<u64>, PatchError> {
         let window = self.window().map_err(PatchError::Refused)?;
         // SAFETY: (1) the caller.
         if unsafe { self.store_through(&window, new) }.map_err(PatchError::Refused)? {
@@ -176,13 +192,15 @@ impl PatchSite {
         Ok(Some(number))
     }
 
-    /// Patches with one store through a window that is open; `false` if a boundary cuts the bytes that change.
+    /// Patches with one store through a window that is open; `false` if a boundary cuts the bytes
+    /// that change.
     ///
     /// # Safety
     /// As for [`patch`](Self::patch).
     pub(crate) unsafe fn store_through(&self, window: &Window, new: Word) -> Result<bool, Refusal> {
         let alias = self.alias;
-        // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the caller.
+        // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the
+        // caller.
         unsafe {
             flight::store_at_once(self.word.start, alias, self.granule, new, |to, width, value| {
                 window.store(to, alias, width, value)
@@ -193,7 +211,11 @@ impl PatchSite {
     #[inline]
     fn check_length(&self, new: Word) -> Result<(), PatchError> {
         let (address, expected, found) = (self.word.start, self.len(), new.len());
-        if expected == found { Ok(()) } else { Err(PatchError::Length { address, expected, found }) }
+        if expected == found {
+            Ok(())
+        } else {
+            Err(PatchError::Length { address, expected, found })
+        }
     }
 
     /// Who holds bytes of this site: another patch of it, or an overlapping one.
@@ -256,7 +278,8 @@ impl PatchSite {
         Some(flight)
     }
 
-    /// The patch of this site with this number, whether it is under way or over. Whoever drops it has finished it.
+    /// The patch of this site with this number, whether it is under way or over. Whoever drops it
+    /// has finished it.
     pub(crate) fn stand_for(&self, number: u64) -> Pending<'_> {
         self.flight.map_or_else(Pending::landed, |flight| Pending::new(flight, number))
     }
@@ -266,7 +289,8 @@ impl PatchSite {
         self.flight.filter(|flight| flight.number() == number && flight.phase() != Phase::Idle)
     }
 
-    /// The patch of this site that is under way, if one is: for taking up what a thread has left behind.
+    /// The patch of this site that is under way, if one is: for taking up what a thread has left
+    /// behind.
     pub fn resume(&self) -> Option<Pending<'_>> {
         let flight = self.flight?;
         let number = flight.number();
@@ -295,10 +319,16 @@ impl Survey {
     /// Adopts the `len` bytes at `address`.
     ///
     /// # Safety
-    /// For as long as the site lives and a patch of it is pending: 1. The bytes stay mapped as they are. 2. An instruction
-    /// begins at `address`, and no thread jumps, returns or resumes into the middle of one (assumption A4). 3. What is promised
-    /// by `layout` is true of the bytes that are there and of all that will be put there. 4. Nobody else writes to the bytes.
-    pub unsafe fn adopt(&mut self, address: CodeAddr, len: usize, layout: Layout) -> Result<PatchSite, AdoptError> {
+    /// For as long as the site lives and a patch of it is pending: 1. The bytes stay mapped as they
+    /// are. 2. An instruction begins at `address`, and no thread jumps, returns or resumes into the
+    /// middle of one (assumption A4). 3. What is promised by `layout` is true of the bytes that are
+    /// there and of all that will be put there. 4. Nobody else writes to the bytes.
+    pub unsafe fn adopt(
+        &mut self,
+        address: CodeAddr,
+        len: usize,
+        layout: Layout,
+    ) -> Result<PatchSite, AdoptError> {
         let word = Self::word(address, len)?;
         let alias = code_memory::alias_of(address, len);
         let writable = self.look_at(&word)?;
@@ -319,14 +349,26 @@ impl Survey {
         }
         let locked = AtomicBool::new(access == Access::RwxLazy);
         let width = Width::at_least(len);
-        let whole = (access == Access::Rwx && flight.is_none() && width.bytes() == len).then_some(width);
-        Ok(PatchSite { word, alias: alias.unwrap_or(0), access, whole, granule, claim, flight, locked })
+        let whole =
+            (access == Access::Rwx && flight.is_none() && width.bytes() == len).then_some(width);
+        Ok(PatchSite {
+            word,
+            alias: alias.unwrap_or(0),
+            access,
+            whole,
+            granule,
+            claim,
+            flight,
+            locked,
+        })
     }
 
-    /// Makes the `len` bytes at `address` ready for single stores in whatever order the caller's own protocol says.
+    /// Makes the `len` bytes at `address` ready for single stores in whatever order the caller's
+    /// own protocol says.
     ///
     /// # Safety
-    /// As for [`adopt`](Self::adopt), for as long as the ground lives; what the bytes may become is said with each store.
+    /// As for [`adopt`](Self::adopt), for as long as the ground lives; what the bytes may become is
+    /// said with each store.
     pub unsafe fn ground(&mut self, address: CodeAddr, len: usize) -> Result<Ground, AdoptError> {
         let word = Self::word(address, len)?;
         let alias = code_memory::alias_of(address, len);
@@ -338,16 +380,24 @@ impl Survey {
         Ok(Ground::new(word, alias.unwrap_or(0), access))
     }
 
-    /// Makes the pages of a range ready at once, if sites on all of them are going to be adopted, and as far as that is to be done at
-    /// all by the policy: page by page it takes longer. What is not possible here is refused when a site is adopted.
+    /// Makes the pages of a range ready at once, if sites on all of them are going to be adopted,
+    /// and as far as that is to be done at all by the policy: page by page it takes longer. What is
+    /// not possible here is refused when a site is adopted.
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt), for the code on all of these pages.
     pub unsafe fn open(&mut self, range: Range<CodeAddr>) {
         let is_plain = self.mapping(range.start).is_some_and(|mapping| {
-            mapping.read && mapping.execute && !mapping.write && range.end <= mapping.end && range.start < range.end
+            mapping.read
+                && mapping.execute
+                && !mapping.write
+                && range.end <= mapping.end
+                && range.start < range.end
         });
-        if is_plain && self.policy.access == Access::Rwx && access::unlock(self.policy.access, &range).is_ok() {
+        if is_plain
+            && self.policy.access == Access::Rwx
+            && access::unlock(self.policy.access, &range).is_ok()
+        {
             let pages = (range.start.align_down(PAGE).get()..range.end.get()).step_by(PAGE);
             self.unlocked.extend(pages.map(CodeAddr::new));
         }
@@ -391,7 +441,11 @@ impl Survey {
             let mapping = self.mapping(address).ok_or(AdoptError::Unmapped { address })?;
             if !(mapping.read && mapping.execute) {
                 let path = mapping.path.clone();
-                return Err(AdoptError::NotCode { address, permissions: mapping.permissions(), path });
+                return Err(AdoptError::NotCode {
+                    address,
+                    permissions: mapping.permissions(),
+                    path,
+                });
             }
             writable &= mapping.write;
         }
@@ -416,7 +470,9 @@ impl Survey {
 
     fn require_traps(&mut self, address: CodeAddr) -> Result<(), AdoptError> {
         if !self.traps_work {
-            trap::install().and_then(|()| trap::require_unblocked()).map_err(|why| AdoptError::Trap { address, why })?;
+            trap::install()
+                .and_then(|()| trap::require_unblocked())
+                .map_err(|why| AdoptError::Trap { address, why })?;
             self.policy.barrier.prepare()?;
             self.traps_work = true;
         }

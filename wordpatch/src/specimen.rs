@@ -1,4 +1,5 @@
-//! Small functions with a site in them, for the tests: old and new instruction give different results.
+//! Small functions with a site in them, for the tests: old and new instruction give different
+//! results.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -10,7 +11,8 @@ use crate::site::PatchSite;
 use crate::vendor::FetchOrder;
 use crate::word::Word;
 
-/// An instruction and another that replaces it, with what comes before and behind and what the function returns.
+/// An instruction and another that replaces it, with what comes before and behind and what the
+/// function returns.
 #[derive(Clone, Debug)]
 pub(crate) struct Specimen {
     pub(crate) name: &'static str,
@@ -46,11 +48,18 @@ fn to(opcode: &[u8], place: usize) -> Code {
 }
 
 impl Specimen {
-    fn new(name: &'static str, before: &[u8], [old, new]: [Code; 2], behind: &[u8], returns: [u64; 2]) -> Self {
+    fn new(
+        name: &'static str,
+        before: &[u8],
+        [old, new]: [Code; 2],
+        behind: &[u8],
+        returns: [u64; 2],
+    ) -> Self {
         Self { name, before: before.to_vec(), old, new, behind: behind.to_vec(), returns }
     }
 
-    /// One of each kind of instruction that the trap handler carries out. Pad 0 returns 1 and pad 1 returns 2.
+    /// One of each kind of instruction that the trap handler carries out. Pad 0 returns 1 and pad 1
+    /// returns 2.
     pub(crate) fn all() -> Vec<Self> {
         let nop = [0x0f, 0x1f, 0x44, 0, 0];
         let compare_equal = [0x31, 0xc0];
@@ -58,20 +67,63 @@ impl Specimen {
         let [a, b] = PADS;
         let [slot_a, slot_b] = SLOTS;
         vec![
-            Self::new("mov", &[], [plain(&[0xb8, 1, 2, 3, 4]), plain(&[0xb8, 5, 6, 7, 8])], &RETURN, [0x0403_0201, 0x0807_0605]),
+            Self::new(
+                "mov",
+                &[],
+                [plain(&[0xb8, 1, 2, 3, 4]), plain(&[0xb8, 5, 6, 7, 8])],
+                &RETURN,
+                [0x0403_0201, 0x0807_0605],
+            ),
             Self::new("call", &[], [to(&[0xe8], a), to(&[0xe8], b)], &RETURN, [1, 2]),
             Self::new("jmp", &[], [to(&[0xe9], a), to(&[0xe9], b)], &[], [1, 2]),
-            Self::new("jcc taken", &compare_equal, [to(&[0x0f, 0x84], a), to(&[0x0f, 0x84], b)], &[], [1, 2]),
-            Self::new("jcc not taken", &compare_equal, [to(&[0x0f, 0x85], a), to(&[0x0f, 0x84], b)], &SET_3_AND_RETURN, [3, 2]),
+            Self::new(
+                "jcc taken",
+                &compare_equal,
+                [to(&[0x0f, 0x84], a), to(&[0x0f, 0x84], b)],
+                &[],
+                [1, 2],
+            ),
+            Self::new(
+                "jcc not taken",
+                &compare_equal,
+                [to(&[0x0f, 0x85], a), to(&[0x0f, 0x84], b)],
+                &SET_3_AND_RETURN,
+                [3, 2],
+            ),
             Self::new("nop", &SET_7, [plain(&nop), to(&[0xe8], a)], &RETURN, [7, 1]),
-            Self::new("ret", &SET_7, [plain(&[0xc2, 0, 0]), plain(&[0x0f, 0x1f, 0])], &SET_3_AND_RETURN, [7, 3]),
-            Self::new("test", &SET_7, [plain(&[0xa9, 7, 0, 0, 0]), plain(&[0xa9, 8, 1, 2, 3])], &set_if_zero, [0, 1]),
-            Self::new("call through memory", &[], [to(&[0xff, 0x15], slot_a), to(&[0xff, 0x15], slot_b)], &RETURN, [1, 2]),
-            Self::new("jmp through memory", &[], [to(&[0xff, 0x25], slot_a), to(&[0xff, 0x25], slot_b)], &[], [1, 2]),
+            Self::new(
+                "ret",
+                &SET_7,
+                [plain(&[0xc2, 0, 0]), plain(&[0x0f, 0x1f, 0])],
+                &SET_3_AND_RETURN,
+                [7, 3],
+            ),
+            Self::new(
+                "test",
+                &SET_7,
+                [plain(&[0xa9, 7, 0, 0, 0]), plain(&[0xa9, 8, 1, 2, 3])],
+                &set_if_zero,
+                [0, 1],
+            ),
+            Self::new(
+                "call through memory",
+                &[],
+                [to(&[0xff, 0x15], slot_a), to(&[0xff, 0x15], slot_b)],
+                &RETURN,
+                [1, 2],
+            ),
+            Self::new(
+                "jmp through memory",
+                &[],
+                [to(&[0xff, 0x25], slot_a), to(&[0xff, 0x25], slot_b)],
+                &[],
+                [1, 2],
+            ),
         ]
     }
 
-    /// An instruction that the trap handler cannot carry out: `add eax, 1` and `add eax, 0x01010101`.
+    /// An instruction that the trap handler cannot carry out: `add eax, 1` and `add eax,
+    /// 0x01010101`.
     pub(crate) fn obscure() -> Self {
         let words = [plain(&[0x05, 1, 0, 0, 0]), plain(&[0x05, 1, 1, 1, 1])];
         Self::new("add", &SET_7, words, &RETURN, [8, 0x0101_0108])
@@ -102,7 +154,13 @@ impl Specimen {
         let [old, new] = [&self.old, &self.new].map(|code| code.at(site));
         memory.write(site, old.bytes());
         memory.write(site + self.len(), &self.behind);
-        Laid { entry: base.offset(entry as isize), site: base.offset(site as isize), old, new, _memory: memory }
+        Laid {
+            entry: base.offset(entry as isize),
+            site: base.offset(site as isize),
+            old,
+            new,
+            _memory: memory,
+        }
     }
 }
 
@@ -130,7 +188,8 @@ pub(crate) struct Laid {
 
 impl Laid {
     pub(crate) fn run(&self) -> u64 {
-        // SAFETY: (1) the function was laid out by `Specimen` as one that takes nothing and returns a number in RAX.
+        // SAFETY: (1) the function was laid out by `Specimen` as one that takes nothing and returns
+        // a number in RAX.
         unsafe { std::mem::transmute::<*const u8, extern "C" fn() -> u64>(self.entry.as_ptr())() }
     }
 

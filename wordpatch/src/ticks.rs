@@ -12,12 +12,13 @@ impl Ticks {
     #[inline]
     #[allow(unsafe_code)]
     pub fn now() -> Self {
-        // SAFETY: (1) `rdtsc` exists on every x86-64 processor; (2) user code may execute it unless the process asked for
-        // PR_TSC_SIGSEGV, in which case the program asked for the fault.
+        // SAFETY: (1) `rdtsc` exists on every x86-64 processor; (2) user code may execute it unless
+        // the process asked for PR_TSC_SIGSEGV, in which case the program asked for the fault.
         Self(unsafe { core::arch::x86_64::_rdtsc() })
     }
 
-    /// The time since `earlier`; zero if the counters of two cores disagree by more than what passed.
+    /// The time since `earlier`; zero if the counters of two cores disagree by more than what
+    /// passed.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))

@@ -7,17 +7,20 @@
 //!                └── it cannot ──→ finish the flight, or let whoever is finishing it go on; then run what is there
 //! ```
 //!
-//! So a thread never waits for a patcher that was stopped or killed: either it needs nobody, or it does the rest itself. The old
-//! instruction is the one that is carried out for as long as the front is trapped; what a thread sees of a patch is therefore
-//! old, old, …, new, new, and never old again.
+//! So a thread never waits for a patcher that was stopped or killed: either it needs nobody, or it
+//! does the rest itself. The old instruction is the one that is carried out for as long as the
+//! front is trapped; what a thread sees of a patch is therefore old, old, …, new, new, and never
+//! old again.
 //!
-//! The kernel delivers `SIGTRAP` for INT3 with the instruction pointer behind it. Between the trap and the handler the flight may
-//! end; the ledger keeps its place for ever, so that the handler knows the trap for ours and runs what is there now.
+//! The kernel delivers `SIGTRAP` for INT3 with the instruction pointer behind it. Between the trap
+//! and the handler the flight may end; the ledger keeps its place for ever, so that the handler
+//! knows the trap for ours and runs what is there now.
 //!
 //! # Safety
 //!
-//! This module exists because a signal handler gets its thread's registers by pointer. It keeps to what a handler may do: no
-//! allocation, no lock that the interrupted code could hold, `errno` as it was.
+//! This module exists because a signal handler gets its thread's registers by pointer. It keeps to
+//! what a handler may do: no allocation, no lock that the interrupted code could hold, `errno` as
+//! it was.
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
@@ -47,8 +50,8 @@ mod thread;
 
 use thread::Interrupted;
 
-/// Installs the trap handler in front of the program's own. Done by the first adoption that needs it; to be called again if
-/// the program replaced the handler since.
+/// Installs the trap handler in front of the program's own. Done by the first adoption that needs
+/// it; to be called again if the program replaced the handler since.
 pub fn install_trap_handler() -> Result<(), TrapError> {
     install()
 }
@@ -69,7 +72,8 @@ fn refuse_tracer() -> Result<(), TrapError> {
 
 /// Refuses if a handler blocks SIGTRAP: it is killed if it runs into a trap.
 fn refuse_masks() -> Result<(), TrapError> {
-    signals::handler_that_blocks(libc::SIGTRAP).map_or(Ok(()), |signal| Err(TrapError::BlockedInHandler { signal }))
+    signals::handler_that_blocks(libc::SIGTRAP)
+        .map_or(Ok(()), |signal| Err(TrapError::BlockedInHandler { signal }))
 }
 
 /// How long a look at the tracer and at handlers' masks is good for: about ten milliseconds.
@@ -78,8 +82,8 @@ const FRESH: Ticks = Ticks(1 << 25);
 /// When the latest good look was taken.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether traps still work. Our handler is looked for every time; the tracer and the masks of handlers are looked at anew every few milliseconds,
-/// since that costs as much as a barrier.
+/// Whether traps still work. Our handler is looked for every time; the tracer and the masks of
+/// handlers are looked at anew every few milliseconds, since that costs as much as a barrier.
 pub(crate) fn check() -> Result<(), TrapError> {
     if !chain::is_installed(on_trap)? {
         return Err(TrapError::HandlerReplaced);
@@ -94,12 +98,13 @@ pub(crate) fn check() -> Result<(), TrapError> {
     Ok(())
 }
 
-/// How often and how long apart a thread is looked at before it counts as blocking SIGTRAP: a thread that starts another one
-/// blocks everything for a moment.
+/// How often and how long apart a thread is looked at before it counts as blocking SIGTRAP: a
+/// thread that starts another one blocks everything for a moment.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// Refuses if a thread blocks SIGTRAP, or a handler does: the kernel kills a process whose thread traps with the signal blocked.
+/// Refuses if a thread blocks SIGTRAP, or a handler does: the kernel kills a process whose thread
+/// traps with the signal blocked.
 pub(crate) fn require_unblocked() -> Result<(), TrapError> {
     refuse_masks()?;
     let mut blocked = blocking(|_| true)?;
@@ -133,7 +138,8 @@ enum Verdict {
     Foreign,
 }
 
-/// What the kernel calls: where there is room, and under a handler that passes a trap on to us, where that one is.
+/// What the kernel calls: where there is room, and under a handler that passes a trap on to us,
+/// where that one is.
 #[unsafe(naked)]
 extern "C" fn on_trap(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     naked_asm!(
@@ -163,7 +169,11 @@ extern "C" fn on_spare_stack(
     next.is_some()
 }
 
-extern "C" fn passed_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn passed_on(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     let errno = os::errno();
     let came_from = chain::mark(context);
     let next = next_handler(signal, info, context, None);
@@ -181,12 +191,14 @@ fn next_handler(
     context: *mut libc::c_void,
     stack: Option<usize>,
 ) -> Option<&'static chain::Before> {
-    // A signal that somebody sent, a hardware breakpoint or a single step may find the thread behind a trap byte by chance.
-    // SAFETY: (1) the kernel passes a valid siginfo_t and ucontext_t to a handler installed with SA_SIGINFO; (2) nobody else uses
-    // them before the handler returns.
+    // A signal that somebody sent, a hardware breakpoint or a single step may find the thread
+    // behind a trap byte by chance. SAFETY: (1) the kernel passes a valid siginfo_t and ucontext_t
+    // to a handler installed with SA_SIGINFO; (2) nobody else uses them before the handler returns.
     let verdict = unsafe {
         match (*info).si_code {
-            libc::SI_KERNEL | libc::TRAP_BRKPT => judge(&mut Interrupted::new(&mut *context.cast(), stack)),
+            libc::SI_KERNEL | libc::TRAP_BRKPT => {
+                judge(&mut Interrupted::new(&mut *context.cast(), stack))
+            }
             _ => Verdict::Foreign,
         }
     };
@@ -215,7 +227,8 @@ fn judge(thread: &mut Interrupted<'_>) -> Verdict {
     }
 }
 
-/// Lets the thread go on behind the old instruction, or helps the flight along. Nothing if it has to be looked at again.
+/// Lets the thread go on behind the old instruction, or helps the flight along. Nothing if it has
+/// to be looked at again.
 fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) -> Option<Verdict> {
     let (number, old) = flight.replaced()?;
     let skip = at.distance_from(flight.word.start) as usize;
@@ -226,7 +239,8 @@ fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) ->
     let mut code = [0; effect::LONGEST];
     let carried_out = flight.decode(old, skip, &mut code).is_some_and(|instruction| {
         let current = flight.replaced().is_some_and(|(now, _)| now == number);
-        current && effect::carry_out(instruction, at, thread, cpu::shadow_stack_pointer() != 0).is_ok()
+        current
+            && effect::carry_out(instruction, at, thread, cpu::shadow_stack_pointer() != 0).is_ok()
     });
     if carried_out {
         return Some(Verdict::Resume);
@@ -235,11 +249,13 @@ fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) ->
     None
 }
 
-/// Takes the flight to its end, or waits a little for whoever does. Needs room: barriers read files, and another signal may come.
+/// Takes the flight to its end, or waits a little for whoever does. Needs room: barriers read
+/// files, and another signal may come.
 fn help(flight: &'static Flight) {
     // Who waits for others has to answer them.
     let _answering = barrier::reserved_signal().map(LetIn::one);
-    // An error leaves the flight to others; the thread looks again, and again, since it cannot go on.
+    // An error leaves the flight to others; the thread looks again, and again, since it cannot go
+    // on.
     if !matches!(flight.proceed(Pace::Finish), Ok(Phase::Idle)) {
         threads::give_way();
     }

@@ -3,11 +3,12 @@
 use crate::os::cpu;
 use std::sync::OnceLock;
 
-/// The order in which an instruction fetch that needs two granules may see other cores' stores to them.
+/// The order in which an instruction fetch that needs two granules may see other cores' stores to
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FetchOrder {
-    /// Stores become visible to fetch in program order, and fetch reads upwards: never a new front with an old back. AMD
-    /// documents this (AMD64 APM volume 2, section 7.6.1).
+    /// Stores become visible to fetch in program order, and fetch reads upwards: never a new front
+    /// with an old back. AMD documents this (AMD64 APM volume 2, section 7.6.1).
     Upwards,
     /// Nothing is promised: the back may have been fetched long before the front.
     Any,

@@ -47,7 +47,8 @@ impl Word {
         self.len as usize
     }
 
-    /// The bytes of `range` as a word of their own, or `None` if there are none or not all of them are this word's.
+    /// The bytes of `range` as a word of their own, or `None` if there are none or not all of them
+    /// are this word's.
     pub fn part(&self, range: Range<usize>) -> Option<Self> {
         Self::new(self.bytes().get(range)?)
     }
@@ -99,7 +100,8 @@ mod tests {
             let len = u.int_in_range(1..=8)?;
             let (a, b): (u64, u64) = (u.arbitrary()?, u.arbitrary()?);
             // Few bytes differ, so that ranges of all lengths come up.
-            let b = if u.arbitrary()? { b } else { a ^ (b & 0xff) << (8 * u.int_in_range(0..=7)?) };
+            let b =
+                if u.arbitrary()? { b } else { a ^ (b & 0xff) << (8 * u.int_in_range(0..=7)?) };
             let (a, b) = (Word::from_u64(a, len).unwrap(), Word::from_u64(b, len).unwrap());
             let differ: Vec<usize> = (0..len).filter(|&i| a.bytes()[i] != b.bytes()[i]).collect();
             let range = differ.first().map(|&first| first..differ[differ.len() - 1] + 1);

@@ -1,4 +1,5 @@
-//! A program's own text, made writable by each policy, and what the kernel shows of its pages meanwhile.
+//! A program's own text, made writable by each policy, and what the kernel shows of its pages
+//! meanwhile.
 #![allow(unsafe_code)]
 
 mod support;
@@ -6,7 +7,9 @@ mod support;
 use std::arch::global_asm;
 use support::{End, OTHER, in_child, patch, start};
 use wordpatch::os::maps::{mapping_at, mappings};
-use wordpatch::{Access, AdoptError, Batch, CodeAddr, CodeMemory, Layout, PatchError, PatchSite, Policy};
+use wordpatch::{
+    Access, AdoptError, Batch, CodeAddr, CodeMemory, Layout, PatchError, PatchSite, Policy,
+};
 
 // A page of text with one function on it, whose instruction lies across a line.
 global_asm!(
@@ -47,7 +50,8 @@ fn page() -> String {
     mapping_at(address()).unwrap().unwrap().permissions()
 }
 
-/// Adopts, patches there and back, starts and finishes; checks the page's permissions after adoption and after a patch.
+/// Adopts, patches there and back, starts and finishes; checks the page's permissions after
+/// adoption and after a patch.
 fn walk_through(access: Access, adopted: &'static str, patched: &'static str) {
     let end = in_child(|| {
         assert_eq!(page(), "r-x");
@@ -93,12 +97,16 @@ fn procmem_never_opens_it() {
 #[test]
 fn procmem_refuses_several_instructions() {
     let end = in_child(|| {
-        i32::from(adopt(Access::ProcMem, Layout::Any).unwrap_err() != AdoptError::SeveralInstructions { address: address() })
+        i32::from(
+            adopt(Access::ProcMem, Layout::Any).unwrap_err()
+                != AdoptError::SeveralInstructions { address: address() },
+        )
     });
     assert_eq!(end, End::Exit(0));
 }
 
-/// Makes mprotect fail with EACCES for this process where it asks for pages that are writable and executable.
+/// Makes mprotect fail with EACCES for this process where it asks for pages that are writable and
+/// executable.
 fn forbid_writable_code() {
     let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let wx = (libc::PROT_WRITE | libc::PROT_EXEC) as u32;
@@ -108,7 +116,8 @@ fn forbid_writable_code() {
         libc::BPF_ALU | libc::BPF_AND | libc::BPF_K,
         libc::BPF_RET | libc::BPF_K,
     ];
-    // The number of the call is at 0 of seccomp_data, the low half of its third argument at 32 (seccomp(2)).
+    // The number of the call is at 0 of seccomp_data, the low half of its third argument at 32
+    // (seccomp(2)).
     let filter = [
         step(load, 0, 0, 0),
         step(equal, 0, 4, libc::SYS_mprotect as u32),
@@ -122,7 +131,10 @@ fn forbid_writable_code() {
     // SAFETY: (1) the program is valid and lives across the call.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+            0
+        );
     }
 }
 
@@ -132,7 +144,8 @@ fn a_kernel_that_allows_no_writable_code_is_told_of_with_the_page_and_the_remedy
         forbid_writable_code();
         let page = address().align_down(4096).to_string();
         let complains = |message: String| {
-            let told = message.contains(&page) && message.contains("procmem") && !message.contains('\n');
+            let told =
+                message.contains(&page) && message.contains("procmem") && !message.contains('\n');
             assert!(told, "{message}");
         };
         complains(adopt(Access::Rwx, Layout::One).unwrap_err().to_string());

@@ -98,7 +98,8 @@ fn a_thread_that_never_answers_is_sent_one_signal_and_answers_when_it_can() {
         let pending = std::thread::scope(|scope| {
             let _go = StopWhenDropped(&GO);
             let deaf = scope.spawn(move || {
-                // SAFETY: (1) valid sets; (2) a signal that is taken instead of handled is counted and no more.
+                // SAFETY: (1) valid sets; (2) a signal that is taken instead of handled is counted
+                // and no more.
                 unsafe {
                     let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
                     libc::sigfillset(&mut all);
@@ -107,7 +108,8 @@ fn a_thread_that_never_answers_is_sent_one_signal_and_answers_when_it_can() {
                     while !GO.load(Ordering::Acquire) {
                         std::thread::yield_now();
                     }
-                    let (mut taken, mut info, at_once) = (0, std::mem::zeroed(), std::mem::zeroed());
+                    let (mut taken, mut info, at_once) =
+                        (0, std::mem::zeroed(), std::mem::zeroed());
                     while libc::sigtimedwait(&all, &mut info, &at_once) > 0 {
                         taken += 1;
                     }
@@ -171,18 +173,24 @@ fn a_child_of_vfork_makes_the_signal_barrier_refuse() {
     let end = in_child(|| {
         let function = Function::new();
         let site = function.adopt(&with_signals());
-        // The thread that calls vfork waits until its child, `sleep`, has begun; a child made by hand stays for a moment.
+        // The thread that calls vfork waits until its child, `sleep`, has begun; a child made by
+        // hand stays for a moment.
         let parent = std::thread::spawn(|| {
             extern "C" fn sleeps(_: *mut libc::c_void) -> i32 {
                 std::thread::sleep(Duration::from_millis(300));
                 0
             }
             let mut stack = vec![0u8; 64 << 10];
-            // SAFETY: (1) the stack outlives the child, for whose end CLONE_VFORK waits; (2) it only sleeps.
+            // SAFETY: (1) the stack outlives the child, for whose end CLONE_VFORK waits; (2) it
+            // only sleeps.
             unsafe {
                 let top = stack.as_mut_ptr().add(stack.len() & !15);
-                let child =
-                    libc::clone(sleeps, top.cast(), libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD, std::ptr::null_mut());
+                let child = libc::clone(
+                    sleeps,
+                    top.cast(),
+                    libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+                    std::ptr::null_mut(),
+                );
                 assert!(child > 0);
                 libc::waitpid(child, std::ptr::null_mut(), 0);
             }
@@ -191,7 +199,10 @@ fn a_child_of_vfork_makes_the_signal_barrier_refuse() {
             std::thread::yield_now();
         }
         let refused = patch(&site, OTHER);
-        assert!(matches!(refused, Err(PatchError::Barrier(BarrierError::VforkChild { .. }))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(PatchError::Barrier(BarrierError::VforkChild { .. }))),
+            "{refused:?}"
+        );
         parent.join().unwrap();
         patch(&site, OTHER).unwrap();
         i32::from(function.call() != OTHER)
@@ -225,7 +236,10 @@ fn forbid(number: libc::c_long, errno: i32) {
     // SAFETY: (1) the program is valid and lives across the call.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+            0
+        );
     }
 }
 

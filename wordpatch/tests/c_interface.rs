@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the libraries and tells where they are: in a folder of their own, because built alone they are not the library that the
-/// workspace's other crates were built with.
+/// Builds the libraries and tells where they are: in a folder of their own, because built alone
+/// they are not the library that the workspace's other crates were built with.
 fn libraries() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-interface");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "-p", "wordpatch", "--lib", "--target-dir"]).arg(&folder);
+    build
+        .args(["build", "--quiet", "--locked", "-p", "wordpatch", "--lib", "--target-dir"])
+        .arg(&folder);
     assert!(build.status().unwrap().success());
     folder.join("debug")
 }
@@ -17,7 +19,10 @@ fn libraries() -> PathBuf {
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
-        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{tool} is missing: run scripts/test, which installs it");
+        assert!(
+            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
+            "{tool} is missing: run scripts/test, which installs it"
+        );
         println!("SKIPPED: {tool} is missing");
     }
     found
@@ -25,7 +30,12 @@ fn has(tool: &str) -> bool {
 
 fn run(command: &mut Command) {
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Compiles the C program with `link` and runs it.
@@ -33,8 +43,15 @@ fn compile_and_run(name: &str, link: &[&str]) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut compile = Command::new("cc");
-    compile.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"]).arg(here.join("include"));
-    compile.arg(here.join("tests/c/interface.c")).arg("-o").arg(&program).args(link).arg("-pthread");
+    compile
+        .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(here.join("include"));
+    compile
+        .arg(here.join("tests/c/interface.c"))
+        .arg("-o")
+        .arg(&program)
+        .args(link)
+        .arg("-pthread");
     run(&mut compile);
     // Cargo's own path would lead to whatever library was built last.
     run(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
@@ -47,7 +64,10 @@ fn a_c_program_patches_itself() {
     }
     let libraries = libraries();
     let directory = libraries.to_str().unwrap();
-    compile_and_run("shared", &["-L", directory, "-lwordpatch", &format!("-Wl,-rpath,{directory}")]);
+    compile_and_run(
+        "shared",
+        &["-L", directory, "-lwordpatch", &format!("-Wl,-rpath,{directory}")],
+    );
     compile_and_run("static", &[&format!("{directory}/libwordpatch.a"), "-ldl", "-lm"]);
 }
 
@@ -57,5 +77,7 @@ fn the_header_is_good_for_cxx_too() {
         return;
     }
     let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/wordpatch.h");
-    run(Command::new("c++").args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++"]).arg(header));
+    run(Command::new("c++")
+        .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++"])
+        .arg(header));
 }

@@ -53,7 +53,8 @@ fn code_memory_and_children_of_their_own_need_no_file() {
 fn a_parent_goes_on_while_its_child_is_stopped() {
     use std::sync::atomic::AtomicI32;
     static WAITS: AtomicI32 = AtomicI32::new(-1);
-    /// A child's handler that runs before ours: it waits for a byte that its parent writes once the fork is over there.
+    /// A child's handler that runs before ours: it waits for a byte that its parent writes once the
+    /// fork is over there.
     extern "C" fn wait() {
         let from = WAITS.load(Ordering::Relaxed);
         let mut poll = libc::pollfd { fd: from, events: libc::POLLIN, revents: 0 };
@@ -97,7 +98,10 @@ fn a_child_for_which_there_is_no_memory_lives_and_patches_nothing() {
         let end = in_child(|| {
             assert_eq!(function.call(), 1);
             let refused = patch(&site, OTHER).unwrap_err();
-            assert!(matches!(refused, PatchError::Overlap { .. } | PatchError::Contended { .. }), "{refused}");
+            assert!(
+                matches!(refused, PatchError::Overlap { .. } | PatchError::Contended { .. }),
+                "{refused}"
+            );
             i32::from(function.call() != 1 || wordpatch::owns_code())
         });
         assert_eq!((end, function.call()), (End::Exit(0), 1));
@@ -185,7 +189,8 @@ fn code_memory_takes_the_place_of_code_that_is_mapped_and_is_a_childs_own_too() 
         pages::protect(at, PAGE, Protection::ReadExecute).unwrap();
     }
     // SAFETY: (1) one function, which lives as long as the memory.
-    let call = || unsafe { std::mem::transmute::<*const u8, extern "C" fn() -> u32>(at.as_ptr())() };
+    let call =
+        || unsafe { std::mem::transmute::<*const u8, extern "C" fn() -> u32>(at.as_ptr())() };
     assert_eq!(call(), 1);
     // SAFETY: (1) a whole page of the test's own.
     let mut memory = unsafe { CodeMemory::over(at, PAGE) }.unwrap();

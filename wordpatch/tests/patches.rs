@@ -5,7 +5,8 @@ mod support;
 
 use support::{Function, OTHER, patch, returning, start};
 use wordpatch::{
-    AdoptError, Barrier, Batch, CodeAddr, CodeMemory, FetchOrder, Layout, PatchError, PatchSite, Phase, Policy, Ticks, Word,
+    AdoptError, Barrier, Batch, CodeAddr, CodeMemory, FetchOrder, Layout, PatchError, PatchSite,
+    Phase, Policy, Ticks, Word,
 };
 
 fn policy() -> Policy {
@@ -31,7 +32,8 @@ fn a_thousand_straddlers_pass_one_barrier_for_each_phase() {
         // SAFETY: (1) to (4): functions of the test's own.
         let adopt = |f: &Function| unsafe { survey.adopt(f.address(), 5, Layout::One) }.unwrap();
         let sites: Vec<PatchSite> = functions.iter().map(adopt).collect();
-        let edits: Vec<(&PatchSite, Word)> = sites.iter().map(|site| (site, returning(OTHER))).collect();
+        let edits: Vec<(&PatchSite, Word)> =
+            sites.iter().map(|site| (site, returning(OTHER))).collect();
         let done = batch(&edits).commit().unwrap();
         assert_eq!((done.at_once, done.behind_traps, done.barriers), (0, 1000, barriers));
         assert!(functions.iter().all(|function| function.call() == OTHER));
@@ -42,12 +44,16 @@ fn a_thousand_straddlers_pass_one_barrier_for_each_phase() {
 fn a_batch_that_cannot_have_one_site_changes_none() {
     let functions = [Function::new(), Function::new(), Function::new()];
     let sites = functions.each_ref().map(|function| function.adopt(&policy()));
-    let whole = |last: Word| [(&sites[0], returning(OTHER)), (&sites[1], returning(2)), (&sites[2], last)];
+    let whole =
+        |last: Word| [(&sites[0], returning(OTHER)), (&sites[1], returning(2)), (&sites[2], last)];
     let untouched = || functions[..2].iter().all(|function| function.call() == 1);
 
     let too_long = Word::new(&[0; 6]).unwrap();
     let refused = batch(&whole(too_long)).commit();
-    assert!(matches!(refused, Err(PatchError::Length { expected: 5, found: 6, .. })) && untouched(), "{refused:?}");
+    assert!(
+        matches!(refused, Err(PatchError::Length { expected: 5, found: 6, .. })) && untouched(),
+        "{refused:?}"
+    );
 
     let pending = start(&sites[2], OTHER).unwrap();
     let refused = batch(&whole(returning(3))).commit();
@@ -63,7 +69,8 @@ fn a_batch_that_cannot_have_one_site_changes_none() {
 #[test]
 fn hundreds_of_patches_are_finished_in_the_background() {
     let functions: Vec<Function> = (0..300).map(|_| Function::new()).collect();
-    let sites: Vec<PatchSite> = functions.iter().map(|function| function.adopt(&policy())).collect();
+    let sites: Vec<PatchSite> =
+        functions.iter().map(|function| function.adopt(&policy())).collect();
     sites.iter().for_each(|site| start(site, OTHER).unwrap().finish_in_background());
     while sites.iter().any(|site| site.phase() != Phase::Idle) {
         std::thread::yield_now();
@@ -81,11 +88,15 @@ fn a_pending_patch_that_is_dropped_is_finished() {
 
 #[test]
 fn polling_does_not_wait_for_a_wait() {
-    let long = Policy { barrier: Barrier::Wait(Ticks(u64::MAX)), order: FetchOrder::Any, ..policy() };
+    let long =
+        Policy { barrier: Barrier::Wait(Ticks(u64::MAX)), order: FetchOrder::Any, ..policy() };
     let function = Function::new();
     let site = function.adopt(&long);
     let mut pending = start(&site, OTHER).unwrap();
-    assert_eq!((pending.poll(), pending.poll(), function.call()), (Ok(Phase::Trapped), Ok(Phase::Trapped), 1));
+    assert_eq!(
+        (pending.poll(), pending.poll(), function.call()),
+        (Ok(Phase::Trapped), Ok(Phase::Trapped), 1)
+    );
     std::mem::forget(pending);
 
     let short = Policy { barrier: Barrier::Wait(Ticks(1)), ..long };
@@ -152,7 +163,10 @@ fn what_is_no_code_is_refused_by_address() {
     assert!(matches!(refused(data, 5), AdoptError::NotCode { address, .. } if address == data));
     // What follows the page may be anything but more of our code.
     let crossing = refused(end, 5);
-    assert!(matches!(crossing, AdoptError::Unmapped { .. } | AdoptError::NotCode { .. }), "{crossing}");
+    assert!(
+        matches!(crossing, AdoptError::Unmapped { .. } | AdoptError::NotCode { .. }),
+        "{crossing}"
+    );
     for error in [refused(CodeAddr::new(0), 5), refused(data, 5), crossing] {
         assert!(!error.to_string().contains('\n'));
     }
@@ -163,7 +177,9 @@ fn overlapping_sites_in_flight_are_told_apart_from_contended_ones() {
     let function = Function::new();
     let site = function.adopt(&policy());
     // SAFETY: (1) to (4): nobody executes the function while this site is patched.
-    let overlapping = unsafe { PatchSite::adopt(function.address().offset(1), 4, Layout::One, &policy()) }.unwrap();
+    let overlapping =
+        unsafe { PatchSite::adopt(function.address().offset(1), 4, Layout::One, &policy()) }
+            .unwrap();
     let pending = start(&site, OTHER).unwrap();
     // SAFETY: (1) refused.
     let overlap = unsafe { overlapping.patch(Word::new(&[9, 9, 9, 9]).unwrap()) };
@@ -178,12 +194,16 @@ fn bytes_that_somebody_else_wrote_meanwhile_are_reported_and_kept() {
     let mut memory = CodeMemory::new(4096).unwrap();
     memory.write(62, &[0xb8, 1, 0, 0, 0, 0xc3]);
     // SAFETY: (1) to (4): nobody executes the function.
-    let site = unsafe { PatchSite::adopt(memory.base().offset(62), 5, Layout::One, &policy()) }.unwrap();
+    let site =
+        unsafe { PatchSite::adopt(memory.base().offset(62), 5, Layout::One, &policy()) }.unwrap();
     let pending = start(&site, OTHER).unwrap();
     memory.write(62, &[0x90]);
     match pending.finish() {
         Err(PatchError::Foreign { address, expected, found }) => {
-            assert_eq!((address, expected.bytes(), found.bytes()), (site.address(), &[0xcc, 0xcc][..], &[0x90, 0xcc][..]));
+            assert_eq!(
+                (address, expected.bytes(), found.bytes()),
+                (site.address(), &[0xcc, 0xcc][..], &[0x90, 0xcc][..])
+            );
         }
         other => panic!("{other:?}"),
     }

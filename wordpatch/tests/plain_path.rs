@@ -64,7 +64,8 @@ fn a_patch_inside_a_granule_allocates_nothing() {
 fn a_patch_inside_a_granule_makes_no_system_call() {
     let memory = CodeMemory::new(1024).unwrap();
     let sites = sites(&memory);
-    // SAFETY: (1) the child does nothing that could need what other threads hold: it patches and exits.
+    // SAFETY: (1) the child does nothing that could need what other threads hold: it patches and
+    // exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // In strict mode every system call but read, write, exit and sigreturn kills (seccomp(2)).
@@ -81,6 +82,10 @@ fn a_patch_inside_a_granule_makes_no_system_call() {
     let mut status = 0;
     // SAFETY: (1) `status` is written by the call.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(libc::WIFEXITED(status), "killed by signal {}: a system call was made", libc::WTERMSIG(status));
+    assert!(
+        libc::WIFEXITED(status),
+        "killed by signal {}: a system call was made",
+        libc::WTERMSIG(status)
+    );
     assert_eq!(libc::WEXITSTATUS(status), 0);
 }

@@ -1,4 +1,5 @@
-//! SIGTRAP is shared with the program: each scenario runs in a process of its own, which may die of it.
+//! SIGTRAP is shared with the program: each scenario runs in a process of its own, which may die of
+//! it.
 #![allow(unsafe_code)]
 
 mod support;
@@ -6,7 +7,9 @@ mod support;
 use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use support::{End, Function, OTHER, StopWhenDropped, in_child, patch, start};
-use wordpatch::{AdoptError, Barrier, CodeMemory, Layout, PatchError, PatchSite, Phase, Policy, TrapError, Word};
+use wordpatch::{
+    AdoptError, Barrier, CodeMemory, Layout, PatchError, PatchSite, Phase, Policy, TrapError, Word,
+};
 
 /// What the program's own handlers note.
 static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -15,12 +18,15 @@ static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static BLOCKED: AtomicU32 = AtomicU32::new(0);
 
 fn handle(handler: usize, flags: i32, also_block: &[i32]) {
-    // SAFETY: (1) the handlers of this file store numbers only, and are of the form that the flags say.
+    // SAFETY: (1) the handlers of this file store numbers only, and are of the form that the flags
+    // say.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
         action.sa_flags = flags;
-        also_block.iter().for_each(|&signal| assert_eq!(libc::sigaddset(&mut action.sa_mask, signal), 0));
+        also_block
+            .iter()
+            .for_each(|&signal| assert_eq!(libc::sigaddset(&mut action.sa_mask, signal), 0));
         assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
     }
 }
@@ -34,7 +40,8 @@ extern "C" fn told(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_voi
         ADDRESS.store(registers[libc::REG_RIP as usize] as usize, Ordering::Relaxed);
         let mut mask = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
-        let blocked = [libc::SIGUSR1, libc::SIGUSR2].map(|signal| libc::sigismember(&mask, signal) as u32);
+        let blocked =
+            [libc::SIGUSR1, libc::SIGUSR2].map(|signal| libc::sigismember(&mask, signal) as u32);
         BLOCKED.store(blocked[0] | blocked[1] << 1, Ordering::Relaxed);
     }
 }
@@ -98,7 +105,10 @@ fn the_handler_before_ours_is_told_everything() {
         ours_in_front();
         let behind = breakpoint();
         assert_eq!(CALLS.load(Ordering::Relaxed), 1, "traps of ours are none of its business");
-        assert_eq!((CODE.load(Ordering::Relaxed), ADDRESS.load(Ordering::Relaxed)), (libc::SI_KERNEL, behind));
+        assert_eq!(
+            (CODE.load(Ordering::Relaxed), ADDRESS.load(Ordering::Relaxed)),
+            (libc::SI_KERNEL, behind)
+        );
         assert_eq!(BLOCKED.load(Ordering::Relaxed), 1, "its mask is what it asked for");
         breakpoint();
         i32::from(CALLS.load(Ordering::Relaxed) != 2)
@@ -129,7 +139,10 @@ fn a_replaced_handler_is_noticed_and_put_behind_ours_again() {
         patch(&site, 1).unwrap();
         handle(plain as *const () as usize, 0, &[]);
         let refused = patch(&site, OTHER);
-        assert!(matches!(refused, Err(PatchError::Trap { why: TrapError::HandlerReplaced, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(PatchError::Trap { why: TrapError::HandlerReplaced, .. })),
+            "{refused:?}"
+        );
         assert_eq!(function.call(), 1);
         wordpatch::install_trap_handler().unwrap();
         patch(&site, OTHER).unwrap();
@@ -146,7 +159,8 @@ fn traps_are_served_on_an_alternate_stack_and_inside_a_handler() {
     static RETURNED: AtomicU32 = AtomicU32::new(0);
     extern "C" fn calls(_: i32) {
         // SAFETY: (1) the address of the function below.
-        let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(FUNCTION.load(Ordering::Relaxed)) };
+        let function: extern "C" fn() -> u32 =
+            unsafe { std::mem::transmute(FUNCTION.load(Ordering::Relaxed)) };
         RETURNED.store(function(), Ordering::Relaxed);
     }
     let end = in_child(|| {
@@ -154,9 +168,14 @@ fn traps_are_served_on_an_alternate_stack_and_inside_a_handler() {
         let site = function.adopt(&Policy::new().unwrap());
         FUNCTION.store(function.address().get(), Ordering::Relaxed);
         let mut stack = vec![0u8; 64 << 10];
-        // SAFETY: (1) the stack outlives its use; (2) the handler calls a function that touches no data.
+        // SAFETY: (1) the stack outlives its use; (2) the handler calls a function that touches no
+        // data.
         unsafe {
-            let alternate = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+            let alternate = libc::stack_t {
+                ss_sp: stack.as_mut_ptr().cast(),
+                ss_flags: 0,
+                ss_size: stack.len(),
+            };
             assert_eq!(libc::sigaltstack(&alternate, std::ptr::null_mut()), 0);
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = calls as *const () as usize;
@@ -249,7 +268,10 @@ fn a_handler_that_blocks_sigtrap_is_named() {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(late, PatchError::Trap { why: TrapError::BlockedInHandler { .. }, .. }), "{late}");
+        assert!(
+            matches!(late, PatchError::Trap { why: TrapError::BlockedInHandler { .. }, .. }),
+            "{late}"
+        );
         0
     });
     assert_eq!(end, End::Exit(0));
@@ -276,7 +298,14 @@ fn least_signal_stack() -> libc::stack_t {
     // SAFETY: (1) fresh memory, the lower half of which nobody may touch.
     unsafe {
         let (none, all) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
-        let at = libc::mmap(std::ptr::null_mut(), 2 * LEAST, all, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            2 * LEAST,
+            all,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
         assert_ne!(at, libc::MAP_FAILED);
         assert_eq!(libc::mprotect(at, LEAST, none), 0);
         libc::stack_t { ss_sp: at.byte_add(LEAST), ss_flags: 0, ss_size: LEAST }
@@ -302,7 +331,8 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
     let end = in_child(|| {
         Barrier::Signal.prepare().unwrap();
         let policy = Policy { barrier: Barrier::Signal, ..Policy::new().unwrap() };
-        // Multiplies, which no handler carries out: whoever runs into the trap waits, or does the rest itself.
+        // Multiplies, which no handler carries out: whoever runs into the trap waits, or does the
+        // rest itself.
         let product = |factor: u32| [&[0x69, 0xc7][..], &factor.to_le_bytes()].concat();
         let functions: Vec<CodeMemory> = (0..2)
             .map(|_| {
@@ -329,14 +359,23 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
                         }
                     }
                     assert!(sum > 0);
-                    assert!(used(&stack) <= one_frame() + 2048, "{} of {}", used(&stack), stack.ss_size);
+                    assert!(
+                        used(&stack) <= one_frame() + 2048,
+                        "{} of {}",
+                        used(&stack),
+                        stack.ss_size
+                    );
                 });
             }
             let patchers: Vec<_> = functions
                 .iter()
                 .map(|memory| {
-                    // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction, written by this test alone.
-                    let site = unsafe { PatchSite::adopt(memory.base().offset(61), 6, Layout::One, &policy) }.unwrap();
+                    // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction,
+                    // written by this test alone.
+                    let site = unsafe {
+                        PatchSite::adopt(memory.base().offset(61), 6, Layout::One, &policy)
+                    }
+                    .unwrap();
                     scope.spawn(move || {
                         for round in 0..2000 {
                             let factor = [OTHER, 1][round % 2];
@@ -353,7 +392,8 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
     assert_eq!(end, End::Exit(0));
 }
 
-/// How far below the kernel's frame anything was written while `act` was done on a painted signal stack.
+/// How far below the kernel's frame anything was written while `act` was done on a painted signal
+/// stack.
 fn below_the_frame(act: impl FnOnce()) -> usize {
     static FRAME: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn note(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -362,7 +402,8 @@ fn below_the_frame(act: impl FnOnce()) -> usize {
     }
     const PAINT: u8 = 0xa5;
     let mut stack = vec![PAINT; one_frame() + (64 << 10)];
-    let alternate = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+    let alternate =
+        libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
     // SAFETY: (1) the stack is left before it goes; (2) the handler stores a number.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -373,7 +414,8 @@ fn below_the_frame(act: impl FnOnce()) -> usize {
         libc::raise(libc::SIGUSR1);
         stack.fill(PAINT);
         act();
-        let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        let none =
+            libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
         assert_eq!(libc::sigaltstack(&none, std::ptr::null_mut()), 0);
     }
     let lowest = stack.iter().position(|&byte| byte != PAINT).expect("the act took a signal");
@@ -393,12 +435,15 @@ fn traps_take_hardly_more_of_a_signal_stack_than_the_kernel() {
         pending.finish().unwrap();
         let mut memory = CodeMemory::new(4096).unwrap();
         memory.write(61, &[0x69, 0xc7, 1, 0, 0, 0, 0xc3]);
-        // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction, `imul eax, edi, imm32`, written by this test alone;
-        // it stays what it is, with another factor.
+        // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction, `imul eax, edi,
+        // imm32`, written by this test alone; it stays what it is, with another factor.
         let finished = unsafe {
-            let site = PatchSite::adopt(memory.base().offset(61), 6, Layout::One, &Policy::new().unwrap()).unwrap();
+            let site =
+                PatchSite::adopt(memory.base().offset(61), 6, Layout::One, &Policy::new().unwrap())
+                    .unwrap();
             let pending = site.start(Word::new(&[0x69, 0xc7, 5, 5, 5, 5]).unwrap()).unwrap();
-            let multiply: extern "C" fn(u32) -> u32 = std::mem::transmute(memory.base().offset(61).as_ptr());
+            let multiply: extern "C" fn(u32) -> u32 =
+                std::mem::transmute(memory.base().offset(61).as_ptr());
             let finished = below_the_frame(|| assert_eq!(multiply(1), OTHER));
             pending.finish().unwrap();
             finished

@@ -1,7 +1,8 @@
 //! Every interleaving of actors at one probe with two sites.
 //!
-//! A step is one access to what is shared: a compare-and-swap of the word, or the store of one site's byte. Locked instructions drain
-//! a core's stores (AMD64 APM volume 2, section 7.4.2), so that sequences of steps are all that there is to see.
+//! A step is one access to what is shared: a compare-and-swap of the word, or the store of one
+//! site's byte. Locked instructions drain a core's stores (AMD64 APM volume 2, section 7.4.2), so
+//! that sequences of steps are all that there is to see.
 
 use super::*;
 use std::collections::HashSet;
@@ -68,7 +69,14 @@ struct World {
 impl World {
     fn new(state: State, programs: &[&'static [Wish]]) -> Self {
         let actors = programs.iter().map(|wishes| Actor { wishes, at: At::Begin }).collect();
-        Self { word: Word::new(state), sites: [state.switch(); SITES], meaning: 0, stored: [0; SITES], actors, untimely: false }
+        Self {
+            word: Word::new(state),
+            sites: [state.switch(); SITES],
+            meaning: 0,
+            stored: [0; SITES],
+            actors,
+            untimely: false,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -117,10 +125,13 @@ impl World {
             At::Store(site, word) => {
                 next.sites[site] = word.state().switch();
                 next.stored[site] = self.meaning;
-                actor.at = if site + 1 < SITES { At::Store(site + 1, word) } else { At::LayDown(word) };
+                actor.at =
+                    if site + 1 < SITES { At::Store(site + 1, word) } else { At::LayDown(word) };
             }
             At::LayDown(word) => match rule {
-                Rule::Whole | Rule::NoTerms if self.word != word => actor.at = At::Store(0, self.word),
+                Rule::Whole | Rule::NoTerms if self.word != word => {
+                    actor.at = At::Store(0, self.word)
+                }
                 Rule::Whole | Rule::NoTerms | Rule::NoSecondLook | Rule::NoCustody => {
                     next.word = self.word.laid_down();
                     done(actor);
@@ -138,9 +149,13 @@ impl World {
             _ if self.word.is_carried() => Some("custody was never laid down"),
             Some(Wish::Disable) if state != State::Off => Some("the user's last word was off"),
             Some(Wish::Enable) if state == State::Off => Some("the user's last word was on"),
-            _ if on && self.sites.contains(&Switch::Off) => Some("a probe was lost: armed, and a site is off"),
+            _ if on && self.sites.contains(&Switch::Off) => {
+                Some("a probe was lost: armed, and a site is off")
+            }
             _ if !on && self.sites.contains(&Switch::On) => Some("a probe was left on"),
-            _ if self.stored.iter().any(|&stored| stored != self.meaning) => Some("a site was stored with an old meaning"),
+            _ if self.stored.iter().any(|&stored| stored != self.meaning) => {
+                Some("a site was stored with an old meaning")
+            }
             _ => self.untimely.then_some("a term was retired in which nobody had counted"),
         }
     }
@@ -166,17 +181,24 @@ fn explore(start: World, user: &[Wish], rule: Rule) -> Result<usize, &'static st
 const HOOK: &[Wish] = &[Wish::Retire];
 const AGENT: &[Wish] = &[Wish::Rearm, Wish::Rearm];
 const PLANNER: &[Wish] = &[Wish::Renew, Wish::Rearm, Wish::Renew];
-const USERS: [&[Wish]; 5] =
-    [&[], &[Wish::Disable], &[Wish::Enable], &[Wish::Disable, Wish::Enable], &[Wish::Enable, Wish::Disable]];
+const USERS: [&[Wish]; 5] = [
+    &[],
+    &[Wish::Disable],
+    &[Wish::Enable],
+    &[Wish::Disable, Wish::Enable],
+    &[Wish::Enable, Wish::Disable],
+];
 
-/// All scenarios: a user, an agent, and two hooks that retire at the same time or one that does so twice.
+/// All scenarios: a user, an agent, and two hooks that retire at the same time or one that does so
+/// twice.
 fn scenarios() -> impl Iterator<Item = (World, &'static [Wish])> {
     let states = [State::On, State::Retired, State::Off];
-    let crews: [&[&'static [Wish]]; 3] = [&[HOOK, HOOK, AGENT], &[&[Wish::Retire, Wish::Retire], AGENT], &[HOOK, PLANNER]];
+    let crews: [&[&'static [Wish]]; 3] =
+        [&[HOOK, HOOK, AGENT], &[&[Wish::Retire, Wish::Retire], AGENT], &[HOOK, PLANNER]];
     states.into_iter().flat_map(move |state| {
-        USERS
-            .into_iter()
-            .flat_map(move |user| crews.into_iter().map(move |crew| (World::new(state, &[crew, &[user]].concat()), user)))
+        USERS.into_iter().flat_map(move |user| {
+            crews.into_iter().map(move |crew| (World::new(state, &[crew, &[user]].concat()), user))
+        })
     })
 }
 
@@ -185,7 +207,8 @@ fn no_interleaving_loses_a_probe_or_leaves_it_on() {
     let mut worlds = 0;
     for (start, user) in scenarios() {
         let shown = format!("{start:?}");
-        worlds += explore(start, user, Rule::Whole).unwrap_or_else(|fault| panic!("{fault}: {shown}"));
+        worlds +=
+            explore(start, user, Rule::Whole).unwrap_or_else(|fault| panic!("{fault}: {shown}"));
     }
     println!("{worlds} worlds");
     assert!(worlds > 10_000, "{worlds}");
@@ -198,7 +221,11 @@ fn faults(rule: Rule) -> HashSet<&'static str> {
 
 #[test]
 fn without_the_second_look_a_probe_is_lost() {
-    assert!(faults(Rule::NoSecondLook).iter().any(|fault| fault.contains("lost") || fault.contains("left on")));
+    assert!(
+        faults(Rule::NoSecondLook)
+            .iter()
+            .any(|fault| fault.contains("lost") || fault.contains("left on"))
+    );
 }
 
 #[test]
@@ -217,7 +244,8 @@ fn without_terms_a_late_hook_retires_the_next_one() {
 
 #[test]
 fn whoever_turns_a_probe_off_and_is_told_that_it_is_done_finds_its_sites_off() {
-    // From there on nobody but a user turns it on, so it is enough that no world is free with the state off and a site on.
+    // From there on nobody but a user turns it on, so it is enough that no world is free with the
+    // state off and a site on.
     for (start, _) in scenarios() {
         let (mut seen, mut open) = (HashSet::new(), vec![start]);
         while let Some(world) = open.pop() {

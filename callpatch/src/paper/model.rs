@@ -1,4 +1,5 @@
-//! Every view of a call that is toggled as the literature does it, for all cuts: granule by granule, each at a moment of its own.
+//! Every view of a call that is toggled as the literature does it, for all cuts: granule by
+//! granule, each at a moment of its own.
 
 use super::*;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
@@ -22,9 +23,11 @@ fn faces(address: CodeAddr, granule: Granule) -> [[u8; 5]; 2] {
     }
 }
 
-/// What an executer does with these bytes at `address`: where it goes, and whether it comes back behind the site by itself.
+/// What an executer does with these bytes at `address`: where it goes, and whether it comes back
+/// behind the site by itself.
 fn effect(address: CodeAddr, bytes: &[u8]) -> (u64, FlowControl) {
-    let instruction = Decoder::with_ip(64, bytes, address.get() as u64, DecoderOptions::NONE).decode();
+    let instruction =
+        Decoder::with_ip(64, bytes, address.get() as u64, DecoderOptions::NONE).decode();
     match instruction.flow_control() {
         FlowControl::Next => (instruction.next_ip(), FlowControl::Next),
         flow => (instruction.near_branch_target(), flow),
@@ -33,9 +36,9 @@ fn effect(address: CodeAddr, bytes: &[u8]) -> (u64, FlowControl) {
 
 /// Everywhere in two lines, on either granule.
 fn places() -> impl Iterator<Item = (CodeAddr, Granule)> {
-    [8, 16, 32, 64]
-        .into_iter()
-        .flat_map(|bytes| (0..128).map(move |at| (CodeAddr::new(0x1000 + at), Granule::new(bytes).unwrap())))
+    [8, 16, 32, 64].into_iter().flat_map(|bytes| {
+        (0..128).map(move |at| (CodeAddr::new(0x1000 + at), Granule::new(bytes).unwrap()))
+    })
 }
 
 #[test]
@@ -61,7 +64,10 @@ fn no_reader_sees_a_mixture_where_the_granule_is_what_is_fetched() {
         for (a, b) in (0..2).flat_map(|a| (0..2).map(move |b| (a, b))) {
             let view = [&faces[a][..front], &faces[b][front..]].concat();
             let seen = effect(address, &view);
-            assert!(faces.iter().any(|face| effect(address, face) == seen), "{address} {granule:?}: {view:02x?}");
+            assert!(
+                faces.iter().any(|face| effect(address, face) == seen),
+                "{address} {granule:?}: {view:02x?}"
+            );
         }
     }
 }
@@ -71,13 +77,18 @@ fn what_changes_lies_on_one_side_of_the_boundary() {
     for (address, granule) in places() {
         let [off, on] = faces(address, granule).map(|face| Word::new(&face).unwrap());
         let changed = off.difference(&on).unwrap();
-        assert_eq!(granule.cut(address.offset(changed.start as isize), changed.len()), None, "{address} {granule:?}");
+        assert_eq!(
+            granule.cut(address.offset(changed.start as isize), changed.len()),
+            None,
+            "{address} {granule:?}"
+        );
     }
 }
 
 #[test]
 fn a_granule_that_is_too_large_is_a_tear() {
-    // A line is trusted, and aligned quadwords are fetched: the literature's assumption on processors that were measured.
+    // A line is trusted, and aligned quadwords are fetched: the literature's assumption on
+    // processors that were measured.
     let torn = (0..64).map(|at| CodeAddr::new(0x1000 + at)).any(|address| {
         let faces = faces(address, Granule::LINE);
         let front = Granule::QUADWORD.cut(address, 5).unwrap_or(5);

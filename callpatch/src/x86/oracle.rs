@@ -1,7 +1,10 @@
 //! What a foreign decoder says to every byte that is written here.
 
 use super::*;
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind,
+    Register,
+};
 
 const AT: CodeAddr = CodeAddr::new(0x5555_0000_1000);
 
@@ -57,16 +60,32 @@ fn what_remains_of_a_site_that_is_off_changes_nothing_but_flags() {
             assert_eq!(instruction.len(), form.len(), "{form:?} {role:?}");
             assert_eq!(instruction.flow_control(), FlowControl::Next);
             let info = factory.info(&instruction);
-            assert!(info.used_registers().iter().all(|used| used.access() == iced_x86::OpAccess::Read), "{instruction:?}");
-            assert!(info.used_memory().iter().all(|used| used.access() == iced_x86::OpAccess::Read), "{instruction:?}");
-            assert_eq!(!info.used_memory().is_empty(), form.off_reads_memory(role), "{instruction:?}");
+            assert!(
+                info.used_registers().iter().all(|used| used.access() == iced_x86::OpAccess::Read),
+                "{instruction:?}"
+            );
+            assert!(
+                info.used_memory().iter().all(|used| used.access() == iced_x86::OpAccess::Read),
+                "{instruction:?}"
+            );
+            assert_eq!(
+                !info.used_memory().is_empty(),
+                form.off_reads_memory(role),
+                "{instruction:?}"
+            );
             match form {
                 Form::CallMemory | Form::JumpMemory => {
                     assert_eq!(instruction.code(), Code::Test_rm32_r32);
-                    assert_eq!(instruction.memory_displacement64(), form.destination(AT, displacement).get() as u64);
+                    assert_eq!(
+                        instruction.memory_displacement64(),
+                        form.destination(AT, displacement).get() as u64
+                    );
                 }
                 Form::Call | Form::PrefixedCall | Form::Jump => {
-                    assert_eq!((instruction.code(), instruction.op1_kind()), (Code::Test_EAX_imm32, OpKind::Immediate32));
+                    assert_eq!(
+                        (instruction.code(), instruction.op1_kind()),
+                        (Code::Test_EAX_imm32, OpKind::Immediate32)
+                    );
                     assert_eq!(instruction.immediate32() as i32, displacement);
                 }
             }
@@ -81,14 +100,19 @@ fn both_faces_of_a_site_differ_in_its_switching_byte_alone() {
         let Some(off) = form.off_bytes(role, 0x0102_0304) else { continue };
         let differ: Vec<usize> = (0..on.len()).filter(|&i| on[i] != off[i]).collect();
         assert_eq!(differ, [form.switch_at()]);
-        assert_eq!((on[form.switch_at()], Some(off[form.switch_at()])), (form.on(), form.off(role)));
+        assert_eq!(
+            (on[form.switch_at()], Some(off[form.switch_at()])),
+            (form.on(), form.off(role))
+        );
     }
 }
 
 /// Every two bytes that an instruction can begin with.
 #[test]
 fn nothing_else_is_taken_for_a_transfer() {
-    for (first, second) in (0..=255u8).flat_map(|first| (0..=255u8).map(move |second| (first, second))) {
+    for (first, second) in
+        (0..=255u8).flat_map(|first| (0..=255u8).map(move |second| (first, second)))
+    {
         let bytes = [first, second, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60];
         let instruction = read(&bytes);
         let known = decode(AT, &bytes);
@@ -96,23 +120,46 @@ fn nothing_else_is_taken_for_a_transfer() {
             Code::Call_rel32_64 if instruction.len() == 5 => Some(Form::Call),
             Code::Call_rel32_64 if first == 0x67 => Some(Form::PrefixedCall),
             Code::Jmp_rel32_64 if instruction.len() == 5 => Some(Form::Jump),
-            Code::Call_rm64 if instruction.memory_base() == Register::RIP && instruction.len() == 6 => Some(Form::CallMemory),
-            Code::Jmp_rm64 if instruction.memory_base() == Register::RIP && instruction.len() == 6 => Some(Form::JumpMemory),
+            Code::Call_rm64
+                if instruction.memory_base() == Register::RIP && instruction.len() == 6 =>
+            {
+                Some(Form::CallMemory)
+            }
+            Code::Jmp_rm64
+                if instruction.memory_base() == Register::RIP && instruction.len() == 6 =>
+            {
+                Some(Form::JumpMemory)
+            }
             _ => None,
         };
         match known {
             Some(Transfer::Switchable { form, .. }) => {
-                assert_eq!((Some(form), Some(form.len())), (expected, length(first, second)), "{first:02x} {second:02x}");
+                assert_eq!(
+                    (Some(form), Some(form.len())),
+                    (expected, length(first, second)),
+                    "{first:02x} {second:02x}"
+                );
             }
             Some(Transfer::Conditional(jump)) => {
-                assert!(instruction.is_jcc_short_or_near(), "{first:02x} {second:02x} is {instruction:?}");
+                assert!(
+                    instruction.is_jcc_short_or_near(),
+                    "{first:02x} {second:02x} is {instruction:?}"
+                );
                 assert_eq!((jump.len, Some(jump.len)), (instruction.len(), length(first, second)));
                 assert_eq!(jump.target.get() as u64, instruction.near_branch_target());
             }
             None => {
-                assert_eq!((expected, length(first, second)), (None, None), "{first:02x} {second:02x} is {instruction:?}");
+                assert_eq!(
+                    (expected, length(first, second)),
+                    (None, None),
+                    "{first:02x} {second:02x} is {instruction:?}"
+                );
                 // A condition with a prefix is one that we do not have to know.
-                assert!(!instruction.is_jcc_short_or_near() || matches!(first, 0x26..=0x67 | 0xf0..=0xf3), "{instruction:?}");
+                assert!(
+                    !instruction.is_jcc_short_or_near()
+                        || matches!(first, 0x26..=0x67 | 0xf0..=0xf3),
+                    "{instruction:?}"
+                );
             }
         }
     }
@@ -129,7 +176,8 @@ fn an_instruction_that_is_cut_off_is_unknown() {
 
 #[test]
 fn linkage_stubs_of_every_kind_name_their_slot() {
-    let prefixes: [&[u8]; 4] = [&[], &[0xf2], &[0xf3, 0x0f, 0x1e, 0xfa], &[0xf3, 0x0f, 0x1e, 0xfa, 0xf2]];
+    let prefixes: [&[u8]; 4] =
+        [&[], &[0xf2], &[0xf3, 0x0f, 0x1e, 0xfa], &[0xf3, 0x0f, 0x1e, 0xfa, 0xf2]];
     for prefix in prefixes {
         for displacement in displacements() {
             let bytes = [prefix, &Form::JumpMemory.bytes(displacement)].concat();
@@ -137,7 +185,10 @@ fn linkage_stubs_of_every_kind_name_their_slot() {
             let mut decoder = Decoder::with_ip(64, &bytes, AT.get() as u64, DecoderOptions::NONE);
             let jump = decoder.iter().last().unwrap();
             assert_eq!(jump.code(), Code::Jmp_rm64);
-            assert_eq!(stub_slot(AT, &bytes).map(|slot| slot.get() as u64), Some(jump.memory_displacement64()));
+            assert_eq!(
+                stub_slot(AT, &bytes).map(|slot| slot.get() as u64),
+                Some(jump.memory_displacement64())
+            );
             assert_eq!(stub_slot(AT, &bytes[..bytes.len() - 1]), None);
         }
     }
@@ -151,7 +202,10 @@ fn linkage_stubs_of_every_kind_name_their_slot() {
 fn what_stubs_are_made_of_is_what_it_is_said_to_be() {
     for number in displacements() {
         let mov = read(&mov_r11d(number as u32));
-        assert_eq!((mov.code(), mov.op0_register(), mov.immediate32() as i32), (Code::Mov_r32_imm32, Register::R11D, number));
+        assert_eq!(
+            (mov.code(), mov.op0_register(), mov.immediate32() as i32),
+            (Code::Mov_r32_imm32, Register::R11D, number)
+        );
         let other = read(&mov_r10d(number as u32));
         assert_eq!(
             (other.code(), other.op0_register(), other.immediate32() as i32),
@@ -165,15 +219,24 @@ fn what_stubs_are_made_of_is_what_it_is_said_to_be() {
         );
         let slot = AT.offset(6).offset(number as isize);
         let through = read(&jump_through(AT, slot).unwrap());
-        assert_eq!((through.code(), through.memory_displacement64()), (Code::Jmp_rm64, slot.get() as u64));
+        assert_eq!(
+            (through.code(), through.memory_displacement64()),
+            (Code::Jmp_rm64, slot.get() as u64)
+        );
         let to = AT.offset(5).offset(number as isize);
         let near = read(&jump(AT, to).unwrap());
         assert_eq!((near.code(), near.near_branch_target()), (Code::Jmp_rel32_64, to.get() as u64));
     }
-    assert_eq!((jump(AT, AT.offset(5 + (1 << 31))), jump(AT, AT.offset(5 - 1 - (1 << 31)))), (None, None));
+    assert_eq!(
+        (jump(AT, AT.offset(5 + (1 << 31))), jump(AT, AT.offset(5 - 1 - (1 << 31)))),
+        (None, None)
+    );
     let far = far_jump(CodeAddr::new(0x7fff_1234_5678));
     let jump = read(&far);
-    assert_eq!((jump.code(), jump.len(), jump.memory_displacement64()), (Code::Jmp_rm64, 6, AT.get() as u64 + 6));
+    assert_eq!(
+        (jump.code(), jump.len(), jump.memory_displacement64()),
+        (Code::Jmp_rm64, 6, AT.get() as u64 + 6)
+    );
     assert_eq!(u64::from_le_bytes(far[6..].try_into().unwrap()), 0x7fff_1234_5678);
     assert_eq!(read(&[RET]).code(), Code::Retnq);
     assert_eq!((read(&NOP5).code(), read(&NOP5).len()), (Code::Nop_rm32, 5));
@@ -200,11 +263,17 @@ fn a_counter_in_line_is_what_it_is_said_to_be() {
         ];
         assert_eq!(codes, expected);
         assert_eq!((all[0].op0_register(), all[0].segment_prefix()), (Register::R9, Register::FS));
-        assert_eq!((all[0].memory_base(), all[0].memory_displacement64()), (Register::None, thread as i64 as u64));
+        assert_eq!(
+            (all[0].memory_base(), all[0].memory_displacement64()),
+            (Register::None, thread as i64 as u64)
+        );
         assert_eq!((all[1].op0_register(), all[1].op1_register()), (Register::R9, Register::R9));
         assert_eq!((all[2].near_branch_target(), all[4].near_branch_target()), (behind, behind));
         assert_eq!((all[3].op0_register(), all[3].memory_base()), (Register::RDI, Register::R9));
-        assert_eq!((all[3].memory_displacement64(), all[5].memory_displacement64()), (key as i64 as u64, count as i64 as u64));
+        assert_eq!(
+            (all[3].memory_displacement64(), all[5].memory_displacement64()),
+            (key as i64 as u64, count as i64 as u64)
+        );
         assert_eq!(all[5].memory_base(), Register::R9);
     }
 }

@@ -61,7 +61,11 @@ impl Function {
 
     pub fn leads_to(&self, n: usize) -> Destination {
         let target = self.target(n);
-        if self.form.is_through_memory() { Destination::Slot(target) } else { Destination::Code(target) }
+        if self.form.is_through_memory() {
+            Destination::Slot(target)
+        } else {
+            Destination::Code(target)
+        }
     }
 
     pub fn entry(&self) -> extern "C" fn() -> u32 {
@@ -93,8 +97,8 @@ impl Function {
     }
 }
 
-/// Where nobody could be executing meanwhile, or a tool is missing, a test says so aloud; where everything is required that is a
-/// failure.
+/// Where nobody could be executing meanwhile, or a tool is missing, a test says so aloud; where
+/// everything is required that is a failure.
 pub fn skip(why: &str) {
     assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{why}");
     println!("SKIPPED: {why}");

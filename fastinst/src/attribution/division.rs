@@ -47,7 +47,8 @@ impl Division {
             }
             let functions: Functions = functions.into();
             for leaf in leaves(&owner(place)) {
-                *division.seen.entry(leaf).or_default().entry(functions.clone()).or_default() += times;
+                *division.seen.entry(leaf).or_default().entry(functions.clone()).or_default() +=
+                    times;
             }
         }
         division
@@ -57,7 +58,10 @@ impl Division {
     pub(super) fn charge(&mut self, owner: &Owner, amount: Amount) {
         if let Some(stacks) = leaves(owner).find_map(|leaf| self.seen.get(&leaf)) {
             let all: u64 = stacks.values().sum();
-            let shares: Vec<_> = stacks.iter().map(|(stack, &times)| (stack.clone(), times as f64 / all as f64)).collect();
+            let shares: Vec<_> = stacks
+                .iter()
+                .map(|(stack, &times)| (stack.clone(), times as f64 / all as f64))
+                .collect();
             for (stack, share) in shares {
                 self.charge_stack(&stack, amount.times(share), owner);
             }
@@ -87,7 +91,9 @@ impl Division {
         for (leaf, stacks) in &self.seen {
             // Code without probes is counted by its mapping, too.
             if !matches!(leaf, Leaf::Mapping(_)) {
-                stacks.iter().for_each(|(stack, times)| *seen.entry(stack.clone()).or_default() += times);
+                stacks
+                    .iter()
+                    .for_each(|(stack, times)| *seen.entry(stack.clone()).or_default() += times);
             }
         }
         for (stack, &time) in &self.stacks {
@@ -103,9 +109,11 @@ impl Division {
             function.samples = samples.round() as u64;
         }
         let stacks = self.stacks.into_iter();
-        let stacks = stacks.map(|(frames, time)| (seen.get(&frames).copied().unwrap_or(0), frames, time));
-        let mut stacks: Vec<ClockStack> =
-            stacks.map(|(samples, frames, time)| ClockStack { frames: frames.to_vec(), time, samples }).collect();
+        let stacks =
+            stacks.map(|(frames, time)| (seen.get(&frames).copied().unwrap_or(0), frames, time));
+        let mut stacks: Vec<ClockStack> = stacks
+            .map(|(samples, frames, time)| ClockStack { frames: frames.to_vec(), time, samples })
+            .collect();
         stacks.sort_by(|a, b| b.time.total_cmp(&a.time));
         shorten(&mut stacks);
         let functions = self.functions.into_values().collect();
@@ -118,7 +126,9 @@ fn shorten(stacks: &mut Vec<ClockStack>) {
     let mut last = BTreeMap::<FuncId, ClockStack>::new();
     for stack in stacks.drain(stacks.len().min(MOST_STACKS)..) {
         let Some(&innermost) = stack.frames.last() else { continue };
-        let sum = last.entry(innermost).or_insert_with(|| ClockStack { frames: vec![innermost], ..ClockStack::default() });
+        let sum = last
+            .entry(innermost)
+            .or_insert_with(|| ClockStack { frames: vec![innermost], ..ClockStack::default() });
         sum.time += stack.time;
         sum.samples += stack.samples;
     }

@@ -1,4 +1,5 @@
-//! Strands: a thread's samples and its processor time, and how its time is shared by the places it was seen at.
+//! Strands: a thread's samples and its processor time, and how its time is shared by the places it
+//! was seen at.
 
 use super::{Amount, Observed, Place, UserTime};
 use std::collections::HashMap;
@@ -19,7 +20,8 @@ impl Strand {
     }
 }
 
-/// What was seen of threads that have ended: places with the time and the samples that they stand for.
+/// What was seen of threads that have ended: places with the time and the samples that they stand
+/// for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ended {
     pub(crate) places: HashMap<Place, Amount>,
@@ -58,22 +60,38 @@ pub(super) struct ByPlace {
 }
 
 /// Divides every thread's time among its places; what is left of it is system time.
-pub(super) fn by_place(observed: &Observed<'_>, is_kernel_exit: &mut impl FnMut(Place) -> bool) -> ByPlace {
-    let mut sum = ByPlace { unsampled: observed.unsampled, processor: observed.unsampled, ..ByPlace::default() };
+pub(super) fn by_place(
+    observed: &Observed<'_>,
+    is_kernel_exit: &mut impl FnMut(Place) -> bool,
+) -> ByPlace {
+    let mut sum = ByPlace {
+        unsampled: observed.unsampled,
+        processor: observed.unsampled,
+        ..ByPlace::default()
+    };
     for strand in &observed.live {
         if strand.samples == 0 {
             sum.unsampled += strand.processor;
             sum.processor += strand.processor;
             continue;
         }
-        let share = |(&place, &samples): (&Place, &u32)| (place, f64::from(samples) / strand.samples as f64, f64::from(samples));
-        sum.add(strand.processor, strand.samples, strand.places.iter().map(share), observed.user, is_kernel_exit);
+        let share = |(&place, &samples): (&Place, &u32)| {
+            (place, f64::from(samples) / strand.samples as f64, f64::from(samples))
+        };
+        sum.add(
+            strand.processor,
+            strand.samples,
+            strand.places.iter().map(share),
+            observed.user,
+            is_kernel_exit,
+        );
     }
     let ended = observed.ended;
     let sampled = ended.processor - ended.unsampled;
     if ended.samples > 0 && sampled > 0.0 {
         // Their last moments were not read: they are shared as the rest.
-        let share = |(&place, amount): (&Place, &Amount)| (place, amount.time / sampled, amount.samples);
+        let share =
+            |(&place, amount): (&Place, &Amount)| (place, amount.time / sampled, amount.samples);
         let places = ended.places.iter().map(share);
         sum.add(sampled + observed.residue, ended.samples, places, observed.user, is_kernel_exit);
         sum.unsampled += ended.unsampled;
@@ -96,13 +114,16 @@ impl ByPlace {
         is_kernel_exit: &mut impl FnMut(Place) -> bool,
     ) {
         let sees_kernel = user == UserTime::AndSystem;
-        let (exits, places): (Vec<_>, Vec<_>) = places.partition(|&(place, ..)| !sees_kernel && is_kernel_exit(place));
+        let (exits, places): (Vec<_>, Vec<_>) =
+            places.partition(|&(place, ..)| !sees_kernel && is_kernel_exit(place));
         let in_kernel: f64 = exits.iter().map(|&(_, share, _)| share).sum();
         let user_share = (1.0 - in_kernel)
             * match user {
                 UserTime::AndSystem => 1.0,
                 // The first sample comes a whole period after the beginning.
-                UserTime::Sampled { period } => ((samples + 1) as f64 * period / processor).min(1.0),
+                UserTime::Sampled { period } => {
+                    ((samples + 1) as f64 * period / processor).min(1.0)
+                }
                 UserTime::Share(share) => share,
             };
         self.processor += processor;

@@ -1,13 +1,14 @@
 use super::*;
 
-/// Functions 1, 2, 3 have probes and lie at 100, 200, 300 of mapping 0; mapping 1 is a library, with functions at 0, 100, 200; what lies
-/// behind 90 of a hundred is behind a system call.
+/// Functions 1, 2, 3 have probes and lie at 100, 200, 300 of mapping 0; mapping 1 is a library,
+/// with functions at 0, 100, 200; what lies behind 90 of a hundred is behind a system call.
 struct Map;
 
 impl Code for Map {
     fn owner(&mut self, place: Place) -> Owner {
         let start = place.offset / 100;
-        let functions: Vec<FuncId> = if place.mapping == 0 && start > 0 { vec![FuncId(start)] } else { Vec::new() };
+        let functions: Vec<FuncId> =
+            if place.mapping == 0 && start > 0 { vec![FuncId(start)] } else { Vec::new() };
         // Function 2 is inlined into function 1 from 150 on.
         let inlined = place.mapping == 0 && (150..190).contains(&place.offset);
         let functions = if inlined { vec![FuncId(2), FuncId(1)] } else { functions };
@@ -27,17 +28,27 @@ fn strand(processor: f64, seen: &[(Place, u32)]) -> Strand {
 }
 
 fn stacks(seen: &[(&[Place], u64)]) -> HashMap<Stack, u64> {
-    seen.iter().map(|&(places, times)| (Stack { places: places.into(), is_whole: true }, times)).collect()
+    seen.iter()
+        .map(|&(places, times)| (Stack { places: places.into(), is_whole: true }, times))
+        .collect()
 }
 
 fn observe(live: &[Strand], seen: &[(&[Place], u64)], user: UserTime) -> Attributed {
     let (ended, stacks) = (Ended::default(), stacks(seen));
     let live = live.iter().collect();
-    attribute(&Observed { live, ended: &ended, residue: 0.0, unsampled: 0.0, stacks: &stacks, user }, &mut Map)
+    attribute(
+        &Observed { live, ended: &ended, residue: 0.0, unsampled: 0.0, stacks: &stacks, user },
+        &mut Map,
+    )
 }
 
 fn function(attributed: &Attributed, id: u32) -> ClockFunction {
-    attributed.functions.iter().copied().find(|function| function.function == FuncId(id)).unwrap_or_default()
+    attributed
+        .functions
+        .iter()
+        .copied()
+        .find(|function| function.function == FuncId(id))
+        .unwrap_or_default()
 }
 
 /// What must hold whatever was seen.
@@ -45,8 +56,14 @@ fn adds_up(attributed: &Attributed) {
     let innermost: f64 = attributed.functions.iter().map(|function| function.innermost).sum();
     let stacks: f64 = attributed.stacks.iter().map(|stack| stack.time).sum();
     let all = innermost + attributed.system + attributed.unknown;
-    assert!((all - attributed.processor).abs() <= 1e-6 * attributed.processor, "{all} of {attributed:?}");
-    assert!((innermost - stacks).abs() <= 1e-6 * attributed.processor, "{stacks} of {attributed:?}");
+    assert!(
+        (all - attributed.processor).abs() <= 1e-6 * attributed.processor,
+        "{all} of {attributed:?}"
+    );
+    assert!(
+        (innermost - stacks).abs() <= 1e-6 * attributed.processor,
+        "{stacks} of {attributed:?}"
+    );
     for function in &attributed.functions {
         assert!(function.on_stack >= function.innermost * (1.0 - 1e-9), "{function:?}");
         assert!(function.on_stack <= attributed.processor * (1.0 + 1e-9), "{function:?}");
@@ -57,7 +74,8 @@ fn adds_up(attributed: &Attributed) {
 #[test]
 fn a_threads_samples_share_its_own_processor_time() {
     // A long thread that was sampled rarely, and a short one that was sampled often.
-    let live = [strand(900.0, &[(at(0, 100), 1), (at(0, 200), 2)]), strand(100.0, &[(at(0, 300), 30)])];
+    let live =
+        [strand(900.0, &[(at(0, 100), 1), (at(0, 200), 2)]), strand(100.0, &[(at(0, 300), 30)])];
     let attributed = observe(&live, &[], UserTime::AndSystem);
     adds_up(&attributed);
     let times: Vec<f64> = [1, 2, 3].map(|id| function(&attributed, id).innermost).to_vec();
@@ -84,7 +102,11 @@ fn code_of_a_library_that_no_stack_ends_in_is_divided_as_the_rest_of_it() {
     let attributed = observe(&live, &[(&[at(1, 7), at(0, 120)], 1)], UserTime::AndSystem);
     adds_up(&attributed);
     assert_eq!(function(&attributed, 1).elsewhere, 100.0);
-    let other = observe(&[strand(100.0, &[(at(2, 5), 1)])], &[(&[at(1, 7), at(0, 120)], 1)], UserTime::AndSystem);
+    let other = observe(
+        &[strand(100.0, &[(at(2, 5), 1)])],
+        &[(&[at(1, 7), at(0, 120)], 1)],
+        UserTime::AndSystem,
+    );
     adds_up(&other);
     assert_eq!(other.unknown, 100.0);
 }
@@ -96,12 +118,20 @@ fn a_stack_that_was_cut_short_before_any_probe_says_nothing() {
     let mut seen = stacks(&[(&[at(1, 7), at(0, 120)], 1)]);
     seen.insert(Stack { places: [at(1, 8)].into(), is_whole: false }, 99);
     let user = UserTime::AndSystem;
-    let observed = Observed { live: live.iter().collect(), ended: &ended, residue: 0.0, unsampled: 0.0, stacks: &seen, user };
+    let observed = Observed {
+        live: live.iter().collect(),
+        ended: &ended,
+        residue: 0.0,
+        unsampled: 0.0,
+        stacks: &seen,
+        user,
+    };
     let cut = attribute(&observed, &mut Map);
     adds_up(&cut);
     assert_eq!(function(&cut, 1).innermost, 100.0);
     // Whole, and without a probe: a thread of a library's own.
-    let whole = observe(&live, &[(&[at(1, 7), at(0, 120)], 1), (&[at(1, 8)], 3)], UserTime::AndSystem);
+    let whole =
+        observe(&live, &[(&[at(1, 7), at(0, 120)], 1), (&[at(1, 8)], 3)], UserTime::AndSystem);
     adds_up(&whole);
     assert_eq!((function(&whole, 1).innermost, whole.unknown), (25.0, 75.0));
 }
@@ -119,9 +149,13 @@ fn inlined_functions_are_innermost_and_their_callers_on_the_stack() {
 #[test]
 fn recursion_is_on_the_stack_once() {
     let live = [strand(100.0, &[(at(0, 110), 1)])];
-    let attributed = observe(&live, &[(&[at(0, 110), at(0, 120), at(0, 130)], 1)], UserTime::AndSystem);
+    let attributed =
+        observe(&live, &[(&[at(0, 110), at(0, 120), at(0, 130)], 1)], UserTime::AndSystem);
     adds_up(&attributed);
-    assert_eq!((function(&attributed, 1).on_stack, function(&attributed, 1).stack_samples), (100.0, 1));
+    assert_eq!(
+        (function(&attributed, 1).on_stack, function(&attributed, 1).stack_samples),
+        (100.0, 1)
+    );
 }
 
 #[test]
@@ -135,7 +169,10 @@ fn what_no_sample_stands_for_is_system_time() {
     let live = [strand(1000.0, &[(at(0, 110), 29), (at(1, 95), 10)])];
     let attributed = observe(&live, &[], UserTime::Sampled { period: 10.0 });
     adds_up(&attributed);
-    assert!((function(&attributed, 1).innermost - 400.0 * 29.0 / 39.0).abs() < 1e-6, "{attributed:?}");
+    assert!(
+        (function(&attributed, 1).innermost - 400.0 * 29.0 / 39.0).abs() < 1e-6,
+        "{attributed:?}"
+    );
     let told = observe(&live, &[], UserTime::Share(0.5));
     adds_up(&told);
     assert!((function(&told, 1).innermost - 500.0 * 29.0 / 39.0).abs() < 1e-6, "{told:?}");
@@ -149,32 +186,49 @@ fn threads_that_have_ended_keep_their_time_and_their_last_moments() {
     ended.add(&strand(7.0, &[]));
     let none = HashMap::new();
     let user = UserTime::AndSystem;
-    let observed = Observed { live: Vec::new(), ended: &ended, residue: 40.0, unsampled: 5.0, stacks: &none, user };
+    let observed = Observed {
+        live: Vec::new(),
+        ended: &ended,
+        residue: 40.0,
+        unsampled: 5.0,
+        stacks: &none,
+        user,
+    };
     let attributed = attribute(&observed, &mut Map);
     adds_up(&attributed);
     assert_eq!((attributed.processor, attributed.unknown), (452.0, 12.0));
-    assert_eq!((function(&attributed, 1).innermost, function(&attributed, 2).innermost), (330.0, 110.0));
+    assert_eq!(
+        (function(&attributed, 1).innermost, function(&attributed, 2).innermost),
+        (330.0, 110.0)
+    );
 }
 
 #[test]
 fn whatever_is_seen_adds_up() {
     let mut state = 1u64;
     let mut random = |below: u32| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((state >> 33) as u32) % below
     };
     for _ in 0..200 {
         let place = |random: &mut dyn FnMut(u32) -> u32| at(random(3), random(400));
         let live: Vec<Strand> = (0..random(4))
             .map(|_| {
-                let seen: Vec<_> = (0..random(6)).map(|_| (place(&mut random), random(9))).collect();
+                let seen: Vec<_> =
+                    (0..random(6)).map(|_| (place(&mut random), random(9))).collect();
                 strand(f64::from(random(1000)) + 1.0, &seen)
             })
             .collect();
-        let seen: Vec<(Vec<Place>, u64)> =
-            (0..random(9)).map(|_| ((0..=random(5)).map(|_| place(&mut random)).collect(), u64::from(random(5)) + 1)).collect();
-        let seen: Vec<(&[Place], u64)> = seen.iter().map(|(places, times)| (&places[..], *times)).collect();
-        for user in [UserTime::AndSystem, UserTime::Sampled { period: 20.0 }, UserTime::Share(0.3)] {
+        let seen: Vec<(Vec<Place>, u64)> = (0..random(9))
+            .map(|_| {
+                ((0..=random(5)).map(|_| place(&mut random)).collect(), u64::from(random(5)) + 1)
+            })
+            .collect();
+        let seen: Vec<(&[Place], u64)> =
+            seen.iter().map(|(places, times)| (&places[..], *times)).collect();
+        for user in [UserTime::AndSystem, UserTime::Sampled { period: 20.0 }, UserTime::Share(0.3)]
+        {
             adds_up(&observe(&live, &seen, user));
         }
     }

@@ -1,6 +1,8 @@
-//! System calls, as the C library's functions of the same names make them: -1 and `errno` where the kernel refuses.
+//! System calls, as the C library's functions of the same names make them: -1 and `errno` where the
+//! kernel refuses.
 //!
-//! Structures are the kernel's own: on x86-64 the C library's are no different. Arguments of variable number lie where others do.
+//! Structures are the kernel's own: on x86-64 the C library's are no different. Arguments of
+//! variable number lie where others do.
 
 use std::arch::asm;
 use std::ffi::{c_char, c_int, c_long, c_void};
@@ -129,15 +131,30 @@ calls! {
     writev(fd: c_int, parts: Ptr, count: c_int) -> isize = SYS_writev;
 }
 
-pub(super) unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+pub(super) unsafe extern "C" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
     // SAFETY: (1) the caller; words that were not given are none of the call's.
     answer(unsafe { raw(number, [a, b, c, d, e, f]) }) as c_long
 }
 
 /// Says errors by its result.
-pub(super) unsafe extern "C" fn clock_nanosleep(clock: c_int, flags: c_int, time: Ptr, rest: Ptr) -> c_int {
+pub(super) unsafe extern "C" fn clock_nanosleep(
+    clock: c_int,
+    flags: c_int,
+    time: Ptr,
+    rest: Ptr,
+) -> c_int {
     // SAFETY: (1) the caller.
-    let result = unsafe { raw(libc::SYS_clock_nanosleep, [clock.word(), flags.word(), time.word(), rest.word(), 0, 0]) };
+    let result = unsafe {
+        raw(libc::SYS_clock_nanosleep, [clock.word(), flags.word(), time.word(), rest.word(), 0, 0])
+    };
     -(result as c_int)
 }
 
@@ -148,9 +165,15 @@ pub(super) unsafe extern "C" fn getcwd(to: *mut c_char, len: usize) -> *mut c_ch
 }
 
 /// The kernel says how many bytes it has filled; the C library clears the others.
-pub(super) unsafe extern "C" fn sched_getaffinity(process: c_int, len: usize, set: *mut u8) -> c_int {
+pub(super) unsafe extern "C" fn sched_getaffinity(
+    process: c_int,
+    len: usize,
+    set: *mut u8,
+) -> c_int {
     // SAFETY: (1) the caller.
-    let filled = answer(unsafe { raw(libc::SYS_sched_getaffinity, [process.word(), len, set.word(), 0, 0, 0]) });
+    let filled = answer(unsafe {
+        raw(libc::SYS_sched_getaffinity, [process.word(), len, set.word(), 0, 0, 0])
+    });
     let Ok(filled) = usize::try_from(filled) else { return -1 };
     // SAFETY: (1) the set is `len` bytes, of which the kernel has filled so many.
     unsafe { set.add(filled).write_bytes(0, len.saturating_sub(filled)) };

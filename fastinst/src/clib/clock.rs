@@ -1,4 +1,5 @@
-//! The time, from the code that the kernel has put into the process for it (vdso(7)): no call of the kernel, which a filter might refuse.
+//! The time, from the code that the kernel has put into the process for it (vdso(7)): no call of
+//! the kernel, which a filter might refuse.
 
 use super::calls::{answer, raw};
 use goblin::elf::{Elf, header::header64::Header};
@@ -23,15 +24,26 @@ fn find() -> Option<usize> {
         return None;
     }
     let start = std::ptr::with_exposed_provenance::<u8>(base);
-    // SAFETY: (1) the kernel has put a whole file of ELF there, for as long as the process lives; (2) its table of sections ends it.
+    // SAFETY: (1) the kernel has put a whole file of ELF there, for as long as the process lives;
+    // (2) its table of sections ends it.
     let file = unsafe {
         let header = &*start.cast::<Header>();
-        std::slice::from_raw_parts(start, header.e_shoff as usize + usize::from(header.e_shnum) * usize::from(header.e_shentsize))
+        std::slice::from_raw_parts(
+            start,
+            header.e_shoff as usize + usize::from(header.e_shnum) * usize::from(header.e_shentsize),
+        )
     };
     let elf = Elf::parse(file).ok()?;
-    let found = elf.dynsyms.iter().find(|symbol| elf.dynstrtab.get_at(symbol.st_name) == Some("__vdso_clock_gettime"))?;
+    let found = elf
+        .dynsyms
+        .iter()
+        .find(|symbol| elf.dynstrtab.get_at(symbol.st_name) == Some("__vdso_clock_gettime"))?;
     // What it is linked for is where its first segment lies.
-    let linked = elf.program_headers.iter().find(|header| header.p_type == goblin::elf::program_header::PT_LOAD)?.p_vaddr;
+    let linked = elf
+        .program_headers
+        .iter()
+        .find(|header| header.p_type == goblin::elf::program_header::PT_LOAD)?
+        .p_vaddr;
     (found.st_value != 0).then(|| base.wrapping_add((found.st_value - linked) as usize))
 }
 
@@ -42,7 +54,8 @@ pub(super) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut c_void) -
         given => {
             // SAFETY: (1) the kernel's function has this type; (2) the caller.
             unsafe {
-                let given: unsafe extern "C" fn(c_int, *mut c_void) -> c_int = std::mem::transmute(given);
+                let given: unsafe extern "C" fn(c_int, *mut c_void) -> c_int =
+                    std::mem::transmute(given);
                 given(clock, time) as isize
             }
         }

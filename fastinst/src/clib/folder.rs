@@ -30,7 +30,14 @@ pub(super) unsafe extern "C" fn readdir(folder: *mut Folder) -> *mut u8 {
     // SAFETY: (1) the caller.
     let folder = unsafe { &mut *folder };
     if folder.next == folder.filled {
-        let words = [folder.fd as usize, folder.entries.as_mut_ptr().expose_provenance(), folder.entries.len(), 0, 0, 0];
+        let words = [
+            folder.fd as usize,
+            folder.entries.as_mut_ptr().expose_provenance(),
+            folder.entries.len(),
+            0,
+            0,
+            0,
+        ];
         // SAFETY: (1) a buffer and its length.
         let filled = answer(unsafe { raw(libc::SYS_getdents64, words) });
         (folder.next, folder.filled) = (0, usize::try_from(filled).unwrap_or(0));
@@ -39,7 +46,10 @@ pub(super) unsafe extern "C" fn readdir(folder: *mut Folder) -> *mut u8 {
         }
     }
     let at = folder.next;
-    folder.next += usize::from(u16::from_le_bytes([folder.entries[at + LENGTH], folder.entries[at + LENGTH + 1]]));
+    folder.next += usize::from(u16::from_le_bytes([
+        folder.entries[at + LENGTH],
+        folder.entries[at + LENGTH + 1],
+    ]));
     folder.entries[at..].as_mut_ptr()
 }
 

@@ -1,8 +1,10 @@
 //! Bytes: copied, filled, compared, counted.
 //!
-//! The compiler calls these by name wherever Rust moves values, so they are written in assembly: in Rust it would be free to turn a loop into a
-//! call of the very function that the loop is. Up to 64 bytes everything is loaded before anything is stored, so that an overlap does not
-//! matter; beyond, the end that would be overwritten first is loaded first. SSE2 only, which every x86-64 has and which leaves no upper halves.
+//! The compiler calls these by name wherever Rust moves values, so they are written in assembly: in
+//! Rust it would be free to turn a loop into a call of the very function that the loop is. Up to 64
+//! bytes everything is loaded before anything is stored, so that an overlap does not matter;
+//! beyond, the end that would be overwritten first is loaded first. SSE2 only, which every x86-64
+//! has and which leaves no upper halves.
 
 use std::arch::global_asm;
 
@@ -191,7 +193,8 @@ routine!(
     "cmp rcx, rdx",
     "cmova rcx, rdx",
     "jmp 77b",
-    // The lowest byte that differs: the lowest bit that was not set, which the subtraction has left set.
+    // The lowest byte that differs: the lowest bit that was not set, which the subtraction has left
+    // set.
     "2:",
     "bsf eax, eax",
     "add rcx, rax",
@@ -215,7 +218,8 @@ routine!(
     "ret",
 );
 
-// (text) -> len. Whole blocks of 16 at multiples of 16, which never reach into a page that the text does not.
+// (text) -> len. Whole blocks of 16 at multiples of 16, which never reach into a page that the text
+// does not.
 routine!(
     "strlen",
     "mov rdx, rdi",
@@ -266,13 +270,27 @@ mod tests {
     #[test]
     fn moved_bytes_are_those_that_were_there_however_the_places_overlap() {
         for len in (0..200).chain([255, 256, 257, 300, 333]) {
-            for (from, to) in [(0, 350), (350, 0), (100, 101), (101, 100), (100, 116), (116, 100), (10, 90), (90, 10), (64, 64)] {
+            for (from, to) in [
+                (0, 350),
+                (350, 0),
+                (100, 101),
+                (101, 100),
+                (100, 116),
+                (116, 100),
+                (10, 90),
+                (90, 10),
+                (64, 64),
+            ] {
                 let (mut found, mut expected) = (pattern(), pattern());
                 expected.copy_within(from..from + len, to);
                 let base = found.as_mut_ptr();
                 // SAFETY: (1) both places lie in the vector.
                 let returned = unsafe { fastinst_own_memmove(base.add(to), base.add(from), len) };
-                assert_eq!((returned, &found), (base.wrapping_add(to), &expected), "{len} from {from} to {to}");
+                assert_eq!(
+                    (returned, &found),
+                    (base.wrapping_add(to), &expected),
+                    "{len} from {from} to {to}"
+                );
             }
         }
     }
@@ -317,7 +335,11 @@ mod tests {
                 let mut text = [0; 20 + 100 + 1];
                 text[start..start + len].fill(0xFF);
                 // SAFETY: (1) a zero follows.
-                assert_eq!(unsafe { fastinst_own_strlen(text.as_ptr().add(start)) }, len, "{start}");
+                assert_eq!(
+                    unsafe { fastinst_own_strlen(text.as_ptr().add(start)) },
+                    len,
+                    "{start}"
+                );
             }
         }
     }

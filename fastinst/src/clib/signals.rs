@@ -1,4 +1,5 @@
-//! Signals: sets are words of 64 bits in a structure of 128 bytes; two of them the C library keeps for itself, and blocks them never.
+//! Signals: sets are words of 64 bits in a structure of 128 bytes; two of them the C library keeps
+//! for itself, and blocks them never.
 
 use super::calls::{answer, raw};
 use std::arch::global_asm;
@@ -50,12 +51,18 @@ pub(super) unsafe extern "C" fn sigdelset(set: *mut Set, signal: c_int) -> c_int
 }
 
 /// Says errors by its result.
-pub(super) unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const Set, old: *mut Set) -> c_int {
+pub(super) unsafe extern "C" fn pthread_sigmask(
+    how: c_int,
+    new: *const Set,
+    old: *mut Set,
+) -> c_int {
     // SAFETY: (1) the caller.
-    let mask = unsafe { new.as_ref() }.map(|&mask| if how == libc::SIG_UNBLOCK { mask } else { mask & !KEPT });
+    let mask = unsafe { new.as_ref() }
+        .map(|&mask| if how == libc::SIG_UNBLOCK { mask } else { mask & !KEPT });
     let new = mask.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: (1) a set that lives across the call; (2) the caller.
-    let result = unsafe { raw(libc::SYS_rt_sigprocmask, [how as usize, new.addr(), old.addr(), SET, 0, 0]) };
+    let result =
+        unsafe { raw(libc::SYS_rt_sigprocmask, [how as usize, new.addr(), old.addr(), SET, 0, 0]) };
     -(result as c_int)
 }
 
@@ -89,7 +96,11 @@ unsafe extern "C" {
     fn fastinst_own_restore();
 }
 
-pub(super) unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
+pub(super) unsafe extern "C" fn sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
     if bit(signal).is_none() {
         return -1;
     }
@@ -103,7 +114,14 @@ pub(super) unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigac
     });
     let given = given.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let mut found = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
-    let words = [signal as usize, given.addr(), std::ptr::from_mut(&mut found).expose_provenance(), SET, 0, 0];
+    let words = [
+        signal as usize,
+        given.addr(),
+        std::ptr::from_mut(&mut found).expose_provenance(),
+        SET,
+        0,
+        0,
+    ];
     // SAFETY: (1) both live across the call; (2) the handler is the caller's.
     let result = answer(unsafe { raw(libc::SYS_rt_sigaction, words) }) as c_int;
     if result == 0 && !old.is_null() {
@@ -112,7 +130,8 @@ pub(super) unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigac
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = found.handler;
             action.sa_flags = found.flags as c_int;
-            action.sa_restorer = (found.restorer != 0).then(|| std::mem::transmute::<usize, extern "C" fn()>(found.restorer));
+            action.sa_restorer = (found.restorer != 0)
+                .then(|| std::mem::transmute::<usize, extern "C" fn()>(found.restorer));
             std::ptr::from_mut(&mut action.sa_mask).cast::<Set>().write(found.mask);
             old.write(action);
         }

@@ -10,7 +10,8 @@ unsafe extern "C" {
 }
 
 pub(super) unsafe extern "C" fn getenv(name: *const c_char) -> *const c_char {
-    // SAFETY: (1) the caller; (2) the environment is a list of texts that ends with null, and a thread that changes it keeps others from reading.
+    // SAFETY: (1) the caller; (2) the environment is a list of texts that ends with null, and a
+    // thread that changes it keeps others from reading.
     unsafe {
         let name = CStr::from_ptr(name).to_bytes();
         let mut entry = environ;
@@ -34,7 +35,14 @@ pub(super) unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -
     }
     let mut found = [0u8; libc::PATH_MAX as usize];
     let link = format!("/proc/self/fd/{fd}\0");
-    let words = [link.as_ptr().expose_provenance(), found.as_mut_ptr().expose_provenance(), found.len() - 1, 0, 0, 0];
+    let words = [
+        link.as_ptr().expose_provenance(),
+        found.as_mut_ptr().expose_provenance(),
+        found.len() - 1,
+        0,
+        0,
+        0,
+    ];
     // SAFETY: (1) a text that ends with zero; a buffer and its length.
     let len = answer(unsafe { raw(libc::SYS_readlink, words) });
     // SAFETY: (1) opened above.
@@ -51,7 +59,10 @@ pub(super) unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -
 }
 
 /// Names only threads that call it, as all that we name do.
-pub(super) unsafe extern "C" fn pthread_setname(_thread: libc::pthread_t, name: *const c_char) -> c_int {
+pub(super) unsafe extern "C" fn pthread_setname(
+    _thread: libc::pthread_t,
+    name: *const c_char,
+) -> c_int {
     // SAFETY: (1) the caller.
     unsafe { prctl(libc::PR_SET_NAME, name.expose_provenance(), 0, 0, 0) }
 }

@@ -1,13 +1,14 @@
 //! Where our own thread data lies, and what becomes of it when a thread ends.
 //!
-//! Code of a shared library asks `__tls_get_addr` for the address of its thread data. The loader's own version brings the thread's table
-//! of modules up to date first, and when the program has loaded many libraries since, it has the program's allocator make a
-//! larger table. Ours has nothing to bring up to date: a preloaded library's data lie at a fixed distance from the thread pointer, as does
-//! this anchor among them, which is asked for in the way that says so (initial exec). The argument is a module, which is always
-//! this one, and an offset in its data.
+//! Code of a shared library asks `__tls_get_addr` for the address of its thread data. The loader's
+//! own version brings the thread's table of modules up to date first, and when the program has
+//! loaded many libraries since, it has the program's allocator make a larger table. Ours has
+//! nothing to bring up to date: a preloaded library's data lie at a fixed distance from the thread
+//! pointer, as does this anchor among them, which is asked for in the way that says so (initial
+//! exec). The argument is a module, which is always this one, and an offset in its data.
 //!
-//! Destructors of thread data the standard library registers with the C library, which allocates for each. Ours are kept in a list, and run by the
-//! destructor of a key.
+//! Destructors of thread data the standard library registers with the C library, which allocates
+//! for each. Ours are kept in a list, and run by the destructor of a key.
 
 use std::arch::global_asm;
 use std::cell::Cell;
@@ -57,7 +58,8 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// Makes the key: once, early, since setting the first keys needs no memory.
 pub(crate) fn prepare() {
     let mut key = 0;
-    // SAFETY: (1) a key to write to; (2) the destructor below; (3) no other thread knows the key yet.
+    // SAFETY: (1) a key to write to; (2) the destructor below; (3) no other thread knows the key
+    // yet.
     unsafe {
         if KEY.load(Acquire) == 0
             && libc::pthread_key_create(&raw mut key, Some(carry_out)) == 0
@@ -68,7 +70,11 @@ pub(crate) fn prepare() {
     }
 }
 
-pub(super) unsafe extern "C" fn thread_atexit(destructor: Destructor, data: *mut c_void, _library: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn thread_atexit(
+    destructor: Destructor,
+    data: *mut c_void,
+    _library: *mut c_void,
+) -> c_int {
     prepare();
     let duty = Duty { destructor, data, next: DUTIES.get() };
     DUTIES.set(Box::into_raw(Box::new(duty)));
@@ -101,7 +107,9 @@ mod tests {
         DONE.lock().unwrap().push(data.addr());
         if data.addr() == 2 {
             // SAFETY: (1) takes a number.
-            unsafe { thread_atexit(note, std::ptr::without_provenance_mut(3), std::ptr::null_mut()) };
+            unsafe {
+                thread_atexit(note, std::ptr::without_provenance_mut(3), std::ptr::null_mut())
+            };
         }
     }
 
@@ -109,7 +117,9 @@ mod tests {
     fn duties_are_carried_out_at_the_end_of_their_thread_the_latest_first() {
         let register = |number| {
             // SAFETY: (1) takes a number.
-            unsafe { thread_atexit(note, std::ptr::without_provenance_mut(number), std::ptr::null_mut()) };
+            unsafe {
+                thread_atexit(note, std::ptr::without_provenance_mut(number), std::ptr::null_mut())
+            };
         };
         let thread = std::thread::spawn(move || {
             register(1);

@@ -1,7 +1,8 @@
-//! `fastinst cc` and `fastinst c++`: gcc or clang, with the flags that make probes and keep inlining.
+//! `fastinst cc` and `fastinst c++`: gcc or clang, with the flags that make probes and keep
+//! inlining.
 //!
-//! clang can put the hooks in after inlining; gcc can be told what to leave out. Both are what no switching of probes can give back:
-//! a function that is called because it has hooks costs a call.
+//! clang can put the hooks in after inlining; gcc can be told what to leave out. Both are what no
+//! switching of probes can give back: a function that is called because it has hooks costs a call.
 
 use super::Failure;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +12,8 @@ use std::process::{Command, ExitCode};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The compiler's own arguments; --with=gcc or --with=clang chooses it, --print-command shows what would be run
+    /// The compiler's own arguments; --with=gcc or --with=clang chooses it, --print-command shows
+    /// what would be run
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<OsString>,
 }
@@ -73,7 +75,8 @@ pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> 
     words.extend(flags(&rest, family, language).into_iter().map(OsString::from));
     words.extend(rest);
     if print {
-        let all: Vec<String> = std::iter::once(&program).chain(&words).map(|word| quoted(word)).collect();
+        let all: Vec<String> =
+            std::iter::once(&program).chain(&words).map(|word| quoted(word)).collect();
         println!("{}", all.join(" "));
         return Ok(ExitCode::SUCCESS);
     }
@@ -88,7 +91,8 @@ pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> 
 fn choose(language: Language, with: Option<Family>) -> Result<(String, Family), Failure> {
     let key = if language == Language::C { "FASTINST_CC" } else { "FASTINST_CXX" };
     if let Some(named) = std::env::var(key).ok().filter(|named| !named.trim().is_empty()) {
-        let family = with.unwrap_or(if named.contains("clang") { Family::Clang } else { Family::Gcc });
+        let family =
+            with.unwrap_or(if named.contains("clang") { Family::Clang } else { Family::Gcc });
         return Ok((named, family));
     }
     let names: &[(&str, Family)] = match language {
@@ -99,7 +103,10 @@ fn choose(language: Language, with: Option<Family>) -> Result<(String, Family), 
     let found = wanted.clone().find(|(name, _)| is_there(name));
     found.map(|(name, family)| ((*name).to_owned(), *family)).ok_or_else(|| {
         let names: Vec<&str> = wanted.map(|(name, _)| *name).collect();
-        Failure::Refused(format!("there is no compiler here ({}): install gcc or clang, or name one by {key}", names.join(", ")))
+        Failure::Refused(format!(
+            "there is no compiler here ({}): install gcc or clang, or name one by {key}",
+            names.join(", ")
+        ))
     })
 }
 
@@ -113,7 +120,9 @@ fn flags(args: &[OsString], family: Family, language: Language) -> Vec<&'static 
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     let is_source = |arg: &OsString| {
         let end = PathBuf::from(arg).extension().and_then(OsStr::to_str).map(str::to_owned);
-        end.is_some_and(|end| ["c", "cc", "cpp", "cxx", "c++", "C", "i", "ii", "m", "mm"].contains(&end.as_str()))
+        end.is_some_and(|end| {
+            ["c", "cc", "cpp", "cxx", "c++", "C", "i", "ii", "m", "mm"].contains(&end.as_str())
+        })
     };
     let in_file = args.iter().any(|arg| arg.to_string_lossy().starts_with('@'));
     let compiles = has("-c") || has("-S") || has("-x") || in_file || args.iter().any(is_source);
@@ -134,7 +143,11 @@ fn flags(args: &[OsString], family: Family, language: Language) -> Vec<&'static 
 fn quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 #[cfg(test)]

@@ -57,14 +57,16 @@ impl Channel {
     }
 }
 
-/// A private folder for profiles that find no place in the mapping. Made when it is needed, removed at the end.
+/// A private folder for profiles that find no place in the mapping. Made when it is needed, removed
+/// at the end.
 struct Folder(PathBuf);
 
 impl Folder {
     /// A name that other users cannot guess.
     fn choose() -> Self {
         let mut random = [0u8; 8];
-        // SAFETY: (1) a buffer and its length. Where it stays zero, the number of the process makes the name one's own.
+        // SAFETY: (1) a buffer and its length. Where it stays zero, the number of the process makes
+        // the name one's own.
         #[allow(unsafe_code)]
         unsafe {
             libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0);
@@ -78,20 +80,29 @@ impl Folder {
         made.map_err(|error| Failure::Write { path: self.0.clone(), error })
     }
 
-    /// What the processes have written, in the order of their numbers. One that was killed in the middle has left the file before.
+    /// What the processes have written, in the order of their numbers. One that was killed in the
+    /// middle has left the file before.
     fn profiles(&self) -> Vec<Profile> {
         let entries = std::fs::read_dir(&self.0).into_iter().flatten();
-        let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        paths.retain(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"profile.")));
+        let mut paths: Vec<PathBuf> =
+            entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.retain(|path| {
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"profile."))
+        });
         paths.sort();
-        paths.iter().filter_map(|path| report::read(path).map_err(|failure| say(&failure.to_string())).ok()).collect()
+        paths
+            .iter()
+            .filter_map(|path| report::read(path).map_err(|failure| say(&failure.to_string())).ok())
+            .collect()
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
         match std::fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => say(&format!("cannot remove {}: {error}", self.0.display())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                say(&format!("cannot remove {}: {error}", self.0.display()))
+            }
             _ => {}
         }
     }

@@ -1,8 +1,9 @@
 //! `fastinst compare`: two programs run in turn under the profiler, and what differs between them.
 //!
-//! The runs are interleaved, and every other round begins with the new program: a machine that gets slower or warmer meets both alike. Each
-//! run is launched as `fastinst run` does it. What the programs print on standard output is discarded, since it is the same twenty times over;
-//! standard error is passed on.
+//! The runs are interleaved, and every other round begins with the new program: a machine that gets
+//! slower or warmer meets both alike. Each run is launched as `fastinst run` does it. What the
+//! programs print on standard output is discarded, since it is the same twenty times over; standard
+//! error is passed on.
 
 use super::diff::{Shown, show};
 use super::launch::{Ended, Options, Surroundings, profile_of};
@@ -61,7 +62,8 @@ struct Side<'a> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let sides = sides(&args.programs)?;
     if let Some(folder) = &args.keep {
-        std::fs::create_dir_all(folder).map_err(|error| Failure::Write { path: folder.clone(), error })?;
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::Write { path: folder.clone(), error })?;
     }
     let mut profiles: [Vec<Profile>; 2] = Default::default();
     let mut first: Option<ExitStatus> = None;
@@ -72,11 +74,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             let program = sides[side].program[0].to_string_lossy();
             match first {
                 // What ends this command ends the comparison, however often.
-                _ if matches!(status.signal(), Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT)) => {
+                _ if matches!(
+                    status.signal(),
+                    Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT)
+                ) =>
+                {
                     return Err(Failure::Refused(format!("{program} was interrupted: {status}")));
                 }
                 Some(first) if first != status => {
-                    return Err(Failure::Refused(format!("{program} ended with {status}, a run before with {first}")));
+                    return Err(Failure::Refused(format!(
+                        "{program} ended with {status}, a run before with {first}"
+                    )));
                 }
                 _ => first = Some(status),
             }
@@ -94,18 +102,25 @@ fn sides(programs: &[OsString]) -> Result<[Side<'_>; 2], Failure> {
         (Some(old @ [_, ..]), Some(new @ [_, ..])) => {
             Ok([Side { name: "old", program: old }, Side { name: "new", program: new }])
         }
-        _ => Err(Failure::Usage("give two programs: fastinst compare -- ./old ARGS -- ./new ARGS".to_owned())),
+        _ => Err(Failure::Usage(
+            "give two programs: fastinst compare -- ./old ARGS -- ./new ARGS".to_owned(),
+        )),
     }
 }
 
 /// Runs a program once, and keeps the profile where that is asked for.
 fn once(args: &Args, side: Side<'_>, round: u32) -> Result<(ExitStatus, Profile), Failure> {
-    let (policy, include, exclude) = (args.policy.clone(), args.include.clone(), args.exclude.clone());
+    let (policy, include, exclude) =
+        (args.policy.clone(), args.include.clone(), args.exclude.clone());
     let options = Options { policy, include, exclude, ..Options::default() };
-    let Ended { status, profile, note } = profile_of(&options, side.program, Surroundings { snapshots: None, silent: true })?;
+    let Ended { status, profile, note } =
+        profile_of(&options, side.program, Surroundings { snapshots: None, silent: true })?;
     let Some(profile) = profile else {
         let why = note.unwrap_or_else(|| format!("it ended with {status}"));
-        return Err(Failure::Refused(format!("no profile of {}: {why}", side.program[0].to_string_lossy())));
+        return Err(Failure::Refused(format!(
+            "no profile of {}: {why}",
+            side.program[0].to_string_lossy()
+        )));
     };
     if let Some(folder) = &args.keep {
         let mut bytes = Vec::new();
@@ -120,7 +135,8 @@ fn progress(args: &Args, done: usize) {
     let mut out = io::stderr();
     if out.is_terminal() {
         let all = 2 * args.runs as usize;
-        let text = if done < all { format!("\r{done} of {all} runs ") } else { "\r\x1b[K".to_owned() };
+        let text =
+            if done < all { format!("\r{done} of {all} runs ") } else { "\r\x1b[K".to_owned() };
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }

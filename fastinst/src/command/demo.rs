@@ -1,5 +1,5 @@
-//! `fastinst demo`: a sample program, compiled with probes, run without and with the profiler; a WebAssembly
-//! program under a monitor that is switched while it runs; and what to try next.
+//! `fastinst demo`: a sample program, compiled with probes, run without and with the profiler; a
+//! WebAssembly program under a monitor that is switched while it runs; and what to try next.
 
 mod wasm;
 
@@ -18,7 +18,8 @@ const SAMPLE: &str = include_str!("../../samples/words.c");
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the sample, the program and its profile are left [default: fastinst-demo in the current folder, or where that cannot be written in a temporary one]
+    /// Where the sample, the program and its profile are left [default: fastinst-demo in the
+    /// current folder, or where that cannot be written in a temporary one]
     #[arg(value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
@@ -35,14 +36,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             vec![program.into_os_string()]
         }
         Err(why) => {
-            writeln!(out, "1. {why}\n   The same sample is bundled in Rust: it is profiled instead.\n")?;
+            writeln!(
+                out,
+                "1. {why}\n   The same sample is bundled in Rust: it is profiled instead.\n"
+            )?;
             vec![std::env::current_exe()?.into_os_string(), "sample".into()]
         }
     };
     let shown = program.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let profile = folder.join("words.profile");
     let (before, without) = timed(&mut sample(&program))?;
-    let (after, with) = timed(sample(&program).env("LD_PRELOAD", &library).env("FASTINST_OUTPUT", &profile))?;
+    let (after, with) =
+        timed(sample(&program).env("LD_PRELOAD", &library).env("FASTINST_OUTPUT", &profile))?;
     out.write_all(&after.stderr)?;
     writeln!(
         out,
@@ -52,7 +57,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     )?;
     writeln!(out, "   {}", String::from_utf8_lossy(&after.stdout).trim_end())?;
     if before.stdout != after.stdout || before.status != after.status {
-        return Err(Failure::Refused("the sample printed something else under the profiler: please report this".to_owned()));
+        return Err(Failure::Refused(
+            "the sample printed something else under the profiler: please report this".to_owned(),
+        ));
     }
     writeln!(
         out,
@@ -71,7 +78,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 fn next_steps(folder: &Path) -> String {
     let folder = folder.display();
-    let command = std::env::current_exe().map_or_else(|_| "fastinst".to_owned(), |path| path.display().to_string());
+    let command = std::env::current_exe()
+        .map_or_else(|_| "fastinst".to_owned(), |path| path.display().to_string());
     format!(
         "
 Figures without a mark are exact; the others are estimated from random samples, with 95 % intervals.
@@ -93,25 +101,42 @@ fn folder(named: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(path) = named {
         return make(path).map_err(|error| Failure::Write { path: path.to_owned(), error });
     }
-    let path = PathBuf::from(if Path::new("target").is_dir() { "target/demo" } else { "fastinst-demo" });
-    let in_temporary = |_| trust::temporary_folder("fastinst-demo").and_then(|path| path.canonicalize());
-    make(&path).or_else(in_temporary).map_err(|error| Failure::Write { path: std::env::temp_dir(), error })
+    let path =
+        PathBuf::from(if Path::new("target").is_dir() { "target/demo" } else { "fastinst-demo" });
+    let in_temporary =
+        |_| trust::temporary_folder("fastinst-demo").and_then(|path| path.canonicalize());
+    make(&path)
+        .or_else(in_temporary)
+        .map_err(|error| Failure::Write { path: std::env::temp_dir(), error })
 }
 
 /// Compiles with the system's C compiler; returns the program and the line that made it.
 fn compile(source: &Path, program: &Path) -> Result<(PathBuf, String), String> {
-    let compiler = std::env::var("CC").ok().filter(|compiler| !compiler.is_empty()).unwrap_or_else(|| "cc".to_owned());
+    let compiler = std::env::var("CC")
+        .ok()
+        .filter(|compiler| !compiler.is_empty())
+        .unwrap_or_else(|| "cc".to_owned());
     let mut words = compiler.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or("cc"));
-    command.args(words).args(["-O2", "-g", "-finstrument-functions"]).arg(source).arg("-o").arg(program);
-    let line = format!("{compiler} -O2 -g -finstrument-functions {} -o {}", source.display(), program.display());
+    command
+        .args(words)
+        .args(["-O2", "-g", "-finstrument-functions"])
+        .arg(source)
+        .arg("-o")
+        .arg(program);
+    let line = format!(
+        "{compiler} -O2 -g -finstrument-functions {} -o {}",
+        source.display(),
+        program.display()
+    );
     let output = command.output().map_err(|error| {
         format!("There is no C compiler here ({compiler}: {error}). Install gcc or clang to profile programs of your own.")
     })?;
     if output.status.success() {
         return Ok((program.to_owned(), line));
     }
-    let first = String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned();
+    let first =
+        String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned();
     Err(format!("The C compiler has failed ({line}: {first}). Set CC to one that works."))
 }
 
@@ -119,7 +144,9 @@ fn compile(source: &Path, program: &Path) -> Result<(PathBuf, String), String> {
 fn sample(program: &[OsString]) -> Command {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).env_remove("LD_PRELOAD");
-    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_")) {
+    for (key, _) in
+        std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_"))
+    {
         command.env_remove(key);
     }
     command
@@ -127,6 +154,8 @@ fn sample(program: &[OsString]) -> Command {
 
 fn timed(command: &mut Command) -> Result<(Output, Duration), Failure> {
     let start = Instant::now();
-    let output = command.output().map_err(|error| Failure::Refused(format!("cannot run {command:?}: {error}")))?;
+    let output = command
+        .output()
+        .map_err(|error| Failure::Refused(format!("cannot run {command:?}: {error}")))?;
     Ok((output, start.elapsed()))
 }

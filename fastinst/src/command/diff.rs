@@ -53,12 +53,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
         (before, after) => (before, after),
     };
-    let read_all = |paths: &[PathBuf]| paths.iter().map(|path| read(path)).collect::<Result<Vec<Profile>, _>>();
+    let read_all = |paths: &[PathBuf]| {
+        paths.iter().map(|path| read(path)).collect::<Result<Vec<Profile>, _>>()
+    };
     show(&read_all(before)?, &read_all(after)?, &args.shown)
 }
 
 /// Prints what has changed.
-pub(crate) fn show(before: &[Profile], after: &[Profile], shown: &Shown) -> Result<ExitCode, Failure> {
+pub(crate) fn show(
+    before: &[Profile],
+    after: &[Profile],
+    shown: &Shown,
+) -> Result<ExitCode, Failure> {
     let comparison = Profile::compare(before, after);
     let text = if shown.json {
         comparison.json()

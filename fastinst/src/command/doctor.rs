@@ -60,7 +60,16 @@ fn problem(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut findings = vec![processor(), barrier(), counter(), sampling(), text(), code_memory(), signal_stacks(), calibration()];
+    let mut findings = vec![
+        processor(),
+        barrier(),
+        counter(),
+        sampling(),
+        text(),
+        code_memory(),
+        signal_stacks(),
+        calibration(),
+    ];
     if let Some(program) = &args.program {
         findings.extend(of_program(program)?);
     }
@@ -73,14 +82,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn processor() -> Finding {
     let brand = cpu::brand();
     match &cpu::vendor_id() {
-        b"AuthenticAMD" => ok(format!("processor: {brand}; its vendor documents what one-byte switches rest on")),
+        b"AuthenticAMD" => {
+            ok(format!("processor: {brand}; its vendor documents what one-byte switches rest on"))
+        }
         b"GenuineIntel" => note(
             format!(
                 "processor: {brand}; one-byte switches are not documented by its vendor, but are what Linux and XRay rely on"
             ),
             "nothing to do; fastinst calibrate looks for exceptions",
         ),
-        _ => note(format!("processor: {brand}; nobody has tried this vendor"), "run fastinst calibrate before you rely on it"),
+        _ => note(
+            format!("processor: {brand}; nobody has tried this vendor"),
+            "run fastinst calibrate before you rely on it",
+        ),
     }
 }
 
@@ -110,11 +124,14 @@ fn counter() -> Finding {
 /// Whether the kernel's sampling clock can be had, which says where the processor time goes.
 fn sampling() -> Finding {
     let open = |kernel| {
-        let sampling = Sampling { period: Duration::from_millis(4), kernel, stack: 8 << 10, inherit: true };
+        let sampling =
+            Sampling { period: Duration::from_millis(4), kernel, stack: 8 << 10, inherit: true };
         Ring::open(sampling, Tid(0), 0, 256 << 10, 32 << 10)
     };
     match (open(true), open(false)) {
-        (Ok(_), _) => ok("sampling: the kernel's clock tells where CPU time goes, the kernel's own included"),
+        (Ok(_), _) => {
+            ok("sampling: the kernel's clock tells where CPU time goes, the kernel's own included")
+        }
         (Err(_), Ok(_)) => note(
             "sampling: the kernel's clock tells where user time goes; time in the kernel is one row, [system]",
             "sysctl kernel.perf_event_paranoid=1 lets it tell that, too",
@@ -167,7 +184,9 @@ fn signal_stacks() -> Finding {
         format!(
             "signal stacks: a signal takes up to {frame} bytes here, more than the {USUAL_SIGNAL_STACK} that programs used to set aside"
         ),
-        format!("give signal stacks at least sysconf(_SC_SIGSTKSZ) bytes; handlers of ours need {needed}"),
+        format!(
+            "give signal stacks at least sysconf(_SC_SIGSTKSZ) bytes; handlers of ours need {needed}"
+        ),
     )
 }
 
@@ -187,13 +206,19 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     if module.is_static {
         findings.push(problem(
-            format!("{}: it is linked statically, so that nothing can be preloaded", path.display()),
+            format!(
+                "{}: it is linked statically, so that nothing can be preloaded",
+                path.display()
+            ),
             "link it dynamically, or link libfastinst into it and use its interface",
         ));
     }
     if std::fs::metadata(path).is_ok_and(|data| data.mode() & 0o6000 != 0) {
         findings.push(problem(
-            format!("{}: it is setuid or setgid, so that the loader ignores LD_PRELOAD", path.display()),
+            format!(
+                "{}: it is setuid or setgid, so that the loader ignores LD_PRELOAD",
+                path.display()
+            ),
             "profile a copy without that bit, as the user that it would run as",
         ));
     }
@@ -209,7 +234,8 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
         return vec![problem(format!("{shown}: it has no probes"), remedy)];
     }
     let tails = found.sites.iter().filter(|site| site.role == callpatch::Role::TailJump).count();
-    let across = found.sites.iter().filter(|site| site.address.get() % 64 + site.form.len() > 64).count();
+    let across =
+        found.sites.iter().filter(|site| site.address.get() % 64 + site.form.len() > 64).count();
     let mut findings = vec![ok(format!(
         "{shown}: {} probes in {} functions; {tails} are tail jumps, {across} lie across a cache line: all can be switched",
         found.sites.len(),
@@ -223,7 +249,10 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     }
     if !found.conditional.is_empty() {
         findings.push(note(
-            format!("{shown}: {} conditional jumps to a hook cannot be switched", found.conditional.len()),
+            format!(
+                "{shown}: {} conditional jumps to a hook cannot be switched",
+                found.conditional.len()
+            ),
             "they cost a call each; another optimisation level may have none",
         ));
     }
@@ -237,17 +266,24 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     findings
 }
 
-/// Whether stacks that a program sets aside for signals by itself may be too small. How large they are it does not say before it runs.
+/// Whether stacks that a program sets aside for signals by itself may be too small. How large they
+/// are it does not say before it runs.
 fn of_signal_stacks(path: &Path, module: &Module) -> Option<Finding> {
     let needed = stacks::largest_frame() + spare_stacks::MOST;
     if !module.imports("sigaltstack") {
         return None;
     }
-    let what = format!("{}: it sets signal stacks aside, each of which needs {needed} bytes here", path.display());
+    let what = format!(
+        "{}: it sets signal stacks aside, each of which needs {needed} bytes here",
+        path.display()
+    );
     Some(if needed <= USUAL_SIGNAL_STACK {
         ok(what)
     } else {
-        note(what, "look at the sizes that it gives to sigaltstack: sysconf(_SC_SIGSTKSZ) is enough, a constant may not be")
+        note(
+            what,
+            "look at the sizes that it gives to sigaltstack: sysconf(_SC_SIGSTKSZ) is enough, a constant may not be",
+        )
     })
 }
 
@@ -262,9 +298,11 @@ fn of_symbols(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
         )];
     }
     let is_foreign = |address, symbols: &mut Symbols| {
-        let name = symbols.name_at(address).map(|symbol| demangled(&symbol.name)).unwrap_or_default();
+        let name =
+            symbols.name_at(address).map(|symbol| demangled(&symbol.name)).unwrap_or_default();
         let by_name = ["std::", "__gnu_cxx::"].iter().any(|space| name.starts_with(space));
-        by_name || symbols.line_of(address).is_some_and(|(file, _)| file.starts_with("/usr/include/"))
+        by_name
+            || symbols.line_of(address).is_some_and(|(file, _)| file.starts_with("/usr/include/"))
     };
     let functions = found.sites.iter().filter_map(|site| site.function.or(site.within));
     let foreign = functions.filter(|&function| is_foreign(function, &mut symbols)).count();

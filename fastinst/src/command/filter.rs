@@ -1,4 +1,5 @@
-//! Filters, before the program starts: one that is malformed, or names no function, would leave a profile that says nothing.
+//! Filters, before the program starts: one that is malformed, or names no function, would leave a
+//! profile that says nothing.
 
 use super::launch::Options;
 use super::{Failure, say};
@@ -17,11 +18,12 @@ struct Candidate {
     file: Option<String>,
 }
 
-/// Refuses a filter that includes nothing. What a program loads later cannot be known: of one that can load libraries it is only told, as it
-/// is of a filter that excludes nothing.
+/// Refuses a filter that includes nothing. What a program loads later cannot be known: of one that
+/// can load libraries it is only told, as it is of a filter that excludes nothing.
 pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     let parse = |text: &String| Pattern::parse(text).map(|pattern| (text.clone(), pattern));
-    let patterns: Result<Vec<(String, Pattern)>, _> = options.include.iter().chain(&options.exclude).map(parse).collect();
+    let patterns: Result<Vec<(String, Pattern)>, _> =
+        options.include.iter().chain(&options.exclude).map(parse).collect();
     let patterns = patterns.map_err(|error| Failure::Refused(error.to_string()))?;
     let Ok(module) = Module::of_file(program) else { return Ok(()) };
     if patterns.is_empty() || !module.has_hooks() {
@@ -42,22 +44,35 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
         }
     }
     let later = module.imports("dlopen") || module.imports("dlmopen");
-    for (at, (text, _)) in patterns.iter().enumerate().filter(|(_, (_, pattern))| !matches(pattern, &candidates)) {
+    for (at, (text, _)) in
+        patterns.iter().enumerate().filter(|(_, (_, pattern))| !matches(pattern, &candidates))
+    {
         let near = near(text, &candidates);
-        let why = format!("no function with probes matches '{text}'{near}; fastinst probes {} lists them", program.display());
+        let why = format!(
+            "no function with probes matches '{text}'{near}; fastinst probes {} lists them",
+            program.display()
+        );
         if at < options.include.len() && !later {
             return Err(Failure::Refused(why));
         }
-        say(&if later { format!("{why}; libraries that the program loads later may have some") } else { why });
+        say(&if later {
+            format!("{why}; libraries that the program loads later may have some")
+        } else {
+            why
+        });
     }
     Ok(())
 }
 
 fn functions_of(module: &Module, needs_files: bool) -> BTreeSet<Candidate> {
-    let (Ok(found), Ok(mut symbols)) = (discover(module), Symbols::load(module)) else { return BTreeSet::new() };
-    let functions: BTreeSet<_> = found.sites.iter().filter_map(|site| site.function.or(site.within)).collect();
+    let (Ok(found), Ok(mut symbols)) = (discover(module), Symbols::load(module)) else {
+        return BTreeSet::new();
+    };
+    let functions: BTreeSet<_> =
+        found.sites.iter().filter_map(|site| site.function.or(site.within)).collect();
     let candidate = |address| {
-        let name = symbols.name_at(address).map(|symbol| demangled(&symbol.name)).unwrap_or_default();
+        let name =
+            symbols.name_at(address).map(|symbol| demangled(&symbol.name)).unwrap_or_default();
         let file = if needs_files { symbols.line_of(address).map(|(file, _)| file) } else { None };
         Candidate { name, module: module.name.clone(), file }
     };
@@ -66,22 +81,39 @@ fn functions_of(module: &Module, needs_files: bool) -> BTreeSet<Candidate> {
 
 /// Near misses.
 fn near(text: &str, candidates: &BTreeSet<Candidate>) -> String {
-    let file = |file: &'_ str| file.rsplit('/').next().map(|name| format!("{name}:")).unwrap_or_default();
+    let file =
+        |file: &'_ str| file.rsplit('/').next().map(|name| format!("{name}:")).unwrap_or_default();
     let known: BTreeSet<String> = match text {
-        _ if text.starts_with('@') => candidates.iter().map(|one| format!("@{}", one.module)).collect(),
-        _ if text.ends_with(':') => candidates.iter().filter_map(|one| one.file.as_deref().map(file)).collect(),
+        _ if text.starts_with('@') => {
+            candidates.iter().map(|one| format!("@{}", one.module)).collect()
+        }
+        _ if text.ends_with(':') => {
+            candidates.iter().filter_map(|one| one.file.as_deref().map(file)).collect()
+        }
         _ => candidates.iter().map(|one| one.name.clone()).collect(),
     };
     let plain = text.trim_matches(['*', '/', '^', '$']);
     let nearest = nearest(plain, known.iter().map(String::as_str), 3);
-    if nearest.is_empty() { String::new() } else { format!("; did you mean {}?", nearest.join(", ")) }
+    if nearest.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", nearest.join(", "))
+    }
 }
 
-/// The libraries that the loader would load with the program, as it says itself without running anything.
+/// The libraries that the loader would load with the program, as it says itself without running
+/// anything.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let mut loader = Command::new(program);
-    loader.env("LD_TRACE_LOADED_OBJECTS", "1").env_remove("LD_PRELOAD").stdin(Stdio::null()).stderr(Stdio::null());
-    let listed = loader.output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    loader
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    let listed = loader
+        .output()
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
     let path = |line: &str| line.split_once("=> ")?.1.split(" (").next().map(PathBuf::from);
     listed.lines().filter_map(path).collect()
 }

@@ -1,7 +1,8 @@
 //! `fastinst report --follow`: a profile is printed again whenever its file has been replaced.
 //!
-//! `fastinst run --interval` and the preload library replace the file as a whole, so that what is read is whole, too. A look at the file's
-//! number and time is cheap enough to be taken five times a second.
+//! `fastinst run --interval` and the preload library replace the file as a whole, so that what is
+//! read is whole, too. A look at the file's number and time is cheap enough to be taken five times
+//! a second.
 
 use super::Failure;
 use std::io::Write;
@@ -20,8 +21,13 @@ fn version(path: &Path) -> Option<Version> {
     Some((data.dev(), data.ino(), data.mtime(), data.mtime_nsec()))
 }
 
-/// Calls `show` for every version of the file that is seen, until the time is over or it fails twice for one version.
-pub(crate) fn follow(path: &Path, limit: Option<Duration>, mut show: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+/// Calls `show` for every version of the file that is seen, until the time is over or it fails
+/// twice for one version.
+pub(crate) fn follow(
+    path: &Path,
+    limit: Option<Duration>,
+    mut show: impl FnMut() -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let start = Instant::now();
     let mut shown = None;
     let mut failed: Option<Version> = None;

@@ -1,8 +1,9 @@
 //! Launching: a program with the preload library, its profile, and how it has ended.
 //!
-//! The program gets our standard input, output and error and our process group, so that the terminal is its own; signals that are
-//! sent to us alone are passed on. Its processes leave their profiles in a mapping that we read when the program has ended, by whatever;
-//! where that cannot be had, they write files into a private folder.
+//! The program gets our standard input, output and error and our process group, so that the
+//! terminal is its own; signals that are sent to us alone are passed on. Its processes leave their
+//! profiles in a mapping that we read when the program has ended, by whatever; where that cannot be
+//! had, they write files into a private folder.
 
 use super::channel::Channel;
 use super::program::{examine, find};
@@ -20,7 +21,8 @@ use std::time::Duration;
 /// How a program is profiled.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Which calls are timed: adaptive (as many as the budget allows), periodic, exact (all) or count (none)
+    /// Which calls are timed: adaptive (as many as the budget allows), periodic, exact (all) or
+    /// count (none)
     #[arg(long, value_name = "POLICY", default_value = "adaptive")]
     pub(crate) policy: String,
     /// The share of the program's CPU time that measuring may take
@@ -41,7 +43,8 @@ pub(crate) struct Options {
     /// Follow child processes
     #[arg(long, value_name = "WHOM", default_value = "children", value_parser = ["children", "none"])]
     pub(crate) follow: String,
-    /// What tells shares of CPU time: the kernel's clock, the calls that are being timed, or nothing [default: auto]
+    /// What tells shares of CPU time: the kernel's clock, the calls that are being timed, or
+    /// nothing [default: auto]
     #[arg(long, value_name = "CLOCK", value_parser = ["auto", "kernel", "frames", "none"])]
     pub(crate) witness: Option<String>,
 }
@@ -50,7 +53,16 @@ impl Default for Options {
     fn default() -> Self {
         let words = |text: &str| text.to_owned();
         let (budget, samples, epoch, include, exclude) = Default::default();
-        Self { policy: words("adaptive"), budget, samples, epoch, include, exclude, follow: words("children"), witness: None }
+        Self {
+            policy: words("adaptive"),
+            budget,
+            samples,
+            epoch,
+            include,
+            exclude,
+            follow: words("children"),
+            witness: None,
+        }
     }
 }
 
@@ -81,7 +93,11 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Runs a program, the first of these words, under the profiler; the others are its arguments.
-pub(crate) fn profile_of(options: &Options, words: &[OsString], around: Surroundings<'_>) -> Result<Ended, Failure> {
+pub(crate) fn profile_of(
+    options: &Options,
+    words: &[OsString],
+    around: Surroundings<'_>,
+) -> Result<Ended, Failure> {
     check_environment()?;
     let library = library()?;
     let program = find(&words[0])?;
@@ -94,7 +110,8 @@ pub(crate) fn profile_of(options: &Options, words: &[OsString], around: Surround
     }
     listen();
     let child = command.spawn();
-    let child = child.map_err(|error| Failure::Refused(format!("cannot run {}: {error}", program.display())))?;
+    let child = child
+        .map_err(|error| Failure::Refused(format!("cannot run {}: {error}", program.display())))?;
     let status = while_watching(&channel, around, || attend(child))?;
     let profile = channel.profile();
     Ok(Ended { status, profile, note })
@@ -121,8 +138,9 @@ fn while_watching<T>(channel: &Channel, around: Surroundings<'_>, act: impl FnOn
 /// The preload library: beside the command, where cargo puts it, or where packages do.
 pub(crate) fn library() -> Result<PathBuf, Failure> {
     let name = "libfastinst.so";
-    let here =
-        std::env::current_exe().map_err(|error| Failure::Refused(format!("cannot find out where this command lies: {error}")))?;
+    let here = std::env::current_exe().map_err(|error| {
+        Failure::Refused(format!("cannot find out where this command lies: {error}"))
+    })?;
     let folder = here.parent().unwrap_or(Path::new("/"));
     // Cargo's own folder first: there it is as new as the command also when tests are run.
     let places = [
@@ -133,7 +151,10 @@ pub(crate) fn library() -> Result<PathBuf, Failure> {
     ];
     let found = places.iter().find(|place| place.is_file());
     found.cloned().ok_or_else(|| {
-        Failure::Refused(format!("{name} is not beside {}: build it with cargo build --release -p fastinst", here.display()))
+        Failure::Refused(format!(
+            "{name} is not beside {}: build it with cargo build --release -p fastinst",
+            here.display()
+        ))
     })
 }
 
@@ -156,7 +177,9 @@ fn prepared(
         preload.push(":");
         preload.push(others);
     }
-    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_")) {
+    for (key, _) in
+        std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_"))
+    {
         if key != "FASTINST_SIGNAL" {
             command.env_remove(key);
         }
@@ -173,7 +196,10 @@ impl Options {
     /// What they are called in the environment.
     fn variables(&self) -> Result<Vec<(&'static str, String)>, Failure> {
         let policy: Policy = self.policy.parse().map_err(|_| {
-            Failure::Refused(format!("--policy {}: the policies are adaptive, periodic (paper), exact and count", self.policy))
+            Failure::Refused(format!(
+                "--policy {}: the policies are adaptive, periodic (paper), exact and count",
+                self.policy
+            ))
         })?;
         let is_paper = matches!(policy, Policy::Paper { .. });
         if !is_paper && (self.samples.is_some() || self.epoch.is_some()) {
@@ -199,16 +225,23 @@ fn sanitizer(program: &Path) -> Option<String> {
     libraries.into_iter().find(|name| name.starts_with("lib") && name.contains("san.so"))
 }
 
-/// Whether the program's process will understand the environment: what it would complain of is told here.
+/// Whether the program's process will understand the environment: what it would complain of is told
+/// here.
 fn check(command: &Command) -> Result<(), Failure> {
-    let vars = command.get_envs().filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
-    fastinst::config::Config::from_vars(vars).map(drop).map_err(|error| Failure::Refused(error.to_string()))
+    let vars =
+        command.get_envs().filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
+    fastinst::config::Config::from_vars(vars)
+        .map(drop)
+        .map_err(|error| Failure::Refused(error.to_string()))
 }
 
-/// Keys that we set ourselves may be set outside, to whatever; one that does not exist was meant to be another.
+/// Keys that we set ourselves may be set outside, to whatever; one that does not exist was meant to
+/// be another.
 fn check_environment() -> Result<(), Failure> {
     match fastinst::config::Config::from_vars(std::env::vars_os()) {
-        Err(error @ fastinst::config::ConfigError::UnknownKey { .. }) => Err(Failure::Refused(error.to_string())),
+        Err(error @ fastinst::config::ConfigError::UnknownKey { .. }) => {
+            Err(Failure::Refused(error.to_string()))
+        }
         _ => Ok(()),
     }
 }
@@ -217,12 +250,23 @@ fn check_environment() -> Result<(), Failure> {
 static CHILD: AtomicI32 = AtomicI32::new(0);
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// Takes the signals that are passed on. What the terminal sends goes to both, and is the program's matter.
+/// Takes the signals that are passed on. What the terminal sends goes to both, and is the program's
+/// matter.
 fn listen() {
-    for signal in
-        [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT, libc::SIGWINCH]
-    {
-        set_handler(signal, pass_on as extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) as usize);
+    for signal in [
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGCONT,
+        libc::SIGWINCH,
+    ] {
+        set_handler(
+            signal,
+            pass_on as extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) as usize,
+        );
     }
 }
 
@@ -258,7 +302,8 @@ extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _context: *cons
     #[allow(unsafe_code)]
     let code = unsafe { (*info).si_code };
     // A key of the terminal, or its window: the kernel has told the program, too.
-    let by_terminal = code == libc::SI_KERNEL && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH);
+    let by_terminal =
+        code == libc::SI_KERNEL && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH);
     if !by_terminal {
         send(signal);
     }
@@ -270,7 +315,8 @@ pub(super) fn set_handler(signal: i32, handler: usize) {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
-        action.sa_flags = libc::SA_RESTART | if handler == libc::SIG_DFL { 0 } else { libc::SA_SIGINFO };
+        action.sa_flags =
+            libc::SA_RESTART | if handler == libc::SIG_DFL { 0 } else { libc::SA_SIGINFO };
         libc::sigaction(signal, &raw const action, std::ptr::null_mut());
     }
 }

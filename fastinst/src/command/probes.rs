@@ -44,7 +44,8 @@ struct Line<'m> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let parse = |patterns: &[String]| {
-        let parsed = patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>();
+        let parsed =
+            patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>();
         parsed.map_err(|error| Failure::Refused(error.to_string()))
     };
     let (include, exclude) = (parse(&args.include)?, parse(&args.exclude)?);
@@ -74,12 +75,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// A file, or what a process has loaded.
 fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
     let refused = |error: &dyn std::fmt::Display| Failure::Refused(error.to_string());
-    let process = target.to_str().and_then(|text| text.parse::<u32>().ok()).filter(|_| !target.exists());
-    let Some(process) = process else { return Ok(vec![Module::of_file(target).map_err(|error| refused(&error))?]) };
+    let process =
+        target.to_str().and_then(|text| text.parse::<u32>().ok()).filter(|_| !target.exists());
+    let Some(process) = process else {
+        return Ok(vec![Module::of_file(target).map_err(|error| refused(&error))?]);
+    };
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
-    let maps = maps.map_err(|error| Failure::Refused(format!("there is no process {process} that can be looked at: {error}")))?;
-    let executable = maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|rights| rights.contains('x')));
-    let mut paths: Vec<&str> = executable.filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
+    let maps = maps.map_err(|error| {
+        Failure::Refused(format!("there is no process {process} that can be looked at: {error}"))
+    })?;
+    let executable = maps
+        .lines()
+        .filter(|line| line.split_whitespace().nth(1).is_some_and(|rights| rights.contains('x')));
+    let mut paths: Vec<&str> =
+        executable.filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
     paths.dedup();
     Ok(paths.into_iter().filter_map(|path| Module::of_file(Path::new(path)).ok()).collect())
 }
@@ -88,8 +97,12 @@ fn list<'m>(module: &'m Module, found: &Discovery, lines: &mut Vec<Line<'m>>) {
     let mut symbols = Symbols::load(module).ok();
     for site in &found.sites {
         let function = site.function.or(site.within).unwrap_or(site.address);
-        let name = symbols.as_ref().and_then(|symbols| symbols.name_at(function)).map(|symbol| demangled(&symbol.name));
-        let name = name.unwrap_or_else(|| format!("{}+{:#x}", module.name, function.get() - module.bias));
+        let name = symbols
+            .as_ref()
+            .and_then(|symbols| symbols.name_at(function))
+            .map(|symbol| demangled(&symbol.name));
+        let name =
+            name.unwrap_or_else(|| format!("{}+{:#x}", module.name, function.get() - module.bias));
         let place = symbols.as_mut().and_then(|symbols| symbols.line_of(function));
         lines.push(Line { module, site: *site, function: name, place });
     }
@@ -102,17 +115,28 @@ fn kind(site: &FoundSite) -> &'static str {
 fn as_text(lines: &[Line<'_>]) -> String {
     use std::fmt::Write;
     let mut text = String::new();
-    let _ = writeln!(text, "{:>6}  {:5}  {:12}  {:>12}  function", "id", "kind", "instruction", "address");
+    let _ = writeln!(
+        text,
+        "{:>6}  {:5}  {:12}  {:>12}  function",
+        "id", "kind", "instruction", "address"
+    );
     for (id, line) in lines.iter().enumerate() {
         let form = format!("{:?}", line.site.form);
-        let place = line.place.as_ref().map_or_else(String::new, |(file, line)| format!("  {file}:{line}"));
+        let place =
+            line.place.as_ref().map_or_else(String::new, |(file, line)| format!("  {file}:{line}"));
         let own = if line.site.own { "  (the program's own hook)" } else { "" };
         let address = line.site.address.get();
-        let _ = writeln!(text, "{id:>6}  {:5}  {form:12}  {address:>#12x}  {}{place}{own}", kind(&line.site), line.function);
+        let _ = writeln!(
+            text,
+            "{id:>6}  {:5}  {form:12}  {address:>#12x}  {}{place}{own}",
+            kind(&line.site),
+            line.function
+        );
     }
     let enters = lines.iter().filter(|line| line.site.kind == Kind::Enter).count();
     let tails = lines.iter().filter(|line| line.site.role == callpatch::Role::TailJump).count();
-    let functions: std::collections::BTreeSet<&str> = lines.iter().map(|line| line.function.as_str()).collect();
+    let functions: std::collections::BTreeSet<&str> =
+        lines.iter().map(|line| line.function.as_str()).collect();
     let _ = writeln!(
         text,
         "{} probes of {} functions: {enters} entries, {} exits, {tails} of them tail jumps",

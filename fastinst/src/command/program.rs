@@ -16,8 +16,11 @@ pub(super) fn find(program: &OsStr) -> Result<PathBuf, Failure> {
     let mut candidates = std::env::split_paths(&paths).map(|folder| folder.join(path));
     let found = candidates.find(|candidate| can_be_executed(candidate).is_ok());
     found.ok_or_else(|| {
-        let here =
-            if path.is_file() { format!("; for the one in this folder write ./{}", path.display()) } else { String::new() };
+        let here = if path.is_file() {
+            format!("; for the one in this folder write ./{}", path.display())
+        } else {
+            String::new()
+        };
         Failure::Refused(format!("No such program in PATH: {}{here}", path.display()))
     })
 }
@@ -27,12 +30,16 @@ fn can_be_executed(path: &Path) -> Result<(), Failure> {
     let refused = |why: String| Err(Failure::Refused(why));
     let name = path.display();
     match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => refused(format!("No such file: {name}")),
-        Err(error) => refused(format!("{name}: {error}")),
-        Ok(data) if data.is_dir() => refused(format!("{name} is a directory: name a program in it")),
-        Ok(data) if data.permissions().mode() & 0o111 == 0 => {
-            refused(format!("{name} is not executable: chmod +x {name}, or name the interpreter that runs it"))
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            refused(format!("No such file: {name}"))
         }
+        Err(error) => refused(format!("{name}: {error}")),
+        Ok(data) if data.is_dir() => {
+            refused(format!("{name} is a directory: name a program in it"))
+        }
+        Ok(data) if data.permissions().mode() & 0o111 == 0 => refused(format!(
+            "{name} is not executable: chmod +x {name}, or name the interpreter that runs it"
+        )),
         Ok(_) => Ok(()),
     }
 }
@@ -41,12 +48,12 @@ fn can_be_executed(path: &Path) -> Result<(), Failure> {
 pub(super) fn examine(program: &Path) -> Result<Option<String>, Failure> {
     let refused = |why: &str| Err(Failure::Refused(format!("{}: {why}", program.display())));
     match Module::of_file(program) {
-        Ok(module) if module.is_static => {
-            refused("a statically linked program loads no library, so it cannot be profiled this way: link it dynamically")
-        }
-        Ok(_) if is_setuid(program) => {
-            refused("a setuid program ignores LD_PRELOAD: run a copy without that bit, or run it as its owner")
-        }
+        Ok(module) if module.is_static => refused(
+            "a statically linked program loads no library, so it cannot be profiled this way: link it dynamically",
+        ),
+        Ok(_) if is_setuid(program) => refused(
+            "a setuid program ignores LD_PRELOAD: run a copy without that bit, or run it as its owner",
+        ),
         Ok(module) if !module.has_hooks() => Ok(Some(format!(
             "{} has no probes: compile it with -finstrument-functions, or with fastinst cc (see fastinst doctor)",
             program.display()

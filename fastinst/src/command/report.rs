@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = format())]
     format: Format,
-    /// Show one function: a histogram of its latencies, and its slowest calls with the calls inside of them
+    /// Show one function: a histogram of its latencies, and its slowest calls with the calls inside
+    /// of them
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["format", "json"])]
     histogram: Option<String>,
     /// How many of the slowest calls to show with --histogram
@@ -99,7 +100,8 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    /// Whether there are, where the text goes to a terminal or not. <https://no-color.org>: NO_COLOR counts if it is not empty.
+    /// Whether there are, where the text goes to a terminal or not. <https://no-color.org>:
+    /// NO_COLOR counts if it is not empty.
     pub(crate) fn is_on(self, terminal: bool) -> bool {
         let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -163,7 +165,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Reads, and prints.
 fn once(args: &Args) -> Result<(), Failure> {
     let profiles = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-    let profile = if let [profile] = &profiles[..] { profile.clone() } else { Profile::merge(&profiles) };
+    let profile =
+        if let [profile] = &profiles[..] { profile.clone() } else { Profile::merge(&profiles) };
     let terminal = args.output.is_none() && io::stdout().is_terminal();
     let shape = Shape {
         sort: args.sort,
@@ -182,7 +185,8 @@ fn once(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Writes all of it to standard output, which may be full, or a pipe that is closed: that is told, and no panic.
+/// Writes all of it to standard output, which may be full, or a pipe that is closed: that is told,
+/// and no panic.
 pub(crate) fn print(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout();
     out.write_all(text)?;
@@ -194,10 +198,19 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// The histograms of a function, or of those that a name stands for.
-fn histograms(profile: &Profile, name: &str, args: &Args, shape: &Shape) -> Result<Vec<u8>, Failure> {
+fn histograms(
+    profile: &Profile,
+    name: &str,
+    args: &Args,
+    shape: &Shape,
+) -> Result<Vec<u8>, Failure> {
     let mut profile = profile.clone();
     lines::find(&mut profile);
-    let options = profiler::HistogramOptions { width: shape.width, slowest: args.slowest, color: shape.color };
+    let options = profiler::HistogramOptions {
+        width: shape.width,
+        slowest: args.slowest,
+        color: shape.color,
+    };
     let text = profile.histogram(name, &options);
     text.map(String::into_bytes).map_err(|error| Failure::Refused(error.to_string()))
 }

@@ -1,4 +1,5 @@
-//! `fastinst run`: a program with the preload library, and the table when it has ended. We end as it ends.
+//! `fastinst run`: a program with the preload library, and the table when it has ended. We end as
+//! it ends.
 
 use super::launch::{self, Options, Surroundings};
 use super::report::{Color, Shape, show};
@@ -39,7 +40,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
     /// The program, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     program: Vec<OsString>,
 }
 
@@ -68,8 +74,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let interval = args.interval.as_deref().map(interval).transpose()?;
     // What goes wrong with a snapshot goes wrong at the end, too, and is told then.
     let snapshot = |profile: &Profile| drop(keep(args, profile));
-    let snapshots = interval.filter(|_| args.output.is_some()).map(|interval| (interval, &snapshot as _));
-    let ended = launch::profile_of(&args.options, &args.program, Surroundings { snapshots, silent: false })?;
+    let snapshots =
+        interval.filter(|_| args.output.is_some()).map(|interval| (interval, &snapshot as _));
+    let ended = launch::profile_of(
+        &args.options,
+        &args.program,
+        Surroundings { snapshots, silent: false },
+    )?;
     let kept = match &ended.profile {
         Some(profile) => keep(args, profile),
         None => {
@@ -89,7 +100,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     leave_as(ended.status)
 }
 
-/// An option that does not exist would be taken for the program, since options behind PROGRAM are the program's own.
+/// An option that does not exist would be taken for the program, since options behind PROGRAM are
+/// the program's own.
 fn refuse_option(word: &OsStr) -> Result<(), Failure> {
     let text = word.to_string_lossy();
     if !text.starts_with('-') {
@@ -97,7 +109,10 @@ fn refuse_option(word: &OsStr) -> Result<(), Failure> {
     }
     let command = Cli::command();
     let run = command.find_subcommand("run");
-    let long = run.into_iter().flat_map(clap::Command::get_arguments).filter_map(|option| option.get_long());
+    let long = run
+        .into_iter()
+        .flat_map(clap::Command::get_arguments)
+        .filter_map(|option| option.get_long());
     let known: Vec<String> = long.chain(["help"]).map(|long| format!("--{long}")).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let name = text.split('=').next().unwrap_or(&text);
@@ -108,8 +123,11 @@ fn refuse_option(word: &OsStr) -> Result<(), Failure> {
 }
 
 fn interval(text: &str) -> Result<Duration, Failure> {
-    let interval = fastinst::config::duration(text).filter(|interval| *interval >= Duration::from_millis(10));
-    interval.ok_or_else(|| Failure::Refused(format!("--interval {text}: give a time of 10ms or more, such as 1s")))
+    let interval =
+        fastinst::config::duration(text).filter(|interval| *interval >= Duration::from_millis(10));
+    interval.ok_or_else(|| {
+        Failure::Refused(format!("--interval {text}: give a time of 10ms or more, such as 1s"))
+    })
 }
 
 /// Writes the profile to where it is wanted.
@@ -117,7 +135,13 @@ fn keep(args: &Args, profile: &Profile) -> Result<(), Failure> {
     let default = if args.output.is_some() { Format::Profile } else { Format::Table };
     let terminal = args.output.is_none() && io::stderr().is_terminal();
     let color = args.color.is_on(terminal);
-    let shape = Shape { rows: args.rows, color, width: Shape::width(terminal), wide: args.wide, ..Shape::default() };
+    let shape = Shape {
+        rows: args.rows,
+        color,
+        width: Shape::width(terminal),
+        wide: args.wide,
+        ..Shape::default()
+    };
     let text = show(profile, args.format.unwrap_or(default), &shape)?;
     match &args.output {
         Some(path) => write_file(path, &text),

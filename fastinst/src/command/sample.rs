@@ -1,4 +1,5 @@
-//! The sample of the demo where there is no C compiler: functions that call the hooks as a compiler would have them do.
+//! The sample of the demo where there is no C compiler: functions that call the hooks as a compiler
+//! would have them do.
 //!
 //! # Safety
 //!
@@ -39,7 +40,8 @@ fn hooks() -> Option<(Hook, Hook)> {
 #[inline(never)]
 fn next_random(state: &mut u64, hooks: Option<(Hook, Hook)>) -> u64 {
     probed(hooks, next_random as *const (), || {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *state >> 33
     })
 }

@@ -1,11 +1,13 @@
 //! Flow: which functions may end at a site.
 //!
-//! Compilers merge the ends of functions that were inlined into one: several ways lead to one call of the hook, each with the address of
-//! its function in the same register. What registers may hold at an exit is found by iterating over the code until nothing is added
-//! (reaching definitions: Kildall, A unified approach to global program optimization, 1973).
+//! Compilers merge the ends of functions that were inlined into one: several ways lead to one call
+//! of the hook, each with the address of its function in the same register. What registers may hold
+//! at an exit is found by iterating over the code until nothing is added (reaching definitions:
+//! Kildall, A unified approach to global program optimization, 1973).
 //!
-//! Slots on the stack are one place together. Code that no jump is seen to lead to is reached from tables of jumps and as handlers of
-//! exceptions: there registers may hold what they held at any call and at any indirect jump.
+//! Slots on the stack are one place together. Code that no jump is seen to lead to is reached from
+//! tables of jumps and as handlers of exceptions: there registers may hold what they held at any
+//! call and at any indirect jump.
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use std::collections::HashMap;
@@ -56,8 +58,14 @@ impl Flow {
         self.is_given_up = false;
     }
 
-    /// Follows an instruction, and the address of a function that it loads into a register. An exit may be a call or a jump.
-    pub(super) fn pass(&mut self, instruction: &Instruction, loaded: Option<(usize, u64)>, is_exit: bool) {
+    /// Follows an instruction, and the address of a function that it loads into a register. An exit
+    /// may be a call or a jump.
+    pub(super) fn pass(
+        &mut self,
+        instruction: &Instruction,
+        loaded: Option<(usize, u64)>,
+        is_exit: bool,
+    ) {
         let at = instruction.ip();
         if is_exit {
             self.steps.push((at, Step::Exit));
@@ -66,7 +74,9 @@ impl Flow {
             FlowControl::Call | FlowControl::IndirectCall => Step::Call,
             FlowControl::ConditionalBranch => Step::Branch(instruction.near_branch_target()),
             FlowControl::UnconditionalBranch => Step::Jump(instruction.near_branch_target()),
-            FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => Step::Stop,
+            FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => {
+                Step::Stop
+            }
             _ => match (loaded, moved(instruction), written(instruction)) {
                 (Some((to, function)), ..) => Step::Load(to, self.number(function)),
                 (_, Some((to, from)), _) => Step::Move(to, from),
@@ -98,7 +108,11 @@ impl Flow {
         }
         let told = self.reaching().into_iter().filter(|(_, functions)| functions.count_ones() > 1);
         let functions = |bits: u64| {
-            let held = self.functions.iter().enumerate().filter(move |(number, _)| bits >> number & 1 == 1);
+            let held = self
+                .functions
+                .iter()
+                .enumerate()
+                .filter(move |(number, _)| bits >> number & 1 == 1);
             held.map(|(_, &function)| CodeAddr::new(function as usize)).collect()
         };
         told.map(|(at, bits)| (CodeAddr::new(at as usize), functions(bits))).collect()
@@ -106,7 +120,8 @@ impl Flow {
 
     /// What exits may be told; nothing if that takes too long to find.
     fn reaching(&self) -> Vec<(u64, u64)> {
-        let mut labels: HashMap<usize, State> = self.targets().map(|at| (at, [0; PLACES])).collect();
+        let mut labels: HashMap<usize, State> =
+            self.targets().map(|at| (at, [0; PLACES])).collect();
         let mut anywhere = [0; PLACES];
         for _ in 0..PASSES {
             let before = (labels.clone(), anywhere);
@@ -184,15 +199,19 @@ pub(super) fn number(register: Register) -> Option<usize> {
 /// The register that an instruction writes: its first operand, or none that matters.
 fn written(instruction: &Instruction) -> Option<usize> {
     let is_register = instruction.op0_kind() == OpKind::Register;
-    let only_reads = matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push);
+    let only_reads =
+        matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push);
     if is_register && !only_reads { number(instruction.op0_register()) } else { None }
 }
 
-/// To where, and from where, an instruction moves a word: between registers, or to and from the stack.
+/// To where, and from where, an instruction moves a word: between registers, or to and from the
+/// stack.
 fn moved(instruction: &Instruction) -> Option<(usize, usize)> {
     let place = |operand| match instruction.op_kind(operand) {
         OpKind::Register => number(instruction.op_register(operand)),
-        OpKind::Memory => matches!(instruction.memory_base(), Register::RSP | Register::RBP).then_some(STACK),
+        OpKind::Memory => {
+            matches!(instruction.memory_base(), Register::RSP | Register::RBP).then_some(STACK)
+        }
         _ => None,
     };
     let is_move = matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64);
@@ -241,11 +260,17 @@ mod tests {
         for instruction in &mut Decoder::with_ip(64, &bytes, BASE, DecoderOptions::NONE) {
             let is_exit = instruction.is_call_near() && instruction.near_branch_target() == HOOK;
             let loads = instruction.code() == Code::Lea_r64_m;
-            let loaded = loads.then(|| (number(instruction.op0_register()).unwrap(), instruction.ip_rel_memory_address()));
+            let loaded = loads.then(|| {
+                (number(instruction.op0_register()).unwrap(), instruction.ip_rel_memory_address())
+            });
             flow.pass(&instruction, loaded, is_exit);
         }
         let told = flow.shared();
-        assert!(told.iter().flat_map(|(_, held)| held).all(|function| [FIND, INSERT].contains(&(function.get() as u64))));
+        assert!(
+            told.iter()
+                .flat_map(|(_, held)| held)
+                .all(|function| [FIND, INSERT].contains(&(function.get() as u64)))
+        );
         told.into_iter().map(|(_, held)| held.len()).collect()
     }
 
@@ -253,7 +278,14 @@ mod tests {
     fn ways_that_meet_before_an_exit_share_it() {
         // Seven bytes on: the first instruction.
         let meet = BASE + 7;
-        let ways = [(LEA_R15, FIND), (MOV_RDI_R15, 0), (CALL, HOOK), (LEA_R14, INSERT), (MOV_R15_R14, 0), (JMP, meet)];
+        let ways = [
+            (LEA_R15, FIND),
+            (MOV_RDI_R15, 0),
+            (CALL, HOOK),
+            (LEA_R14, INSERT),
+            (MOV_R15_R14, 0),
+            (JMP, meet),
+        ];
         assert_eq!(shared(&ways), [2]);
     }
 
@@ -265,7 +297,14 @@ mod tests {
 
     #[test]
     fn what_lies_on_the_stack_may_be_all_that_was_put_there() {
-        let ways = [(LEA_R15, FIND), (MOV_STACK_R15, 0), (LEA_R15, INSERT), (MOV_STACK_R15, 0), (MOV_RDI_STACK, 0), (CALL, HOOK)];
+        let ways = [
+            (LEA_R15, FIND),
+            (MOV_STACK_R15, 0),
+            (LEA_R15, INSERT),
+            (MOV_STACK_R15, 0),
+            (MOV_RDI_STACK, 0),
+            (CALL, HOOK),
+        ];
         assert_eq!(shared(&ways), [2]);
     }
 
@@ -277,7 +316,15 @@ mod tests {
 
     #[test]
     fn a_handler_of_exceptions_finds_what_registers_held_at_calls() {
-        let ways = [(LEA_R15, FIND), (CALL, 0x7000), (LEA_R15, INSERT), (CALL, 0x7000), (RET, 0), (MOV_RDI_R15, 0), (CALL, HOOK)];
+        let ways = [
+            (LEA_R15, FIND),
+            (CALL, 0x7000),
+            (LEA_R15, INSERT),
+            (CALL, 0x7000),
+            (RET, 0),
+            (MOV_RDI_R15, 0),
+            (CALL, HOOK),
+        ];
         assert_eq!(shared(&ways), [2]);
     }
 }

@@ -25,7 +25,8 @@ pub struct Hooks {
     own: Ways,
 }
 
-/// A few places, each of a hook: there are two or four, and they are asked for once for every call of the module.
+/// A few places, each of a hook: there are two or four, and they are asked for once for every call
+/// of the module.
 #[derive(Clone, Debug, Default)]
 struct Ways(Vec<(CodeAddr, Kind)>);
 
@@ -47,7 +48,8 @@ impl Ways {
 }
 
 impl Hooks {
-    /// Of a module; `with_own` also the hooks that it has itself, which nobody probes who is in the same process.
+    /// Of a module; `with_own` also the hooks that it has itself, which nobody probes who is in the
+    /// same process.
     pub(super) fn of(image: &Image<'_>, bias: usize, with_own: bool) -> Self {
         let at = |address: u64| CodeAddr::new(bias.wrapping_add(address as usize));
         let mut hooks = Self::default();
@@ -85,8 +87,10 @@ impl Hooks {
                 let Some(start) = at.checked_sub(before) else { break };
                 let address = base.offset(start as isize);
                 let slot = x86::stub_slot(address, &code[start..]);
-                let is_whole = before == 0 || code[start] == 0xf3 || (before == 1 && code[start] == 0xf2);
-                if let Some(kind) = slot.filter(|_| is_whole).and_then(|slot| self.slots.get(slot)) {
+                let is_whole =
+                    before == 0 || code[start] == 0xf3 || (before == 1 && code[start] == 0xf2);
+                if let Some(kind) = slot.filter(|_| is_whole).and_then(|slot| self.slots.get(slot))
+                {
                     self.code.insert(address, kind);
                 }
             }

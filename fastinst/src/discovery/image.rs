@@ -1,4 +1,5 @@
-//! An ELF file, as far as discovery needs it. A damaged or hostile one is an error, or has less in it.
+//! An ELF file, as far as discovery needs it. A damaged or hostile one is an error, or has less in
+//! it.
 
 use goblin::container::{Container, Ctx};
 use goblin::elf::dynamic::Dynamic;
@@ -61,25 +62,33 @@ impl<'b> Image<'b> {
     pub(crate) fn parse(bytes: &'b [u8]) -> Result<Self, ImageError> {
         let damaged = |error: goblin::error::Error| ImageError::Damaged(error.to_string());
         let header = goblin::elf::Elf::parse_header(bytes).map_err(damaged)?;
-        if header.e_machine != goblin::elf::header::EM_X86_64 || header.container().ok() != Some(Container::Big) {
+        if header.e_machine != goblin::elf::header::EM_X86_64
+            || header.container().ok() != Some(Container::Big)
+        {
             return Err(ImageError::Machine);
         }
         let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
         let fits = |offset: u64, count: u16, size: usize| {
-            (offset as usize).checked_add(usize::from(count) * size).is_some_and(|end| end <= bytes.len())
+            (offset as usize)
+                .checked_add(usize::from(count) * size)
+                .is_some_and(|end| end <= bytes.len())
         };
         let segments = if fits(header.e_phoff, header.e_phnum, 56) {
-            ProgramHeader::parse(bytes, header.e_phoff as usize, header.e_phnum.into(), ctx).map_err(damaged)?
+            ProgramHeader::parse(bytes, header.e_phoff as usize, header.e_phnum.into(), ctx)
+                .map_err(damaged)?
         } else {
             return Err(ImageError::Damaged("its program headers lie outside of it".to_owned()));
         };
         let sections = if header.e_shoff != 0 && fits(header.e_shoff, header.e_shnum, 64) {
-            SectionHeader::parse(bytes, header.e_shoff as usize, header.e_shnum.into(), ctx).unwrap_or_default()
+            SectionHeader::parse(bytes, header.e_shoff as usize, header.e_shnum.into(), ctx)
+                .unwrap_or_default()
         } else {
             Vec::new()
         };
-        let section_names =
-            sections.get(usize::from(header.e_shstrndx)).and_then(|section| table(bytes, section)).unwrap_or_default();
+        let section_names = sections
+            .get(usize::from(header.e_shstrndx))
+            .and_then(|section| table(bytes, section))
+            .unwrap_or_default();
         let mut image = Self { bytes, header, segments, sections, section_names, dynamic: None };
         image.dynamic = image.tables(ctx);
         Ok(image)
@@ -90,16 +99,26 @@ impl<'b> Image<'b> {
         let info = &dynamic.info;
         let names = Strings::at(self.bytes, info.strtab, info.strsz)?;
         let rest = self.bytes.len().checked_sub(info.symtab)?;
-        // How many symbols there are is told nowhere: up to the table of names, or as many as relocations ask for.
-        let count = if info.strtab > info.symtab { (info.strtab - info.symtab) / 24 } else { rest / 24 };
-        let symbols = Symtab::parse(self.bytes, info.symtab, count.min(rest / 24).min(MOST), ctx).ok()?;
+        // How many symbols there are is told nowhere: up to the table of names, or as many as
+        // relocations ask for.
+        let count =
+            if info.strtab > info.symtab { (info.strtab - info.symtab) / 24 } else { rest / 24 };
+        let symbols =
+            Symtab::parse(self.bytes, info.symtab, count.min(rest / 24).min(MOST), ctx).ok()?;
         let section = |at: usize, len: usize, rela| {
             let end = at.checked_add(len)?;
-            (len > 0 && end <= self.bytes.len()).then(|| RelocSection::parse(self.bytes, at, len, rela, ctx).ok())?
+            (len > 0 && end <= self.bytes.len())
+                .then(|| RelocSection::parse(self.bytes, at, len, rela, ctx).ok())?
         };
         let is_rela = info.pltrel == goblin::elf::dynamic::DT_RELA;
-        let relocations = [section(info.rela, info.relasz, true), section(info.jmprel, info.pltrelsz, is_rela)];
-        Some(Tables { symbols_at: info.symtab, symbols, names, relocations: relocations.into_iter().flatten().collect() })
+        let relocations =
+            [section(info.rela, info.relasz, true), section(info.jmprel, info.pltrelsz, is_rela)];
+        Some(Tables {
+            symbols_at: info.symtab,
+            symbols,
+            names,
+            relocations: relocations.into_iter().flatten().collect(),
+        })
     }
 
     /// Slots that the loader fills with the address of a function, by name.
@@ -107,7 +126,9 @@ impl<'b> Image<'b> {
         let tables = self.dynamic.iter();
         tables.flat_map(|tables| {
             let all = tables.relocations.iter().flat_map(RelocSection::iter);
-            let of_functions = all.filter(|relocation| matches!(relocation.r_type, R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT));
+            let of_functions = all.filter(|relocation| {
+                matches!(relocation.r_type, R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT)
+            });
             of_functions.filter_map(|relocation| {
                 let symbol = tables.symbols.get(relocation.r_sym)?;
                 Some(Named { slot: relocation.r_offset, name: tables.names.get(symbol.st_name)? })
@@ -119,7 +140,9 @@ impl<'b> Image<'b> {
     pub(crate) fn functions(&self) -> Vec<(&'b str, u64, u64)> {
         let mut functions = Vec::new();
         for table in self.function_tables() {
-            let named = table.functions().filter_map(|f| Some((table.names.get(f.name as usize)?, f.address, f.size)));
+            let named = table
+                .functions()
+                .filter_map(|f| Some((table.names.get(f.name as usize)?, f.address, f.size)));
             functions.extend(named);
         }
         functions
@@ -127,36 +150,59 @@ impl<'b> Image<'b> {
 
     /// The tables of symbols that tell of functions.
     pub(crate) fn function_tables(&self) -> Vec<FunctionTable<'b>> {
-        let full = self.sections.iter().filter(|section| section.sh_type == SHT_SYMTAB).filter_map(|section| {
-            let symbols = self.bytes.get(self.range(section)?)?;
-            Some(FunctionTable { symbols, names: table(self.bytes, self.sections.get(section.sh_link as usize)?)? })
-        });
+        let full = self.sections.iter().filter(|section| section.sh_type == SHT_SYMTAB).filter_map(
+            |section| {
+                let symbols = self.bytes.get(self.range(section)?)?;
+                Some(FunctionTable {
+                    symbols,
+                    names: table(self.bytes, self.sections.get(section.sh_link as usize)?)?,
+                })
+            },
+        );
         let dynamic = self.dynamic.iter().filter_map(|tables| {
             let end = tables.symbols_at.checked_add(tables.symbols.len() * SYMBOL)?;
-            Some(FunctionTable { symbols: self.bytes.get(tables.symbols_at..end)?, names: tables.names })
+            Some(FunctionTable {
+                symbols: self.bytes.get(tables.symbols_at..end)?,
+                names: tables.names,
+            })
         });
         full.chain(dynamic).collect()
     }
 
-    /// Where functions begin, sorted: by symbols, or, in a stripped file, by what exception handling knows.
+    /// Where functions begin, sorted: by symbols, or, in a stripped file, by what exception
+    /// handling knows.
     pub(crate) fn starts(&self) -> Vec<u64> {
         let tables = self.function_tables();
-        let mut starts: Vec<u64> = tables.iter().flat_map(FunctionTable::functions).map(|function| function.address).collect();
+        let mut starts: Vec<u64> = tables
+            .iter()
+            .flat_map(FunctionTable::functions)
+            .map(|function| function.address)
+            .collect();
         starts.extend(self.unwind_starts());
-        starts.extend(self.sections.iter().filter(|section| section.is_executable()).map(|section| section.sh_addr));
+        starts.extend(
+            self.sections
+                .iter()
+                .filter(|section| section.is_executable())
+                .map(|section| section.sh_addr),
+        );
         starts.sort_unstable();
         starts.dedup();
         starts
     }
 
-    /// Beginnings of functions by the sorted table of `.eh_frame_hdr` (Linux Standard Base, "Exception Frame Header"), in the one
-    /// form that linkers write.
+    /// Beginnings of functions by the sorted table of `.eh_frame_hdr` (Linux Standard Base,
+    /// "Exception Frame Header"), in the one form that linkers write.
     pub(crate) fn unwind_starts(&self) -> Vec<u64> {
         const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
-        let header = self.segments.iter().find(|segment| segment.p_type == goblin::elf::program_header::PT_GNU_EH_FRAME);
+        let header = self
+            .segments
+            .iter()
+            .find(|segment| segment.p_type == goblin::elf::program_header::PT_GNU_EH_FRAME);
         let Some(header) = header else { return Vec::new() };
         let start = header.p_offset as usize;
-        let Some(bytes) = start.checked_add(header.p_filesz as usize).and_then(|end| self.bytes.get(start..end)) else {
+        let Some(bytes) =
+            start.checked_add(header.p_filesz as usize).and_then(|end| self.bytes.get(start..end))
+        else {
             return Vec::new();
         };
         if !bytes.starts_with(&FORM) || bytes.len() < 12 {
@@ -164,12 +210,17 @@ impl<'b> Image<'b> {
         }
         let entries = bytes[12..].chunks_exact(8);
         let first = |entry: &[u8]| entry.first_chunk().map(|offset| i32::from_le_bytes(*offset));
-        entries.filter_map(|entry| Some(header.p_vaddr.wrapping_add_signed(first(entry)?.into()))).collect()
+        entries
+            .filter_map(|entry| Some(header.p_vaddr.wrapping_add_signed(first(entry)?.into())))
+            .collect()
     }
 
     /// Code that is executed.
     pub(crate) fn code(&self) -> Vec<Code<'b>> {
-        let executable = self.segments.iter().filter(|segment| segment.p_type == PT_LOAD && segment.p_flags & PF_X != 0);
+        let executable = self
+            .segments
+            .iter()
+            .filter(|segment| segment.p_type == PT_LOAD && segment.p_flags & PF_X != 0);
         executable
             .filter_map(|segment| {
                 let start = segment.p_offset as usize;
@@ -181,11 +232,17 @@ impl<'b> Image<'b> {
 
     /// The linkage tables; all code, where the file does not say which parts they are.
     pub(crate) fn linkage(&self) -> Vec<Code<'b>> {
-        let is_table =
-            |section: &&SectionHeader| self.section_names.get(section.sh_name).is_some_and(|name| name.starts_with(".plt"));
+        let is_table = |section: &&SectionHeader| {
+            self.section_names.get(section.sh_name).is_some_and(|name| name.starts_with(".plt"))
+        };
         let tables = self.sections.iter().filter(is_table);
         let tables: Vec<Code<'b>> = tables
-            .filter_map(|section| Some(Code { address: section.sh_addr, bytes: self.bytes.get(self.range(section)?)? }))
+            .filter_map(|section| {
+                Some(Code {
+                    address: section.sh_addr,
+                    bytes: self.bytes.get(self.range(section)?)?,
+                })
+            })
             .collect();
         if self.sections.is_empty() { self.code() } else { tables }
     }
@@ -194,12 +251,14 @@ impl<'b> Image<'b> {
     pub(crate) fn span(&self) -> Option<std::ops::Range<u64>> {
         let loaded = || self.segments.iter().filter(|segment| segment.p_type == PT_LOAD);
         let start = loaded().map(|segment| segment.p_vaddr).min()?;
-        let end = loaded().filter_map(|segment| segment.p_vaddr.checked_add(segment.p_memsz)).max()?;
+        let end =
+            loaded().filter_map(|segment| segment.p_vaddr.checked_add(segment.p_memsz)).max()?;
         (start < end).then_some(start..end)
     }
 
     pub(crate) fn is_static(&self) -> bool {
-        !self.segments.iter().any(|segment| segment.p_type == PT_INTERP) && self.header.e_type != goblin::elf::header::ET_DYN
+        !self.segments.iter().any(|segment| segment.p_type == PT_INTERP)
+            && self.header.e_type != goblin::elf::header::ET_DYN
             || (self.header.e_type == goblin::elf::header::ET_DYN
                 && !self.has_interpreter()
                 && !self.needs_libraries()
@@ -215,7 +274,8 @@ impl<'b> Image<'b> {
         let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
         let dynamic = Dynamic::parse(self.bytes, &self.segments, ctx).ok().flatten();
         let (Some(dynamic), Some(tables)) = (dynamic, &self.dynamic) else { return Vec::new() };
-        let needed = dynamic.dyns.iter().filter(|entry| entry.d_tag == goblin::elf::dynamic::DT_NEEDED);
+        let needed =
+            dynamic.dyns.iter().filter(|entry| entry.d_tag == goblin::elf::dynamic::DT_NEEDED);
         needed.filter_map(|entry| tables.names.get(entry.d_val as usize)).collect()
     }
 
@@ -223,18 +283,26 @@ impl<'b> Image<'b> {
     fn needs_libraries(&self) -> bool {
         let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
         let dynamic = Dynamic::parse(self.bytes, &self.segments, ctx).ok().flatten();
-        dynamic.is_some_and(|dynamic| dynamic.dyns.iter().any(|entry| entry.d_tag == goblin::elf::dynamic::DT_NEEDED))
+        dynamic.is_some_and(|dynamic| {
+            dynamic.dyns.iter().any(|entry| entry.d_tag == goblin::elf::dynamic::DT_NEEDED)
+        })
     }
 
     /// The contents of a section, if the file has it.
     pub(crate) fn section(&self, name: &str) -> Option<&'b [u8]> {
-        let section = self.sections.iter().find(|section| self.section_names.get(section.sh_name) == Some(name))?;
+        let section = self
+            .sections
+            .iter()
+            .find(|section| self.section_names.get(section.sh_name) == Some(name))?;
         self.bytes.get(self.range(section)?)
     }
 
     /// A section with the address that it is loaded at.
     pub(crate) fn placed(&self, name: &str) -> Option<Code<'b>> {
-        let section = self.sections.iter().find(|section| self.section_names.get(section.sh_name) == Some(name))?;
+        let section = self
+            .sections
+            .iter()
+            .find(|section| self.section_names.get(section.sh_name) == Some(name))?;
         Some(Code { address: section.sh_addr, bytes: self.bytes.get(self.range(section)?)? })
     }
 
@@ -251,7 +319,8 @@ impl<'b> Image<'b> {
             let start = segment.p_offset as usize;
             let mut notes = self.bytes.get(start..start.checked_add(segment.p_filesz as usize)?)?;
             while notes.len() >= 12 {
-                let word = |at: usize| notes[at..at + 4].try_into().map_or(0, u32::from_le_bytes) as usize;
+                let word =
+                    |at: usize| notes[at..at + 4].try_into().map_or(0, u32::from_le_bytes) as usize;
                 let (name, len, kind) = (word(0), word(4), word(8));
                 let at = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
                 let end = at.checked_add(len)?;
@@ -268,7 +337,8 @@ impl<'b> Image<'b> {
 /// The size of a symbol (`Elf64_Sym`, elf(5)).
 const SYMBOL: usize = 24;
 
-/// A table of symbols, of which functions are told. Libraries have ten thousands, so each is looked at where it lies.
+/// A table of symbols, of which functions are told. Libraries have ten thousands, so each is looked
+/// at where it lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionTable<'b> {
     symbols: &'b [u8],
@@ -290,11 +360,16 @@ impl<'b> FunctionTable<'b> {
         self.all().filter_map(|(section, function)| (section != 0).then_some(function))
     }
 
-    /// These, and the functions of libraries that have an address in the program's linkage table: where code is at a fixed place, that entry is what the
-    /// whole process takes for the function (System V ABI, AMD64 supplement, 5.2 "Function Addresses").
+    /// These, and the functions of libraries that have an address in the program's linkage table:
+    /// where code is at a fixed place, that entry is what the whole process takes for the function
+    /// (System V ABI, AMD64 supplement, 5.2 "Function Addresses").
     pub(crate) fn named(&self) -> impl Iterator<Item = Function> + use<'b> {
         const ENTRY: u64 = 16;
-        self.all().map(|(section, function)| if section == 0 { Function { size: ENTRY, ..function } } else { function })
+        self.all().map(
+            |(section, function)| {
+                if section == 0 { Function { size: ENTRY, ..function } } else { function }
+            },
+        )
     }
 
     /// All that have an address, with the number of the section that each is defined in, or zero.
@@ -304,8 +379,10 @@ impl<'b> FunctionTable<'b> {
         symbols.iter().take(MOST).filter_map(|symbol| {
             let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| symbol[at + i]));
             let (first, address, size) = (word(0), word(8), word(16));
-            let (name, kind, section) = (first as u32, (first >> 32) as u8 & KIND, (first >> 48) as u16);
-            (kind == STT_FUNC && address != 0).then_some((section, Function { name, address, size }))
+            let (name, kind, section) =
+                (first as u32, (first >> 32) as u8 & KIND, (first >> 48) as u16);
+            (kind == STT_FUNC && address != 0)
+                .then_some((section, Function { name, address, size }))
         })
     }
 

@@ -43,8 +43,9 @@ impl Deref for Contents {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: (1) mapped by `of` and not unmapped before `self` goes; (2) private: others' writes to the file may show, as they
-        // would in any copy; bytes have no invalid values. (3) A file that is cut short meanwhile faults: modules are not.
+        // SAFETY: (1) mapped by `of` and not unmapped before `self` goes; (2) private: others'
+        // writes to the file may show, as they would in any copy; bytes have no invalid values. (3)
+        // A file that is cut short meanwhile faults: modules are not.
         unsafe { std::slice::from_raw_parts(self.at.cast(), self.len) }
     }
 }
@@ -70,13 +71,27 @@ impl Contents {
             return Ok(Self { at: std::ptr::null_mut(), len: 0 });
         }
         // SAFETY: (1) a new mapping of an open file.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
-        if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(Self { at, len }) }
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            Err(std::io::Error::last_os_error())
+        } else {
+            Ok(Self { at, len })
+        }
     }
 }
 
 impl Module {
-    /// What is loaded into this process, the program first; without what the kernel provides, and without ourselves.
+    /// What is loaded into this process, the program first; without what the kernel provides, and
+    /// without ourselves.
     pub fn loaded() -> Vec<Self> {
         let mut modules = Vec::new();
         // SAFETY: (1) the callback below, with the vector that it is written for.
@@ -88,7 +103,8 @@ impl Module {
 
     /// A file, as it would be loaded at address zero.
     pub fn of_file(path: &Path) -> Result<Self, DiscoveryError> {
-        let contents = Contents::of(path).map_err(|error| DiscoveryError::Read { path: path.to_owned(), error })?;
+        let contents = Contents::of(path)
+            .map_err(|error| DiscoveryError::Read { path: path.to_owned(), error })?;
         let failed = |error| DiscoveryError::Image { path: path.to_owned(), error };
         let image = Image::parse(&contents).map_err(failed)?;
         let span = image.span().unwrap_or(0..0);
@@ -102,23 +118,28 @@ impl Module {
         })
     }
 
-    /// The file's contents. Of the running program also when it was deleted meanwhile, and by a thread's own way: that of the process
-    /// is closed when its first thread has ended.
+    /// The file's contents. Of the running program also when it was deleted meanwhile, and by a
+    /// thread's own way: that of the process is closed when its first thread has ended.
     pub(crate) fn contents(&self) -> Result<Contents, DiscoveryError> {
-        let contents = if self.is_program() { self.program_contents() } else { Contents::of(&self.path) };
+        let contents =
+            if self.is_program() { self.program_contents() } else { Contents::of(&self.path) };
         contents.map_err(|error| DiscoveryError::Read { path: self.path.clone(), error })
     }
 
-    /// The running program's file: the kernel's link to it, or where it was started from. Where a loader was told to start it, or an emulator,
-    /// the link leads to that; and /proc need not be there. So a file counts only if its program headers are those in memory.
+    /// The running program's file: the kernel's link to it, or where it was started from. Where a
+    /// loader was told to start it, or an emulator, the link leads to that; and /proc need not be
+    /// there. So a file counts only if its program headers are those in memory.
     fn program_contents(&self) -> std::io::Result<Contents> {
         let started = started_as();
         let link = Contents::of(Path::new(LINK));
         let others = [Some(self.path.as_path()), started.as_deref()].into_iter().flatten();
         let mut found = std::iter::once(link).chain(others.map(Contents::of));
-        let is_it =
-            |contents: &std::io::Result<Contents>| contents.as_ref().is_ok_and(|contents| has_headers_of_program(contents));
-        found.find(is_it).unwrap_or_else(|| Err(std::io::Error::other("the program's file is not where it was started from")))
+        let is_it = |contents: &std::io::Result<Contents>| {
+            contents.as_ref().is_ok_and(|contents| has_headers_of_program(contents))
+        };
+        found.find(is_it).unwrap_or_else(|| {
+            Err(std::io::Error::other("the program's file is not where it was started from"))
+        })
     }
 
     /// Whether it is the program of this process, and not a library.
@@ -131,19 +152,22 @@ impl Module {
     /// Whether it calls the hooks.
     pub fn has_hooks(&self) -> bool {
         self.contents().is_ok_and(|contents| {
-            Image::parse(&contents).is_ok_and(|image| !super::Hooks::of(&image, self.bias, false).is_empty())
+            Image::parse(&contents)
+                .is_ok_and(|image| !super::Hooks::of(&image, self.bias, false).is_empty())
         })
     }
 
     /// Whether it calls a function of that name in another module.
     pub fn imports(&self, name: &str) -> bool {
-        self.contents()
-            .is_ok_and(|contents| Image::parse(&contents).is_ok_and(|image| image.slots().any(|slot| slot.name == name)))
+        self.contents().is_ok_and(|contents| {
+            Image::parse(&contents).is_ok_and(|image| image.slots().any(|slot| slot.name == name))
+        })
     }
 
     /// Which compilers made it (`.comment`); empty if it does not say.
     pub fn compilers(&self) -> Vec<String> {
-        let comment = |contents: &Contents| Some(Image::parse(contents).ok()?.section(".comment")?.to_vec());
+        let comment =
+            |contents: &Contents| Some(Image::parse(contents).ok()?.section(".comment")?.to_vec());
         let text = self.contents().ok().and_then(|contents| comment(&contents)).unwrap_or_default();
         let lines = text.split(|&byte| byte == 0).filter(|line| !line.is_empty());
         lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
@@ -151,7 +175,9 @@ impl Module {
 
     /// The libraries that it names.
     pub fn libraries(&self) -> Vec<String> {
-        let names = |contents: &Contents| Some(Image::parse(contents).ok()?.libraries().into_iter().map(str::to_owned).collect());
+        let names = |contents: &Contents| {
+            Some(Image::parse(contents).ok()?.libraries().into_iter().map(str::to_owned).collect())
+        };
         self.contents().ok().and_then(|contents| names(&contents)).unwrap_or_default()
     }
 
@@ -162,7 +188,8 @@ impl Module {
     }
 }
 
-/// The kernel's link to the running program. That of the process is closed when its first thread has ended.
+/// The kernel's link to the running program. That of the process is closed when its first thread
+/// has ended.
 const LINK: &str = "/proc/thread-self/exe";
 
 /// What the program was started as, relative perhaps.
@@ -175,28 +202,43 @@ fn started_as() -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// Whether a file has the program headers that the kernel, or the loader, has told of the running program.
+/// Whether a file has the program headers that the kernel, or the loader, has told of the running
+/// program.
 fn has_headers_of_program(contents: &[u8]) -> bool {
     /// `sizeof(Elf64_Phdr)`; where `e_phoff` and `e_phnum` lie (elf.h).
     const HEADER: usize = 56;
     const OFFSET: usize = 32;
     const COUNT: usize = 56;
     // SAFETY: (1) asks the kernel's vector.
-    let (at, count) = unsafe { (libc::getauxval(libc::AT_PHDR) as usize, libc::getauxval(libc::AT_PHNUM) as usize) };
-    let Some(start) = contents.get(OFFSET..OFFSET + 8).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok()) else { return false };
+    let (at, count) = unsafe {
+        (libc::getauxval(libc::AT_PHDR) as usize, libc::getauxval(libc::AT_PHNUM) as usize)
+    };
+    let Some(start) =
+        contents.get(OFFSET..OFFSET + 8).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok())
+    else {
+        return false;
+    };
     let start = u64::from_le_bytes(start) as usize;
     let same_count = contents.get(COUNT..COUNT + 2) == Some(&(count as u16).to_le_bytes()[..]);
     // SAFETY: (1) the program's headers, which are loaded with it and stay.
     let loaded = || unsafe { std::slice::from_raw_parts(at as *const u8, count * HEADER) };
-    at != 0 && same_count && start.checked_add(count * HEADER).and_then(|end| contents.get(start..end)) == Some(loaded())
+    at != 0
+        && same_count
+        && start.checked_add(count * HEADER).and_then(|end| contents.get(start..end))
+            == Some(loaded())
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    path.file_name()
+        .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Called by the loader for every module.
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, modules: *mut libc::c_void) -> libc::c_int {
+unsafe extern "C" fn visit(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    modules: *mut libc::c_void,
+) -> libc::c_int {
     // SAFETY: (1) the loader's record; (2) the vector of `loaded`.
     let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
     // SAFETY: (1) as many headers as the record says.
@@ -206,14 +248,24 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, modules:
     let start = loaded().map(|header| header.p_vaddr as usize).min().unwrap_or(0);
     let end = loaded().map(|header| (header.p_vaddr + header.p_memsz) as usize).max().unwrap_or(0);
     // SAFETY: (1) a name, or null.
-    let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
+    let name =
+        if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
     let path = match name.to_bytes() {
         // The program itself.
-        b"" if modules.is_empty() => std::env::current_exe().ok().or_else(started_as).unwrap_or_else(|| PathBuf::from(LINK)),
+        b"" if modules.is_empty() => {
+            std::env::current_exe().ok().or_else(started_as).unwrap_or_else(|| PathBuf::from(LINK))
+        }
         b"" | b"linux-vdso.so.1" | b"linux-gate.so.1" => return 0,
         name => PathBuf::from(OsStr::from_bytes(name)),
     };
     let span = CodeAddr::new(bias + start)..CodeAddr::new(bias + end);
-    modules.push(Module { name: name_of(&path), path, bias, span, is_loaded: true, is_static: false });
+    modules.push(Module {
+        name: name_of(&path),
+        path,
+        bias,
+        span,
+        is_loaded: true,
+        is_static: false,
+    });
     0
 }

@@ -1,7 +1,8 @@
 //! The walk: decoding a function from its beginning, which proves its sites.
 //!
-//! On the way it follows what registers hold that were loaded with an address: so it believes to know which function a site tells its
-//! hook. It is a belief, since another way may lead to the site with another value; hooks compare it with what they are told.
+//! On the way it follows what registers hold that were loaded with an address: so it believes to
+//! know which function a site tells its hook. It is a belief, since another way may lead to the
+//! site with another value; hooks compare it with what they are told.
 
 use super::flow::{Flow, number};
 use super::image::Code as Segment;
@@ -55,15 +56,26 @@ impl<'b> Walker<'b> {
     pub(super) fn new(segment: &Segment<'b>, bias: usize) -> Self {
         let start = CodeAddr::new(bias.wrapping_add(segment.address as usize));
         let decoder = Decoder::with_ip(64, segment.bytes, start.get() as u64, DecoderOptions::NONE);
-        Self { span: start..start.offset(segment.bytes.len() as isize), decoder, flow: Flow::default() }
+        Self {
+            span: start..start.offset(segment.bytes.len() as isize),
+            decoder,
+            flow: Flow::default(),
+        }
     }
 
     pub(super) fn reaches(&self, address: CodeAddr) -> bool {
         self.span.contains(&address)
     }
 
-    /// Proves the candidates of a function whose beginning it reaches. Functions are told from data by where they begin.
-    pub(super) fn prove(&mut self, code: Range<CodeAddr>, candidates: &[Candidate], starts: &Starts<'_>, found: &mut Discovery) {
+    /// Proves the candidates of a function whose beginning it reaches. Functions are told from data
+    /// by where they begin.
+    pub(super) fn prove(
+        &mut self,
+        code: Range<CodeAddr>,
+        candidates: &[Candidate],
+        starts: &Starts<'_>,
+        found: &mut Discovery,
+    ) {
         let start = code.start;
         let offset = start.distance_from(self.span.start) as usize;
         if self.decoder.set_position(offset).is_ok() {
@@ -138,8 +150,8 @@ impl Registers {
     fn pass(&mut self, instruction: &Instruction) -> Option<(usize, u64)> {
         let loaded = self.loaded(instruction);
         match instruction.flow_control() {
-            // Behind those that end a way, what comes next is reached from elsewhere: what callers' registers hold since the beginning is
-            // all that stays.
+            // Behind those that end a way, what comes next is reached from elsewhere: what callers'
+            // registers hold since the beginning is all that stays.
             FlowControl::Call
             | FlowControl::IndirectCall
             | FlowControl::Return
@@ -150,7 +162,8 @@ impl Registers {
             }
             _ => {}
         }
-        // What an instruction writes is its first operand, or nothing that an address is loaded into.
+        // What an instruction writes is its first operand, or nothing that an address is loaded
+        // into.
         if instruction.op0_kind() == OpKind::Register
             && let Some(number) = number(instruction.op0_register())
         {
@@ -166,11 +179,17 @@ impl Registers {
     fn loaded(&self, instruction: &Instruction) -> Option<(usize, u64)> {
         let to = number(instruction.op0_register())?;
         match instruction.code() {
-            Code::Lea_r64_m if instruction.is_ip_rel_memory_operand() => Some((to, instruction.ip_rel_memory_address())),
-            Code::Mov_r32_imm32 | Code::Mov_r64_imm64 | Code::Mov_rm64_imm32 if instruction.op1_kind() != OpKind::Register => {
+            Code::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
+                Some((to, instruction.ip_rel_memory_address()))
+            }
+            Code::Mov_r32_imm32 | Code::Mov_r64_imm64 | Code::Mov_rm64_imm32
+                if instruction.op1_kind() != OpKind::Register =>
+            {
                 Some((to, instruction.immediate(1)))
             }
-            Code::Mov_r64_rm64 | Code::Mov_rm64_r64 if instruction.op1_kind() == OpKind::Register => {
+            Code::Mov_r64_rm64 | Code::Mov_rm64_r64
+                if instruction.op1_kind() == OpKind::Register =>
+            {
                 Some((to, self.held[number(instruction.op1_register())?]?))
             }
             _ => None,

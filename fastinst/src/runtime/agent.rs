@@ -1,7 +1,9 @@
-//! The agent: the thread that drains the others' blocks, asks the conductor what to do, does it, and writes the profile.
+//! The agent: the thread that drains the others' blocks, asks the conductor what to do, does it,
+//! and writes the profile.
 //!
-//! It blocks all signals, owns no lock that a hook could want, and is called by a word that it sleeps on. Whoever wants a profile
-//! written asks it and waits, for no longer than he can afford: so nothing of ours ever runs in a signal handler of the program.
+//! It blocks all signals, owns no lock that a hook could want, and is called by a word that it
+//! sleeps on. Whoever wants a profile written asks it and waits, for no longer than he can afford:
+//! so nothing of ours ever runs in a signal handler of the program.
 
 use super::drain::{self, Done};
 use super::functions::{self, Id};
@@ -41,7 +43,8 @@ const BUSY_FOR: Duration = Duration::from_millis(5);
 const NEARLY_HALF: usize = RING_COUNT * 3 / 8;
 /// No tick comes sooner after another.
 const SOONEST: Duration = Duration::from_millis(1);
-/// Counting takes no longer than this, in seconds of the program's time, unless the agent is interrupted.
+/// Counting takes no longer than this, in seconds of the program's time, unless the agent is
+/// interrupted.
 const NEAR: f64 = 50e-6;
 /// Functions that are switched upon one reading of the program's clock.
 const MARKED_TOGETHER: usize = 8;
@@ -62,13 +65,15 @@ const DISK: Duration = Duration::from_secs(20);
 /// How long the agent's thread has to begin.
 const ARRIVAL: Duration = Duration::from_secs(1);
 
-/// Whether there is one: not in a child that was made behind the C library's back, whatever its copy of our memory says.
+/// Whether there is one: not in a child that was made behind the C library's back, whatever its
+/// copy of our memory says.
 pub(crate) fn is_there() -> bool {
     THREAD.load(Relaxed) != 0 && guest::is_known_process()
 }
 
-/// Has the profile written, and waits for it. Returns whether it was. Patience is for an agent that may wait for us, when we are in a
-/// signal handler that has interrupted who knows what; once it only waits for the disk, it waits for nobody else.
+/// Has the profile written, and waits for it. Returns whether it was. Patience is for an agent that
+/// may wait for us, when we are in a signal handler that has interrupted who knows what; once it
+/// only waits for the disk, it waits for nobody else.
 pub(crate) fn write_now(patience: Duration) -> bool {
     if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
         return false;
@@ -92,7 +97,9 @@ pub(crate) fn dismiss(patience: Duration) -> bool {
     }
     WISHES.dismiss();
     call();
-    await_until(patience, || THREAD.load(Acquire) == 0 && !wordpatch::os::threads::lives(Tid(thread as i32)))
+    await_until(patience, || {
+        THREAD.load(Acquire) == 0 && !wordpatch::os::threads::lives(Tid(thread as i32))
+    })
 }
 
 fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
@@ -130,7 +137,8 @@ pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
     let life = move || {
         threads::ours();
         guest::block_signals();
-        // Tables with hashes draw random numbers, once for each thread: a filter of system calls may be there when they first do.
+        // Tables with hashes draw random numbers, once for each thread: a filter of system calls
+        // may be there when they first do.
         let _ = std::hash::RandomState::new();
         THREAD.store(current().0 as u32, Release);
         wordpatch::os::threads::wake_all(&THREAD);
@@ -145,7 +153,8 @@ pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
         THREAD.store(0, Release);
     }
     started?;
-    // Until it runs: whatever the program does next (a filter of system calls, a namespace) must not meet half a thread.
+    // Until it runs: whatever the program does next (a filter of system calls, a namespace) must
+    // not meet half a thread.
     let end = Instant::now() + ARRIVAL;
     while THREAD.load(Acquire) == u32::MAX && Instant::now() < end {
         sleep_while_for(&THREAD, u32::MAX, ARRIVAL);
@@ -164,7 +173,8 @@ pub(crate) struct Agent {
     /// Those that are in sample mode.
     armed: Vec<Id>,
     started: measure::Instants,
-    /// Work of the program for each tick of the counter: about the number of processors that it keeps busy.
+    /// Work of the program for each tick of the counter: about the number of processors that it
+    /// keeps busy.
     busy: f64,
     written: Instant,
     /// When the profile goes to `fastinst run`.
@@ -175,7 +185,8 @@ pub(crate) struct Agent {
     tally: profiler::Tally,
     /// Whether every call is timed.
     is_exact: bool,
-    /// When the rings were drained last, and how long it takes until one of them is nearly half full, by what was in them.
+    /// When the rings were drained last, and how long it takes until one of them is nearly half
+    /// full, by what was in them.
     drained: Instant,
     filling: Duration,
     names: Names,
@@ -223,7 +234,9 @@ impl Agent {
             drained: Instant::now(),
             filling: LATEST,
             names: Names::default(),
-            began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
+            began: std::time::SystemTime::UNIX_EPOCH
+                .elapsed()
+                .map_or(0, |since| since.as_nanos() as u64),
             witness: Witness::begin(guest::config().witness, &guest::config().policy),
             looked_around: Instant::now(),
         };
@@ -232,12 +245,14 @@ impl Agent {
         agent
     }
 
-    /// Makes accounts for functions that have come since. Returns those that the conductor has to be told of.
+    /// Makes accounts for functions that have come since. Returns those that the conductor has to
+    /// be told of.
     fn meet(&mut self) -> BTreeSet<Id> {
         self.make_accounts();
         let count = self.functions.len() as u32;
         let come = std::mem::take(&mut self.unready).into_iter().chain((self.met..count).map(Id));
-        let (ready, unready): (Vec<Id>, _) = come.filter(|id| !id.is_nobody()).partition(|id| id.is_made());
+        let (ready, unready): (Vec<Id>, _) =
+            come.filter(|id| !id.is_nobody()).partition(|id| id.is_made());
         (self.met, self.unready) = (count, unready);
         ready.into_iter().collect()
     }
@@ -254,9 +269,11 @@ impl Agent {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             // Where it was first seen: its module may be gone meanwhile, and another lie there.
             let account = &mut self.functions[id.0 as usize];
-            account.module = account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
+            account.module =
+                account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
             if guest::is_selected(garden, address) {
-                let others = sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
+                let others =
+                    sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
                 self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
                 self.conductor.ends_with(profiler::FuncId(id.0), others);
             } else {
@@ -271,7 +288,11 @@ impl Agent {
     fn run(mut self) {
         let (mut pause, mut taken) = (SOONEST, Taken::default());
         loop {
-            self.sleep(if handover::writer().is_some() { pause.min(self.pace.pause()) } else { pause });
+            self.sleep(if handover::writer().is_some() {
+                pause.min(self.pace.pause())
+            } else {
+                pause
+            });
             for step in wishes::ROUND {
                 match step {
                     Step::Take => taken = WISHES.take(),
@@ -287,7 +308,8 @@ impl Agent {
             if self.is_left_alone() {
                 // No thread of the program is left to ask for the profile.
                 self.write();
-                // What the C library calls at the end of the last thread that it knows of is called here.
+                // What the C library calls at the end of the last thread that it knows of is called
+                // here.
                 threads::not_ours();
                 let status = wordpatch::os::threads::status_of_first().unwrap_or(0);
                 if status != 0 {
@@ -302,9 +324,10 @@ impl Agent {
         THREAD.store(0, Release);
     }
 
-    /// Sleeps until it is time to look, or another thread calls. Meanwhile rings are drained before they are half full, since looking at the
-    /// counters of many functions may be due much later, and a thread that drains its ring itself cannot tell cycles apart. Where every
-    /// call is timed there are none, and the threads do it cheaper.
+    /// Sleeps until it is time to look, or another thread calls. Meanwhile rings are drained before
+    /// they are half full, since looking at the counters of many functions may be due much later,
+    /// and a thread that drains its ring itself cannot tell cycles apart. Where every call is timed
+    /// there are none, and the threads do it cheaper.
     fn sleep(&mut self, pause: Duration) {
         let calls = CALLS.load(Acquire);
         let end = Instant::now() + pause;
@@ -320,14 +343,17 @@ impl Agent {
         }
     }
 
-    /// Whether the program's threads have ended, all of them, and no door was passed: then this thread must not keep the process.
+    /// Whether the program's threads have ended, all of them, and no door was passed: then this
+    /// thread must not keep the process.
     fn is_left_alone(&mut self) -> bool {
         if self.looked_around.elapsed() < LATEST {
             return false;
         }
         self.looked_around = Instant::now();
-        // Twice: the first list may have missed a thread that was started by one that has just ended.
-        wordpatch::os::threads::first_has_ended() && (0..2).all(|_| wordpatch::os::threads::is_last_but_first())
+        // Twice: the first list may have missed a thread that was started by one that has just
+        // ended.
+        wordpatch::os::threads::first_has_ended()
+            && (0..2).all(|_| wordpatch::os::threads::is_last_but_first())
     }
 
     /// Whether a profile is to be written because of the time.
@@ -359,9 +385,12 @@ impl Agent {
         if busy && !self.is_exact {
             return Duration::ZERO;
         }
-        // The program's clock goes as fast as it has processors: an instant that it reaches never is waited for no longer than the latest.
+        // The program's clock goes as fast as it has processors: an instant that it reaches never
+        // is waited for no longer than the latest.
         let until = next.since(now).0 as f64 / self.busy.max(SLOWEST);
-        let pause = Duration::from_secs_f64(until.max(looked.0.saturating_mul(LOOKING) as f64) / hz).clamp(SOONEST, LATEST);
+        let pause =
+            Duration::from_secs_f64(until.max(looked.0.saturating_mul(LOOKING) as f64) / hz)
+                .clamp(SOONEST, LATEST);
         guest::config().interval.map_or(pause, |interval| pause.min(interval))
     }
 
@@ -389,7 +418,8 @@ impl Agent {
         }
     }
 
-    /// Takes samples, again as long as they come faster than one by one, up to a while. Returns whether they still do.
+    /// Takes samples, again as long as they come faster than one by one, up to a while. Returns
+    /// whether they still do.
     fn drain_while_busy(&mut self) -> bool {
         let end = Instant::now() + BUSY_FOR;
         loop {
@@ -412,7 +442,8 @@ impl Agent {
                 self.conductor.lost(profiler::FuncId(0), lost.into());
             }
             if ended {
-                // It may have been the only one that called some function, and was gone before anybody heard of that.
+                // It may have been the only one that called some function, and was gone before
+                // anybody heard of that.
                 self.make_accounts();
                 self.take_records(block);
                 self.nestings.remove(&std::ptr::from_ref(block).addr());
@@ -466,7 +497,10 @@ impl Agent {
             let inside = nesting.end(function, ticks.saturating_sub(bias), children);
             if conductor.is_slow(function, ticks) {
                 let at = guest::clock().ticks(started.elapsed().as_secs_f64());
-                conductor.keep(function, Slow { ticks, thread: block.clock.thread(), at, inside: inside.to_vec() });
+                conductor.keep(
+                    function,
+                    Slow { ticks, thread: block.clock.thread(), at, inside: inside.to_vec() },
+                );
             }
         }
     }
@@ -497,8 +531,8 @@ impl Agent {
         }
     }
 
-    /// Sums up the entries of all threads, at an instant of the program's clock: again if the agent had to wait for a processor meanwhile,
-    /// as windows end with what was counted.
+    /// Sums up the entries of all threads, at an instant of the program's clock: again if the agent
+    /// had to wait for a processor meanwhile, as windows end with what was counted.
     fn count_by_the_clock(&mut self) -> profiler::Ticks {
         const TRIES: usize = 4;
         let near = guest::clock().ticks(NEAR);
@@ -517,7 +551,8 @@ impl Agent {
 
     /// Sums up the entries of all threads, and tells the conductor what has come.
     fn count(&mut self) {
-        // The agent may not have looked for new functions since they were called: not while a library is unloaded.
+        // The agent may not have looked for new functions since they were called: not while a
+        // library is unloaded.
         self.make_accounts();
         let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
         for block in threads::all() {
@@ -543,8 +578,8 @@ impl Agent {
         }
     }
 
-    /// What a function costs that is switched off and on again: two sites, each twice, and as much again for those who execute them and
-    /// have to fetch them anew.
+    /// What a function costs that is switched off and on again: two sites, each twice, and as much
+    /// again for those who execute them and have to fetch them anew.
     fn learn_toggle(&mut self) {
         let toggles = modes::ACCOUNT.toggles.load(Relaxed);
         if toggles > 100 {
@@ -561,7 +596,8 @@ impl Agent {
             let armed = modes::mode_is_sample(function);
             if !armed {
                 functions[id.0 as usize].samples = false;
-                let [armed, at] = [&function.armed_at, &function.retired_at].map(|at| profiler::Ticks(at.load(Acquire)));
+                let [armed, at] = [&function.armed_at, &function.retired_at]
+                    .map(|at| profiler::Ticks(at.load(Acquire)));
                 conductor.retired(profiler::FuncId(id.0), armed, at);
             }
             armed
@@ -594,7 +630,8 @@ impl Agent {
     /// Writes the profile, or hands it over; says once why not.
     fn write(&mut self) {
         self.written = Instant::now();
-        let is_handed_over = handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
+        let is_handed_over =
+            handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
         if is_handed_over {
             return;
         }
@@ -626,7 +663,9 @@ impl Agent {
     }
 
     fn hand_over_counts(&self, writer: &Writer) {
-        for (number, account) in self.functions.iter().enumerate().filter(|(_, account)| account.told > 0) {
+        for (number, account) in
+            self.functions.iter().enumerate().filter(|(_, account)| account.told > 0)
+        {
             writer.count(number, account.told);
         }
     }
@@ -693,7 +732,8 @@ impl Probes for Changes {
     }
 }
 
-/// Gives a thread its quota anew, if it has not used it up. The thread may take one off meanwhile: then there is one more.
+/// Gives a thread its quota anew, if it has not used it up. The thread may take one off meanwhile:
+/// then there is one more.
 fn refill(record: &Record, function: &Function, quota: i32) {
     let left = record.left.load(Relaxed);
     if (1..quota / 2).contains(&left) && record.term.load(Relaxed) == function.term.load(Relaxed) {

@@ -1,9 +1,10 @@
 //! Arrivals: modules that come while the program runs, and are to be planted before it runs them.
 //!
-//! Whoever plants a site switches it off for a moment, and who passes meanwhile is not seen. So a module has to be planted while nobody is
-//! inside. The loader says when that is, where it lets us [listen](super::loader): the module is complete, and nobody has its addresses
-//! yet. Where it does not, the module's first call of a hook waits, and only what waits is planted; another thread that comes in just
-//! then may pass sites that are off.
+//! Whoever plants a site switches it off for a moment, and who passes meanwhile is not seen. So a
+//! module has to be planted while nobody is inside. The loader says when that is, where it lets us
+//! [listen](super::loader): the module is complete, and nobody has its addresses yet. Where it does
+//! not, the module's first call of a hook waits, and only what waits is planted; another thread
+//! that comes in just then may pass sites that are off.
 //!
 //! Both ask the agent, and wait for as long as it may take on a machine that has no time for it.
 
@@ -15,7 +16,8 @@ use wordpatch::{Ticks, os};
 
 /// Looking for modules.
 static LOOKS: Wishes = Wishes::new();
-/// Whether all that is loaded is complete, and nobody is in what is new: because a thread has the loader for itself, and waits.
+/// Whether all that is loaded is complete, and nobody is in what is new: because a thread has the
+/// loader for itself, and waits.
 ///
 /// | value | meaning | who may change it |
 /// |---|---|---|
@@ -39,12 +41,13 @@ const PATIENCE: f64 = 1.0;
 /// What the agent has to look for.
 pub(super) struct Wanted {
     taken: Taken,
-    /// Functions of the modules; `None` if every module may be planted, also while others wait for the loader to unload theirs.
+    /// Functions of the modules; `None` if every module may be planted, also while others wait for
+    /// the loader to unload theirs.
     pub(super) functions: Option<Vec<u64>>,
 }
 
-/// A hook was called through the linkage table, for a function of a module that nobody has planted yet perhaps. Then this first call
-/// waits for a moment. Usable in a signal handler.
+/// A hook was called through the linkage table, for a function of a module that nobody has planted
+/// yet perhaps. Then this first call waits for a moment. Usable in a signal handler.
 pub(super) fn saw_call_without_site(function: u64) {
     if plant::is_planted(function) {
         // A conditional jump to a hook, for instance.
@@ -67,7 +70,8 @@ pub(super) fn saw_call_without_site(function: u64) {
     }
 }
 
-/// Modules are complete that were not there before, and nobody is inside of them. Waits until they are planted.
+/// Modules are complete that were not there before, and nobody is inside of them. Waits until they
+/// are planted.
 pub(super) fn plant_now() {
     if plant::is_unloader() || !agent::is_there() {
         return;
@@ -92,11 +96,13 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Asks for the module of a function. Returns whether there was room for that: if not, it is to be said again.
+/// Asks for the module of a function. Returns whether there was room for that: if not, it is to be
+/// said again.
 fn want(function: u64) -> bool {
     WANTED.iter().any(|cell| {
         let known = cell.load(Relaxed);
-        known == function || (known == 0 && cell.compare_exchange(0, function, AcqRel, Relaxed).is_ok())
+        known == function
+            || (known == 0 && cell.compare_exchange(0, function, AcqRel, Relaxed).is_ok())
     })
 }
 
@@ -111,18 +117,21 @@ pub(super) fn are_wanted() -> bool {
     LOOKS.is_waiting() || ALL.load(Acquire) == ASKED
 }
 
-/// What was asked for until now, if it may be done: while somebody is `unloading` only what is asked by whoever has the loader. By the agent.
+/// What was asked for until now, if it may be done: while somebody is `unloading` only what is
+/// asked by whoever has the loader. By the agent.
 pub(super) fn take(unloading: bool) -> Option<Wanted> {
     let all = ALL.compare_exchange(ASKED, PLANTING, AcqRel, Acquire).is_ok();
     if !all && (unloading || !LOOKS.is_waiting()) {
         return None;
     }
     let taken = LOOKS.take();
-    let functions: Vec<u64> = WANTED.iter().map(|cell| cell.swap(0, AcqRel)).filter(|&function| function != 0).collect();
+    let functions: Vec<u64> =
+        WANTED.iter().map(|cell| cell.swap(0, AcqRel)).filter(|&function| function != 0).collect();
     Some(Wanted { taken, functions: (!all).then_some(functions) })
 }
 
-/// They are planted. Whoever is waiting and does not find it so was called from elsewhere. By the agent.
+/// They are planted. Whoever is waiting and does not find it so was called from elsewhere. By the
+/// agent.
 pub(super) fn answer(wanted: &Wanted) {
     LOADING.store(false, Release);
     LOOKS.answer(wanted.taken);

@@ -1,7 +1,9 @@
-//! Switchboards: which sites are a function's. Changed by the holder of the garden; hooks read them.
+//! Switchboards: which sites are a function's. Changed by the holder of the garden; hooks read
+//! them.
 //!
-//! A program has many functions, and most have two sites: so the boards of many are made at once, and their numbers lie side by side. They
-//! are never freed, since a hook may be reading any of them; who looks for leaks finds them where they are [kept](Boards).
+//! A program has many functions, and most have two sites: so the boards of many are made at once,
+//! and their numbers lie side by side. They are never freed, since a hook may be reading any of
+//! them; who looks for leaks finds them where they are [kept](Boards).
 
 use super::functions::Id;
 use super::sites::{self, Switchboard};
@@ -55,7 +57,8 @@ impl Boards {
         places.dedup();
         // A module that was loaded again: its functions have the boards that they had.
         let groups = places.chunk_by(|a, b| a.0 == b.0);
-        let unchanged: BTreeSet<Id> = groups.filter(|group| is_board(group)).map(|group| group[0].0).collect();
+        let unchanged: BTreeSet<Id> =
+            groups.filter(|group| is_board(group)).map(|group| group[0].0).collect();
         places.retain(|place| !unchanged.contains(&place.0));
         if places.is_empty() {
             return;
@@ -98,7 +101,9 @@ impl Moves {
 
 /// Whether these sites are what is on their function's board.
 fn is_board(places: &[Place]) -> bool {
-    let Some(board) = places.first().and_then(|place| place.0.function().switchboard()) else { return false };
+    let Some(board) = places.first().and_then(|place| place.0.function().switchboard()) else {
+        return false;
+    };
     board.all().len() == places.len()
         && board.enters().len() == places.partition_point(|place| !place.1)
         && board.all().iter().zip(places).all(|(&number, place)| number == place.2)

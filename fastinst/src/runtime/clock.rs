@@ -1,16 +1,20 @@
-//! The program's processor clock: how long its threads have worked, without what our hooks took of that.
+//! The program's processor clock: how long its threads have worked, without what our hooks took of
+//! that.
 //!
-//! Rates of calls are learned in windows and multiplied by the time outside of them. Both are told by this clock: by the wall, a program that
-//! waits for a processor (or is stopped) would seem to call its functions while it does not run. It is the sum of the clocks of
-//! the threads that have a block. The kernel's clock of the process will not do: it lags by a scheduler's tick for threads that run on other
-//! processors, and it has the agent in it.
+//! Rates of calls are learned in windows and multiplied by the time outside of them. Both are told
+//! by this clock: by the wall, a program that waits for a processor (or is stopped) would seem to
+//! call its functions while it does not run. It is the sum of the clocks of the threads that have a
+//! block. The kernel's clock of the process will not do: it lags by a scheduler's tick for threads
+//! that run on other processors, and it has the agent in it.
 //!
-//! What hooks take is subtracted, of all functions: windows of several functions overlap, and the hooks of one slow the window of
-//! another. What is left is called *work*. Hooks are timed by the counter, which goes on while a thread waits for a processor: an event that
-//! takes longer than any event has waited, and that part is no processor time.
+//! What hooks take is subtracted, of all functions: windows of several functions overlap, and the
+//! hooks of one slow the window of another. What is left is called *work*. Hooks are timed by the
+//! counter, which goes on while a thread waits for a processor: an event that takes longer than any
+//! event has waited, and that part is no processor time.
 //!
-//! A reading costs a system call a thread. So a hook that retires a function reads only where threads are few; elsewhere it continues the
-//! agent's latest reading at the pace that the clock had then.
+//! A reading costs a system call a thread. So a hook that retires a function reads only where
+//! threads are few; elsewhere it continues the agent's latest reading at the pace that the clock
+//! had then.
 
 use super::layout::Header;
 use super::{measure, threads};
@@ -22,8 +26,8 @@ use wordpatch::os::threads::{Tid, current};
 
 /// The clock of the threads that have had a block, one after the other. In nanoseconds.
 ///
-/// A thread that ends adds what it has worked to `done` before its number is forgotten: between the two the sum would dip. Readers know by
-/// `version`, which is odd meanwhile.
+/// A thread that ends adds what it has worked to `done` before its number is forgotten: between the
+/// two the sum would dip. Readers know by `version`, which is odd meanwhile.
 #[derive(Debug)]
 pub(crate) struct ThreadClock {
     version: AtomicU32,
@@ -33,7 +37,8 @@ pub(crate) struct ThreadClock {
     began: AtomicU64,
     /// What threads before it have worked.
     done: AtomicU64,
-    /// The latest reading of its clock: all that is known of a thread that has ended without a word.
+    /// The latest reading of its clock: all that is known of a thread that has ended without a
+    /// word.
     latest: AtomicU64,
 }
 
@@ -96,7 +101,8 @@ impl ThreadClock {
     }
 
     fn sum(&self) -> u64 {
-        let (thread, began, done) = (self.thread.load(Relaxed), self.began.load(Relaxed), self.done.load(Relaxed));
+        let (thread, began, done) =
+            (self.thread.load(Relaxed), self.began.load(Relaxed), self.done.load(Relaxed));
         if thread <= 0 {
             return done;
         }
@@ -118,11 +124,12 @@ fn nanoseconds(thread: Tid) -> Option<u64> {
 /// With more threads than these a hook does not read all of their clocks.
 const FEW: u32 = 16;
 
-/// Hooks take no more than this part of any reading: what they cost is measured back to back, and less where it hides behind the
-/// program's own work.
+/// Hooks take no more than this part of any reading: what they cost is measured back to back, and
+/// less where it hides behind the program's own work.
 const MOST: f64 = 0.8;
 
-/// The agent's latest reading: work, the counter then, and work for each tick of the counter, as bits. Behind `VERSION`, as above.
+/// The agent's latest reading: work, the counter then, and work for each tick of the counter, as
+/// bits. Behind `VERSION`, as above.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static WORK: AtomicU64 = AtomicU64::new(0);
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -159,11 +166,13 @@ pub(super) fn hooks_of(block: &Header, costs: &profiler::Costs) -> f64 {
     block.skipped.load(Relaxed) as f64 * costs.skip + took as f64
 }
 
-/// The same as [`work`], kept for hooks. By the agent, at every tick. Returns work, and how much of it comes in a tick of the counter.
+/// The same as [`work`], kept for hooks. By the agent, at every tick. Returns work, and how much of
+/// it comes in a tick of the counter.
 pub(crate) fn look() -> (Ticks, f64) {
     let work = work();
     let counter = wordpatch::Ticks::now().0;
-    let (before, then, pace) = (WORK.load(Relaxed), COUNTER.load(Relaxed), f64::from_bits(PACE.load(Relaxed)));
+    let (before, then, pace) =
+        (WORK.load(Relaxed), COUNTER.load(Relaxed), f64::from_bits(PACE.load(Relaxed)));
     let elapsed = counter.saturating_sub(then) as f64;
     let seen = work.0.saturating_sub(before) as f64 / elapsed.max(1.0);
     let pace = if then == 0 { 1.0 } else { pace + TRUST * (seen - pace) };
@@ -177,14 +186,15 @@ pub(crate) fn look() -> (Ticks, f64) {
     (Ticks(work.0.max(before)), pace)
 }
 
-/// Work until about now: read where threads are few; else the agent's latest reading, continued at the pace that the clock had then.
-/// Usable in a hook.
+/// Work until about now: read where threads are few; else the agent's latest reading, continued at
+/// the pace that the clock had then. Usable in a hook.
 pub(crate) fn near() -> Ticks {
     if BLOCKS.load(Relaxed) <= FEW {
         return work();
     }
     let version = VERSION.load(Acquire);
-    let (work, counter, pace) = (WORK.load(Relaxed), COUNTER.load(Relaxed), f64::from_bits(PACE.load(Relaxed)));
+    let (work, counter, pace) =
+        (WORK.load(Relaxed), COUNTER.load(Relaxed), f64::from_bits(PACE.load(Relaxed)));
     fence(Acquire);
     if !version.is_multiple_of(2) || VERSION.load(Relaxed) != version {
         return Ticks(WORK.load(Relaxed));
@@ -221,7 +231,13 @@ mod tests {
 
     fn clock() -> ThreadClock {
         let zero = || AtomicU64::new(0);
-        ThreadClock { version: AtomicU32::new(0), thread: AtomicI32::new(0), began: zero(), done: zero(), latest: zero() }
+        ThreadClock {
+            version: AtomicU32::new(0),
+            thread: AtomicI32::new(0),
+            began: zero(),
+            done: zero(),
+            latest: zero(),
+        }
     }
 
     /// Works until the calling thread's clock has gone on by so many nanoseconds.

@@ -1,7 +1,9 @@
-//! Doors: functions of the C library that we stand before, because the process is not afterwards what it was before.
+//! Doors: functions of the C library that we stand before, because the process is not afterwards
+//! what it was before.
 //!
-//! Each leads on to the next definition in the loader's order, with all of its arguments, as if we were not there: also with the
-//! caller's return address on the stack, by which `dlopen` knows who asks.
+//! Each leads on to the next definition in the loader's order, with all of its arguments, as if we
+//! were not there: also with the caller's return address on the stack, by which `dlopen` knows who
+//! asks.
 //!
 //! | door | what is done before |
 //! |---|---|
@@ -12,7 +14,8 @@
 //! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
-//! `syscall` and `prctl` have [their own](super::sandbox), and so has [`mprotect`](super::protection).
+//! `syscall` and `prctl` have [their own](super::sandbox), and so has
+//! [`mprotect`](super::protection).
 //!
 //! # Safety
 //!
@@ -100,7 +103,8 @@ extern "C" fn pass(number: u32) -> usize {
     next
 }
 
-/// Finds out where all doors lead, while the loader starts the program: later the search might have to wait, or to allocate.
+/// Finds out where all doors lead, while the loader starts the program: later the search might have
+/// to wait, or to allocate.
 pub(super) fn resolve() {
     for ((name, _), next) in DOORS.iter().zip(&NEXT) {
         look_up(next, name);
@@ -160,14 +164,16 @@ static OTHERS: [(&AtomicUsize, &CStr); 9] = [
     (&DAEMON, c"daemon"),
 ];
 
-/// Forks. Our handler has left the child as it is, since handlers of others run after it: now all have.
+/// Forks. Our handler has left the child as it is, since handlers of others run after it: now all
+/// have.
 ///
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fork() -> libc::pid_t {
     // SAFETY: (1) the C library's function has this type.
-    let next: unsafe extern "C" fn() -> libc::pid_t = unsafe { std::mem::transmute(next(&FORK, c"fork")) };
+    let next: unsafe extern "C" fn() -> libc::pid_t =
+        unsafe { std::mem::transmute(next(&FORK, c"fork")) };
     // SAFETY: (1) the caller.
     let result = unsafe { next() };
     guest::begin_in_child();
@@ -185,8 +191,12 @@ pub unsafe extern "C" fn forkpty(
     settings: *const libc::termios,
     size: *const libc::winsize,
 ) -> libc::pid_t {
-    type Next =
-        unsafe extern "C" fn(*mut libc::c_int, *mut libc::c_char, *const libc::termios, *const libc::winsize) -> libc::pid_t;
+    type Next = unsafe extern "C" fn(
+        *mut libc::c_int,
+        *mut libc::c_char,
+        *const libc::termios,
+        *const libc::winsize,
+    ) -> libc::pid_t;
     // SAFETY: (1) the C library's function has this type.
     let next: Next = unsafe { std::mem::transmute(next(&FORKPTY, c"forkpty")) };
     // SAFETY: (1) the caller.
@@ -217,7 +227,8 @@ pub unsafe extern "C" fn daemon(stay: libc::c_int, keep_open: libc::c_int) -> li
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlclose(handle: *mut libc::c_void) -> libc::c_int {
     // SAFETY: (1) the C library's function has this type.
-    let next: unsafe extern "C" fn(*mut libc::c_void) -> libc::c_int = unsafe { std::mem::transmute(next(&DLCLOSE, c"dlclose")) };
+    let next: unsafe extern "C" fn(*mut libc::c_void) -> libc::c_int =
+        unsafe { std::mem::transmute(next(&DLCLOSE, c"dlclose")) };
     // SAFETY: (1) the caller.
     let close = || unsafe { next(handle) };
     if guest::is_running() { plant::while_unloading(close) } else { close() }
@@ -230,7 +241,8 @@ pub unsafe extern "C" fn dlclose(handle: *mut libc::c_void) -> libc::c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unshare(flags: libc::c_int) -> libc::c_int {
     // SAFETY: (1) the C library's function has this type.
-    let next: unsafe extern "C" fn(libc::c_int) -> libc::c_int = unsafe { std::mem::transmute(next(&UNSHARE, c"unshare")) };
+    let next: unsafe extern "C" fn(libc::c_int) -> libc::c_int =
+        unsafe { std::mem::transmute(next(&UNSHARE, c"unshare")) };
     // SAFETY: (1) the caller.
     alone(|| unsafe { next(flags) })
 }

@@ -1,11 +1,14 @@
 //! Taking entries out of a ring: by its own thread when it is full, by the agent at any time.
 //!
-//! Neither waits for the other, and the thread's own drain can be interrupted by a signal's handler whose calls fill the ring again and
-//! drain it themselves. So the ring has no owner. A consumer copies some entries from the tail on, and then moves the tail over them by one
-//! compare-and-swap: if that succeeds the copies are the only ones, else another consumer was faster and they are thrown away. The
-//! thread writes to a place only after the tail has passed it, so a copy that counts was read whole.
+//! Neither waits for the other, and the thread's own drain can be interrupted by a signal's handler
+//! whose calls fill the ring again and drain it themselves. So the ring has no owner. A consumer
+//! copies some entries from the tail on, and then moves the tail over them by one compare-and-swap:
+//! if that succeeds the copies are the only ones, else another consumer was faster and they are
+//! thrown away. The thread writes to a place only after the tail has passed it, so a copy that
+//! counts was read whole.
 //!
-//! An entry belongs to the lap of the ring that it says it belongs to; so nothing has to be wiped, and the agent writes to no entry.
+//! An entry belongs to the lap of the ring that it says it belongs to; so nothing has to be wiped,
+//! and the agent writes to no entry.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
@@ -17,13 +20,15 @@ use super::layout::{Header, LAPS, OUTERMOST, RING_COUNT, RING_ROOM, lap};
 use super::tally;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// Entries that are taken at once: they are copied to the stack, which may be a signal handler's small one.
+/// Entries that are taken at once: they are copied to the stack, which may be a signal handler's
+/// small one.
 pub(crate) const BATCH: usize = 16;
 
 /// An entry behind which so many places were given away is not filled any more.
 const ABANDONED: u64 = RING_COUNT as u64 / 2;
 
-/// How many batches a thread takes at once: what its handlers add meanwhile is left for the next time.
+/// How many batches a thread takes at once: what its handlers add meanwhile is left for the next
+/// time.
 const BATCHES: usize = 2 * RING_COUNT / BATCH;
 
 /// The place that a null is called from: no code lies there.
@@ -50,12 +55,14 @@ impl Done {
 
 /// Whether there is a place for another entry.
 pub(crate) fn has_room(block: &Header) -> bool {
-    // The tail first: between the two a signal's handler may have added some, and others been taken.
+    // The tail first: between the two a signal's handler may have added some, and others been
+    // taken.
     let tail = block.drained.tail.load(Acquire);
     block.head.load(Relaxed).wrapping_sub(tail) < RING_ROOM as u64
 }
 
-/// Takes entries out of the ring, the oldest first. Returns how many: none if there are none, or the oldest is not filled yet.
+/// Takes entries out of the ring, the oldest first. Returns how many: none if there are none, or
+/// the oldest is not filled yet.
 pub(crate) fn take(block: &Header, batch: &mut [Done; BATCH]) -> usize {
     loop {
         let tail = block.drained.tail.load(Acquire);
@@ -66,7 +73,8 @@ pub(crate) fn take(block: &Header, batch: &mut [Done; BATCH]) -> usize {
             batch[taken] = done;
             taken += 1;
         }
-        // Taken and never filled, by a stub that a signal's handler has left by longjmp; or not yet filled.
+        // Taken and never filled, by a stub that a signal's handler has left by longjmp; or not yet
+        // filled.
         let skips = taken == 0;
         if skips && block.head.load(Acquire).wrapping_sub(tail) < ABANDONED {
             return 0;
@@ -94,7 +102,8 @@ fn read(block: &Header, number: u64) -> Option<Done> {
     })
 }
 
-/// Empties the calling thread's own ring into its tallies. Usable in a signal handler, also in one that has interrupted this.
+/// Empties the calling thread's own ring into its tallies. Usable in a signal handler, also in one
+/// that has interrupted this.
 pub(crate) fn drain_own(block: &Header) {
     tally::folding(block, || {
         let mut batch = [Done::default(); BATCH];

@@ -1,10 +1,11 @@
 //! An event: all the rules, for whatever the stubs leave out.
 //!
-//! Nothing here allocates, takes a lock, or waits: a thread whose ring is full empties it itself. It may run in a signal handler that has
-//! interrupted a stub, or this very module on the same thread: then the entry is counted in the function's common counter, and
-//! nothing else is done. A handler's stubs do not ask whether they interrupt us: so whatever they count up is counted up here by
-//! one instruction, too. The program's `errno` is as it was. What an event takes here is no time of the calls around it: the thread's
-//! own clock stands still.
+//! Nothing here allocates, takes a lock, or waits: a thread whose ring is full empties it itself.
+//! It may run in a signal handler that has interrupted a stub, or this very module on the same
+//! thread: then the entry is counted in the function's common counter, and nothing else is done. A
+//! handler's stubs do not ask whether they interrupt us: so whatever they count up is counted up
+//! here by one instruction, too. The program's `errno` is as it was. What an event takes here is no
+//! time of the calls around it: the thread's own clock stands still.
 //!
 //! # Safety
 //!
@@ -22,11 +23,12 @@ use std::sync::atomic::compiler_fence;
 use wordpatch::Ticks;
 use wordpatch::os;
 
-/// Frames of other stacks (of a signal handler, of coroutines) are told by their distance: no thread's stack is larger.
+/// Frames of other stacks (of a signal handler, of coroutines) are told by their distance: no
+/// thread's stack is larger.
 const ANOTHER_STACK: u64 = 64 << 20;
 
-/// How many entries beyond its quota a function may have open or skipped before it retires although calls are open: they may
-/// never return.
+/// How many entries beyond its quota a function may have open or skipped before it retires although
+/// calls are open: they may never return.
 const OVERRUN: i32 = -64;
 
 /// Where a thread's signal stack lies, if it has one.
@@ -37,7 +39,8 @@ impl SignalStack {
     /// As the kernel has told it, if it was asked.
     fn told(by_kernel: *const libc::stack_t) -> Self {
         // SAFETY: (1) null, or what the stub's caller has on its stack.
-        let stack = unsafe { by_kernel.as_ref() }.filter(|stack| stack.ss_flags & libc::SS_DISABLE == 0);
+        let stack =
+            unsafe { by_kernel.as_ref() }.filter(|stack| stack.ss_flags & libc::SS_DISABLE == 0);
         Self(stack.map_or(0..0, |stack| {
             let start = stack.ss_sp.addr() as u64;
             start..start + stack.ss_size as u64
@@ -50,7 +53,13 @@ impl SignalStack {
 }
 
 /// An enter hook was called.
-pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32, signals: *const libc::stack_t) {
+pub(super) extern "C" fn enter(
+    address: u64,
+    _call_site: u64,
+    sp: u64,
+    site: u32,
+    signals: *const libc::stack_t,
+) {
     if !guest::is_running() && !guest::awaken() {
         return;
     }
@@ -62,7 +71,13 @@ pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32
             Caller::Passing => count_late(id),
             Caller::Observed(block) => {
                 let signals = &SignalStack::told(signals);
-                guarded(block, (sp, signals), now, || count_late(id), || enter_on(block, id, (sp, signals), now));
+                guarded(
+                    block,
+                    (sp, signals),
+                    now,
+                    || count_late(id),
+                    || enter_on(block, id, (sp, signals), now),
+                );
             }
         }
     }
@@ -70,7 +85,13 @@ pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32
 }
 
 /// An exit hook was called.
-pub(super) extern "C" fn exit(address: u64, call_site: u64, sp: u64, site: u32, signals: *const libc::stack_t) {
+pub(super) extern "C" fn exit(
+    address: u64,
+    call_site: u64,
+    sp: u64,
+    site: u32,
+    signals: *const libc::stack_t,
+) {
     if !guest::is_running() {
         return;
     }
@@ -79,7 +100,13 @@ pub(super) extern "C" fn exit(address: u64, call_site: u64, sp: u64, site: u32, 
     if let Some(id) = identify(address, site)
         && let Caller::Observed(block) = threads::caller()
     {
-        guarded(block, (sp, &SignalStack::told(signals)), now, || (), || exit_on(block, id, call_site, now));
+        guarded(
+            block,
+            (sp, &SignalStack::told(signals)),
+            now,
+            || (),
+            || exit_on(block, id, call_site, now),
+        );
     }
     os::set_errno(errno);
 }
@@ -102,9 +129,16 @@ pub(super) extern "C" fn enough(record: u32) {
 /// The stack pointer with which a hook was called, and where the thread's signal stack is.
 type Stacks<'s> = (u64, &'s SignalStack);
 
-/// Runs `act` unless this thread is in the middle of another event, which a signal has interrupted. An event that was left by
-/// `longjmp` out of the signal's handler is known by its stack pointer: it lies below ours.
-fn guarded(block: &Header, (sp, signals): Stacks<'_>, now: u64, otherwise: impl FnOnce(), act: impl FnOnce()) {
+/// Runs `act` unless this thread is in the middle of another event, which a signal has interrupted.
+/// An event that was left by `longjmp` out of the signal's handler is known by its stack pointer:
+/// it lies below ours.
+fn guarded(
+    block: &Header,
+    (sp, signals): Stacks<'_>,
+    now: u64,
+    otherwise: impl FnOnce(),
+    act: impl FnOnce(),
+) {
     let busy = block.busy.load(Relaxed);
     if busy != 0 && (sp < busy || signals.holds(sp)) {
         return otherwise();
@@ -116,10 +150,12 @@ fn guarded(block: &Header, (sp, signals): Stacks<'_>, now: u64, otherwise: impl 
     block.busy.store(0, Relaxed);
 }
 
-/// Events take less, in ticks: some tens of microseconds on any machine. Whatever an event takes beyond, the thread was waiting.
+/// Events take less, in ticks: some tens of microseconds on any machine. Whatever an event takes
+/// beyond, the thread was waiting.
 pub(super) const LONGEST: u64 = 1 << 16;
 
-/// The thread's own clock stands still from `now` until `act` is over. What handlers have hidden meanwhile lies within that.
+/// The thread's own clock stands still from `now` until `act` is over. What handlers have hidden
+/// meanwhile lies within that.
 fn off_the_clock(block: &Header, now: u64, act: impl FnOnce()) {
     let (hidden, waited) = (block.hidden.load(Relaxed), block.waited.load(Relaxed));
     act();
@@ -134,7 +170,8 @@ fn count_late(id: Id) {
     }
 }
 
-/// The function that a hook was told. Where the site was believed to be another's, the agent is told.
+/// The function that a hook was told. Where the site was believed to be another's, the agent is
+/// told.
 fn identify(address: u64, site: u32) -> Option<Id> {
     if site != NO_SITE
         && let number = site
@@ -252,8 +289,8 @@ fn set_depth(block: &Header, depth: usize) {
     block.top.store(std::ptr::from_ref::<Frame>(block.frame(depth)).cast_mut(), Relaxed);
 }
 
-/// Drops frames of calls that were left without an exit: they lie below the stack pointer, on the same stack, or on the signal stack
-/// when we do not.
+/// Drops frames of calls that were left without an exit: they lie below the stack pointer, on the
+/// same stack, or on the signal stack when we do not.
 fn heal(block: &Header, (sp, signals): Stacks<'_>) {
     let top = block.frame(depth(block) - 1).sp.load(Relaxed);
     if top >= sp {
@@ -291,7 +328,9 @@ fn drop_frame(block: &Header, index: usize) {
 /// A frame, of a call that is timed from `now` on, if at all.
 fn push(block: &Header, id: Id, record: &Record, sp: u64, now: Option<u64>) {
     let at = depth(block);
-    if std::ptr::from_ref(block.frame(at)).addr() >= block.limit.load(Relaxed).addr() && !threads::grow(block) {
+    if std::ptr::from_ref(block.frame(at)).addr() >= block.limit.load(Relaxed).addr()
+        && !threads::grow(block)
+    {
         block.lost.fetch_add(u32::from(now.is_some()), Relaxed);
         return;
     }
@@ -318,7 +357,9 @@ fn exit_on(block: &Header, id: Id, call_site: u64, now: u64) {
         return;
     }
     let term = record.term.load(Relaxed);
-    let is_mine = |frame: &Frame| frame.record.load(Relaxed) == id.record() && frame.term.load(Relaxed) == term;
+    let is_mine = |frame: &Frame| {
+        frame.record.load(Relaxed) == id.record() && frame.term.load(Relaxed) == term
+    };
     let Some(at) = (1..depth(block)).rev().find(|&at| is_mine(block.frame(at))) else {
         record.open.store(0, Relaxed);
         return;
@@ -330,7 +371,10 @@ fn exit_on(block: &Header, id: Id, call_site: u64, now: u64) {
     let started = frame.time.load(Relaxed);
     if started != 0 {
         let children = frame.children.load(Relaxed);
-        let (measured, bias) = (now.wrapping_sub(block.hidden.load(Relaxed)).wrapping_sub(started), BIAS.load(Relaxed));
+        let (measured, bias) = (
+            now.wrapping_sub(block.hidden.load(Relaxed)).wrapping_sub(started),
+            BIAS.load(Relaxed),
+        );
         // It took no less than what it called, and the bias. Counters of two cores may differ, too.
         let ticks = (measured as i64).max((children + bias) as i64) as u64;
         let outermost = record.open.load(Relaxed) == 1;
@@ -347,7 +391,8 @@ fn exit_on(block: &Header, id: Id, call_site: u64, now: u64) {
 /// A timed call is done: into the ring with it, which is emptied first if it is full.
 fn finish(block: &Header, done: &drain::Done) {
     if !drain::has_room(block) {
-        // What handlers time meanwhile is as good as any other: they may come in, and empty the ring in their turn.
+        // What handlers time meanwhile is as good as any other: they may come in, and empty the
+        // ring in their turn.
         let busy = block.busy.swap(0, Relaxed);
         drain::drain_own(block);
         block.busy.store(busy, Relaxed);

@@ -1,10 +1,13 @@
-//! Filters of system calls (seccomp(2)): what one that the program is about to install would do with the calls that we make.
+//! Filters of system calls (seccomp(2)): what one that the program is about to install would do
+//! with the calls that we make.
 //!
-//! A filter may be for all threads, ours among them, and may kill for a call that it does not know. There is no way to ask a filter that is
-//! there. So the program's own is carried out here, before it is installed, for every call that draining and writing a profile take. One
-//! that refuses is lived with, unless it is memory that it refuses; one that kills ends the profile.
+//! A filter may be for all threads, ours among them, and may kill for a call that it does not know.
+//! There is no way to ask a filter that is there. So the program's own is carried out here, before
+//! it is installed, for every call that draining and writing a profile take. One that refuses is
+//! lived with, unless it is memory that it refuses; one that kills ends the profile.
 //!
-//! Instructions are those of classic BPF that the kernel accepts of such filters (`seccomp_check_filter`, kernel/seccomp.c).
+//! Instructions are those of classic BPF that the kernel accepts of such filters
+//! (`seccomp_check_filter`, kernel/seccomp.c).
 
 /// An instruction (`struct sock_filter`, linux/filter.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +29,8 @@ const AT: u64 = 0x7f00_0000_1000;
 const PAGES: u64 = 1 << 16;
 const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-const CREATE: u64 = (libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW) as u64;
+const CREATE: u64 =
+    (libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW) as u64;
 const HERE: u64 = libc::AT_FDCWD as u64;
 const NOWHERE: u64 = u32::MAX as u64;
 const WAIT: u64 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
@@ -69,7 +73,8 @@ const CALLS: &[Call] = &[
     (libc::SYS_write, [3, AT, PAGES, 0, 0, 0]),
 ];
 
-/// Whether a filter ends the process, or the thread, or hands over to a supervisor, for one of the calls that we make; or refuses memory.
+/// Whether a filter ends the process, or the thread, or hands over to a supervisor, for one of the
+/// calls that we make; or refuses memory.
 pub(super) fn kills(filter: &[Instruction]) -> bool {
     CALLS.iter().any(|call| is_deadly(call, verdict(filter, call)))
 }
@@ -80,8 +85,12 @@ fn is_deadly(call: &Call, verdict: u32) -> bool {
         return true;
     }
     // A trap's signal is blocked on our thread, which the kernel makes a death of.
-    const LIVED_WITH: [u32; 4] =
-        [libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ERRNO, libc::SECCOMP_RET_LOG, libc::SECCOMP_RET_TRACE];
+    const LIVED_WITH: [u32; 4] = [
+        libc::SECCOMP_RET_ALLOW,
+        libc::SECCOMP_RET_ERRNO,
+        libc::SECCOMP_RET_LOG,
+        libc::SECCOMP_RET_TRACE,
+    ];
     !LIVED_WITH.contains(&(verdict & ACTION))
 }
 
@@ -95,7 +104,8 @@ fn described(&(number, arguments): &Call) -> [u32; 16] {
     const X86_64: u32 = 0xc000_003e;
     let mut words = [0; 16];
     // Whence it is made is anywhere.
-    [words[0], words[1], words[2], words[3]] = [number as u32, X86_64, AT as u32, (AT >> 32) as u32];
+    [words[0], words[1], words[2], words[3]] =
+        [number as u32, X86_64, AT as u32, (AT >> 32) as u32];
     for (at, argument) in arguments.into_iter().enumerate() {
         [words[4 + 2 * at], words[5 + 2 * at]] = [argument as u32, (argument >> 32) as u32];
     }
@@ -189,18 +199,35 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_kills_for_one_of_our_calls_is_told_from_one_that_refuses_or_kills_for_others() {
+    fn a_filter_that_kills_for_one_of_our_calls_is_told_from_one_that_refuses_or_kills_for_others()
+    {
         let for_one = |number: libc::c_long, verdict| {
-            kills(&[load(0), is(number as u32, 0, 1), answer(verdict), answer(libc::SECCOMP_RET_ALLOW)])
+            kills(&[
+                load(0),
+                is(number as u32, 0, 1),
+                answer(verdict),
+                answer(libc::SECCOMP_RET_ALLOW),
+            ])
         };
         for (number, _) in CALLS {
-            for deadly in [libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_KILL_THREAD, libc::SECCOMP_RET_TRAP] {
+            for deadly in [
+                libc::SECCOMP_RET_KILL_PROCESS,
+                libc::SECCOMP_RET_KILL_THREAD,
+                libc::SECCOMP_RET_TRAP,
+            ] {
                 assert!(for_one(*number, deadly), "{number}");
             }
-            assert_eq!(for_one(*number, libc::SECCOMP_RET_ERRNO | 1), *number == libc::SYS_mmap, "{number}");
+            assert_eq!(
+                for_one(*number, libc::SECCOMP_RET_ERRNO | 1),
+                *number == libc::SYS_mmap,
+                "{number}"
+            );
         }
         assert!(!for_one(libc::SYS_ptrace, libc::SECCOMP_RET_KILL_PROCESS));
-        assert!(!kills(&[answer(libc::SECCOMP_RET_ALLOW)]) && kills(&[answer(libc::SECCOMP_RET_KILL_PROCESS)]));
+        assert!(
+            !kills(&[answer(libc::SECCOMP_RET_ALLOW)])
+                && kills(&[answer(libc::SECCOMP_RET_KILL_PROCESS)])
+        );
     }
 
     #[test]
@@ -208,7 +235,14 @@ mod tests {
         // Mappings that can be executed die, and opening for writing does.
         let by_argument = |number: libc::c_long, word: u32, bits: libc::c_int| {
             let set = step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, bits as u32, 0, 1);
-            kills(&[load(0), is(number as u32, 0, 3), load(word), set, answer(0), answer(libc::SECCOMP_RET_ALLOW)])
+            kills(&[
+                load(0),
+                is(number as u32, 0, 3),
+                load(word),
+                set,
+                answer(0),
+                answer(libc::SECCOMP_RET_ALLOW),
+            ])
         };
         assert!(!by_argument(libc::SYS_mmap, 8, libc::PROT_EXEC));
         assert!(by_argument(libc::SYS_open, 6, libc::O_WRONLY));
@@ -230,14 +264,22 @@ mod tests {
         ];
         assert!(!kills(&filter));
         assert_eq!(
-            run(&[step(ld | libc::BPF_W | libc::BPF_LEN, 0, 0, 0), step(libc::BPF_RET | libc::BPF_A, 0, 0, 0)], &[0; 16]),
+            run(
+                &[
+                    step(ld | libc::BPF_W | libc::BPF_LEN, 0, 0, 0),
+                    step(libc::BPF_RET | libc::BPF_A, 0, 0, 0)
+                ],
+                &[0; 16]
+            ),
             Some(64)
         );
     }
 
     #[test]
     fn what_is_no_filter_counts_as_deadly() {
-        assert!(kills(&[]) && kills(&[load(0)]) && kills(&[load(100), answer(libc::SECCOMP_RET_ALLOW)]));
+        assert!(
+            kills(&[]) && kills(&[load(0)]) && kills(&[load(100), answer(libc::SECCOMP_RET_ALLOW)])
+        );
         assert!(kills(&[step(libc::BPF_JMP | libc::BPF_JA, u32::MAX, 0, 0)]));
     }
 }

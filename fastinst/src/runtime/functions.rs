@@ -1,9 +1,12 @@
-//! The table of functions: numbered in the order in which they were found, and found again by address.
+//! The table of functions: numbered in the order in which they were found, and found again by
+//! address.
 //!
-//! A hook that is told an address which nobody knows adds it, so that the table takes no lock and never grows in place: its
-//! address space is reserved once. Nobody waits for anybody, either: who adds may be interrupted by a signal whose handler adds the same
-//! function, or not be there any more in a forked child. So a number is taken first, its function is made, and the last step
-//! makes it known: one compare-and-swap of a cell of the index. Who comes second there has made a function that nobody finds.
+//! A hook that is told an address which nobody knows adds it, so that the table takes no lock and
+//! never grows in place: its address space is reserved once. Nobody waits for anybody, either: who
+//! adds may be interrupted by a signal whose handler adds the same function, or not be there any
+//! more in a forked child. So a number is taken first, its function is made, and the last step
+//! makes it known: one compare-and-swap of a cell of the index. Who comes second there has made a
+//! function that nobody finds.
 //!
 //! Number 0 is a function of our own, on which costs are measured.
 //!
@@ -64,7 +67,8 @@ impl Id {
     pub(crate) fn function<'f>(self) -> &'f Function {
         debug_assert!(self.0 < count(), "function {}", self.0);
         let base = stub::FUNCTIONS.load(Relaxed) as usize;
-        // SAFETY: (1) mapped by `prepare` for the life of the process; (2) only numbers below `MOST` are handed out.
+        // SAFETY: (1) mapped by `prepare` for the life of the process; (2) only numbers below
+        // `MOST` are handed out.
         unsafe { &*std::ptr::with_exposed_provenance(base + self.0 as usize * FUNCTION) }
     }
 }
@@ -80,7 +84,9 @@ impl Function {
 /// Reserves the tables. Once, before any hook looks.
 pub(crate) fn prepare() -> Result<(), OsError> {
     // SAFETY: (1) new mappings.
-    let index = unsafe { pages::map_private(Place::Anywhere, CELLS * size_of::<AtomicU32>(), Protection::ReadWrite)? };
+    let index = unsafe {
+        pages::map_private(Place::Anywhere, CELLS * size_of::<AtomicU32>(), Protection::ReadWrite)?
+    };
     let functions = pages::reserve(MOST * FUNCTION)?;
     stub::FUNCTIONS.store(functions.get() as u64, Release);
     USABLE.store(0, Relaxed);
@@ -93,12 +99,14 @@ pub(crate) fn prepare() -> Result<(), OsError> {
     Ok(())
 }
 
-/// Bytes of the table that there is memory for, always for some more functions than there are: who reads a number may read its function.
+/// Bytes of the table that there is memory for, always for some more functions than there are: who
+/// reads a number may read its function.
 static USABLE: AtomicUsize = AtomicUsize::new(0);
 /// As many as threads can be adding at the same moment.
 const AHEAD: usize = 1 << 12;
 
-/// Has memory for so many functions, and some more. Returns whether there is. Usable in a signal handler.
+/// Has memory for so many functions, and some more. Returns whether there is. Usable in a signal
+/// handler.
 fn have_room(functions: usize) -> bool {
     let (usable, wanted) = (USABLE.load(Acquire), (functions + AHEAD).min(MOST) * FUNCTION);
     if wanted <= usable {
@@ -107,7 +115,9 @@ fn have_room(functions: usize) -> bool {
     let upto = wanted.next_multiple_of(AHEAD * FUNCTION).min(MOST * FUNCTION);
     let base = CodeAddr::new(stub::FUNCTIONS.load(Relaxed) as usize);
     // SAFETY: (1) a part of the table; who has it already keeps it as it is.
-    let made = unsafe { pages::protect(base.offset(usable as isize), upto - usable, Protection::ReadWrite) };
+    let made = unsafe {
+        pages::protect(base.offset(usable as isize), upto - usable, Protection::ReadWrite)
+    };
     if made.is_ok() {
         USABLE.fetch_max(upto, AcqRel);
     }
@@ -156,14 +166,18 @@ const FARTHEST: usize = 1 << 8;
 /// Cells in a row, before a way goes on by leaps of its own.
 const NEAR: usize = 8;
 
-/// The cells in which the function at `address` is looked for. Functions that lie near each other have cells near each other, so that few pages are touched;
-/// where a large program's lie so densely that all of these are taken, a way leads out of there (double hashing; Knuth, volume 3, 6.4).
+/// The cells in which the function at `address` is looked for. Functions that lie near each other
+/// have cells near each other, so that few pages are touched; where a large program's lie so
+/// densely that all of these are taken, a way leads out of there (double hashing; Knuth, volume 3,
+/// 6.4).
 fn way<'c>(address: u64) -> impl Iterator<Item = &'c AtomicU32> {
     let near = (address >> 5) as usize;
     let mixed = address.wrapping_mul(stub::MULTIPLIER);
     // The leap is odd, and so prime to the number of cells.
     let (far, leap) = ((mixed >> 45) as usize, (mixed >> 26) as usize | 1);
-    (near..near + NEAR).chain((0..FARTHEST - NEAR).map(move |turn| far.wrapping_add(turn.wrapping_mul(leap)))).map(cell)
+    (near..near + NEAR)
+        .chain((0..FARTHEST - NEAR).map(move |turn| far.wrapping_add(turn.wrapping_mul(leap))))
+        .map(cell)
 }
 
 /// The function at `address`, or else the first cell on its way that is free, if one is.
@@ -188,7 +202,8 @@ pub(crate) fn find(address: u64) -> Option<Id> {
     seek(address).ok()
 }
 
-/// The function at `address`, added if it is new; `None` if the table is full. Usable in a signal handler.
+/// The function at `address`, added if it is new; `None` if the table is full. Usable in a signal
+/// handler.
 pub(crate) fn add(address: u64) -> Option<Id> {
     let mut made = None;
     loop {
@@ -231,8 +246,9 @@ fn make(address: u64) -> Option<Id> {
     Some(id)
 }
 
-/// The first cell of a function on the way by which it is looked for when it lies at `address`; or else the first that is free. A function that
-/// has lain at several places has several cells, of which one at most is not buried.
+/// The first cell of a function on the way by which it is looked for when it lies at `address`; or
+/// else the first that is free. A function that has lain at several places has several cells, of
+/// which one at most is not buried.
 fn cell_of<'c>(id: Id, address: u64) -> Option<&'c AtomicU32> {
     way(address).find(|cell| {
         let found = cell.load(Acquire);
@@ -240,19 +256,22 @@ fn cell_of<'c>(id: Id, address: u64) -> Option<&'c AtomicU32> {
     })
 }
 
-/// Forgets where functions are that lie in `span`, `first` and those that were numbered later: others may come to lie there. Numbers stay
-/// what they were. Returns those.
+/// Forgets where functions are that lie in `span`, `first` and those that were numbered later:
+/// others may come to lie there. Numbers stay what they were. Returns those.
 pub(crate) fn forget(span: &Range<CodeAddr>, first: Id) -> Vec<Id> {
     let bury = |id: &Id| {
         let cell = cell_of(*id, id.address()).filter(|cell| cell.load(Relaxed) == id.0 + 1);
         cell.map(|cell| cell.store((id.0 + 1) | BURIED, Release)).is_some()
     };
-    let within = (first.0..count()).map(Id).filter(|id| span.contains(&CodeAddr::new(id.address() as usize)));
+    let within = (first.0..count())
+        .map(Id)
+        .filter(|id| span.contains(&CodeAddr::new(id.address() as usize)));
     within.filter(bury).collect()
 }
 
-/// A function that was forgotten is there again, and lies at `address` now. It is not found if another has got a number there meanwhile, or
-/// the index is full. By the holder of the garden, as forgetting.
+/// A function that was forgotten is there again, and lies at `address` now. It is not found if
+/// another has got a number there meanwhile, or the index is full. By the holder of the garden, as
+/// forgetting.
 pub(crate) fn revive(id: Id, address: u64) -> bool {
     if find(address).is_some() {
         // What it is called is told by where it lies.
@@ -263,7 +282,8 @@ pub(crate) fn revive(id: Id, address: u64) -> bool {
     let cell = std::iter::repeat_with(|| cell_of(id, address)).take(FARTHEST).find_map(|found| {
         let cell = found?;
         let held = cell.load(Relaxed);
-        let is_own = held != 0 || cell.compare_exchange(0, (id.0 + 1) | BURIED, AcqRel, Acquire).is_ok();
+        let is_own =
+            held != 0 || cell.compare_exchange(0, (id.0 + 1) | BURIED, AcqRel, Acquire).is_ok();
         is_own.then_some(cell)
     });
     id.function().address.store(address, Release);
@@ -293,7 +313,8 @@ mod tests {
     fn threads_that_add_the_same_functions_at_once_agree_about_their_numbers() {
         guest::prepare_tables().unwrap();
         let addresses: Vec<u64> = (0..2000).map(|number| FIRST + number * 4).collect();
-        let add_all = || addresses.iter().map(|&address| add(address).unwrap()).collect::<Vec<Id>>();
+        let add_all =
+            || addresses.iter().map(|&address| add(address).unwrap()).collect::<Vec<Id>>();
         let found: Vec<Vec<Id>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(add_all)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -342,12 +363,17 @@ mod tests {
         assert_eq!(found, ids.iter().enumerate().map(expected).collect::<Vec<_>>());
         // One comes back where it was, one elsewhere, and one where somebody else is.
         let elsewhere = addresses[3] + 0x1000;
-        assert!(revive(ids[2], addresses[2]) && revive(ids[3], elsewhere) && !revive(ids[4], addresses[5]));
+        assert!(
+            revive(ids[2], addresses[2])
+                && revive(ids[3], elsewhere)
+                && !revive(ids[4], addresses[5])
+        );
         ids[4].function().address.store(addresses[4], Relaxed);
         let found = [addresses[2], addresses[3], elsewhere, addresses[4], addresses[5]].map(find);
         assert_eq!(found, [Some(ids[2]), None, Some(ids[3]), None, Some(ids[5])]);
         // Again and again: nothing is used up. Other tests add functions meanwhile.
-        let cells_of = |id: Id| (0..CELLS).filter(|&at| cell(at).load(Relaxed) & !BURIED == id.0 + 1).count();
+        let cells_of =
+            |id: Id| (0..CELLS).filter(|&at| cell(at).load(Relaxed) & !BURIED == id.0 + 1).count();
         let before = cells_of(ids[2]);
         for _ in 0..10_000 {
             assert_eq!(forget(&(gone..end), ids[0]), [ids[2]]);

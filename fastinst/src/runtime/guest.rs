@@ -1,6 +1,7 @@
 //! The guest: how the preload library comes into a program, lives through its forks, and leaves.
 //!
-//! Nothing here may fail the program. What goes wrong is said in one line on standard error, once, and turns us off.
+//! Nothing here may fail the program. What goes wrong is said in one line on standard error, once,
+//! and turns us off.
 //!
 //! # Safety
 //!
@@ -47,10 +48,12 @@ static GUEST: OnceLock<Guest> = OnceLock::new();
 pub(super) static RUNNING: AtomicBool = AtomicBool::new(false);
 /// The process that we run in: a child made by `vfork` shares our memory, and is another.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// Whether a child was forked in which nothing of ours was begun yet; and whether the thread that has forked it was unloading a module.
+/// Whether a child was forked in which nothing of ours was begun yet; and whether the thread that
+/// has forked it was unloading a module.
 static UNBEGUN: AtomicBool = AtomicBool::new(false);
 static UNLOADS: AtomicBool = AtomicBool::new(false);
-/// A byte on a page that the kernel clears in every child of a fork, whatever has made it: set in processes that we know.
+/// A byte on a page that the kernel clears in every child of a fork, whatever has made it: set in
+/// processes that we know.
 static KNOWN_PROCESS: AtomicPtr<AtomicBool> = AtomicPtr::new(std::ptr::null_mut());
 static MODULES_AT_START: AtomicUsize = AtomicUsize::new(0);
 static LESSONS: AtomicBool = AtomicBool::new(false);
@@ -75,7 +78,8 @@ static LEAVE: extern "C" fn() = leave;
 /// Whether that has happened.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// A hook was called and nothing runs: by a library whose constructors the loader calls before ours, perhaps. Returns whether it does now.
+/// A hook was called and nothing runs: by a library whose constructors the loader calls before
+/// ours, perhaps. Returns whether it does now.
 #[cold]
 pub(super) fn awaken() -> bool {
     if !ENTERED.load(Acquire) {
@@ -95,7 +99,9 @@ extern "C" fn enter() {
         os::set_errno(errno);
         return;
     }
-    if let Err(why) = std::panic::catch_unwind(begin).unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned())) {
+    if let Err(why) = std::panic::catch_unwind(begin)
+        .unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned()))
+    {
         give_up(&why);
     }
     os::set_errno(errno);
@@ -107,18 +113,22 @@ pub(super) fn give_up(why: &str) {
     complain(why);
 }
 
-/// Whether this code lies in a library that the loader was told to preload: not in a program that links it for the interface.
+/// Whether this code lies in a library that the loader was told to preload: not in a program that
+/// links it for the interface.
 fn is_preloaded() -> bool {
     let here = enter as extern "C" fn() as usize;
     // SAFETY: (1) an address of ours, and room for the answer.
     let name = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr(here as *const libc::c_void, &raw mut info) == 0 || info.dli_fname.is_null() {
+        if libc::dladdr(here as *const libc::c_void, &raw mut info) == 0 || info.dli_fname.is_null()
+        {
             return false;
         }
         CStr::from_ptr(info.dli_fname)
     };
-    let Some(name) = Path::new(OsStr::from_bytes(name.to_bytes())).file_name() else { return false };
+    let Some(name) = Path::new(OsStr::from_bytes(name.to_bytes())).file_name() else {
+        return false;
+    };
     let preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
     preload
         .as_bytes()
@@ -129,7 +139,9 @@ fn is_preloaded() -> bool {
 fn begin() -> Result<(), String> {
     STDERR.get_or_init(|| identity(libc::STDERR_FILENO));
     if !os::clocks::has_counter() {
-        return Err("the time stamp counter is forbidden here (PR_SET_TSC): there is no profile".to_owned());
+        return Err(
+            "the time stamp counter is forbidden here (PR_SET_TSC): there is no profile".to_owned()
+        );
     }
     clock::prepare();
     let start = Instants::now();
@@ -137,8 +149,11 @@ fn begin() -> Result<(), String> {
     if !config.enabled {
         return Ok(());
     }
-    let policy = wordpatch::Config::from_env().and_then(|config| config.policy()).map_err(|error| error.to_string())?;
-    let selector = Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
+    let policy = wordpatch::Config::from_env()
+        .and_then(|config| config.policy())
+        .map_err(|error| error.to_string())?;
+    let selector =
+        Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
     if !config.follow {
         hide_from_children();
     }
@@ -155,7 +170,11 @@ fn begin() -> Result<(), String> {
     garden.plant_all(&policy, false, None);
     MODULES_AT_START.store(garden.beds.len(), Release);
     // Where nothing can be switched there is no profile: why, as far as it is known.
-    let refusal = garden.refusals.first().filter(|_| sites::count() == 0).map(|why| format!("no probe can be switched: {why}"));
+    let refusal = garden
+        .refusals
+        .first()
+        .filter(|_| sites::count() == 0)
+        .map(|why| format!("no probe can be switched: {why}"));
     drop(garden);
     if config.policy == profiler::Policy::Exact {
         modes::time_every_call();
@@ -173,22 +192,29 @@ fn begin() -> Result<(), String> {
     if sites::count() > 0 { start_agent() } else { refusal.map_or(Ok(()), Err) }
 }
 
-/// Reserves the tables, for whoever comes first: the profiler, or a program that attaches functions of its own.
+/// Reserves the tables, for whoever comes first: the profiler, or a program that attaches functions
+/// of its own.
 pub(crate) fn prepare_tables() -> Result<(), String> {
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
     let prepare = || {
         look_for_room()?;
-        functions::prepare().and_then(|()| sites::prepare()).and_then(|()| threads::reserve()).map_err(|error| error.to_string())
+        functions::prepare()
+            .and_then(|()| sites::prepare())
+            .and_then(|()| threads::reserve())
+            .map_err(|error| error.to_string())
     };
     PREPARED.get_or_init(prepare).clone()
 }
 
-/// Whether there is address space for our tables, and for what is allocated later by us and the program: an allocation of ours that fails
-/// would be the program's end.
+/// Whether there is address space for our tables, and for what is allocated later by us and the
+/// program: an allocation of ours that fails would be the program's end.
 fn look_for_room() -> Result<(), String> {
     const ROOM: usize = 80 << 20;
     // SAFETY: (1) a new mapping, which nobody uses.
-    let room = unsafe { pages::map_private(Place::Anywhere, ROOM, Protection::None).and_then(|start| pages::unmap(start, ROOM)) };
+    let room = unsafe {
+        pages::map_private(Place::Anywhere, ROOM, Protection::None)
+            .and_then(|start| pages::unmap(start, ROOM))
+    };
     room.map_err(|_| {
         format!(
             "the program's probes take {} MB of address space, which its limit does not leave: raise it (ulimit -v)",
@@ -217,10 +243,12 @@ pub(super) fn agent_leaves(agent: Agent) {
     ASIDE.store(Box::into_raw(Box::new(agent)), Release);
 }
 
-/// Whether a child of `vfork` has ended by `exit`, and so used up what its parent would have called at the end.
+/// Whether a child of `vfork` has ended by `exit`, and so used up what its parent would have called
+/// at the end.
 static END_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether nobody is going to tell when the process ends: then the profile is written every now and then.
+/// Whether nobody is going to tell when the process ends: then the profile is written every now and
+/// then.
 pub(super) fn end_is_lost() -> bool {
     END_LOST.load(Relaxed)
 }
@@ -236,7 +264,8 @@ extern "C" fn leave() {
         agent::write_now(LAST_WORDS);
         return;
     }
-    // The agent may have ended because no thread but its own was left, and it is this one that calls us.
+    // The agent may have ended because no thread but its own was left, and it is this one that
+    // calls us.
     if !ASIDE.load(Acquire).is_null() {
         let _ = start_agent();
     }
@@ -244,7 +273,8 @@ extern "C" fn leave() {
     RUNNING.store(false, Release);
 }
 
-/// Before `exit`, which runs functions of the program first: they are waited for, unless we are not called behind them.
+/// Before `exit`, which runs functions of the program first: they are waited for, unless we are not
+/// called behind them.
 pub(super) fn before_exit() {
     if end_is_lost() {
         before_departure();
@@ -258,7 +288,8 @@ pub(super) fn before_departure() {
     }
 }
 
-/// The program is about to forbid itself what we need: the profile is written as it is, and from here on nothing of ours makes a system call.
+/// The program is about to forbid itself what we need: the profile is written as it is, and from
+/// here on nothing of ours makes a system call.
 pub(super) fn stand_down(why: &str) {
     if !is_observed() {
         return;
@@ -275,7 +306,8 @@ pub(crate) fn is_running() -> bool {
     RUNNING.load(Relaxed) && is_known_process()
 }
 
-/// Whether this process has begun with our constructor, or run our handler of forks; or shares the memory of one that has.
+/// Whether this process has begun with our constructor, or run our handler of forks; or shares the
+/// memory of one that has.
 pub(super) fn is_known_process() -> bool {
     known_process().is_none_or(|known| known.load(Relaxed))
 }
@@ -310,7 +342,8 @@ pub(super) fn is_observed() -> bool {
     is_running() && is_own_process()
 }
 
-/// Where this process is the first of its namespace, a child that shares its memory may be so of another one.
+/// Where this process is the first of its namespace, a child that shares its memory may be so of
+/// another one.
 fn is_own_process() -> bool {
     const FIRST: i32 = 1;
     let process = os::threads::process();
@@ -404,7 +437,8 @@ pub(super) fn orphans_path() -> PathBuf {
 /// How often this process has become another program, as far as profiles tell.
 static IMAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// A profile of this process that is there already is by a program that it was before it became this one by `exec`. It stays.
+/// A profile of this process that is there already is by a program that it was before it became
+/// this one by `exec`. It stays.
 fn keep_earlier_images() {
     const MOST: usize = 10_000;
     if !guest().config.output.as_os_str().as_bytes().windows(2).any(|pair| pair == b"%p") {
@@ -424,10 +458,12 @@ fn keep_earlier_images() {
 
 fn program_name() -> String {
     let path = std::env::current_exe().unwrap_or_default();
-    path.file_name().map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().replace('/', "_"))
+    path.file_name()
+        .map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().replace('/', "_"))
 }
 
-/// What standard error was at the beginning; a program may have closed it, and have got its number for a file of its own.
+/// What standard error was at the beginning; a program may have closed it, and have got its number
+/// for a file of its own.
 static STDERR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
 
 /// What is open there: the device and the number of the file.
@@ -441,7 +477,9 @@ fn identity(descriptor: i32) -> Option<(u64, u64)> {
 
 /// Says one line on standard error, the first time, if that is still what it was.
 pub(super) fn complain(what: &str) {
-    let is_the_same = STDERR.get().is_some_and(|known| known.is_some() && *known == identity(libc::STDERR_FILENO));
+    let is_the_same = STDERR
+        .get()
+        .is_some_and(|known| known.is_some() && *known == identity(libc::STDERR_FILENO));
     if is_the_same && !COMPLAINED.swap(true, AcqRel) {
         let line = format!("fastinst: {}\n", what.replace('\n', " "));
         // SAFETY: (1) a buffer and its length; what becomes of it is no matter.
@@ -449,7 +487,8 @@ pub(super) fn complain(what: &str) {
     }
 }
 
-/// Blocks all signals on the calling thread, for good; those that the C library keeps for itself it leaves open.
+/// Blocks all signals on the calling thread, for good; those that the C library keeps for itself it
+/// leaves open.
 pub(super) fn block_signals() {
     // SAFETY: (1) a set to fill and to read.
     unsafe {
@@ -471,7 +510,8 @@ fn take_signal() {
     }
 }
 
-/// What the kernel calls. It comes to the signal stack, if the thread has one: the program may run on stacks with no room for a frame.
+/// What the kernel calls. It comes to the signal stack, if the thread has one: the program may run
+/// on stacks with no room for a frame.
 #[unsafe(naked)]
 extern "C" fn asked(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     naked_asm!(
@@ -485,7 +525,13 @@ extern "C" fn asked(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     )
 }
 
-extern "C" fn asked_with_room(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void, _: &mut Onward, _: usize) -> bool {
+extern "C" fn asked_with_room(
+    _: i32,
+    _: *mut libc::siginfo_t,
+    _: *mut libc::c_void,
+    _: &mut Onward,
+    _: usize,
+) -> bool {
     let errno = os::errno();
     if is_own_process() {
         agent::ask_to_write();
@@ -495,11 +541,16 @@ extern "C" fn asked_with_room(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_v
 }
 
 /// A handler that the program has installed later passes the signal on.
-extern "C" fn asked_by_handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn asked_by_handler(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     asked_with_room(signal, info, context, &mut Onward { handler: 0, mask: 0 }, 0);
 }
 
-/// Takes ourselves out of the environment that children get: in its place, since some programs have functions of their own that change it.
+/// Takes ourselves out of the environment that children get: in its place, since some programs have
+/// functions of their own that change it.
 fn hide_from_children() {
     const KEY: &[u8] = b"LD_PRELOAD=";
     unsafe extern "C" {
@@ -512,8 +563,8 @@ fn hide_from_children() {
         .filter(|path| !path.is_empty() && !path.ends_with(b"libfastinst.so"))
         .collect();
     let text = others.join(&b':');
-    // SAFETY: (1) the loader's own time: there are no other threads yet; (2) the list ends with null, its texts with zero; (3) what is left
-    // of one is no longer than it was.
+    // SAFETY: (1) the loader's own time: there are no other threads yet; (2) the list ends with
+    // null, its texts with zero; (3) what is left of one is no longer than it was.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -550,12 +601,13 @@ extern "C" fn after_fork() {
     drop(unsafe { (*HELD.0.get()).take() });
 }
 
-/// What was held is given back, and the rest left for [`begin_in_child`]: other handlers follow, of allocators perhaps, which have their
-/// locks yet. Stores to memory of ours only. What probes count meanwhile they count into the child's own memory.
+/// What was held is given back, and the rest left for [`begin_in_child`]: other handlers follow, of
+/// allocators perhaps, which have their locks yet. Stores to memory of ours only. What probes count
+/// meanwhile they count into the child's own memory.
 extern "C" fn in_child() {
     heap::inherit();
-    // SAFETY: (1) this thread holds the garden since `before_fork`.
-    // Nothing where nothing runs: in a process that has forbidden itself our system calls, or that we do not know.
+    // SAFETY: (1) this thread holds the garden since `before_fork`. Nothing where nothing runs: in
+    // a process that has forbidden itself our system calls, or that we do not know.
     let Some((garden, unloads)) = (unsafe { (*HELD.0.get()).take() }) else { return };
     drop(garden);
     UNLOADS.store(unloads, Relaxed);
@@ -578,10 +630,12 @@ extern "C" fn in_child() {
     }
 }
 
-/// A function that forks has returned, in the child perhaps, where all handlers have run: there it is observed as a process of its own
-/// from now on, or left alone. What else a child needs of its own is made here, before its agent.
+/// A function that forks has returned, in the child perhaps, where all handlers have run: there it
+/// is observed as a process of its own from now on, or left alone. What else a child needs of its
+/// own is made here, before its agent.
 ///
-/// A child of `_Fork` or of the system call has run no handlers. It finds nothing running, and is left alone.
+/// A child of `_Fork` or of the system call has run no handlers. It finds nothing running, and is
+/// left alone.
 pub(crate) fn begin_in_child() {
     if !UNBEGUN.load(Acquire) || !is_own_process() || !UNBEGUN.swap(false, AcqRel) {
         return;
@@ -598,7 +652,8 @@ pub(crate) fn begin_in_child() {
         if !config().follow {
             functions::all().for_each(|id| modes::allow(id, false));
         } else if sites::count() > 0 {
-            // Before the program goes on: calls that are open when functions get their first modes are not timed.
+            // Before the program goes on: calls that are open when functions get their first modes
+            // are not timed.
             return start_agent();
         }
         Ok(())

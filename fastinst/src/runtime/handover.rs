@@ -1,7 +1,8 @@
 //! Handing the profile over to `fastinst run` while the program runs: when, and what.
 //!
-//! Counts go over ten times a second, and a whole profile whenever a thousandth of the time has paid for the one before: [`Pace`] is the
-//! rule. A process that uses no processor time has nothing new.
+//! Counts go over ten times a second, and a whole profile whenever a thousandth of the time has
+//! paid for the one before: [`Pace`] is the rule. A process that uses no processor time has nothing
+//! new.
 
 use crate::handover::Writer;
 use std::path::Path;
@@ -79,13 +80,18 @@ impl Pace {
     /// What is due, of a process that has used so much processor time and called so many functions.
     pub(super) fn due(&mut self, now: Instant, processor: Duration, functions: usize) -> Due {
         let is_new = functions > self.functions;
-        if now.duration_since(self.counts) < self.pause || (processor == self.processor && !is_new) {
+        if now.duration_since(self.counts) < self.pause || (processor == self.processor && !is_new)
+        {
             return Due::Nothing;
         }
         (self.counts, self.processor) = (now, processor);
         self.pause = (self.pause * 2).min(AGE);
         let paid = self.took * if is_new { HASTE } else { PATIENCE };
-        if now.duration_since(self.whole) >= paid.max(self.pause / 2) { Due::Whole } else { Due::Counts }
+        if now.duration_since(self.whole) >= paid.max(self.pause / 2) {
+            Due::Whole
+        } else {
+            Due::Counts
+        }
     }
 
     /// A whole profile of so many functions was handed over, which has taken a while.
@@ -104,11 +110,13 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// What is handed over in ten seconds by a process that is always busy: counts, whole profiles, and the longest time without any.
+    /// What is handed over in ten seconds by a process that is always busy: counts, whole profiles,
+    /// and the longest time without any.
     fn played(took: Duration, functions: impl Fn(u64) -> usize) -> (u32, u32, Duration) {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        let (mut counts, mut whole, mut latest, mut longest) = (0, 0, Duration::ZERO, Duration::ZERO);
+        let (mut counts, mut whole, mut latest, mut longest) =
+            (0, 0, Duration::ZERO, Duration::ZERO);
         for at in (0..10_000).map(ms) {
             let called = functions(at.as_millis() as u64);
             let due = pace.due(start + at, at, called);
@@ -129,13 +137,19 @@ mod tests {
     #[test]
     fn a_small_programs_whole_profile_is_never_older_than_a_tenth_of_a_second() {
         let (counts, whole, longest) = played(Duration::from_micros(80), |_| 30);
-        assert!(counts < 5 && (95..110).contains(&whole) && longest <= ms(100), "{counts} {whole} {longest:?}");
+        assert!(
+            counts < 5 && (95..110).contains(&whole) && longest <= ms(100),
+            "{counts} {whole} {longest:?}"
+        );
     }
 
     #[test]
     fn a_large_programs_counts_are_as_young_and_its_whole_profiles_take_a_thousandth() {
         let (counts, whole, longest) = played(ms(2), |_| 3000);
-        assert!(counts >= 90 && (4..=7).contains(&whole) && longest <= ms(100), "{counts} {whole} {longest:?}");
+        assert!(
+            counts >= 90 && (4..=7).contains(&whole) && longest <= ms(100),
+            "{counts} {whole} {longest:?}"
+        );
     }
 
     #[test]

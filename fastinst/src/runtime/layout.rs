@@ -8,13 +8,15 @@
 //!   0        RING               RECORDS                                     RECORDS + capacity  behind a pointer a record
 //! ```
 //!
-//! A block is written by its thread, without locked instructions. The agent reads counts and the ring. Both take entries out of the
-//! ring, as [`drain`](super::drain) says: its tail is the only word that both write. Frames are address space for a recursion as deep as
-//! stacks are; pages of it come with the first call that is so deep. Signal handlers interrupt the thread anywhere and come back: so
-//! every place is taken by one instruction (`add`, `xadd`) before it is filled.
+//! A block is written by its thread, without locked instructions. The agent reads counts and the
+//! ring. Both take entries out of the ring, as [`drain`](super::drain) says: its tail is the only
+//! word that both write. Frames are address space for a recursion as deep as stacks are; pages of
+//! it come with the first call that is so deep. Signal handlers interrupt the thread anywhere and
+//! come back: so every place is taken by one instruction (`add`, `xadd`) before it is filled.
 //!
-//! A thread's *own clock* is the time stamp counter less [`Header::hidden`], the time that measuring has taken: it stands still while a
-//! call is being accounted for, and so hooks take no time of the calls that they lie in. All durations are by this clock.
+//! A thread's *own clock* is the time stamp counter less [`Header::hidden`], the time that
+//! measuring has taken: it stands still while a call is being accounted for, and so hooks take no
+//! time of the calls that they lie in. All durations are by this clock.
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 
@@ -30,7 +32,8 @@ pub(crate) struct Frame {
     pub(crate) record: AtomicU32,
     /// The term of its function that it was entered in.
     pub(crate) term: AtomicU32,
-    /// What the timed calls directly inside of it took, without what is measured of a call that does nothing.
+    /// What the timed calls directly inside of it took, without what is measured of a call that
+    /// does nothing.
     pub(crate) children: AtomicU64,
 }
 
@@ -38,11 +41,13 @@ pub(crate) struct Frame {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Stored last: the offset of its function's record, a multiple of 32; in the lowest five bits the lap of the ring that the entry
-    /// belongs to; in the highest whether no other call of the function was open around it.
+    /// Stored last: the offset of its function's record, a multiple of 32; in the lowest five bits
+    /// the lap of the ring that the entry belongs to; in the highest whether no other call of the
+    /// function was open around it.
     pub(crate) ready: AtomicU32,
     pub(crate) unused: AtomicU32,
-    /// How long it took, with what is measured of a call that does nothing. Never less than that and the calls inside.
+    /// How long it took, with what is measured of a call that does nothing. Never less than that
+    /// and the calls inside.
     pub(crate) ticks: AtomicU64,
     /// What the timed calls directly inside took.
     pub(crate) children: AtomicU64,
@@ -54,7 +59,8 @@ pub(crate) struct Entry {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The function's address; zero before the thread's first call. Stubs compare it with what the hook is told.
+    /// The function's address; zero before the thread's first call. Stubs compare it with what the
+    /// hook is told.
     pub(crate) address: AtomicU64,
     /// Entries, counted by every stub.
     pub(crate) count: AtomicU64,
@@ -79,7 +85,8 @@ pub(crate) struct Function {
     pub(crate) quota: AtomicI32,
     /// How many calls are left out between two that are timed: 256 equally likely numbers.
     pub(crate) skips: AtomicPtr<super::skip::Table>,
-    /// Entries that found no record: on a thread that is going, or in a hook that interrupted another.
+    /// Entries that found no record: on a thread that is going, or in a hook that interrupted
+    /// another.
     pub(crate) late: AtomicU64,
     /// Who switches its sites.
     pub(crate) custody: callpatch::Custody,
@@ -102,9 +109,11 @@ pub(crate) struct Header {
     pub(crate) limit: AtomicPtr<Frame>,
     /// The time that measuring has taken on this thread: what its own clock is behind the counter.
     pub(crate) hidden: AtomicU64,
-    /// The part of it in which the thread did not run, but waited for a processor in the middle of an event.
+    /// The part of it in which the thread did not run, but waited for a processor in the middle of
+    /// an event.
     pub(crate) waited: AtomicU64,
-    /// Entries taken in the ring. It begins with one lap, so that memory of zeroes belongs to none that is running.
+    /// Entries taken in the ring. It begins with one lap, so that memory of zeroes belongs to none
+    /// that is running.
     pub(crate) head: AtomicU64,
     /// Calls that the timing stub has left out: what they have cost is no time of the program's.
     pub(crate) skipped: AtomicU64,
@@ -112,7 +121,8 @@ pub(crate) struct Header {
     pub(crate) random: AtomicU64,
     /// The size of its records.
     pub(crate) capacity: AtomicU64,
-    /// The stack pointer of the event that it is in the middle of, on the slow path; zero if it is in none.
+    /// The stack pointer of the event that it is in the middle of, on the slow path; zero if it is
+    /// in none.
     pub(crate) busy: AtomicU64,
     /// | value | meaning | who may change it |
     /// |---|---|---|
@@ -153,8 +163,8 @@ pub(crate) const LIVE: u32 = 1;
 pub(crate) const ENDED: u32 = 2;
 
 pub(crate) const FRAME: usize = size_of::<Frame>();
-/// The lowest frame is a wall: its stack pointer lies above all others. A frame of a program that has probes takes 32 bytes of its stack at
-/// least, and stacks have eight megabytes.
+/// The lowest frame is a wall: its stack pointer lies above all others. A frame of a program that
+/// has probes takes 32 bytes of its stack at least, and stacks have eight megabytes.
 pub(crate) const FRAME_COUNT: usize = 1 << 18;
 /// Where there is no address space for so many.
 pub(crate) const FEW_FRAMES: usize = 1 << 10;
@@ -165,8 +175,9 @@ pub(crate) const RING_COUNT: usize = 1024;
 pub(crate) const OUTERMOST: u32 = 1 << 31;
 /// The lowest bits of it.
 pub(crate) const LAPS: u32 = RECORD as u32 - 1;
-/// When so many entries are taken there is no room for more. A signal's handler may come between looking and taking, and take the
-/// last one itself; so some are left for as many handlers as interrupt each other.
+/// When so many entries are taken there is no room for more. A signal's handler may come between
+/// looking and taking, and take the last one itself; so some are left for as many handlers as
+/// interrupt each other.
 pub(crate) const RING_ROOM: usize = RING_COUNT - 32;
 pub(crate) const RECORDS: usize = RING + ENTRY * RING_COUNT;
 pub(crate) const RECORD: usize = size_of::<Record>();
@@ -189,8 +200,8 @@ pub(crate) const fn lap(number: u64) -> u32 {
 impl Header {
     fn at<'b, T>(&self, offset: usize) -> &'b T {
         let place = std::ptr::from_ref(self).addr() + offset;
-        // SAFETY: (1) every block is mapped up to the end of its records and never unmapped; (2) all fields are atomics; (3) the
-        // callers below stay inside and aligned.
+        // SAFETY: (1) every block is mapped up to the end of its records and never unmapped; (2)
+        // all fields are atomics; (3) the callers below stay inside and aligned.
         #[allow(unsafe_code)]
         unsafe {
             &*std::ptr::with_exposed_provenance(place)
@@ -200,14 +211,16 @@ impl Header {
     /// The record of that offset; `None` if the block is too small for it.
     pub(crate) fn record<'b>(&self, offset: u32) -> Option<&'b Record> {
         use std::sync::atomic::Ordering::Relaxed;
-        (u64::from(offset) < self.capacity.load(Relaxed)).then(|| self.at(RECORDS + offset as usize))
+        (u64::from(offset) < self.capacity.load(Relaxed))
+            .then(|| self.at(RECORDS + offset as usize))
     }
 
     pub(crate) fn entry<'b>(&self, number: u64) -> &'b Entry {
         self.at(RING + (number as usize % RING_COUNT) * ENTRY)
     }
 
-    /// Where the tally of the function is, whose record lies at that offset; `None` as for [`Self::record`].
+    /// Where the tally of the function is, whose record lies at that offset; `None` as for
+    /// [`Self::record`].
     pub(crate) fn tally<'b>(&self, offset: u32) -> Option<&'b AtomicPtr<super::tally::Tally>> {
         let capacity = self.capacity.load(std::sync::atomic::Ordering::Relaxed);
         let place = RECORDS + capacity as usize + offset as usize / RECORD * size_of::<usize>();
@@ -216,6 +229,7 @@ impl Header {
 
     pub(crate) fn frame<'b>(&self, index: usize) -> &'b Frame {
         debug_assert!(index < FRAME_COUNT, "frame {index}");
-        self.at(before_frames(self.capacity.load(std::sync::atomic::Ordering::Relaxed) as usize) + index * FRAME)
+        self.at(before_frames(self.capacity.load(std::sync::atomic::Ordering::Relaxed) as usize)
+            + index * FRAME)
     }
 }

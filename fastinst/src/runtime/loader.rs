@@ -1,12 +1,13 @@
-//! The loader, which tells debuggers what it does: whenever modules are complete, or are about to go, it calls a function that does
-//! nothing (`r_brk`, link.h), and they set a breakpoint there.
+//! The loader, which tells debuggers what it does: whenever modules are complete, or are about to
+//! go, it calls a function that does nothing (`r_brk`, link.h), and they set a breakpoint there.
 //!
-//! We set no breakpoint: a function that does nothing is a `ret`, and that is how a tail jump looks when it is off. So it is adopted as a
-//! site of ours, led to [`changed`], and switched on. It is called by the thread that loads, which has the loader for itself: a new
-//! module is mapped whole, its constructors did not run, and nobody has its addresses. So it is planted with nobody inside.
+//! We set no breakpoint: a function that does nothing is a `ret`, and that is how a tail jump looks
+//! when it is off. So it is adopted as a site of ours, led to [`changed`], and switched on. It is
+//! called by the thread that loads, which has the loader for itself: a new module is mapped whole,
+//! its constructors did not run, and nobody has its addresses. So it is planted with nobody inside.
 //!
-//! That is done when the program is about to load its first library. If it is not possible there (another loader, a breakpoint, no room
-//! behind the `ret`), [first calls wait](super::arrivals).
+//! That is done when the program is about to load its first library. If it is not possible there
+//! (another loader, a breakpoint, no room behind the `ret`), [first calls wait](super::arrivals).
 //!
 //! # Safety
 //!
@@ -88,10 +89,13 @@ fn ear() -> Option<Ear> {
     let policy = guest::policy();
     let mut survey = Survey::new(*policy).ok()?;
     let mut islands = Islands::near(base..ret.offset(16)).ok()?;
-    let stub = islands.stub(14, |_| x86::far_jump(CodeAddr::new(changed as extern "C" fn() as usize)).to_vec()).ok()?;
-    // SAFETY: (1) the loader is never unloaded; (2) its function begins there, or behind its `endbr64`; what follows the `ret` is passed
-    // by nobody; (3) debuggers excepted, nobody writes there; (4) off it is what it was; (5) we are called as a function without
-    // arguments, and are never unloaded, as the loader preloaded us.
+    let stub = islands
+        .stub(14, |_| x86::far_jump(CodeAddr::new(changed as extern "C" fn() as usize)).to_vec())
+        .ok()?;
+    // SAFETY: (1) the loader is never unloaded; (2) its function begins there, or behind its
+    // `endbr64`; what follows the `ret` is passed by nobody; (3) debuggers excepted, nobody writes
+    // there; (4) off it is what it was; (5) we are called as a function without arguments, and are
+    // never unloaded, as the loader preloaded us.
     let mut site = unsafe { survey.adopt_off(ret, Form::Jump, Role::TailJump).ok()? };
     let mut batch = Retarget::new(*policy);
     // SAFETY: (1) see (5) above; (2) see (1).
@@ -101,10 +105,12 @@ fn ear() -> Option<Ear> {
     Some(Ear { _site: site, _islands: islands })
 }
 
-/// The `ret` of a function that does nothing, if there is room behind it for the displacement of a jump.
+/// The `ret` of a function that does nothing, if there is room behind it for the displacement of a
+/// jump.
 fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
     const ROOM: usize = 16;
-    // SAFETY: (1) functions begin at multiples of sixteen, as is asked; so all of these bytes are on a page of code.
+    // SAFETY: (1) functions begin at multiples of sixteen, as is asked; so all of these bytes are
+    // on a page of code.
     let code: [u8; ROOM] = (start.get() != 0 && start.get().is_multiple_of(ROOM))
         .then(|| unsafe { std::ptr::read_volatile(start.get() as *const [u8; ROOM]) })?;
     let mut decoder = Decoder::with_ip(64, &code, start.get() as u64, DecoderOptions::NONE);
@@ -134,7 +140,11 @@ extern "C" fn changed() {
     match shown.state {
         CONSISTENT if DELETING.swap(false, AcqRel) => {
             // Before others can come to lie there.
-            if UNASKED.swap(false, AcqRel) { plant::end_unloading() } else { plant::garden().bury() }
+            if UNASKED.swap(false, AcqRel) {
+                plant::end_unloading()
+            } else {
+                plant::garden().bury()
+            }
         }
         CONSISTENT if has_news(shown.map) => arrivals::plant_now(),
         DELETE => {
@@ -161,12 +171,16 @@ fn has_news(first: *mut Link) -> bool {
     }
     let latest = LATEST.load(Relaxed).cast_const();
     let known = links.iter().position(|&link| std::ptr::eq(link, latest)).map_or(0, |at| at + 1);
-    LATEST.store(links.last().map_or(std::ptr::null_mut(), |&link| std::ptr::from_ref(link).cast_mut()), Relaxed);
+    LATEST.store(
+        links.last().map_or(std::ptr::null_mut(), |&link| std::ptr::from_ref(link).cast_mut()),
+        Relaxed,
+    );
     links[known..].iter().any(|link| link.calls_hooks())
 }
 
 impl Link {
-    /// Whether the module names the hooks, is not planted yet, and is complete: what has relocations in its code is not.
+    /// Whether the module names the hooks, is not planted yet, and is complete: what has
+    /// relocations in its code is not.
     fn calls_hooks(&self) -> bool {
         if self.dynamic.is_null() || plant::is_planted(self.dynamic.addr() as u64) {
             return false;

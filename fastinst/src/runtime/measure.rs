@@ -1,8 +1,8 @@
 //! Measured at the beginning: how fast the counter runs, and what a stub costs.
 //!
-//! The counter is compared with the kernel's raw monotonic clock over the time that planting takes, and again over the whole run for
-//! the report, so that no file of the system is asked about frequencies. Costs are those of the stubs themselves, on a function of our
-//! own.
+//! The counter is compared with the kernel's raw monotonic clock over the time that planting takes,
+//! and again over the whole run for the report, so that no file of the system is asked about
+//! frequencies. Costs are those of the stubs themselves, on a function of our own.
 //!
 //! # Safety
 //!
@@ -43,9 +43,15 @@ impl Instants {
             let before = Ticks::now();
             let raw = raw_time();
             let after = Ticks::now();
-            (after.since(before).0, Self { ticks: Ticks(before.0 + after.since(before).0 / 2), raw })
+            (
+                after.since(before).0,
+                Self { ticks: Ticks(before.0 + after.since(before).0 / 2), raw },
+            )
         };
-        (0..8).map(|_| read()).min_by_key(|(width, _)| *width).map_or_else(|| read().1, |(_, instants)| instants)
+        (0..8)
+            .map(|_| read())
+            .min_by_key(|(width, _)| *width)
+            .map_or_else(|| read().1, |(_, instants)| instants)
     }
 
     /// How long ago it was.
@@ -79,10 +85,12 @@ pub(crate) fn clock(start: Instants) -> Clock {
     Clock { hz: start.speed(), step: step() }
 }
 
-/// The difference that most readings have: counters may go up in steps of many ticks, and between two steps by chance by less.
+/// The difference that most readings have: counters may go up in steps of many ticks, and between
+/// two steps by chance by less.
 fn step() -> u64 {
     const READINGS: usize = 256;
-    let mut seen: Vec<u64> = (0..READINGS).map(|_| difference()).filter(|&difference| difference > 0).collect();
+    let mut seen: Vec<u64> =
+        (0..READINGS).map(|_| difference()).filter(|&difference| difference > 0).collect();
     seen.sort_unstable();
     let often = seen.chunk_by(|a, b| a == b).max_by_key(|same| same.len());
     often.map_or(1, |same| same[0])
@@ -156,7 +164,8 @@ fn run(enter: extern "C" fn(), exit: Option<extern "C" fn()>) -> f64 {
 /// Calls a stub as the trampoline of a site of function 0 does.
 #[inline]
 fn call(stub: extern "C" fn()) {
-    // SAFETY: (1) a stub changes what a call may change, and reads these four registers; (2) site `NO_SITE` is none.
+    // SAFETY: (1) a stub changes what a call may change, and reads these four registers; (2) site
+    // `NO_SITE` is none.
     unsafe {
         asm!("call {stub}", stub = in(reg) stub as usize, in("rdi") 1u64, in("rsi") 0u64, in("r10") u64::from(stub::NO_SITE),
             in("r11") 0u64, clobber_abi("C"));

@@ -6,11 +6,12 @@
 //! | count | on, to the counting stub | off |
 //! | sample | on, to the timing stub | on |
 //!
-//! A function that samples *retires* by itself, in the hook that has used the quota up, to off or to count. Hook, agent and user
-//! agree by [`Custody`](callpatch::Custody): on is sample, retired is what the function's [`Rest`] says, off is the user's word.
+//! A function that samples *retires* by itself, in the hook that has used the quota up, to off or
+//! to count. Hook, agent and user agree by [`Custody`](callpatch::Custody): on is sample, retired
+//! is what the function's [`Rest`] says, off is the user's word.
 //!
-//! Exits are switched on before enters and off after them, so that few calls are seen by half; those that are heal (see
-//! [`event`](super::event)).
+//! Exits are switched on before enters and off after them, so that few calls are seen by half;
+//! those that are heal (see [`event`](super::event)).
 
 use super::functions::Id;
 use super::layout::Function;
@@ -65,7 +66,8 @@ pub(crate) fn mode_counts(function: &Function) -> bool {
     }
 }
 
-/// The table of skips for functions that are timed from their first call on, where every call is to be timed; null elsewhere.
+/// The table of skips for functions that are timed from their first call on, where every call is to
+/// be timed; null elsewhere.
 static EVERY_CALL: AtomicPtr<skip::Table> = AtomicPtr::new(std::ptr::null_mut());
 
 /// From now on new functions do not wait for the agent: all their calls are timed.
@@ -96,9 +98,13 @@ pub(crate) fn set(id: Id, mode: Mode) {
     let state = function.custody.state();
     let act = match mode {
         Mode::Sample(draw) => {
-            // A new term would lose the calls that are open, for nothing if the function was timed from its first call on.
+            // A new term would lose the calls that are open, for nothing if the function was timed
+            // from its first call on.
             let times_all = !EVERY_CALL.load(Relaxed).is_null();
-            let goes_on = times_all && state == State::On && function.quota.load(Relaxed) == i32::MAX && draw.quota == u32::MAX;
+            let goes_on = times_all
+                && state == State::On
+                && function.quota.load(Relaxed) == i32::MAX
+                && draw.quota == u32::MAX;
             arm(function, &draw);
             if !goes_on {
                 begin_term(function);
@@ -130,7 +136,8 @@ fn arm(function: &Function, draw: &Draw) {
     function.skips.store(skip::table_for(mean), Relaxed);
 }
 
-/// Calls that are open now belong to the term before. Made known before custody is changed: see [`retire`].
+/// Calls that are open now belong to the term before. Made known before custody is changed: see
+/// [`retire`].
 fn begin_term(function: &Function) {
     function.term.fetch_add(1, Release);
 }
@@ -145,8 +152,9 @@ pub(crate) fn allow(id: Id, on: bool) {
 
 /// A hook has used up the quota of the term that it counted in. Usable in a signal handler.
 ///
-/// Custody has terms of its own, which also begin when only sites have changed. The one that we read was begun after the function's: so if
-/// the function's is still ours, custody's is none that was armed later.
+/// Custody has terms of its own, which also begin when only sites have changed. The one that we
+/// read was begun after the function's: so if the function's is still ours, custody's is none that
+/// was armed later.
 pub(crate) fn retire(id: Id, term: u32) {
     let function = id.function();
     let carried = function.custody.term();
@@ -156,7 +164,8 @@ pub(crate) fn retire(id: Id, term: u32) {
     }
 }
 
-/// Carries out anew what a function's probes shall do: its sites have changed. Calls that are open stay what they are.
+/// Carries out anew what a function's probes shall do: its sites have changed. Calls that are open
+/// stay what they are.
 pub(crate) fn renew(id: Id) {
     perform(id, id.function(), Act::Renew);
 }
@@ -210,18 +219,21 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
     first
 }
 
-/// The first event of a site has said that it is its function's: from here on it is switched with it. Usable in a signal handler.
+/// The first event of a site has said that it is its function's: from here on it is switched with
+/// it. Usable in a signal handler.
 ///
-/// Whoever carries a mode out at this moment changes the function's custody and then looks whether the site is verified; we say that it
-/// is, look at the custody, switch, and look again. That last look comes behind a fence, and custody is changed by a locked
-/// instruction: so one of the two sees the other, and the later store is that of the later mode. Else the site could stay in the
+/// Whoever carries a mode out at this moment changes the function's custody and then looks whether
+/// the site is verified; we say that it is, look at the custody, switch, and look again. That last
+/// look comes behind a fence, and custody is changed by a locked instruction: so one of the two
+/// sees the other, and the later store is that of the later mode. Else the site could stay in the
 /// mode before, off where its function is on, as the model shows.
 pub(crate) fn verify(id: Id, site: &Site) {
     let function = id.function();
     site.cell().hold(u64::from(id.record()));
     site.verified.store(true, Release);
     loop {
-        let (state, term, rest) = (function.custody.state(), function.custody.term(), function.rest.load(Acquire));
+        let (state, term, rest) =
+            (function.custody.state(), function.custody.term(), function.rest.load(Acquire));
         let is_enter = site.kind == Kind::Enter;
         let stub = match state {
             State::On => Some(if is_enter { Stub::TimeEnter } else { Stub::TimeExit }),
@@ -231,9 +243,12 @@ pub(crate) fn verify(id: Id, site: &Site) {
         if site.is_ours() && switch_site(site, stub).is_err() {
             ACCOUNT.failures.fetch_add(1, Relaxed);
         }
-        // Whoever has changed the function meanwhile may have passed this site before it was verified, or have stored before us.
+        // Whoever has changed the function meanwhile may have passed this site before it was
+        // verified, or have stored before us.
         fence(SeqCst);
-        if (function.custody.state(), function.custody.term(), function.rest.load(Acquire)) == (state, term, rest) {
+        if (function.custody.state(), function.custody.term(), function.rest.load(Acquire))
+            == (state, term, rest)
+        {
             break;
         }
     }

@@ -9,13 +9,13 @@
 //!                jmp  [slot]                          a stub
 //! ```
 //!
-//! The counter in line is there because a jump through memory costs as much again as counting does. It has the record's place in its
-//! code, and does not ask whether the thread's block reaches that far: so it is used for modules that are there before any
-//! block is.
+//! The counter in line is there because a jump through memory costs as much again as counting does.
+//! It has the record's place in its code, and does not ask whether the thread's block reaches that
+//! far: so it is used for modules that are there before any block is.
 //!
-//! What a site does afterwards is decided by its slot, which is data, and by its switch, one byte. Modules that are there when we
-//! begin are planted before their code runs; those that come later while it runs, and what their sites do within the
-//! microseconds of the barrier is not seen.
+//! What a site does afterwards is decided by its slot, which is data, and by its switch, one byte.
+//! Modules that are there when we begin are planted before their code runs; those that come later
+//! while it runs, and what their sites do within the microseconds of the barrier is not seen.
 
 use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
@@ -59,9 +59,11 @@ pub(crate) struct Bed {
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
     pub(crate) gone: bool,
-    /// The file, as long as it is unchanged: loaded again, its functions and sites have the numbers that they had.
+    /// The file, as long as it is unchanged: loaded again, its functions and sites have the numbers
+    /// that they had.
     identity: Option<Identity>,
-    /// The numbers of its sites in the order in which they are found; [`UNKNOWN`] where one was refused.
+    /// The numbers of its sites in the order in which they are found; [`UNKNOWN`] where one was
+    /// refused.
     numbers: Vec<u32>,
     /// The functions that came with it have this number, or later ones.
     first: Id,
@@ -80,25 +82,30 @@ struct Identity {
 impl Identity {
     fn of(module: &Module) -> Option<Self> {
         let data = std::fs::metadata(&module.path).ok()?;
-        let (file, changed) = ((data.dev(), data.ino(), data.len()), (data.ctime(), data.ctime_nsec()));
+        let (file, changed) =
+            ((data.dev(), data.ino(), data.len()), (data.ctime(), data.ctime_nsec()));
         Some(Self { path: module.path.clone(), file, changed })
     }
 }
 
-static GARDEN: Mutex<Garden> = Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), boards: Boards::new() });
+static GARDEN: Mutex<Garden> =
+    Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), boards: Boards::new() });
 
 /// How many threads are unloading modules.
 pub(crate) static UNLOADING: AtomicU32 = AtomicU32::new(0);
 
-/// Where planted modules lie: the first address and the end of each, for hooks, which cannot wait for the garden. Zero where there is room.
-static SPANS: [(AtomicUsize, AtomicUsize); 256] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
+/// Where planted modules lie: the first address and the end of each, for hooks, which cannot wait
+/// for the garden. Zero where there is room.
+static SPANS: [(AtomicUsize, AtomicUsize); 256] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
 /// There was no room for one.
 static SPANS_FULL: AtomicBool = AtomicBool::new(false);
 
 /// Whether the module of a function is planted, as far as is known. Usable in a signal handler.
 pub(super) fn is_planted(function: u64) -> bool {
-    let holds =
-        |(start, end): &(AtomicUsize, AtomicUsize)| (start.load(Acquire)..end.load(Acquire)).contains(&(function as usize));
+    let holds = |(start, end): &(AtomicUsize, AtomicUsize)| {
+        (start.load(Acquire)..end.load(Acquire)).contains(&(function as usize))
+    };
     SPANS_FULL.load(Relaxed) || SPANS.iter().any(holds)
 }
 
@@ -113,9 +120,9 @@ fn enter_span(span: &std::ops::Range<CodeAddr>) {
 }
 
 fn leave_span(span: &std::ops::Range<CodeAddr>) {
-    for (_, end) in
-        SPANS.iter().filter(|(start, end)| start.load(Relaxed) == span.start.get() && end.load(Relaxed) == span.end.get())
-    {
+    for (_, end) in SPANS.iter().filter(|(start, end)| {
+        start.load(Relaxed) == span.start.get() && end.load(Relaxed) == span.end.get()
+    }) {
         end.store(0, Release);
     }
 }
@@ -128,7 +135,8 @@ fn note_unloader(from: i32, to: i32) {
     let _ = UNLOADERS.iter().find(|cell| cell.compare_exchange(from, to, AcqRel, Relaxed).is_ok());
 }
 
-/// Whether the calling thread is unloading a module: nothing is planted until it is done. Usable in a signal handler.
+/// Whether the calling thread is unloading a module: nothing is planted until it is done. Usable in
+/// a signal handler.
 pub(super) fn is_unloader() -> bool {
     let this = os::threads::current().0;
     UNLOADING.load(Acquire) > 0 && UNLOADERS.iter().any(|cell| cell.load(Relaxed) == this)
@@ -137,11 +145,14 @@ pub(super) fn is_unloader() -> bool {
 /// The garden, for one thread at a time.
 pub(crate) fn garden() -> TheGarden {
     let undisturbed = Blocked::all();
-    TheGarden { garden: GARDEN.lock().unwrap_or_else(PoisonError::into_inner), _undisturbed: undisturbed }
+    TheGarden {
+        garden: GARDEN.lock().unwrap_or_else(PoisonError::into_inner),
+        _undisturbed: undisturbed,
+    }
 }
 
-/// The garden, for the thread that has it. The program's signals are blocked there: a handler that forks takes the garden, and must not have
-/// interrupted its holder.
+/// The garden, for the thread that has it. The program's signals are blocked there: a handler that
+/// forks takes the garden, and must not have interrupted its holder.
 #[derive(Debug)]
 pub(crate) struct TheGarden {
     // Given back before signals are let in again: fields go in this order.
@@ -163,12 +174,20 @@ impl DerefMut for TheGarden {
 }
 
 impl Garden {
-    /// Plants every module that was not there before. Returns the functions that are new or have new sites.
-    /// Of those that may be unloaded only the ones in which some `wanted` address lies, if that is said.
-    pub(crate) fn plant_all(&mut self, policy: &Policy, transient: bool, wanted: Option<&[u64]>) -> BTreeSet<Id> {
+    /// Plants every module that was not there before. Returns the functions that are new or have
+    /// new sites. Of those that may be unloaded only the ones in which some `wanted` address lies,
+    /// if that is said.
+    pub(crate) fn plant_all(
+        &mut self,
+        policy: &Policy,
+        transient: bool,
+        wanted: Option<&[u64]>,
+    ) -> BTreeSet<Id> {
         let mut changed = BTreeSet::new();
         for module in Module::loaded() {
-            if self.beds.iter().any(|bed| !bed.gone && bed.module.span == module.span && bed.module.path == module.path) {
+            if self.beds.iter().any(|bed| {
+                !bed.gone && bed.module.span == module.span && bed.module.path == module.path
+            }) {
                 continue;
             }
             let holds = |address: &u64| module.span.contains(&CodeAddr::new(*address as usize));
@@ -184,7 +203,12 @@ impl Garden {
         changed
     }
 
-    fn plant(&mut self, module: Module, policy: &Policy, transient: bool) -> Result<BTreeSet<Id>, String> {
+    fn plant(
+        &mut self,
+        module: Module,
+        policy: &Policy,
+        transient: bool,
+    ) -> Result<BTreeSet<Id>, String> {
         let found = discovery::discover(&module);
         let calls_hooks = found.as_ref().is_ok_and(|found| !found.hooks.is_empty());
         let (found, failure) = match found {
@@ -193,7 +217,12 @@ impl Garden {
         };
         let identity = if transient { Identity::of(&module) } else { None };
         let count = found.sites.iter().filter(|site| !site.own).count();
-        let is_former = |bed: &Bed| bed.gone && bed.identity.is_some() && bed.identity == identity && bed.numbers.len() == count;
+        let is_former = |bed: &Bed| {
+            bed.gone
+                && bed.identity.is_some()
+                && bed.identity == identity
+                && bed.numbers.len() == count
+        };
         let former = self.beds.iter().position(is_former);
         let at = former.unwrap_or(self.beds.len());
         let mut bed = match former {
@@ -213,7 +242,8 @@ impl Garden {
                 }
             }
         };
-        let led = if found.sites.is_empty() { Ok(()) } else { self.lead(at, &mut bed, &found, policy) };
+        let led =
+            if found.sites.is_empty() { Ok(()) } else { self.lead(at, &mut bed, &found, policy) };
         if former.is_none() {
             bed.sites.end = sites::count();
         }
@@ -229,7 +259,8 @@ impl Garden {
         if let Some(why) = failure {
             return Err(why);
         }
-        // Nothing to switch: no site is verified yet, but those that are shared, and these are on until one of their functions gets a mode.
+        // Nothing to switch: no site is verified yet, but those that are shared, and these are on
+        // until one of their functions gets a mode.
         let mut changed = self.boards.extend(numbers.clone());
         let mut moves = Moves::default();
         for (number, site) in numbers.filter_map(|number| Some((number, sites::get(number)?))) {
@@ -239,13 +270,22 @@ impl Garden {
         Ok(changed)
     }
 
-    /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier. Those of a bed that was there before have
-    /// numbers.
-    fn lead(&mut self, at: usize, bed: &mut Bed, found: &Discovery, policy: &Policy) -> Result<(), String> {
+    /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
+    /// Those of a bed that was there before have numbers.
+    fn lead(
+        &mut self,
+        at: usize,
+        bed: &mut Bed,
+        found: &Discovery,
+        policy: &Policy,
+    ) -> Result<(), String> {
         let mut survey = Survey::new(*policy).map_err(|error| error.to_string())?;
-        let mut islands = Islands::near(bed.module.span.clone()).map_err(|error| error.to_string())?;
+        let mut islands =
+            Islands::near(bed.module.span.clone()).map_err(|error| error.to_string())?;
         // A trampoline, and two slots.
-        let room = |site: &FoundSite| Trampoline::len(site.kind == Kind::Enter && !bed.transient).next_multiple_of(16) + 16;
+        let room = |site: &FoundSite| {
+            Trampoline::len(site.kind == Kind::Enter && !bed.transient).next_multiple_of(16) + 16
+        };
         let shared = Shared::of(found);
         islands.expect(found.sites.iter().map(room).sum());
         let former = std::mem::take(&mut bed.numbers);
@@ -262,15 +302,23 @@ impl Garden {
         let mut planted = Ok(());
         for (order, site) in found.sites.iter().filter(|site| !site.own).enumerate() {
             let is_hook = |to| found.is_hook(site.kind, to);
-            // SAFETY: (1) a loaded module's code stays mapped until its sites are marked as gone; (2) an instruction begins there:
-            // discovery decoded its way to it; (3) nobody else writes there; (4) a hook is a function that the program did not ask
-            // for, and flags are dead at calls (A5); (5) hooks and stubs may be called for ever.
+            // SAFETY: (1) a loaded module's code stays mapped until its sites are marked as gone;
+            // (2) an instruction begins there: discovery decoded its way to it; (3) nobody else
+            // writes there; (4) a hook is a function that the program did not ask for, and flags
+            // are dead at calls (A5); (5) hooks and stubs may be called for ever.
             #[allow(unsafe_code)]
             let adopted = unsafe { survey.adopt(site.address, site.role, is_hook) };
             let number = match adopted {
                 Ok(call) => {
                     let bed = (at as u32, bed.transient);
-                    plant_site(&mut islands, call, site, &shared.partners(site), bed, former.get(order).copied())
+                    plant_site(
+                        &mut islands,
+                        call,
+                        site,
+                        &shared.partners(site),
+                        bed,
+                        former.get(order).copied(),
+                    )
                 }
                 Err(error) => {
                     if former.is_empty() {
@@ -300,7 +348,11 @@ impl Garden {
     /// Marks what is not loaded any more. Nothing of it is touched again.
     pub(crate) fn bury(&mut self) {
         let loaded = Module::loaded();
-        self.bury_but(|bed| loaded.iter().any(|module| module.span == bed.module.span && module.path == bed.module.path));
+        self.bury_but(|bed| {
+            loaded
+                .iter()
+                .any(|module| module.span == bed.module.span && module.path == bed.module.path)
+        });
     }
 
     fn bury_but(&mut self, stays: impl Fn(&Bed) -> bool) {
@@ -314,7 +366,8 @@ impl Garden {
                 site.gone.store(true, Release);
             }
             bed.functions = functions::forget(&bed.module.span, bed.first);
-            // Nobody is in code that is not there any more, and so nobody comes into its trampolines.
+            // Nobody is in code that is not there any more, and so nobody comes into its
+            // trampolines.
             bed.islands = None;
         }
     }
@@ -322,23 +375,29 @@ impl Garden {
     /// The functions that have sites in modules that may be unloaded.
     fn transient_functions(&self) -> BTreeSet<Id> {
         let beds = self.beds.iter().filter(|bed| bed.transient && !bed.gone);
-        beds.flat_map(|bed| bed.sites.clone()).filter_map(|number| sites::get(number)?.owner()).collect()
+        beds.flat_map(|bed| bed.sites.clone())
+            .filter_map(|number| sites::get(number)?.owner())
+            .collect()
     }
 
-    /// In a forked child: threads that were unloading a module, or verifying a site, are not there; the one that has forked is, and may be
-    /// `unloading` itself.
+    /// In a forked child: threads that were unloading a module, or verifying a site, are not there;
+    /// the one that has forked is, and may be `unloading` itself.
     pub(crate) fn inherit(&mut self, unloading: bool) {
         if UNLOADING.swap(u32::from(unloading), SeqCst) > u32::from(unloading) {
             // The loader may be in the middle of it: what is mapped stays.
             let mappings = maps::mappings().unwrap_or_default();
-            self.bury_but(|bed| mappings.iter().any(|mapping| mapping.contains(bed.module.span.start)));
+            self.bury_but(|bed| {
+                mappings.iter().any(|mapping| mapping.contains(bed.module.span.start))
+            });
         }
         UNLOADERS.iter().for_each(|cell| cell.store(0, Relaxed));
         if unloading {
             note_unloader(0, os::threads::current().0);
         }
         let begun = |site: &Site| {
-            !site.gone.load(Relaxed) && !site.verified.load(Relaxed) && site.cell().target().get() != NO_RECORD as usize
+            !site.gone.load(Relaxed)
+                && !site.verified.load(Relaxed)
+                && site.cell().target().get() != NO_RECORD as usize
         };
         for (_, site) in sites::all().filter(|(_, site)| begun(site)) {
             site.cell().hold(u64::from(NO_RECORD));
@@ -368,7 +427,11 @@ impl Garden {
                         site.lead_to(stub::shared_exit);
                     } else {
                         site.cell().hold(u64::from(NO_RECORD));
-                        site.lead_to(if site.kind == Kind::Enter { stub::count } else { stub::time_exit });
+                        site.lead_to(if site.kind == Kind::Enter {
+                            stub::count
+                        } else {
+                            stub::time_exit
+                        });
                     }
                     site.pass_counter(true);
                     moves.remove(owner, number.0, site.kind);
@@ -377,7 +440,8 @@ impl Garden {
                     site.moved.store(owner.is_some(), Relaxed);
                     // What counts in line is not this function.
                     site.inline.store(false, Release);
-                    // With the record of its function a stub that counts would count calls that are to be timed, until it is switched below.
+                    // With the record of its function a stub that counts would count calls that are
+                    // to be timed, until it is switched below.
                     if site.kind == Kind::Enter && !site.attached.load(Relaxed) {
                         site.lead_to(stub::time_enter);
                         site.pass_counter(true);
@@ -403,7 +467,11 @@ fn runs(sites: &[FoundSite]) -> Vec<std::ops::Range<CodeAddr>> {
     let mut runs: Vec<std::ops::Range<CodeAddr>> = Vec::new();
     for site in sites.iter().filter(|site| !site.own) {
         let first = site.address.align_down(PAGE);
-        let end = site.address.offset(site.form.len() as isize - 1).align_down(PAGE).offset(PAGE as isize);
+        let end = site
+            .address
+            .offset(site.form.len() as isize - 1)
+            .align_down(PAGE)
+            .offset(PAGE as isize);
         match runs.last_mut() {
             Some(run) if first <= run.end => run.end = run.end.max(end),
             _ => runs.push(first..end),
@@ -424,8 +492,10 @@ struct Shared<'d> {
 
 impl<'d> Shared<'d> {
     fn of(found: &'d Discovery) -> Self {
-        let exits: HashMap<_, _> = found.shared.iter().map(|(exit, functions)| (*exit, &functions[..])).collect();
-        let enters = found.sites.iter().filter(|site| site.kind == Kind::Enter && !exits.is_empty());
+        let exits: HashMap<_, _> =
+            found.shared.iter().map(|(exit, functions)| (*exit, &functions[..])).collect();
+        let enters =
+            found.sites.iter().filter(|site| site.kind == Kind::Enter && !exits.is_empty());
         let entered = enters.filter_map(|site| site.function).collect();
         Self { exits, entered }
     }
@@ -434,13 +504,15 @@ impl<'d> Shared<'d> {
     fn partners(&self, site: &FoundSite) -> Vec<Id> {
         let functions = self.exits.get(&site.address).copied().unwrap_or_default();
         let entered = functions.iter().filter(|function| self.entered.contains(function));
-        let ids: Vec<Id> = entered.filter_map(|function| functions::add(function.get() as u64)).collect();
+        let ids: Vec<Id> =
+            entered.filter_map(|function| functions::add(function.get() as u64)).collect();
         if ids.len() > 1 { ids } else { Vec::new() }
     }
 }
 
 impl Bed {
-    /// The same module, loaded anew: its functions are there again, and have the numbers that they had.
+    /// The same module, loaded anew: its functions are there again, and have the numbers that they
+    /// had.
     fn moved_to(&self, module: Module) -> Self {
         for &id in &self.functions {
             let address = id.function().address.load(Relaxed) as usize;
@@ -449,13 +521,25 @@ impl Bed {
                 threads::forget_address(id.record());
             }
         }
-        let (sites, identity, numbers) = (self.sites.clone(), self.identity.clone(), self.numbers.clone());
+        let (sites, identity, numbers) =
+            (self.sites.clone(), self.identity.clone(), self.numbers.clone());
         let (first, functions) = (self.first, Vec::new());
-        Self { module, sites, islands: None, transient: true, gone: false, identity, numbers, first, functions }
+        Self {
+            module,
+            sites,
+            islands: None,
+            transient: true,
+            gone: false,
+            identity,
+            numbers,
+            first,
+            functions,
+        }
     }
 }
 
-/// Makes the trampoline of a site, and puts it into the table: in a new place, or in the one that it had. Returns its number.
+/// Makes the trampoline of a site, and puts it into the table: in a new place, or in the one that
+/// it had. Returns its number.
 fn plant_site(
     islands: &mut Islands,
     call: CallSite,
@@ -470,9 +554,13 @@ fn plant_site(
         None => None,
     };
     let number = former.map(|(number, _)| number).or_else(sites::next);
-    let Some(number) = number else { return Err("there are more probes than fit into the table".to_owned()) };
+    let Some(number) = number else {
+        return Err("there are more probes than fit into the table".to_owned());
+    };
     let text = |error: callpatch::IslandError| error.to_string();
-    let discovered = || found.function.or(found.within).and_then(|function| functions::add(function.get() as u64));
+    let discovered = || {
+        found.function.or(found.within).and_then(|function| functions::add(function.get() as u64))
+    };
     let function = former.map_or_else(discovered, |(_, site)| site.owner());
     // Whoever comes by before its function has a mode is counted.
     let is_enter = found.kind == Kind::Enter;
@@ -491,10 +579,11 @@ fn plant_site(
     let (module, transient) = bed;
     let counted = function.filter(|_| is_enter && !transient);
     let make = |at| Trampoline::at(at, counted, number, slots);
-    let trampoline = islands.stub(Trampoline::len(counted.is_some()), make).map_err(text)?.address();
+    let trampoline =
+        islands.stub(Trampoline::len(counted.is_some()), make).map_err(text)?.address();
     let gate = counted.and_then(|_| {
-        // SAFETY: (1) islands of modules that are counted in line are never dropped; (2) its first instruction leads behind its counter, and at
-        // a hook flags are dead.
+        // SAFETY: (1) islands of modules that are counted in line are never dropped; (2) its first
+        // instruction leads behind its counter, and at a hook flags are dead.
         #[allow(unsafe_code)]
         unsafe {
             islands.gate(trampoline)
@@ -503,7 +592,13 @@ fn plant_site(
     let planted = Planted { call, gate, slots, trampoline };
     match former {
         Some((_, site)) => site.replant(planted, shared),
-        None => sites::push(Site::new(planted, found.kind, module, function.map_or(UNKNOWN, |id| id.0), shared)),
+        None => sites::push(Site::new(
+            planted,
+            found.kind,
+            module,
+            function.map_or(UNKNOWN, |id| id.0),
+            shared,
+        )),
     }
     Ok(number)
 }
@@ -528,7 +623,11 @@ impl Trampoline {
         if let Some(id) = counted {
             let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
             code.push(&Form::Jump.bytes(x86::COUNTER as i32));
-            code.push(&x86::counter(stub::thread_offset(), field(offset_of!(Record, address)), field(offset_of!(Record, count))));
+            code.push(&x86::counter(
+                stub::thread_offset(),
+                field(offset_of!(Record, address)),
+                field(offset_of!(Record, count)),
+            ));
         }
         let load = x86::load_r11d(at.offset(code.len as isize), slots.second().address());
         code.push(load.as_ref().map_or(&[], |load| &load[..]));
@@ -553,7 +652,11 @@ impl AsRef<[u8]> for Trampoline {
 }
 
 /// All sites of these numbers, off, behind one barrier, to their trampolines, on.
-fn lead_all(numbers: impl Iterator<Item = u32>, islands: &mut Islands, policy: &Policy) -> Result<(), String> {
+fn lead_all(
+    numbers: impl Iterator<Item = u32>,
+    islands: &mut Islands,
+    policy: &Policy,
+) -> Result<(), String> {
     let mut batch = Retarget::new(*policy);
     for site in numbers.filter_map(sites::get) {
         let to = if site.call().form().is_through_memory() {
@@ -561,7 +664,8 @@ fn lead_all(numbers: impl Iterator<Item = u32>, islands: &mut Islands, policy: &
         } else {
             site.trampoline()
         };
-        // SAFETY: (1) trampolines lead to stubs, which are hooks; (2) the module is loaded; (3) no switchboard holds the site yet.
+        // SAFETY: (1) trampolines lead to stubs, which are hooks; (2) the module is loaded; (3) no
+        // switchboard holds the site yet.
         #[allow(unsafe_code)]
         unsafe {
             batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
@@ -575,7 +679,8 @@ pub(crate) fn is_barred(site: &Site) -> bool {
     UNLOADING.load(SeqCst) > 0 && site.module as usize >= guest::modules_at_start()
 }
 
-/// Unloads by `unload`, which is the program's own call: while it goes on nobody switches sites that might go with it.
+/// Unloads by `unload`, which is the program's own call: while it goes on nobody switches sites
+/// that might go with it.
 pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
     begin_unloading();
     let result = unload();

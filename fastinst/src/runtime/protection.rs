@@ -1,9 +1,12 @@
-//! The door of `mprotect`: text with probes stays writable, whatever the program makes of it otherwise.
+//! The door of `mprotect`: text with probes stays writable, whatever the program makes of it
+//! otherwise.
 //!
-//! Some programs protect their own text: loaders of their own, interpreters that write to it, hardened allocators. Probes are
-//! switched by a store at any time, by the agent or by a hook, so that a page with probes that became read-only would kill the program. The pages of
-//! such a call are passed on in runs; those with probes are made writable besides. A program that protects its text by a bare
-//! `syscall` instruction, by `pkey_mprotect`, or by mapping something over it, is not seen.
+//! Some programs protect their own text: loaders of their own, interpreters that write to it,
+//! hardened allocators. Probes are switched by a store at any time, by the agent or by a hook, so
+//! that a page with probes that became read-only would kill the program. The pages of such a call
+//! are passed on in runs; those with probes are made writable besides. A program that protects its
+//! text by a bare `syscall` instruction, by `pkey_mprotect`, or by mapping something over it, is
+//! not seen.
 //!
 //! # Safety
 //!
@@ -53,10 +56,14 @@ pub unsafe extern "C" fn mprotect(start: *mut c_void, len: usize, protection: c_
         // SAFETY: (1) the caller.
         0 => unsafe { libc::syscall(libc::SYS_mprotect, start, len, protection) as c_int },
         // SAFETY: (1) the C library's function has this type; (2) the caller.
-        next => unsafe { std::mem::transmute::<usize, Next>(next)(start as *mut c_void, len, protection) },
+        next => unsafe {
+            std::mem::transmute::<usize, Next>(next)(start as *mut c_void, len, protection)
+        },
     };
     let first = start as usize;
-    let asks_nothing = protection & libc::PROT_WRITE != 0 || !first.is_multiple_of(PAGE) || first.checked_add(len).is_none();
+    let asks_nothing = protection & libc::PROT_WRITE != 0
+        || !first.is_multiple_of(PAGE)
+        || first.checked_add(len).is_none();
     let keeps = |page| stays_writable(CodeAddr::new(page));
     if asks_nothing || len == 0 {
         return pass(first, len, protection);
@@ -68,7 +75,9 @@ pub unsafe extern "C" fn mprotect(start: *mut c_void, len: usize, protection: c_
             return result;
         }
         // The first probe of a module may have come to a page just now.
-        for late in runs(run.start, run.len, keeps).filter(|late| late.keeps_writable && !run.keeps_writable) {
+        for late in runs(run.start, run.len, keeps)
+            .filter(|late| late.keeps_writable && !run.keeps_writable)
+        {
             let _ = pass(late.start, late.len, protection | libc::PROT_WRITE);
         }
     }
@@ -81,9 +90,13 @@ mod tests {
 
     #[test]
     fn runs_are_as_long_as_pages_are_alike_and_cover_everything() {
-        let found: Vec<Run> = runs(PAGE * 10, PAGE * 4 + 1, |page| [11, 12].contains(&(page / PAGE))).collect();
+        let found: Vec<Run> =
+            runs(PAGE * 10, PAGE * 4 + 1, |page| [11, 12].contains(&(page / PAGE))).collect();
         let run = |page, len, keeps_writable| Run { start: PAGE * page, len, keeps_writable };
-        assert_eq!(found, [run(10, PAGE, false), run(11, 2 * PAGE, true), run(13, PAGE + 1, false)]);
+        assert_eq!(
+            found,
+            [run(10, PAGE, false), run(11, 2 * PAGE, true), run(13, PAGE + 1, false)]
+        );
         assert_eq!(runs(PAGE, 3, |_| true).collect::<Vec<_>>(), [run(1, 3, true)]);
     }
 }

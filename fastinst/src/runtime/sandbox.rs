@@ -1,15 +1,19 @@
-//! Sandboxes that the program shuts itself in: the doors `syscall` and `prctl`, through which it goes for a filter of system calls.
+//! Sandboxes that the program shuts itself in: the doors `syscall` and `prctl`, through which it
+//! goes for a filter of system calls.
 //!
-//! A filter that kills for a call of ours, or refuses memory, ends the profile: what there is is written before it is installed, the agent's thread ends, the
-//! probes are switched off, and from then on this library makes no system call. One that refuses such calls is lived with. So it is where the program
-//! forbids its threads the time stamp counter, without which no hook works. What is done by a bare `syscall` instruction passes no door, and is
-//! not seen.
+//! A filter that kills for a call of ours, or refuses memory, ends the profile: what there is is
+//! written before it is installed, the agent's thread ends, the probes are switched off, and from
+//! then on this library makes no system call. One that refuses such calls is lived with. So it is
+//! where the program forbids its threads the time stamp counter, without which no hook works. What
+//! is done by a bare `syscall` instruction passes no door, and is not seen.
 //!
-//! Both doors are passed by every call of that name, so they look at a number and go on; whatever else there is to do is done in Rust.
+//! Both doors are passed by every call of that name, so they look at a number and go on; whatever
+//! else there is to do is done in Rust.
 //!
 //! # Safety
 //!
-//! This module exists to pass on calls whose arguments it does not know, and to read a filter that the program points to.
+//! This module exists to pass on calls whose arguments it does not know, and to read a filter that
+//! the program points to.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
@@ -88,8 +92,10 @@ macro_rules! door {
 door!(0 syscall SYSCALL libc::SYS_seccomp, libc::SYS_prctl);
 door!(1 prctl PRCTL libc::PR_SET_SECCOMP, libc::PR_SET_TSC);
 
-const FILTERED: &str = "the program's filter of system calls forbids what a profile needs: the profile ends there";
-const NO_COUNTER: &str = "the program forbids itself the time stamp counter (PR_SET_TSC): the profile ends there";
+const FILTERED: &str =
+    "the program's filter of system calls forbids what a profile needs: the profile ends there";
+const NO_COUNTER: &str =
+    "the program forbids itself the time stamp counter (PR_SET_TSC): the profile ends there";
 
 /// Does what is to be done at a door; returns where it leads.
 extern "C" fn pass(number: u32, given: &Arguments) -> usize {
@@ -117,13 +123,16 @@ extern "C" fn pass(number: u32, given: &Arguments) -> usize {
 fn end_by_prctl(option: usize, value: usize, filter: usize) -> Option<&'static str> {
     match (option as libc::c_int, value as libc::c_int) {
         (libc::PR_SET_SECCOMP, mode) if mode as u32 == libc::SECCOMP_MODE_STRICT => Some(FILTERED),
-        (libc::PR_SET_SECCOMP, mode) if mode as u32 == libc::SECCOMP_MODE_FILTER => is_deadly(filter).then_some(FILTERED),
+        (libc::PR_SET_SECCOMP, mode) if mode as u32 == libc::SECCOMP_MODE_FILTER => {
+            is_deadly(filter).then_some(FILTERED)
+        }
         (libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) => Some(NO_COUNTER),
         _ => None,
     }
 }
 
-/// Whether the filter at an address (`struct sock_fprog`) kills. What cannot be read the kernel will not take either.
+/// Whether the filter at an address (`struct sock_fprog`) kills. What cannot be read the kernel
+/// will not take either.
 fn is_deadly(program: usize) -> bool {
     if !guest::is_observed() {
         return false;
@@ -134,7 +143,9 @@ fn is_deadly(program: usize) -> bool {
     }
     let len = usize::from(front[0] as u16);
     let mut filter = vec![Instruction::default(); len.min(filter::LONGEST)];
-    len > 0 && files::read_own(front[1] as usize, as_bytes(&mut filter)).is_ok() && filter::kills(&filter)
+    len > 0
+        && files::read_own(front[1] as usize, as_bytes(&mut filter)).is_ok()
+        && filter::kills(&filter)
 }
 
 fn as_bytes<T: Copy>(values: &mut [T]) -> &mut [u8] {

@@ -1,11 +1,13 @@
 //! Shared exits: on while one of the functions is timed that end there.
 //!
-//! Compilers merge the ends of functions that they have inlined into one, so that one call of the hook is the exit of several. Such a
-//! site tells its functions apart by what its hook is told ([`Owners`]). It must be on while any of them is timed, and off
-//! otherwise: if a frequent function ends where a rare one does, every end would pass the hook for nothing.
+//! Compilers merge the ends of functions that they have inlined into one, so that one call of the
+//! hook is the exit of several. Such a site tells its functions apart by what its hook is told
+//! ([`Owners`]). It must be on while any of them is timed, and off otherwise: if a frequent
+//! function ends where a rare one does, every end would pass the hook for nothing.
 //!
-//! Which functions may end there is known from the code, as far as discovery has understood it: they are the site's *partners*. Exits that
-//! only events have shown to be shared stay on: a function that has not ended there yet would never be seen while the site is off.
+//! Which functions may end there is known from the code, as far as discovery has understood it:
+//! they are the site's *partners*. Exits that only events have shown to be shared stay on: a
+//! function that has not ended there yet would never be seen while the site is off.
 
 use super::boards::Moves;
 use super::functions::Id;
@@ -21,8 +23,10 @@ use std::sync::atomic::{AtomicPtr, fence};
 #[derive(Debug)]
 struct Partners(Box<[Id]>);
 
-/// By the number of the site's owners; null where they are not known. Never freed, since a hook may be reading.
-static PARTNERS: [AtomicPtr<Partners>; SHARED_SITES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; SHARED_SITES];
+/// By the number of the site's owners; null where they are not known. Never freed, since a hook may
+/// be reading.
+static PARTNERS: [AtomicPtr<Partners>; SHARED_SITES] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; SHARED_SITES];
 
 impl Partners {
     /// `None`, too, once the site's module is gone, and with it the island that its cell was in.
@@ -44,10 +48,12 @@ impl Partners {
     }
 }
 
-/// Switches a shared exit as its partners say; nothing if it is to stay on. Usable in a signal handler.
+/// Switches a shared exit as its partners say; nothing if it is to stay on. Usable in a signal
+/// handler.
 ///
-/// Several threads may do this at once, for several functions. Each has changed its function before, and looks again after its store,
-/// behind a fence: so the one that stores last has seen what all the others have changed.
+/// Several threads may do this at once, for several functions. Each has changed its function
+/// before, and looks again after its store, behind a fence: so the one that stores last has seen
+/// what all the others have changed.
 pub(super) fn switch(site: &Site) -> Result<(), SetError> {
     // Asked first: what is not to be switched may be gone.
     while site.is_switchable()
@@ -63,7 +69,8 @@ pub(super) fn switch(site: &Site) -> Result<(), SetError> {
     Ok(())
 }
 
-/// A site's partners are known before it is planted: what its cell is to hold. `None` if there is no room for more such sites.
+/// A site's partners are known before it is planted: what its cell is to hold. `None` if there is
+/// no room for more such sites.
 pub(super) fn begin(partners: &[Id]) -> Option<u32> {
     let (owners, cell) = Owners::new()?;
     partners.iter().for_each(|&id| owners.add(id));
@@ -72,7 +79,8 @@ pub(super) fn begin(partners: &[Id]) -> Option<u32> {
     Some(cell)
 }
 
-/// The module of a shared site was loaded again: its functions have the numbers that they had, and lie elsewhere perhaps.
+/// The module of a shared site was loaded again: its functions have the numbers that they had, and
+/// lie elsewhere perhaps.
 pub(super) fn begin_again(cell: u32, partners: &[Id]) -> u32 {
     if let Some(owners) = Owners::of_cell(cell as usize) {
         owners.clear();
@@ -104,6 +112,7 @@ pub(super) fn partners(site: &Site) -> impl Iterator<Item = Id> {
 /// Functions that end where this one does: their ends pass its exits while it is timed.
 pub(super) fn others(id: Id) -> Vec<Id> {
     let exits = id.function().switchboard().map_or(&[][..], |board| board.exits());
-    let others: BTreeSet<Id> = exits.iter().filter_map(|&number| sites::get(number)).flat_map(partners).collect();
+    let others: BTreeSet<Id> =
+        exits.iter().filter_map(|&number| sites::get(number)).flat_map(partners).collect();
     others.into_iter().filter(|&other| other != id).collect()
 }

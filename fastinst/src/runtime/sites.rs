@@ -1,7 +1,8 @@
 //! The table of sites: the calls and jumps that were led to a trampoline of their own.
 //!
-//! The agent fills it, under one lock; hooks only read. A site's function is what its hook was told: discovery's belief is the first
-//! answer, and where a hook is told something else the agent learns it from [`lessons`].
+//! The agent fills it, under one lock; hooks only read. A site's function is what its hook was
+//! told: discovery's belief is the first answer, and where a hook is told something else the agent
+//! learns it from [`lessons`].
 //!
 //! # Safety
 //!
@@ -31,7 +32,8 @@ pub(crate) const UNKNOWN: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Planted {
     pub(crate) call: CallSite,
-    /// The way past the counter that an enter site's trampoline begins with; off, entries are counted there.
+    /// The way past the counter that an enter site's trampoline begins with; off, entries are
+    /// counted there.
     pub(crate) gate: Option<Gate>,
     /// Where its trampoline leads, and the offset of its function's record.
     pub(crate) slots: SlotPair,
@@ -47,8 +49,9 @@ pub(crate) struct Site {
     pub(crate) module: u32,
     /// The number of its function, or [`UNKNOWN`].
     pub(crate) function: AtomicU32,
-    /// Its hook was told the function that it is believed to have. Before that it stays on, and every event says whose it is: switched
-    /// off with the wrong function it would hide the right one's calls.
+    /// Its hook was told the function that it is believed to have. Before that it stays on, and
+    /// every event says whose it is: switched off with the wrong function it would hide the right
+    /// one's calls.
     pub(crate) verified: AtomicBool,
     /// The counter in line is that of its function.
     pub(crate) inline: AtomicBool,
@@ -64,7 +67,8 @@ pub(crate) struct Site {
     owners: AtomicU32,
 }
 
-// SAFETY: (1) `planted` is replaced only while the site is gone, by the holder of the garden, and read by others only while it is not.
+// SAFETY: (1) `planted` is replaced only while the site is gone, by the holder of the garden, and
+// read by others only while it is not.
 unsafe impl Sync for Site {}
 
 /// The sites of one function. Replaced as a whole, and never freed: hooks may be reading.
@@ -131,19 +135,30 @@ pub(crate) fn all<'s>() -> impl Iterator<Item = (ProbeId, &'s Site)> {
     (0..count()).filter_map(|number| Some((ProbeId(number), get(number)?)))
 }
 
-/// The number that the next site will have; `None` if there is no room. By one thread at a time, as `push`.
+/// The number that the next site will have; `None` if there is no room. By one thread at a time, as
+/// `push`.
 pub(crate) fn next() -> Option<u32> {
     let count = count();
     let chunk = TABLE.get(count as usize / CHUNK)?;
     if chunk.load(Relaxed).is_null() {
         // SAFETY: (1) a new mapping.
-        let room = unsafe { pages::map_private(Place::Anywhere, CHUNK * size_of::<Site>(), Protection::ReadWrite).ok()? };
+        let room = unsafe {
+            pages::map_private(Place::Anywhere, CHUNK * size_of::<Site>(), Protection::ReadWrite)
+                .ok()?
+        };
         pages::populate(room, CHUNK * size_of::<Site>());
         let first = count as usize / CHUNK * CHUNK;
         for (table, size) in [(&CALLBACKS, 8), (&LESSONS, 4)] {
             let base = CodeAddr::new(table.load(Relaxed) as usize);
             // SAFETY: (1) a part of the table that nobody has used.
-            unsafe { pages::protect(base.offset((first * size) as isize), CHUNK * size, Protection::ReadWrite).ok()? };
+            unsafe {
+                pages::protect(
+                    base.offset((first * size) as isize),
+                    CHUNK * size,
+                    Protection::ReadWrite,
+                )
+                .ok()?
+            };
         }
         chunk.store(std::ptr::with_exposed_provenance_mut(room.get()), Release);
     }
@@ -163,7 +178,8 @@ pub(crate) fn push(site: Site) {
 pub(crate) fn set_callback(number: u32, function: usize) {
     let base = CALLBACKS.load(Relaxed) as usize;
     // SAFETY: (1) mapped for the life of the process; (2) `number` is below the count.
-    let cell: &AtomicU64 = unsafe { &*std::ptr::with_exposed_provenance(base + number as usize * 8) };
+    let cell: &AtomicU64 =
+        unsafe { &*std::ptr::with_exposed_provenance(base + number as usize * 8) };
     cell.store(function as u64, Release);
 }
 
@@ -173,7 +189,8 @@ fn lesson<'s>(number: u32) -> &'s AtomicU32 {
     unsafe { &*std::ptr::with_exposed_provenance(base + number as usize * 4) }
 }
 
-/// The functions of a site that several share: their exits are found by the address that the hook is told.
+/// The functions of a site that several share: their exits are found by the address that the hook
+/// is told.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Owners([Owner; Owners::MOST]);
@@ -188,15 +205,19 @@ struct Owner {
 }
 
 pub(crate) const OWNERS: usize = size_of::<Owners>();
-/// So many sites have owners. Others are switched with the function that ends there first, or, if they are seen to be shared, stay on the slow
-/// path.
+/// So many sites have owners. Others are switched with the function that ends there first, or, if
+/// they are seen to be shared, stay on the slow path.
 pub(crate) const SHARED_SITES: usize = 1 << 13;
-/// What the cell of a shared site holds instead of the offset of a record, which no record has: this, and the offset of its owners.
+/// What the cell of a shared site holds instead of the offset of a record, which no record has:
+/// this, and the offset of its owners.
 pub(crate) const SHARED_CELL: u32 = 1 << 31;
 
 /// The owners of shared sites, as the stub reads them.
-pub(crate) static SHARED: [Owners; SHARED_SITES] =
-    [const { Owners([const { Owner { address: AtomicU64::new(0), record: AtomicU64::new(0) } }; Owners::MOST]) }; SHARED_SITES];
+pub(crate) static SHARED: [Owners; SHARED_SITES] = [const {
+    Owners(
+        [const { Owner { address: AtomicU64::new(0), record: AtomicU64::new(0) } }; Owners::MOST],
+    )
+}; SHARED_SITES];
 static SHARED_COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Owners {
@@ -248,7 +269,8 @@ impl Owners {
     }
 }
 
-/// A hook was told that a site belongs to `function`. Returns whether that is news. Usable in a signal handler.
+/// A hook was told that a site belongs to `function`. Returns whether that is news. Usable in a
+/// signal handler.
 pub(crate) fn teach(number: u32, function: Id) -> bool {
     lesson(number).swap(function.0, Relaxed) != function.0
 }
@@ -256,13 +278,21 @@ pub(crate) fn teach(number: u32, function: Id) -> bool {
 /// Takes what hooks have been told since: sites, and their functions.
 pub(crate) fn lessons<'s>() -> impl Iterator<Item = (ProbeId, &'s Site, Id)> {
     let taught = (0..count()).filter(|&number| lesson(number).load(Relaxed) != 0);
-    let all = taught.filter_map(|number| Some((ProbeId(number), get(number)?, Id(lesson(number).swap(0, Relaxed)))));
+    let all = taught.filter_map(|number| {
+        Some((ProbeId(number), get(number)?, Id(lesson(number).swap(0, Relaxed))))
+    });
     all.filter(|(_, site, _)| !site.gone.load(Acquire))
 }
 
 impl Site {
     /// A new one: on, until its first event says whose it is.
-    pub(crate) fn new(planted: Planted, kind: Kind, module: u32, function: u32, shared: Option<u32>) -> Self {
+    pub(crate) fn new(
+        planted: Planted,
+        kind: Kind,
+        module: u32,
+        function: u32,
+        shared: Option<u32>,
+    ) -> Self {
         Self {
             inline: AtomicBool::new(planted.gate.is_some()),
             planted: UnsafeCell::new(planted),
@@ -289,8 +319,8 @@ impl Site {
         Some(self.owners.load(Relaxed)).filter(|&cell| cell != 0)
     }
 
-    /// Its module was loaded again: it is where it was in it, and its function's still, or shared by the same.
-    /// By the holder of the garden.
+    /// Its module was loaded again: it is where it was in it, and its function's still, or shared
+    /// by the same. By the holder of the garden.
     pub(crate) fn replant(&self, planted: Planted, shared: Option<u32>) {
         assert!(self.gone.load(Acquire), "a site that is there is not planted again");
         self.verified.store(shared.is_some(), Relaxed);
@@ -300,7 +330,8 @@ impl Site {
         for flag in [&self.moved, &self.attached] {
             flag.store(false, Relaxed);
         }
-        // SAFETY: (1) it is gone, so that nobody else looks; (2) one thread at a time holds the garden.
+        // SAFETY: (1) it is gone, so that nobody else looks; (2) one thread at a time holds the
+        // garden.
         unsafe { *self.planted.get() = planted };
         self.gone.store(false, Release);
     }
@@ -352,14 +383,17 @@ impl Site {
         }
     }
 
-    /// Whether the profiler may switch it for one function. Two loads are sequentially consistent: they pair with the store of who verifies the site, and of
-    /// who unloads its module.
+    /// Whether the profiler may switch it for one function. Two loads are sequentially consistent:
+    /// they pair with the store of who verifies the site, and of who unloads its module.
     pub(crate) fn is_ours(&self) -> bool {
         self.is_switchable() && !self.shared.load(Relaxed)
     }
 
     /// Whether the profiler may switch it.
     pub(crate) fn is_switchable(&self) -> bool {
-        self.verified.load(SeqCst) && !self.gone.load(Relaxed) && !self.attached.load(Relaxed) && !super::plant::is_barred(self)
+        self.verified.load(SeqCst)
+            && !self.gone.load(Relaxed)
+            && !self.attached.load(Relaxed)
+            && !super::plant::is_barred(self)
     }
 }

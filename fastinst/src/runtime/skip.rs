@@ -1,8 +1,9 @@
-//! How many calls are left out before one that is timed: geometric numbers, drawn from tables by the stubs.
+//! How many calls are left out before one that is timed: geometric numbers, drawn from tables by
+//! the stubs.
 //!
-//! A table holds 256 equally likely values of the distribution, so that a draw is a multiplication, a shift and a load. Behind them it says
-//! which drawn call of a term is not timed: in its place the enter stub goes on at the exit stub, so that the null is measured where calls
-//! are timed.
+//! A table holds 256 equally likely values of the distribution, so that a draw is a multiplication,
+//! a shift and a load. Behind them it says which drawn call of a term is not timed: in its place
+//! the enter stub goes on at the exit stub, so that the null is measured where calls are timed.
 
 use std::sync::LazyLock;
 
@@ -12,7 +13,8 @@ const MEANS: [f64; 9] = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000
 /// Values of a table: a byte draws one.
 pub(crate) const DRAWS: usize = 256;
 
-/// Values, and of which drawn call a null takes the place: the one that leaves so many of the quota.
+/// Values, and of which drawn call a null takes the place: the one that leaves so many of the
+/// quota.
 pub(crate) type Table = [u16; DRAWS + 1];
 
 /// No term is without one that is drawn, but for the shortest.
@@ -30,7 +32,11 @@ fn table(mean: f64) -> Table {
             return if mean == 0.0 { NEVER } else { NULL_LEAVES };
         }
         let share = (i as f64 + 0.5) / DRAWS as f64;
-        if mean == 0.0 { 0 } else { ((1.0 - share).ln() / leave.ln()).floor().min(f64::from(u16::MAX)) as u16 }
+        if mean == 0.0 {
+            0
+        } else {
+            ((1.0 - share).ln() / leave.ln()).floor().min(f64::from(u16::MAX)) as u16
+        }
     })
 }
 
@@ -40,7 +46,9 @@ pub(crate) fn table_for(mean: f64) -> *mut Table {
         return std::ptr::from_ref(&TABLES[known]).cast_mut();
     }
     let distance = |of: f64| (of.ln_1p() - mean.ln_1p()).abs();
-    let nearest = (0..MEANS.len()).min_by(|&a, &b| distance(MEANS[a]).total_cmp(&distance(MEANS[b]))).unwrap_or(0);
+    let nearest = (0..MEANS.len())
+        .min_by(|&a, &b| distance(MEANS[a]).total_cmp(&distance(MEANS[b])))
+        .unwrap_or(0);
     std::ptr::from_ref(&TABLES[nearest]).cast_mut()
 }
 
@@ -54,9 +62,13 @@ mod tests {
             // SAFETY: (1) a static table.
             #[allow(unsafe_code)]
             let table = unsafe { &*table_for(mean) };
-            let found = table[..DRAWS].iter().map(|&skip| f64::from(skip)).sum::<f64>() / DRAWS as f64;
+            let found =
+                table[..DRAWS].iter().map(|&skip| f64::from(skip)).sum::<f64>() / DRAWS as f64;
             assert!((found - mean).abs() <= 0.02 * mean + 0.01, "{found} for {mean}");
         }
-        assert!(std::ptr::eq(table_for(9.0), table_for(10.0)) && std::ptr::eq(table_for(1e9), table_for(3_000.0)));
+        assert!(
+            std::ptr::eq(table_for(9.0), table_for(10.0))
+                && std::ptr::eq(table_for(1e9), table_for(3_000.0))
+        );
     }
 }

@@ -1,20 +1,24 @@
 //! The hot path, in assembly.
 //!
-//! A hook is an external function, so that all registers which a call may change are free: rdi holds the function, rsi the place it was
-//! called from (both by the compiler's hand), r11 the offset of the function's record and r10 the number of the site (both by the
-//! trampoline's). Nothing is saved and the stack is not touched.
+//! A hook is an external function, so that all registers which a call may change are free: rdi
+//! holds the function, rsi the place it was called from (both by the compiler's hand), r11 the
+//! offset of the function's record and r10 the number of the site (both by the trampoline's).
+//! Nothing is saved and the stack is not touched.
 //!
-//! A stub takes the path on which nothing is unusual, and looks first: whatever it finds unusual goes to [`event`](super::event),
-//! which has all the rules, before anything was changed. The rules in short:
+//! A stub takes the path on which nothing is unusual, and looks first: whatever it finds unusual
+//! goes to [`event`](super::event), which has all the rules, before anything was changed. The rules
+//! in short:
 //!
-//! - rdi must be the function whose record this is: compilers merge sites of several functions, and what discovery believes is
-//!   only believed;
+//! - rdi must be the function whose record this is: compilers merge sites of several functions, and
+//!   what discovery believes is only believed;
 //! - a term must have begun on this thread: a new one draws its first skip;
 //! - the topmost frame must not lie below the stack pointer: such a frame is dead;
-//! - while a frame of the function is open, every enter leaves one, so that exits pair last in, first out.
+//! - while a frame of the function is open, every enter leaves one, so that exits pair last in,
+//!   first out.
 //!
-//! Two readings of the time stamp counter are what a timed call costs; everything else hides behind them. The first need not wait for
-//! anything; the second waits until everything before it is done (`rdtscp`), or it would be taken while a short function still runs.
+//! Two readings of the time stamp counter are what a timed call costs; everything else hides behind
+//! them. The first need not wait for anything; the second waits until everything before it is done
+//! (`rdtscp`), or it would be taken while a short function still runs.
 //!
 //! # Safety
 //!
@@ -23,7 +27,8 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::layout::{
-    ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING, RING_COUNT, RING_ROOM, Record,
+    ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING, RING_COUNT,
+    RING_ROOM, Record,
 };
 use super::{drain, event, skip};
 use std::arch::{asm, global_asm, naked_asm};
@@ -67,21 +72,24 @@ pub(crate) fn set_thread(block: *mut Header) {
     }
 }
 
-/// Where the calling thread's variable lies from the thread's base: the same for all threads, by the model.
+/// Where the calling thread's variable lies from the thread's base: the same for all threads, by
+/// the model.
 pub(crate) fn thread_offset() -> i32 {
     let offset: i64;
     // SAFETY: (1) reads what the loader has put there.
     unsafe {
         asm!("mov {0}, qword ptr [rip + fastinst_thread@GOTTPOFF]", out(reg) offset, options(nostack, preserves_flags, readonly));
     }
-    i32::try_from(offset).unwrap_or_else(|_| unreachable!("thread variables of the static model lie within two gigabytes"))
+    i32::try_from(offset).unwrap_or_else(|_| {
+        unreachable!("thread variables of the static model lie within two gigabytes")
+    })
 }
 
 /// Where the table of functions lies; set before any trampoline leads here.
 pub(crate) static FUNCTIONS: AtomicU64 = AtomicU64::new(0);
 
-/// What a timed call adds to the time of the one that it is inside of, in ticks: its thread's own clock stands still for so long. Zero
-/// until it is measured.
+/// What a timed call adds to the time of the one that it is inside of, in ticks: its thread's own
+/// clock stands still for so long. Zero until it is measured.
 pub(crate) static PAIR: AtomicU64 = AtomicU64::new(0);
 
 /// What is measured of a call that does nothing, in ticks. Zero until it is measured.
@@ -259,7 +267,8 @@ pub(crate) extern "C" fn time_exit() {
         "jne 7f",
         "cmp qword ptr [rdi - {frame} + {time}], 0",
         "je 4f",
-        // Waits for all that comes before it: a plain reading is taken while the function's body still runs.
+        // Waits for all that comes before it: a plain reading is taken while the function's body
+        // still runs.
         "rdtscp",
         "shl rdx, 32",
         "or rax, rdx",
@@ -347,8 +356,9 @@ pub(crate) extern "C" fn time_exit() {
     )
 }
 
-/// Ends a timed call at a site that several functions share. The site's cell holds where its owners are: they are asked for the function.
-/// A thread that has loaded the cell before the site was shared has the offset of a record, and takes the slow path.
+/// Ends a timed call at a site that several functions share. The site's cell holds where its owners
+/// are: they are asked for the function. A thread that has loaded the cell before the site was
+/// shared has the offset of a record, and takes the slow path.
 #[unsafe(naked)]
 pub(crate) extern "C" fn shared_exit() {
     naked_asm!(
@@ -402,8 +412,9 @@ extern "C" fn enough() {
     naked_asm!("mov edi, r11d", "lea rax, [rip + {}]", "jmp {}", sym event::enough, sym slowly)
 }
 
-/// To the function that rax holds, on a stack with room for it: the one for signals may have hardly any. Its fifth argument is what the kernel says of that
-/// stack. Where nothing of ours runs no system call is made, and it is null.
+/// To the function that rax holds, on a stack with room for it: the one for signals may have hardly
+/// any. Its fifth argument is what the kernel says of that stack. Where nothing of ours runs no
+/// system call is made, and it is null.
 #[unsafe(naked)]
 pub(super) extern "C" fn slowly() {
     naked_asm!(
@@ -416,8 +427,9 @@ pub(super) extern "C" fn slowly() {
     )
 }
 
-/// Calls what the user has attached to the site: with its number, the function and the place it was called from. Not if this thread
-/// is in such a call already: what is attached may itself come by probes.
+/// Calls what the user has attached to the site: with its number, the function and the place it was
+/// called from. Not if this thread is in such a call already: what is attached may itself come by
+/// probes.
 #[unsafe(naked)]
 pub(crate) extern "C" fn user() {
     naked_asm!(

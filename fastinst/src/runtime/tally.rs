@@ -1,13 +1,15 @@
 //! Tallies: what a thread has added up itself of the calls that it has timed, function by function.
 //!
-//! A thread whose ring is full does not wait for the agent, which may have no processor: it empties the ring into its tallies. They lie in
-//! memory of the thread's own, mapped slab by slab, so that nothing is allocated and no lock is taken; also in an allocator that is
-//! itself observed. A signal's handler may do the same while its thread is in the middle of it: therefore every number is added to by one
-//! instruction, and every table is entered by a compare-and-swap.
+//! A thread whose ring is full does not wait for the agent, which may have no processor: it empties
+//! the ring into its tallies. They lie in memory of the thread's own, mapped slab by slab, so that
+//! nothing is allocated and no lock is taken; also in an allocator that is itself observed. A
+//! signal's handler may do the same while its thread is in the middle of it: therefore every number
+//! is added to by one instruction, and every table is entered by a compare-and-swap.
 //!
-//! Numbers only grow. The agent reads them whenever it likes, and keeps beside each what it has read of it before: the difference is new.
-//! [`Header::begun`] and [`Header::done`] tell it whether numbers that belong together were read together. A thread that does not run just
-//! then, or a folding that was left by `longjmp`, does not hold it up: then it takes what it has read.
+//! Numbers only grow. The agent reads them whenever it likes, and keeps beside each what it has
+//! read of it before: the difference is new. [`Header::begun`] and [`Header::done`] tell it whether
+//! numbers that belong together were read together. A thread that does not run just then, or a
+//! folding that was left by `longjmp`, does not hold it up: then it takes what it has read.
 //!
 //! ```text
 //!   tally ──► 59 parts of the histogram, 64 buckets each, made when a call falls into them
@@ -16,7 +18,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to carve tables out of mappings, and to add by instructions that are not locked.
+//! This module exists to carve tables out of mappings, and to add by instructions that are not
+//! locked.
 #![allow(unsafe_code)]
 
 use super::drain::Done;
@@ -96,9 +99,11 @@ pub(crate) struct Slab {
     used: AtomicUsize,
 }
 
-/// Adds by one instruction, which no handler on this thread can come into the middle of. It is not locked: no other thread writes there.
+/// Adds by one instruction, which no handler on this thread can come into the middle of. It is not
+/// locked: no other thread writes there.
 fn add(number: &AtomicU64, by: u64) {
-    // SAFETY: (1) the place of an atomic, aligned; (2) others only read it, and an aligned word is stored whole.
+    // SAFETY: (1) the place of an atomic, aligned; (2) others only read it, and an aligned word is
+    // stored whole.
     unsafe { asm!("add qword ptr [{}], {}", in(reg) number.as_ptr(), in(reg) by, options(nostack)) }
 }
 
@@ -114,8 +119,8 @@ pub(crate) fn folding(block: &Header, act: impl FnOnce()) {
     add(&block.done, 1);
 }
 
-/// Adds a call to its function's tally. By the block's thread, within [`folding`]. Nulls are worth nothing without the order that they
-/// were timed in.
+/// Adds a call to its function's tally. By the block's thread, within [`folding`]. Nulls are worth
+/// nothing without the order that they were timed in.
 pub(crate) fn fold(block: &Header, done: &Done) {
     if done.is_null() {
         return;
@@ -125,7 +130,9 @@ pub(crate) fn fold(block: &Header, done: &Done) {
         let part = made(block, &tally.parts[usize::from(bucket) / BUCKETS])?;
         Some((tally, &part.now[usize::from(bucket) % BUCKETS]))
     };
-    let Some((tally, bucket)) = block.tally(done.record).and_then(|at| made(block, at)).and_then(part) else {
+    let Some((tally, bucket)) =
+        block.tally(done.record).and_then(|at| made(block, at)).and_then(part)
+    else {
         block.lost.fetch_add(1, Relaxed);
         return;
     };
@@ -170,15 +177,21 @@ fn call_site(block: &Header, tally: &'static Tally, site: u64) -> &'static CallS
 fn made<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<&'static T> {
     let known = pointer.load(Acquire);
     let found = if known.is_null() { make(block, pointer)? } else { known };
-    // SAFETY: (1) made below, of zeroes, which every table here may consist of; (2) slabs are never unmapped.
+    // SAFETY: (1) made below, of zeroes, which every table here may consist of; (2) slabs are never
+    // unmapped.
     Some(unsafe { &*found })
 }
 
 #[cold]
 fn make<T>(block: &Header, pointer: &AtomicPtr<T>) -> Option<*mut T> {
-    let new: *mut T = std::ptr::with_exposed_provenance_mut(carve(block, size_of::<T>().next_multiple_of(LINE))?);
+    let new: *mut T =
+        std::ptr::with_exposed_provenance_mut(carve(block, size_of::<T>().next_multiple_of(LINE))?);
     // A handler may have made it meanwhile: then ours is left unused.
-    Some(pointer.compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire).map_or_else(|made| made, |_| new))
+    Some(
+        pointer
+            .compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire)
+            .map_or_else(|made| made, |_| new),
+    )
 }
 
 /// So many bytes of zeroes, for as long as the process lives.
@@ -197,7 +210,8 @@ fn carve(block: &Header, size: usize) -> Option<usize> {
         let new: *mut Slab = std::ptr::with_exposed_provenance_mut(new.get());
         // SAFETY: (1) just mapped, and nobody else's.
         unsafe { (*new).used.store(LINE, Relaxed) };
-        // A handler that was here first has put one there that we take as well; this one is never used.
+        // A handler that was here first has put one there that we take as well; this one is never
+        // used.
         let _ = block.slab.compare_exchange(slab, new, AcqRel, Relaxed);
     }
 }
@@ -205,7 +219,10 @@ fn carve(block: &Header, size: usize) -> Option<usize> {
 /// What a function's tally has had since the last time, if anything. By the agent.
 pub(crate) fn take(block: &Header, id: Id, into: &mut profiler::Tally) -> bool {
     // SAFETY: (1) null, or a tally, never unmapped.
-    let Some(tally) = block.tally(id.record()).and_then(|at| unsafe { at.load(Acquire).as_ref() }) else { return false };
+    let Some(tally) = block.tally(id.record()).and_then(|at| unsafe { at.load(Acquire).as_ref() })
+    else {
+        return false;
+    };
     if tally.calls.untaken() == 0 {
         return false;
     }
@@ -248,13 +265,19 @@ impl Tally {
             }
         }
         into.arcs.clear();
-        into.arcs.extend(self.call_sites().map(|from| (from.site.load(Relaxed), from.calls.untaken(), from.ticks.untaken())));
+        into.arcs.extend(
+            self.call_sites()
+                .map(|from| (from.site.load(Relaxed), from.calls.untaken(), from.ticks.untaken())),
+        );
     }
 
     fn mark_as_taken(&self, taken: &profiler::Tally) {
-        let ((outermost_calls, outermost), all) = (taken.outermost, [&self.calls, &self.ticks, &self.children]);
+        let ((outermost_calls, outermost), all) =
+            (taken.outermost, [&self.calls, &self.ticks, &self.children]);
         let sums = all.into_iter().chain([&self.outermost_calls, &self.outermost]);
-        for (sum, new) in sums.zip([taken.calls, taken.ticks, taken.children, outermost_calls, outermost]) {
+        for (sum, new) in
+            sums.zip([taken.calls, taken.ticks, taken.children, outermost_calls, outermost])
+        {
             sum.took(new);
         }
         let mut new = taken.buckets.iter().copied().peekable();
@@ -273,14 +296,23 @@ impl Tally {
     /// Buckets of parts that are there, in order.
     fn buckets(&self) -> impl Iterator<Item = (u16, &Part, usize)> {
         // SAFETY: (1) null, or a part, never unmapped.
-        let parts = self.parts.iter().enumerate().filter_map(|(at, part)| Some((at, unsafe { part.load(Acquire).as_ref()? })));
-        parts.flat_map(|(at, part)| (0..BUCKETS).map(move |slot| ((at * BUCKETS + slot) as u16, part, slot)))
+        let parts = self
+            .parts
+            .iter()
+            .enumerate()
+            .filter_map(|(at, part)| Some((at, unsafe { part.load(Acquire).as_ref()? })));
+        parts.flat_map(|(at, part)| {
+            (0..BUCKETS).map(move |slot| ((at * BUCKETS + slot) as u16, part, slot))
+        })
     }
 
-    /// All other places, and then those that are told apart: new ones come behind those that were there.
+    /// All other places, and then those that are told apart: new ones come behind those that were
+    /// there.
     fn call_sites(&self) -> impl Iterator<Item = &CallSite> {
         // SAFETY: as above.
         let tables = self.sites.iter().filter_map(|table| unsafe { table.load(Acquire).as_ref() });
-        [&self.elsewhere].into_iter().chain(tables.flatten().take_while(|from| from.site.load(Acquire) != 0))
+        [&self.elsewhere]
+            .into_iter()
+            .chain(tables.flatten().take_while(|from| from.site.load(Acquire) != 0))
     }
 }

@@ -1,7 +1,8 @@
 //! Threads: a block for each, made at its first event, given to another thread when it has ended.
 //!
-//! Blocks are never unmapped, so that whoever reads one needs no lock. A thread's end is told by a destructor of thread-specific
-//! data; other destructors may call functions afterwards, so ours asks to be called again until the last round.
+//! Blocks are never unmapped, so that whoever reads one needs no lock. A thread's end is told by a
+//! destructor of thread-specific data; other destructors may call functions afterwards, so ours
+//! asks to be called again until the last round.
 //!
 //! # Safety
 //!
@@ -10,7 +11,8 @@
 
 use super::functions;
 use super::layout::{
-    ENDED, FEW_FRAMES, FRAME, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS, RING_COUNT, before_frames,
+    ENDED, FEW_FRAMES, FRAME, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS, RING_COUNT,
+    before_frames,
 };
 use super::stub;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -28,13 +30,15 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// Threads that could not be observed, for want of memory.
 pub(crate) static UNOBSERVED: AtomicU64 = AtomicU64::new(0);
 
-/// How often the C library calls destructors that ask again (PTHREAD_DESTRUCTOR_ITERATIONS, limits.h).
+/// How often the C library calls destructors that ask again (PTHREAD_DESTRUCTOR_ITERATIONS,
+/// limits.h).
 const ROUNDS: u32 = 4;
 
 /// Where the blocks of threads lie that are not to be observed.
 ///
-/// They have zeroes only: their capacity is none, so that every stub takes the slow path; and their records are there, as far as functions
-/// can be numbered, and nobody's, since counters in line look at a record whatever the capacity.
+/// They have zeroes only: their capacity is none, so that every stub takes the slow path; and their
+/// records are there, as far as functions can be numbered, and nobody's, since counters in line
+/// look at a record whatever the capacity.
 static QUIET: AtomicUsize = AtomicUsize::new(0);
 
 /// The block of a thread that has ended.
@@ -121,8 +125,10 @@ fn begin<'b>() -> Caller<'b> {
 /// A block that nobody has any more, large enough for all functions that there are.
 fn reuse<'b>() -> Option<&'b Header> {
     let needed = u64::from(functions::count()) * RECORD as u64;
-    all()
-        .find(|block| block.capacity.load(Relaxed) >= needed && block.state.compare_exchange(FREE, LIVE, AcqRel, Relaxed).is_ok())
+    all().find(|block| {
+        block.capacity.load(Relaxed) >= needed
+            && block.state.compare_exchange(FREE, LIVE, AcqRel, Relaxed).is_ok()
+    })
 }
 
 /// A new one, with room for more functions than there are.
@@ -155,14 +161,16 @@ fn create<'b>() -> Option<&'b Header> {
     let mut next = BLOCKS.load(Relaxed);
     loop {
         block.next.store(next, Relaxed);
-        match BLOCKS.compare_exchange(next, std::ptr::from_ref(block).cast_mut(), Release, Relaxed) {
+        match BLOCKS.compare_exchange(next, std::ptr::from_ref(block).cast_mut(), Release, Relaxed)
+        {
             Ok(_) => return Some(block),
             Err(found) => next = found,
         }
     }
 }
 
-/// Whether address space is not short: some hundred threads' blocks are nothing to what the process may have.
+/// Whether address space is not short: some hundred threads' blocks are nothing to what the process
+/// may have.
 fn is_roomy() -> bool {
     // SAFETY: (1) a limit to write to.
     unsafe {
@@ -171,7 +179,8 @@ fn is_roomy() -> bool {
     }
 }
 
-/// Frames and ring begin anew. Records are zero: the agent has taken them, or nobody had them before.
+/// Frames and ring begin anew. Records are zero: the agent has taken them, or nobody had them
+/// before.
 fn reset(block: &Header) {
     let wall = block.frame(0);
     wall.sp.store(u64::MAX, Relaxed);
@@ -186,17 +195,22 @@ fn reset(block: &Header) {
 
 /// No frame is made from the last one on for which there is memory.
 fn set_limit(block: &Header) {
-    let frames = (block.usable.load(Relaxed) as usize - before_frames(block.capacity.load(Relaxed) as usize)) / FRAME;
+    let frames = (block.usable.load(Relaxed) as usize
+        - before_frames(block.capacity.load(Relaxed) as usize))
+        / FRAME;
     let limit = std::ptr::from_ref::<Frame>(block.frame(frames.min(FRAME_COUNT) - 1)).cast_mut();
     block.limit.store(limit, Relaxed);
 }
 
-/// Has memory for more frames: twice as many. Returns whether there is. By the block's thread, also in a signal handler that has
-/// interrupted this: then what is made twice is the same.
+/// Has memory for more frames: twice as many. Returns whether there is. By the block's thread, also
+/// in a signal handler that has interrupted this: then what is made twice is the same.
 #[cold]
 pub(crate) fn grow(block: &Header) -> bool {
-    let (usable, mapped) = (block.usable.load(Relaxed) as usize, block.mapped.load(Relaxed) as usize);
-    let more = (usable - before_frames(block.capacity.load(Relaxed) as usize)).next_multiple_of(PAGE).min(mapped - usable);
+    let (usable, mapped) =
+        (block.usable.load(Relaxed) as usize, block.mapped.load(Relaxed) as usize);
+    let more = (usable - before_frames(block.capacity.load(Relaxed) as usize))
+        .next_multiple_of(PAGE)
+        .min(mapped - usable);
     let at = CodeAddr::from_ptr(std::ptr::from_ref(block).cast::<u8>()).offset(usable as isize);
     // SAFETY: (1) a part of the block's own mapping that nobody has used.
     if more == 0 || unsafe { pages::protect(at, more, Protection::ReadWrite) }.is_err() {
@@ -238,7 +252,8 @@ pub(crate) fn all<'b>() -> impl Iterator<Item = &'b Header> {
     })
 }
 
-/// A function lies elsewhere from now on, and nobody is in it: threads find its record as if they had never called it.
+/// A function lies elsewhere from now on, and nobody is in it: threads find its record as if they
+/// had never called it.
 pub(crate) fn forget_address(record: u32) {
     for record in all().filter_map(|block| block.record(record)) {
         record.address.store(0, Relaxed);
@@ -254,7 +269,8 @@ pub(crate) fn forget_all() {
     }
 }
 
-/// Whether `block` has pages at all for these records: those that were never touched need not be looked at.
+/// Whether `block` has pages at all for these records: those that were never touched need not be
+/// looked at.
 pub(crate) fn records_of(block: &Header) -> u32 {
     (block.capacity.load(Relaxed) / RECORD as u64) as u32
 }

@@ -1,11 +1,13 @@
 //! Wishes: what others ask the agent for, and how they learn that it was done.
 //!
-//! Whoever asks for the profile wants his own latest calls in it: he asks when they were counted. So the agent takes wishes *before* it
-//! looks at counters, and answers only those that it took. One that comes while it looks is for the next round; answered by this one,
-//! it would lose what was counted behind the agent's back, and how much that is depends on how long the agent's thread was
-//! kept from running just there.
+//! Whoever asks for the profile wants his own latest calls in it: he asks when they were counted.
+//! So the agent takes wishes *before* it looks at counters, and answers only those that it took.
+//! One that comes while it looks is for the next round; answered by this one, it would lose what
+//! was counted behind the agent's back, and how much that is depends on how long the agent's thread
+//! was kept from running just there.
 //!
-//! Wishes are numbered, since several may be waited for: who has asked waits until his own number is answered.
+//! Wishes are numbered, since several may be waited for: who has asked waits until his own number
+//! is answered.
 //!
 //! | word | meaning | who may change it |
 //! |---|---|---|
@@ -13,8 +15,9 @@
 //! | `answered` | the profile that is written has what was counted before this wish | the agent |
 //! | `leave` | the agent shall go | whoever asks; the agent, when it goes |
 //!
-//! [`ROUND`] is the order of the agent's steps. The model runs through every interleaving of it with those who ask, and shows what becomes
-//! of their calls in any other order, and if wishes had no numbers.
+//! [`ROUND`] is the order of the agent's steps. The model runs through every interleaving of it
+//! with those who ask, and shows what becomes of their calls in any other order, and if wishes had
+//! no numbers.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -63,10 +66,15 @@ pub(super) struct Wishes {
 
 impl Wishes {
     pub(super) const fn new() -> Self {
-        Self { asked: AtomicU32::new(0), answered: AtomicU32::new(0), leave: AtomicBool::new(false) }
+        Self {
+            asked: AtomicU32::new(0),
+            answered: AtomicU32::new(0),
+            leave: AtomicBool::new(false),
+        }
     }
 
-    /// Asks for the profile. Releases what the caller has counted to the agent that takes the wish. Usable in a signal handler.
+    /// Asks for the profile. Releases what the caller has counted to the agent that takes the wish.
+    /// Usable in a signal handler.
     pub(super) fn ask(&self) -> Wish {
         Wish(self.asked.fetch_add(1, AcqRel).wrapping_add(1))
     }
@@ -84,7 +92,11 @@ impl Wishes {
     /// What was asked for until now. By the agent.
     pub(super) fn take(&self) -> Taken {
         let until = self.asked.load(Acquire);
-        Taken { until, write: until != self.answered.load(Acquire), leave: self.leave.swap(false, AcqRel) }
+        Taken {
+            until,
+            write: until != self.answered.load(Acquire),
+            leave: self.leave.swap(false, AcqRel),
+        }
     }
 
     /// Those wishes are granted. By the agent.

@@ -1,14 +1,17 @@
-//! The witness: a sampling clock that says which functions the processor time went to, and owes nothing to probes.
+//! The witness: a sampling clock that says which functions the processor time went to, and owes
+//! nothing to probes.
 //!
 //! ```text
 //!   auto ──► kernel: `task-clock` events, one a processor ──refused──► frames: the agent's sight ──────► none
 //!            addresses often, stacks seldom, no signal                 innermost call that is being timed
 //! ```
 //!
-//! It is made before the agent's thread is, by the thread that later ones descend from. The agent alone looks at it, at its ticks: nothing
-//! of it runs in the program's threads. What it has seen is attributed when a profile is written.
+//! It is made before the agent's thread is, by the thread that later ones descend from. The agent
+//! alone looks at it, at its ticks: nothing of it runs in the program's threads. What it has seen
+//! is attributed when a profile is written.
 //!
-//! - `kernel` opens the events and takes what lies in their rings; `mappings` and `unwinding` say what code an address is in and who called it.
+//! - `kernel` opens the events and takes what lies in their rings; `mappings` and `unwinding` say
+//!   what code an address is in and who called it.
 //! - `reservoir` keeps as many stacks as a profile needs, however long the program runs.
 //! - `frames` is what is left where the kernel refuses.
 //! - `owners` says which functions with probes a place belongs to.
@@ -41,15 +44,22 @@ pub(crate) enum Witness {
 }
 
 impl Witness {
-    /// The best that there is. By the thread that later ones descend from, before there are any of ours.
+    /// The best that there is. By the thread that later ones descend from, before there are any of
+    /// ours.
     pub(crate) fn begin(choice: WitnessChoice, policy: &Policy) -> Self {
         match choice {
             WitnessChoice::Auto if *policy == Policy::Exact => Self::Probes,
-            WitnessChoice::None => Self::None { why: "it was not wanted (FASTINST_WITNESS=none)".to_owned() },
-            WitnessChoice::Frames => Self::frames("it was wanted (FASTINST_WITNESS=frames)".to_owned()),
+            WitnessChoice::None => {
+                Self::None { why: "it was not wanted (FASTINST_WITNESS=none)".to_owned() }
+            }
+            WitnessChoice::Frames => {
+                Self::frames("it was wanted (FASTINST_WITNESS=frames)".to_owned())
+            }
             WitnessChoice::Auto | WitnessChoice::Kernel => match Kernel::open() {
                 Ok(kernel) => Self::Kernel(Box::new(kernel)),
-                Err(refusal) if choice == WitnessChoice::Kernel => Self::None { why: refusal.to_string() },
+                Err(refusal) if choice == WitnessChoice::Kernel => {
+                    Self::None { why: refusal.to_string() }
+                }
                 Err(refusal) => Self::frames(refusal.to_string()),
             },
         }
@@ -82,7 +92,10 @@ impl Witness {
             Self::Kernel(kernel) => kernel.evidence(garden, names),
             Self::Frames(frames) => frames.evidence(),
             Self::Probes => ClockEvidence::default(),
-            Self::None { why } => ClockEvidence { source: ClockSource::None { why: why.clone() }, ..ClockEvidence::default() },
+            Self::None { why } => ClockEvidence {
+                source: ClockSource::None { why: why.clone() },
+                ..ClockEvidence::default()
+            },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Names as people write them: C++, and both of Rust's manners.
 
-/// The name as it is written in the source, without arguments; a name that is not mangled as it is. Names of hostile length stay
-/// as they are.
+/// The name as it is written in the source, without arguments; a name that is not mangled as it is.
+/// Names of hostile length stay as they are.
 pub fn demangled(name: &str) -> String {
     const LONGEST: usize = 8192;
     if name.len() > LONGEST {
@@ -15,7 +15,10 @@ pub fn demangled(name: &str) -> String {
     }
     let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
     let symbol = cpp_demangle::Symbol::new(name.as_bytes());
-    symbol.ok().and_then(|symbol| symbol.demangle_with_options(&options).ok()).unwrap_or_else(|| name.to_owned())
+    symbol
+        .ok()
+        .and_then(|symbol| symbol.demangle_with_options(&options).ok())
+        .unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -27,7 +30,10 @@ mod tests {
         for (mangled, written) in [
             ("main", "main"),
             ("_ZN3foo3barEi", "foo::bar"),
-            ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back"),
+            (
+                "_ZNSt6vectorIiSaIiEE9push_backERKi",
+                "std::vector<int, std::allocator<int> >::push_back",
+            ),
             ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
             ("_RNvC6_123foo3bar", "123foo::bar"),
             ("_Znot_really", "_Znot_really"),

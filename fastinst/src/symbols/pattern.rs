@@ -38,14 +38,19 @@ impl Pattern {
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let failed = |why: String| PatternError { pattern: text.to_owned(), why };
         let glob = |glob: &str| {
-            let built = GlobBuilder::new(glob).literal_separator(false).backslash_escape(true).build();
-            built.map(|glob| glob.compile_matcher()).map_err(|error| failed(error.kind().to_string()))
+            let built =
+                GlobBuilder::new(glob).literal_separator(false).backslash_escape(true).build();
+            built
+                .map(|glob| glob.compile_matcher())
+                .map_err(|error| failed(error.kind().to_string()))
         };
         if text.is_empty() {
             return Err(failed("it is empty".to_owned()));
         }
         if let Some(expression) = text.strip_prefix('/').and_then(|text| text.strip_suffix('/')) {
-            return Regex::new(expression).map(Self::Expression).map_err(|error| failed(error.to_string()));
+            return Regex::new(expression)
+                .map(Self::Expression)
+                .map_err(|error| failed(error.to_string()));
         }
         if let Some(module) = text.strip_prefix('@') {
             return glob(module).map(Self::Module);
@@ -62,8 +67,10 @@ impl Pattern {
             Self::Name(glob) => glob.is_match(name),
             Self::Expression(expression) => expression.is_match(name),
             Self::Module(glob) => glob.is_match(module),
-            Self::File(end) => file
-                .is_some_and(|file| file.strip_suffix(end.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))),
+            Self::File(end) => file.is_some_and(|file| {
+                file.strip_suffix(end.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+            }),
         }
     }
 
@@ -84,7 +91,10 @@ mod tests {
     #[test]
     fn globs_and_expressions_name_functions() {
         assert!(names("parse_*", "parse_line") && !names("parse_*", "reparse_line"));
-        assert!(names("std::*", "std::vector<a/b>::push_back") && names("/^std::.*back$/", "std::vector::push_back"));
+        assert!(
+            names("std::*", "std::vector<a/b>::push_back")
+                && names("/^std::.*back$/", "std::vector::push_back")
+        );
         assert!(!names("main", "domain") && names("/main/", "domain"));
     }
 
@@ -97,7 +107,10 @@ mod tests {
     #[test]
     fn what_is_no_pattern_says_how_to_write_one() {
         for wrong in ["", "/(/", "[", "@["] {
-            assert!(Pattern::parse(wrong).unwrap_err().to_string().contains("invalid pattern"), "{wrong}");
+            assert!(
+                Pattern::parse(wrong).unwrap_err().to_string().contains("invalid pattern"),
+                "{wrong}"
+            );
         }
     }
 }

@@ -14,7 +14,8 @@ pub fn fastinst() -> Command {
 
 /// The preload library, where cargo puts it when tests are run.
 pub fn library() -> PathBuf {
-    let library = Path::new(env!("CARGO_BIN_EXE_fastinst")).with_file_name("deps").join("libfastinst.so");
+    let library =
+        Path::new(env!("CARGO_BIN_EXE_fastinst")).with_file_name("deps").join("libfastinst.so");
     assert!(library.is_file(), "{} is not there", library.display());
     library
 }
@@ -35,7 +36,10 @@ pub fn clean(mut command: Command) -> Command {
 pub fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
-        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{tool} is missing: run scripts/test, which installs it");
+        assert!(
+            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
+            "{tool} is missing: run scripts/test, which installs it"
+        );
         println!("SKIPPED: {tool} is missing");
     }
     found
@@ -45,7 +49,8 @@ pub fn has(tool: &str) -> bool {
 pub fn folder(name: &str) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}", std::process::id()));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("{name}-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
     path
 }
@@ -108,7 +113,8 @@ pub fn profile(path: &Path) -> serde_json::Value {
 
 /// Every profile that lies in a folder.
 pub fn profiles(folder: &Path) -> Vec<serde_json::Value> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("p."));
     paths.iter().map(|path| profile(path)).collect()
 }
@@ -119,7 +125,10 @@ pub fn exact_calls(profile: &serde_json::Value) -> BTreeMap<u64, u64> {
     functions
         .map(|function| {
             assert_eq!(function["calls"]["how"], "exact", "{function}");
-            (function["offset"].as_u64().unwrap(), function["calls"]["value"].as_f64().unwrap() as u64)
+            (
+                function["offset"].as_u64().unwrap(),
+                function["calls"]["value"].as_f64().unwrap() as u64,
+            )
         })
         .collect()
 }
@@ -127,7 +136,9 @@ pub fn exact_calls(profile: &serde_json::Value) -> BTreeMap<u64, u64> {
 /// The function of that name.
 pub fn function<'p>(profile: &'p serde_json::Value, name: &str) -> &'p serde_json::Value {
     let mut functions = profile["functions"].as_array().unwrap().iter();
-    functions.find(|function| function["name"] == name).unwrap_or_else(|| panic!("{name} is not in {profile}"))
+    functions
+        .find(|function| function["name"] == name)
+        .unwrap_or_else(|| panic!("{name} is not in {profile}"))
 }
 
 pub fn calls(profile: &serde_json::Value, name: &str) -> f64 {

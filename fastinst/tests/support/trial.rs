@@ -1,4 +1,5 @@
-//! A program that is run as it is and under the preload library: what is seen from outside has to be the same.
+//! A program that is run as it is and under the preload library: what is seen from outside has to
+//! be the same.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use super::support::*;
@@ -35,7 +36,8 @@ impl Trial {
             return None;
         }
         let to = folder("hardships");
-        let program = compile_with(compiler, source, &to, &[&["-finstrument-functions"], flags].concat());
+        let program =
+            compile_with(compiler, source, &to, &[&["-finstrument-functions"], flags].concat());
         Some(Self { program, args: Vec::new(), to })
     }
 
@@ -67,7 +69,11 @@ impl Trial {
     pub fn within_run(&self, policy: &str) -> Outcome {
         let path = self.to.join(format!("run.{policy}"));
         let mut command = fastinst();
-        command.args(["run", "--policy", policy, "--format", "json", "-o"]).arg(&path).arg(&self.program).args(&self.args);
+        command
+            .args(["run", "--policy", policy, "--format", "json", "-o"])
+            .arg(&path)
+            .arg(&self.program)
+            .args(&self.args);
         let output = patiently(&mut command);
         Outcome { output, profiles: path.exists().then(|| profile(&path)).into_iter().collect() }
     }
@@ -77,12 +83,24 @@ impl Trial {
         let plain = self.plain();
         let run = self.within_run("adaptive");
         assert_same(&run.output, &plain, &format!("{} in fastinst run", self.program.display()));
-        POLICIES.into_iter().map(|policy| (policy, self.behaves_as(&plain, policy, |_| ()))).collect()
+        POLICIES
+            .into_iter()
+            .map(|policy| (policy, self.behaves_as(&plain, policy, |_| ())))
+            .collect()
     }
 
-    pub fn behaves_as(&self, plain: &Output, policy: &str, prepare: impl FnOnce(&mut Command)) -> Vec<Value> {
+    pub fn behaves_as(
+        &self,
+        plain: &Output,
+        policy: &str,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Vec<Value> {
         let outcome = self.under(policy, prepare);
-        assert_same(&outcome.output, plain, &format!("{} {:?} under {policy}", self.program.display(), self.args));
+        assert_same(
+            &outcome.output,
+            plain,
+            &format!("{} {:?} under {policy}", self.program.display(), self.args),
+        );
         outcome.profiles
     }
 
@@ -94,7 +112,12 @@ impl Trial {
         assert!(!truth.is_empty());
         for policy in ["exact", "count"] {
             assert_eq!(profiles[policy].len(), 1, "{policy}");
-            assert_eq!(exact_calls(&profiles[policy][0]), truth, "{} under {policy}", self.program.display());
+            assert_eq!(
+                exact_calls(&profiles[policy][0]),
+                truth,
+                "{} under {policy}",
+                self.program.display()
+            );
         }
     }
 }
@@ -139,7 +162,8 @@ pub fn finished(mut child: Child, what: &str) -> Output {
     Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
 
-/// The calls of the functions of that name in all profiles together, whatever library and whatever copy.
+/// The calls of the functions of that name in all profiles together, whatever library and whatever
+/// copy.
 pub fn all_calls(profiles: &[Value], name: &str) -> f64 {
     let functions = profiles.iter().flat_map(|profile| profile["functions"].as_array().unwrap());
     let named = functions.filter(|function| function["name"] == name);
@@ -148,7 +172,8 @@ pub fn all_calls(profiles: &[Value], name: &str) -> f64 {
 
 /// The calls of that function in each profile, in order of size.
 pub fn each_calls(profiles: &[Value], name: &str) -> Vec<f64> {
-    let mut calls: Vec<f64> = profiles.iter().map(|profile| all_calls(std::slice::from_ref(profile), name)).collect();
+    let mut calls: Vec<f64> =
+        profiles.iter().map(|profile| all_calls(std::slice::from_ref(profile), name)).collect();
     calls.sort_by(f64::total_cmp);
     calls
 }

@@ -1,6 +1,7 @@
 //! The adaptive policy: as much as a budget allows.
 //!
-//! A function is in one of three ways of life, chosen anew a few times a second by how often it is called:
+//! A function is in one of three ways of life, chosen anew a few times a second by how often it is
+//! called:
 //!
 //! | way | its calls are | its entries are | who |
 //! |---|---|---|---|
@@ -8,50 +9,55 @@
 //! | counted | timed in terms of some calls, drawn by chance | counted | those behind them, as long as another part pays |
 //! | glimpsed | timed in terms | counted in a window before each term, and until that ends | the most frequent ones |
 //!
-//! Each function has armings of its own, at distances that vary by chance: at a common beginning parents would be timed while
-//! all that they call is timed too, and every first call after a pause would be taken. Within a term calls are drawn in the number of
-//! calls, not in time, for the same reason.
+//! Each function has armings of its own, at distances that vary by chance: at a common beginning
+//! parents would be timed while all that they call is timed too, and every first call after a pause
+//! would be taken. Within a term calls are drawn in the number of calls, not in time, for the same
+//! reason.
 
 use super::{Conductor, Life, Part};
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::{Costs, FuncId, Ticks};
 use std::collections::HashSet;
 
-/// The first term, and every term of a function that is timed completely: what is called fewer times is.
+/// The first term, and every term of a function that is timed completely: what is called fewer
+/// times is.
 pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
 const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count };
 
-/// Parts of the budget: complete timing, counting, terms. The rest is for rates that change between two choices.
+/// Parts of the budget: complete timing, counting, terms. The rest is for rates that change between
+/// two choices.
 const COMPLETE: f64 = 0.25;
 const COUNTING: f64 = 0.35;
 const TERMS: f64 = 0.2;
 /// A term that others pass may last so many times as long as the rate lets expect.
 const PATIENCE: f64 = 4.0;
-/// What complete timing and counting leave over goes to terms and windows, but for what rates may grow by.
+/// What complete timing and counting leave over goes to terms and windows, but for what rates may
+/// grow by.
 const UNSPENT: f64 = 0.5;
 /// How much more windows may cost than terms, and how many windows there are for a term at most.
 const WINDOWS: f64 = 2.0;
 const GLIMPSES: f64 = 6.0;
 /// What may be spent on a function that was never called.
 const WAITING: f64 = 0.01;
-/// Of complete timing, the part that goes to long calls first: there tails live, a probe is a few per cent of the call, and
-/// what is timed completely needs no estimate.
+/// Of complete timing, the part that goes to long calls first: there tails live, a probe is a few
+/// per cent of the call, and what is timed completely needs no estimate.
 const LONG: f64 = 0.6;
 /// So long a call is long, in seconds.
 const LONG_CALL: f64 = 1e-6;
 
-/// How long the term of a function is that is called often, in seconds: so much more calls are left out, since calls that follow each
-/// other are alike.
+/// How long the term of a function is that is called often, in seconds: so much more calls are left
+/// out, since calls that follow each other are alike.
 const TERM: f64 = 0.001;
-/// The window that the rate of a glimpsed function is known by, in seconds. Its length is fixed: one that waits for a number of calls
-/// waits for the next busy time.
+/// The window that the rate of a glimpsed function is known by, in seconds. Its length is fixed:
+/// one that waits for a number of calls waits for the next busy time.
 const WINDOW: f64 = 0.001;
-/// The part of what counting an entry costs, back to back, that a program which does something else as well is slowed down by: the rest
-/// hides behind its own work. Chosen by trial on one machine, on programs whose counts are known: with the whole cost taken off, up to
-/// four times too many calls were told.
+/// The part of what counting an entry costs, back to back, that a program which does something else
+/// as well is slowed down by: the rest hides behind its own work. Chosen by trial on one machine,
+/// on programs whose counts are known: with the whole cost taken off, up to four times too many
+/// calls were told.
 const VISIBLE: f64 = 0.3;
-/// Counting that has cost less than this so far, in seconds, goes on however often a function is called at the moment: many are called
-/// often for a moment and never again.
+/// Counting that has cost less than this so far, in seconds, goes on however often a function is
+/// called at the moment: many are called often for a moment and never again.
 const TRIFLE: f64 = 20e-6;
 /// Calls left out on average before one that is timed: at least, at most.
 const SKIP: (f64, f64) = (10.0, 3000.0);
@@ -61,16 +67,17 @@ const QUOTA: (f64, f64) = (10.0, 64.0);
 const TICK: f64 = 0.010;
 /// From one arming to the next, in seconds: at least, at most.
 const CYCLE: (f64, f64) = (0.020, 5.0);
-/// Between two choices of ways of life; and for how long they are made anew at every tick at the beginning, when what is hot has
-/// to be found before it costs.
+/// Between two choices of ways of life; and for how long they are made anew at every tick at the
+/// beginning, when what is hot has to be found before it costs.
 const CHOOSE: f64 = 0.1;
 const BEGINNING: f64 = 0.05;
 /// Over how long rates are averaged that counting is paid for, in seconds: programs have phases.
 const AVERAGE: f64 = 1.0;
-/// What was seen in a shorter time says little of a rate: many functions are called often for a moment and then never again, and those
-/// cost little.
+/// What was seen in a shorter time says little of a rate: many functions are called often for a
+/// moment and then never again, and those cost little.
 const FIRM: f64 = 0.02;
-/// A choice is made at once when counting has taken more than this many budgets since the last look.
+/// A choice is made at once when counting has taken more than this many budgets since the last
+/// look.
 const SURGE: f64 = 1.0;
 /// Between two looks in the beginning, in seconds.
 const SHORT_TICK: f64 = 0.001;
@@ -85,8 +92,9 @@ pub(super) struct Adaptive {
     last: Ticks,
     /// What counting, also in windows, and complete timing have cost since then, in ticks.
     pub(super) spent: f64,
-    /// The same since the latest judgement, the part of what was foreseen that is spent since, and when that was: rates change, and those
-    /// that had fallen for a moment are the first to be chosen.
+    /// The same since the latest judgement, the part of what was foreseen that is spent since, and
+    /// when that was: rates change, and those that had fallen for a moment are the first to be
+    /// chosen.
     paid: f64,
     thrift: f64,
     thrifty: Ticks,
@@ -165,11 +173,13 @@ impl Conductor {
         }
         let elapsed = now.since(std::mem::replace(&mut self.adaptive.last, now)).0 as f64;
         let beginning = now.since(self.began) < self.clock.ticks(BEGINNING);
-        // The program does something else than before: what is hot now must not be counted, or timed, until the next choice.
+        // The program does something else than before: what is hot now must not be counted, or
+        // timed, until the next choice.
         let spent = std::mem::take(&mut self.adaptive.spent);
         self.adaptive.paid += spent;
         let surge = spent > SURGE * budget * elapsed;
-        let chooses = beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE);
+        let chooses =
+            beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE);
         if chooses {
             self.choose(now, budget);
         }
@@ -185,16 +195,19 @@ impl Conductor {
         Ticks(now.0 + self.clock.ticks(pause).0)
     }
 
-    /// A function that was never called waits for its first call, to time it; not where others pass its exits meanwhile.
+    /// A function that was never called waits for its first call, to time it; not where others pass
+    /// its exits meanwhile.
     fn spare(&mut self, at: usize, budget: f64, probes: &mut impl Probes) {
         let part = &self.functions[at];
-        let waits = part.known && !part.resting && is_complete(&part.mode) && !part.others.is_empty();
+        let waits =
+            part.known && !part.resting && is_complete(&part.mode) && !part.others.is_empty();
         if waits && self.passing(at) * self.costs.skip > budget * WAITING * self.clock.hz {
             self.set(FuncId(at as u32), Mode::Count, probes);
         }
     }
 
-    /// Looks after one function that is called: arms it when its time has come, and stops counting what has become too frequent for that.
+    /// Looks after one function that is called: arms it when its time has come, and stops counting
+    /// what has become too frequent for that.
     fn attend(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let span = self.clock.ticks(CYCLE.0);
         let part = &mut self.functions[at];
@@ -228,8 +241,9 @@ impl Conductor {
         }
     }
 
-    /// Nothing is done to a glimpsed function but counting: that is its window. When it has ended a term begins, or nothing for some windows:
-    /// how often a function is called changes more than how long its calls take, which the clock knows as well.
+    /// Nothing is done to a glimpsed function but counting: that is its window. When it has ended a
+    /// term begins, or nothing for some windows: how often a function is called changes more than
+    /// how long its calls take, which the clock knows as well.
     fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
         let count = self.costs.count * VISIBLE;
@@ -278,7 +292,8 @@ impl Conductor {
         let Some(Life { account, plan }) = part.life.as_deref_mut() else { return };
         plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
         if goes_on && plan.way == Way::Glimpsed {
-            // So does its cycle: without a window of its own the next would have nothing to tell its rate by.
+            // So does its cycle: without a window of its own the next would have nothing to tell
+            // its rate by.
             return;
         }
         if plan.way == Way::Glimpsed {
@@ -292,7 +307,8 @@ impl Conductor {
             Way::Counted => Mode::Sample(plan.draw(Rest::Count)),
             Way::Glimpsed => Mode::Count,
         };
-        // One that still samples goes on: a new term would lose the calls that are open, and the longest first.
+        // One that still samples goes on: a new term would lose the calls that are open, and the
+        // longest first.
         if !goes_on {
             match plan.way {
                 Way::Complete => account.time_completely(),
@@ -321,10 +337,19 @@ impl Conductor {
                 plan.count(account.entries, began, now, hz);
                 let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
                 // What is not seen at the moment becomes part of the calls when the cycle ends.
-                let unseen =
-                    if plan.way == Way::Glimpsed { plan.rate * now.since(account.cycle_began()).0 as f64 / hz } else { 0.0 };
+                let unseen = if plan.way == Way::Glimpsed {
+                    plan.rate * now.since(account.cycle_began()).0 as f64 / hz
+                } else {
+                    0.0
+                };
                 plan.average_over(account.calls().value + unseen, now.since(began).0 as f64 / hz);
-                order.push(Candidate { at, rate: plan.rate, average: plan.average, passing: 0.0, is_long });
+                order.push(Candidate {
+                    at,
+                    rate: plan.rate,
+                    average: plan.average,
+                    passing: 0.0,
+                    is_long,
+                });
             }
         }
         for candidate in &mut order {
@@ -374,8 +399,8 @@ impl Conductor {
         *thrift
     }
 
-    /// Which functions are timed completely, of those in the order of what it costs: first long ones, then all, the cheapest first, as long
-    /// as it is paid for; and what is left.
+    /// Which functions are timed completely, of those in the order of what it costs: first long
+    /// ones, then all, the cheapest first, as long as it is paid for; and what is left.
     fn time_completely(&self, order: &[Candidate], ticks: f64) -> (HashSet<usize>, f64) {
         let mut chosen = HashSet::new();
         let mut left = ticks;
@@ -397,7 +422,9 @@ impl Conductor {
 
     /// How often a second ends of other functions pass the exits of this one.
     fn passing(&self, at: usize) -> f64 {
-        let rate = |other: &FuncId| self.functions.get(other.0 as usize)?.life.as_ref().map(|life| life.plan.rate);
+        let rate = |other: &FuncId| {
+            self.functions.get(other.0 as usize)?.life.as_ref().map(|life| life.plan.rate)
+        };
         self.functions[at].others.iter().filter_map(rate).sum()
     }
 
@@ -419,7 +446,8 @@ impl Conductor {
             let least = if plan.is_passed() { 1.0 } else { least };
             let quota = (QUOTA.0 * variation).min(affordable).clamp(least, most);
             plan.quota = quota as u32;
-            let window = if plan.way == Way::Glimpsed { plan.rate * WINDOW * costs.count } else { 0.0 };
+            let window =
+                if plan.way == Way::Glimpsed { plan.rate * WINDOW * costs.count } else { 0.0 };
             let (term, window) = (quota * cost, window + costs.toggle * sites_factor(part.sites));
             let glimpses = (WINDOWS * term / window).clamp(1.0, GLIMPSES).floor();
             plan.glimpses = if plan.way == Way::Glimpsed { glimpses as u32 } else { 1 };
@@ -458,7 +486,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Entries a second that counting is paid for: what comes in bursts costs no more than it does on average.
+    /// Entries a second that counting is paid for: what comes in bursts costs no more than it does
+    /// on average.
     fn counted(&self) -> f64 {
         self.rate.min(self.average)
     }
@@ -479,19 +508,26 @@ impl Plan {
     fn draw(&self, then: Rest) -> Draw {
         match self.is_passed() {
             true => Draw { quota: self.quota.max(1), skip: Skip::Geometric { mean: 0.0 }, then },
-            false => Draw { quota: self.quota.max(QUOTA.0 as u32), skip: Skip::Geometric { mean: self.skip() }, then },
+            false => Draw {
+                quota: self.quota.max(QUOTA.0 as u32),
+                skip: Skip::Geometric { mean: self.skip() },
+                then,
+            },
         }
     }
 
-    /// Whether a term costs less the shorter it is: others that are more frequent pass its exits all the while.
+    /// Whether a term costs less the shorter it is: others that are more frequent pass its exits
+    /// all the while.
     fn is_passed(&self) -> bool {
         self.passing > self.rate
     }
 
-    /// Whether a term that others pass lasts longer than it may: the function has ceased to be called.
+    /// Whether a term that others pass lasts longer than it may: the function has ceased to be
+    /// called.
     fn is_overdue(&self, now: Ticks, hz: f64) -> bool {
         let expected = f64::from(self.quota) / self.rate * hz;
-        self.is_passed() && (self.is_hopeless || now.since(self.armed).0 as f64 > PATIENCE * expected)
+        self.is_passed()
+            && (self.is_hopeless || now.since(self.armed).0 as f64 > PATIENCE * expected)
     }
 
     /// How many calls are left out before one that is timed.
@@ -499,7 +535,8 @@ impl Plan {
         (self.rate * TERM / QUOTA.0).clamp(SKIP.0, SKIP.1)
     }
 
-    /// What timing a call costs, with those that are left out before it, and with the others that pass meanwhile.
+    /// What timing a call costs, with those that are left out before it, and with the others that
+    /// pass meanwhile.
     fn term_cost(&self, costs: &Costs) -> f64 {
         let skip = if self.is_passed() { 0.0 } else { self.skip() };
         let passing = (skip + 1.0) * self.passing / self.rate.max(1.0);
@@ -517,7 +554,8 @@ impl Plan {
         let recent = (calls - self.calls).max(0.0) / span;
         let known = if self.averaged > 0.0 { self.average } else { recent };
         let part = (span / seconds.min(AVERAGE)).min(1.0);
-        (self.average, self.calls, self.averaged) = (known + (recent - known) * part, calls, seconds);
+        (self.average, self.calls, self.averaged) =
+            (known + (recent - known) * part, calls, seconds);
     }
 
     /// Learns the rate of a function whose entries are counted all the time.

@@ -2,16 +2,19 @@
 //!
 //! Two passes, each of which visits every function once, however they call each other.
 //!
-//! 1. [`cut`] lowers values to what callers leave, never below a function's floor: `v(f) = min(v(f), max(floor(f), Σ v(caller)))`. The sum of
-//!    values that are not negative is at least each of them, so a function's value never depends on a larger one, and the greatest
-//!    solution is found by settling functions from the least value on: Dijkstra's algorithm as generalised by Knuth (*A generalization
-//!    of Dijkstra's algorithm*, Information Processing Letters 6, 1977).
-//! 2. [`raise`] makes good what floors have left: where a value is still above the sum of its callers', these are raised until they sum to
-//!    it. It settles functions from the greatest value on. A caller that is raised was below the function, or their sum would not
-//!    have been, and ends no higher than it: so it is not settled yet, and no settled function is touched again.
+//! 1. [`cut`] lowers values to what callers leave, never below a function's floor: `v(f) =
+//!    min(v(f), max(floor(f), Σ v(caller)))`. The sum of values that are not negative is at least
+//!    each of them, so a function's value never depends on a larger one, and the greatest solution
+//!    is found by settling functions from the least value on: Dijkstra's algorithm as generalised
+//!    by Knuth (*A generalization of Dijkstra's algorithm*, Information Processing Letters 6,
+//!    1977).
+//! 2. [`raise`] makes good what floors have left: where a value is still above the sum of its
+//!    callers', these are raised until they sum to it. It settles functions from the greatest value
+//!    on. A caller that is raised was below the function, or their sum would not have been, and
+//!    ends no higher than it: so it is not settled yet, and no settled function is touched again.
 //!
-//! After the second pass no function is above the sum of its callers', whatever the first has done; no value is above the largest there
-//! was; and none has been lowered below its floor.
+//! After the second pass no function is above the sum of its callers', whatever the first has done;
+//! no value is above the largest there was; and none has been lowered below its floor.
 
 use super::Callers;
 use std::cmp::{Ordering, Reverse};
@@ -35,13 +38,16 @@ impl Ord for Ranked {
     }
 }
 
-/// Lowers values to the sum of their callers', but not below their floors. Infinite values are those of which nothing is known.
+/// Lowers values to the sum of their callers', but not below their floors. Infinite values are
+/// those of which nothing is known.
 pub(super) fn cut(values: &mut [f64], floors: &[f64], callers: &Callers) {
     let callees = callers.callees();
-    let mut waiting: Vec<usize> = (0..callers.len()).map(|at| callers.get(at).map_or(usize::MAX, <[usize]>::len)).collect();
+    let mut waiting: Vec<usize> =
+        (0..callers.len()).map(|at| callers.get(at).map_or(usize::MAX, <[usize]>::len)).collect();
     let mut sums = vec![0.0; values.len()];
     let mut settled = vec![false; values.len()];
-    let mut heap: BinaryHeap<_> = values.iter().enumerate().map(|(at, value)| Reverse(Ranked(*value, at))).collect();
+    let mut heap: BinaryHeap<_> =
+        values.iter().enumerate().map(|(at, value)| Reverse(Ranked(*value, at))).collect();
     while let Some(Reverse(Ranked(value, at))) = heap.pop() {
         if std::mem::replace(&mut settled[at], true) {
             continue;
@@ -59,10 +65,12 @@ pub(super) fn cut(values: &mut [f64], floors: &[f64], callers: &Callers) {
     }
 }
 
-/// Raises callers whose sum is below the value of a function that they call: those that are not pinned, if there are any.
+/// Raises callers whose sum is below the value of a function that they call: those that are not
+/// pinned, if there are any.
 pub(super) fn raise(values: &mut [f64], pinned: &[bool], callers: &Callers) {
     let mut settled = vec![false; values.len()];
-    let mut heap: BinaryHeap<_> = values.iter().enumerate().map(|(at, value)| Ranked(*value, at)).collect();
+    let mut heap: BinaryHeap<_> =
+        values.iter().enumerate().map(|(at, value)| Ranked(*value, at)).collect();
     while let Some(Ranked(value, at)) = heap.pop() {
         if value != values[at] || std::mem::replace(&mut settled[at], true) {
             continue;
@@ -76,7 +84,8 @@ pub(super) fn raise(values: &mut [f64], pinned: &[bool], callers: &Callers) {
         let raised = if free.is_empty() { all } else { &free };
         let whole: f64 = raised.iter().map(|caller| values[*caller]).sum();
         for &caller in raised {
-            let share = if whole > 0.0 { values[caller] / whole } else { 1.0 / raised.len() as f64 };
+            let share =
+                if whole > 0.0 { values[caller] / whole } else { 1.0 / raised.len() as f64 };
             values[caller] = (values[caller] + missing * share).min(value);
             heap.push(Ranked(values[caller], caller));
         }
@@ -114,16 +123,20 @@ mod tests {
     fn any_graph_ends_in_a_consistent_state() {
         arbtest::arbtest(|u| {
             let n = u.int_in_range(1..=12usize)?;
-            let value = |u: &mut arbtest::arbitrary::Unstructured<'_>| Ok(f64::from(u.int_in_range(0..=1000u32)?) / 7.0);
+            let value = |u: &mut arbtest::arbitrary::Unstructured<'_>| {
+                Ok(f64::from(u.int_in_range(0..=1000u32)?) / 7.0)
+            };
             let mut all = Vec::new();
             for _ in 0..n {
-                let callers: Vec<usize> =
-                    (0..u.int_in_range(0..=4)?).map(|_| u.int_in_range(0..=n - 1)).collect::<Result<_, _>>()?;
+                let callers: Vec<usize> = (0..u.int_in_range(0..=4)?)
+                    .map(|_| u.int_in_range(0..=n - 1))
+                    .collect::<Result<_, _>>()?;
                 let callers: std::collections::BTreeSet<usize> = callers.into_iter().collect();
                 all.push(u.ratio(4, 5)?.then(|| callers.into_iter().collect()));
             }
             let callers = Callers::closed(all);
-            let floors: Vec<f64> = (0..n).map(|_| value(u)).collect::<arbtest::arbitrary::Result<_>>()?;
+            let floors: Vec<f64> =
+                (0..n).map(|_| value(u)).collect::<arbtest::arbitrary::Result<_>>()?;
             let mut values = Vec::new();
             for floor in &floors {
                 values.push(floor + value(u)?);
@@ -134,13 +147,18 @@ mod tests {
             raise(&mut values, &pinned, &callers);
             for at in 0..n {
                 assert!(values[at] >= floors[at] && values[at] <= most);
-                let sum = callers.get(at).map_or(f64::INFINITY, |all| all.iter().map(|caller| values[*caller]).sum());
+                let sum = callers
+                    .get(at)
+                    .map_or(f64::INFINITY, |all| all.iter().map(|caller| values[*caller]).sum());
                 assert!(values[at] <= sum * (1.0 + 1e-12) + 1e-9, "{at}: {values:?} {callers:?}");
             }
             let (once, zero) = (values.clone(), vec![0.0; n]);
             cut(&mut values, &zero, &callers);
             raise(&mut values, &pinned, &callers);
-            assert!(once.iter().zip(&values).all(|(a, b)| (a - b).abs() <= 1e-9 * a.max(1.0)), "{once:?} {values:?}");
+            assert!(
+                once.iter().zip(&values).all(|(a, b)| (a - b).abs() <= 1e-9 * a.max(1.0)),
+                "{once:?} {values:?}"
+            );
             Ok(())
         });
     }

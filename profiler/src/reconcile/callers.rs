@@ -1,23 +1,31 @@
 //! Callers: which functions call a function, if all of them are known.
 //!
-//! They are known from return addresses of timed calls, to which reconciliation adds those that the clock's stacks show. A call from code without probes, a thread's
-//! outermost function, or callers that are not told apart make the set open: such a function may have any time. A function's calls of
-//! itself say nothing of where its time comes from.
+//! They are known from return addresses of timed calls, to which reconciliation adds those that the
+//! clock's stacks show. A call from code without probes, a thread's outermost function, or callers
+//! that are not told apart make the set open: such a function may have any time. A function's calls
+//! of itself say nothing of where its time comes from.
 
 use crate::profile::Profile;
 use std::collections::{BTreeSet, HashMap};
 
-/// For each function, the positions of its callers in order, itself left out; `None` if not all are known.
+/// For each function, the positions of its callers in order, itself left out; `None` if not all are
+/// known.
 #[derive(Debug)]
 pub(crate) struct Callers(Vec<Option<Vec<usize>>>);
 
 impl Callers {
     pub(crate) fn of(profile: &Profile) -> Self {
         let place = |label: &crate::Label| (label.module, label.offset);
-        let known: HashMap<_, usize> =
-            profile.functions.iter().enumerate().map(|(at, function)| (place(&function.label), at)).collect();
+        let known: HashMap<_, usize> = profile
+            .functions
+            .iter()
+            .enumerate()
+            .map(|(at, function)| (place(&function.label), at))
+            .collect();
         let all = profile.functions.iter().map(|function| {
-            let caller = |arc: &crate::Arc| arc.caller.as_ref().and_then(|caller| known.get(&place(caller)).copied());
+            let caller = |arc: &crate::Arc| {
+                arc.caller.as_ref().and_then(|caller| known.get(&place(caller)).copied())
+            };
             let all: Option<BTreeSet<usize>> = function.arcs.iter().map(caller).collect();
             all.map(Vec::from_iter)
         });

@@ -1,7 +1,9 @@
-//! The mean of a call: by the wall clock, as calls were timed; the clock's where probes cannot tell it.
+//! The mean of a call: by the wall clock, as calls were timed; the clock's where probes cannot tell
+//! it.
 //!
-//! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone it reads twenty times that. Nothing waits in such a
-//! time, so processor time ÷ calls is what a call takes. The same is told where a single sampled call carries the whole mean.
+//! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone it reads
+//! twenty times that. Nothing waits in such a time, so processor time ÷ calls is what a call takes.
+//! The same is told where a single sampled call carries the whole mean.
 
 use crate::profile::Function;
 use crate::{ClockSource, Figure, Header};
@@ -39,7 +41,10 @@ pub(crate) fn quotient(a: &Figure, b: &Figure) -> Option<Figure> {
     let below = relative(a.value - lo, a.value).hypot(relative(most - b.value, most));
     let above = relative(hi - a.value, a.value).hypot(relative(b.value - least, b.value));
     let hi = if a.value > 0.0 { value * (1.0 + above) } else { hi / b.value };
-    Some(Figure { value, how: crate::How::Estimated { lo: value * (1.0 - below).max(0.0), hi: hi.max(value) } })
+    Some(Figure {
+        value,
+        how: crate::How::Estimated { lo: value * (1.0 - below).max(0.0), hi: hi.max(value) },
+    })
 }
 
 fn relative(width: f64, value: f64) -> f64 {
@@ -54,7 +59,8 @@ mod tests {
     fn a_quotient_is_exact_only_of_exact_figures_and_as_unsure_as_both() {
         assert_eq!(quotient(&Figure::exact(6.0), &Figure::exact(3.0)), Some(Figure::exact(2.0)));
         assert_eq!(quotient(&Figure::exact(6.0), &Figure::exact(0.0)), None);
-        let of = quotient(&Figure::estimated(100.0, 30.0, 0.0), &Figure::estimated(10.0, 4.0, 0.0)).unwrap();
+        let of = quotient(&Figure::estimated(100.0, 30.0, 0.0), &Figure::estimated(10.0, 4.0, 0.0))
+            .unwrap();
         assert!(of.value == 10.0 && of.interval().0 < 7.0 && of.interval().1 >= 15.0, "{of:?}");
     }
 }

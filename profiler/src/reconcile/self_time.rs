@@ -1,9 +1,11 @@
 //! Self time: processor time of a function's own, and what is nobody's.
 //!
-//! With a clock no other source writes this column: a function has the time with it innermost. What the clock charges to no function is
-//! `[system]` or `[unknown]`, so that all of them add up to the processor time, exactly. Where every call is timed by probes (policy `exact`,
-//! no clock), self times are wall-clock times: if they add up to more than the processor time, threads have waited. Then the longest
-//! are cut, to a common height: what waits, waits long, and everything shorter keeps its figure.
+//! With a clock no other source writes this column: a function has the time with it innermost. What
+//! the clock charges to no function is `[system]` or `[unknown]`, so that all of them add up to the
+//! processor time, exactly. Where every call is timed by probes (policy `exact`, no clock), self
+//! times are wall-clock times: if they add up to more than the processor time, threads have waited.
+//! Then the longest are cut, to a common height: what waits, waits long, and everything shorter
+//! keeps its figure.
 
 use super::{Seen, estimate, interval};
 use crate::profile::Profile;
@@ -40,19 +42,25 @@ pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
     // Rounding of a sum may leave less than nothing.
     let unknown = (room - known).max(0.0);
     let all = known + system + unknown;
-    assert!((all - seen.processor).abs() <= 1e-9 * seen.processor.max(1.0), "{all} of {}", seen.processor);
+    assert!(
+        (all - seen.processor).abs() <= 1e-9 * seen.processor.max(1.0),
+        "{all} of {}",
+        seen.processor
+    );
     OwnTimes { functions, system, unknown }
 }
 
 /// As the clock tells them, scaled down if it tells more than there is.
 fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
     let visible = || seen.functions.iter().zip(&seen.visible);
-    let told: f64 = visible().filter(|(_, visible)| **visible).map(|(function, _)| function.innermost).sum();
+    let told: f64 =
+        visible().filter(|(_, visible)| **visible).map(|(function, _)| function.innermost).sum();
     let scale = if told > room { room / told } else { 1.0 };
     visible()
         .map(|(function, visible)| {
             let value = function.innermost * scale;
-            let interval = interval::of_samples(value, function.samples, seen.samples, seen.processor);
+            let interval =
+                interval::of_samples(value, function.samples, seen.samples, seen.processor);
             visible.then(|| estimate(value, interval, 0.0, seen.processor.max(value)))
         })
         .collect()
@@ -60,7 +68,8 @@ fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
 
 /// As calls were timed, the longest cut to a common height if they add up to more than there is.
 fn by_probes(profile: &Profile, room: f64) -> Vec<Option<Figure>> {
-    let told: Vec<Option<Figure>> = profile.functions.iter().map(|function| function.timed.own()).collect();
+    let told: Vec<Option<Figure>> =
+        profile.functions.iter().map(|function| function.timed.own()).collect();
     let values: Vec<f64> = told.iter().flatten().map(|own| own.value).collect();
     let excess = values.iter().sum::<f64>() - room;
     let height = height(values, room);

@@ -1,7 +1,10 @@
-//! Whatever probes and clocks tell, figures are possible; and where they tell everything, they are the truth.
+//! Whatever probes and clocks tell, figures are possible; and where they tell everything, they are
+//! the truth.
 
 use super::*;
-use crate::{Clock, ClockStack, Conductor, Costs, Function, Label, Mode, Policy, Probes, Sample, Ticks};
+use crate::{
+    Clock, ClockStack, Conductor, Costs, Function, Label, Mode, Policy, Probes, Sample, Ticks,
+};
 use arbtest::arbitrary::{Result, Unstructured};
 
 const CLOCK: Clock = Clock { hz: 1e9, step: 1 };
@@ -26,7 +29,8 @@ fn any_time(u: &mut Unstructured<'_>) -> Result<f64> {
 
 /// A profile of some functions that call each other in any way, as a conductor tells it.
 fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
-    let policies = [Policy::Exact, Policy::default(), Policy::Count, "paper".parse().unwrap_or_default()];
+    let policies =
+        [Policy::Exact, Policy::default(), Policy::Count, "paper".parse().unwrap_or_default()];
     let mut conductor = Conductor::new(u.choose(&policies)?.clone(), CLOCK, COSTS, 1, Ticks(0));
     let (n, mut now) = (u.int_in_range(1..=6u32)?, 0);
     for _ in 0..u.int_in_range(1..=3)? {
@@ -37,16 +41,28 @@ fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
                 let most = 1u64 << u.int_in_range(4..=36)?;
                 let ticks = u.int_in_range(0..=most)?;
                 let children = u.int_in_range(0..=ticks)?;
-                let (call_site, nested) = (u.int_in_range(0..=u64::from(n) + 1)?, u.int_in_range(0..=5)?);
+                let (call_site, nested) =
+                    (u.int_in_range(0..=u64::from(n) + 1)?, u.int_in_range(0..=5)?);
                 let outermost = u.ratio(3, 4)?;
-                conductor.sample(&Sample { function: FuncId(function), call_site, ticks, nested, children, outermost });
+                conductor.sample(&Sample {
+                    function: FuncId(function),
+                    call_site,
+                    ticks,
+                    nested,
+                    children,
+                    outermost,
+                });
             }
             let most = 1u64 << u.int_in_range(1..=30)?;
             let more = if u.ratio(1, 2)? { 0 } else { u.int_in_range(0..=most)? };
             conductor.entered(FuncId(function), timed + more);
             conductor.lost(FuncId(function), u.int_in_range(0..=3u64)? / 3);
             if u.ratio(1, 3)? {
-                conductor.retired(FuncId(function), Ticks(now), Ticks(now + u.int_in_range(1..=1_000_000)?));
+                conductor.retired(
+                    FuncId(function),
+                    Ticks(now),
+                    Ticks(now + u.int_in_range(1..=1_000_000)?),
+                );
             }
         }
         now += u.int_in_range(1_000..=2_000_000_000u64)?;
@@ -61,7 +77,8 @@ fn label(id: FuncId) -> Label {
     Label { name: format!("f{}", id.0), module: Some(0), offset: id.0.into(), ..Label::default() }
 }
 
-/// Names functions; a call from site `s` is one of function `s`, and from 0 on one that is not known.
+/// Names functions; a call from site `s` is one of function `s`, and from 0 on one that is not
+/// known.
 fn named(mut profile: Profile) -> Profile {
     profile.modules = vec![crate::Module::default()];
     profile.label(label);
@@ -92,11 +109,22 @@ fn any_evidence(u: &mut Unstructured<'_>, functions: u32) -> Result<ClockEvidenc
         let (innermost, on_stack, elsewhere) = (any_time(u)?, any_time(u)?, any_time(u)?);
         let (samples, stack_samples) = (u.int_in_range(0..=5_000)?, u.int_in_range(0..=40)?);
         let function = function(u)?;
-        evidence.functions.push(ClockFunction { function, innermost, elsewhere, samples, on_stack, stack_samples });
+        evidence.functions.push(ClockFunction {
+            function,
+            innermost,
+            elsewhere,
+            samples,
+            on_stack,
+            stack_samples,
+        });
     }
     for _ in 0..u.int_in_range(0..=4)? {
         let frames = (0..u.int_in_range(0..=4)?).map(|_| function(u)).collect::<Result<_>>()?;
-        evidence.stacks.push(ClockStack { frames, time: any_time(u)?, samples: u.int_in_range(0..=50)? });
+        evidence.stacks.push(ClockStack {
+            frames,
+            time: any_time(u)?,
+            samples: u.int_in_range(0..=50)?,
+        });
     }
     if u.ratio(1, 3)? {
         evidence.invisible.push(function(u)?);
@@ -137,12 +165,21 @@ fn no_evidence_makes_an_impossible_figure() {
 
 /// One thread: `f1` calls `f2` ten times, which calls `f3`; times of a call, and of all, are known.
 fn told_completely() -> (Profile, ClockEvidence) {
-    let mut conductor = Conductor::new(Policy::Exact, CLOCK, Costs { pair: 0.0, bias: 0.0, ..COSTS }, 1, Ticks(0));
-    let calls = [(1, 1, 10_000_000, 4_000_000, 0), (2, 10, 400_000, 100_000, 1), (3, 10, 100_000, 0, 2)];
+    let mut conductor =
+        Conductor::new(Policy::Exact, CLOCK, Costs { pair: 0.0, bias: 0.0, ..COSTS }, 1, Ticks(0));
+    let calls =
+        [(1, 1, 10_000_000, 4_000_000, 0), (2, 10, 400_000, 100_000, 1), (3, 10, 100_000, 0, 2)];
     for (function, times, ticks, children, call_site) in calls {
         conductor.discovered(FuncId(function), 2);
         conductor.entered(FuncId(function), times);
-        let sample = Sample { function: FuncId(function), call_site, ticks, nested: 0, children, outermost: true };
+        let sample = Sample {
+            function: FuncId(function),
+            call_site,
+            ticks,
+            nested: 0,
+            children,
+            outermost: true,
+        };
         (0..times).for_each(|_| conductor.sample(&sample));
     }
     let mut profile = named(conductor.profile(Ticks(10_000_000)));
@@ -151,7 +188,14 @@ fn told_completely() -> (Profile, ClockEvidence) {
     let seen = |function, innermost: f64, on_stack: f64| {
         let samples = |time: f64| (time / 1e3) as u64;
         let (samples, stack_samples) = (samples(innermost), samples(on_stack));
-        ClockFunction { function: FuncId(function), innermost, elsewhere: 0.0, samples, on_stack, stack_samples }
+        ClockFunction {
+            function: FuncId(function),
+            innermost,
+            elsewhere: 0.0,
+            samples,
+            on_stack,
+            stack_samples,
+        }
     };
     let stack = |frames: &[u32], time: f64| ClockStack {
         frames: frames.iter().copied().map(FuncId).collect(),
@@ -191,7 +235,8 @@ fn where_everything_was_seen_the_figures_are_the_truth() {
 #[test]
 fn self_system_and_unknown_are_the_processor_time() {
     let (mut profile, mut evidence) = told_completely();
-    // Of four milliseconds more, three were in the kernel and one is not known; and one function is no function of the profile.
+    // Of four milliseconds more, three were in the kernel and one is not known; and one function is
+    // no function of the profile.
     (evidence.processor, evidence.system, evidence.unknown) = (14e6, 3e6, 1e6);
     evidence.functions[2].function = FuncId(99);
     profile.reconcile(&evidence);
@@ -216,7 +261,10 @@ fn what_waits_in_exact_mode_is_cut_to_the_processor_time_and_the_short_stays() {
     let (mut profile, _) = told_completely();
     profile.reconcile(&ClockEvidence { processor: 6e6, ..ClockEvidence::default() });
     assert_eq!(values(&profile, |function| function.own), [2.5e6, 2.5e6, 1e6]);
-    assert!(profile.functions[2].own.unwrap().is_exact() && !profile.functions[1].own.unwrap().is_exact());
+    assert!(
+        profile.functions[2].own.unwrap().is_exact()
+            && !profile.functions[1].own.unwrap().is_exact()
+    );
     assert_eq!(values(&profile, |function| function.total), [6e6, 4e6, 1e6]);
     assert_eq!(profile.header.unknown, 0.0);
 }
@@ -230,7 +278,10 @@ fn an_exact_total_raises_its_caller() {
     evidence.functions[1].innermost = 1e5;
     profile.reconcile(&evidence);
     assert_eq!(values(&profile, |function| function.total), [10e6, 1e6, 1e6]);
-    assert!(profile.functions[2].total.unwrap().is_exact() && !profile.functions[1].total.unwrap().is_exact());
+    assert!(
+        profile.functions[2].total.unwrap().is_exact()
+            && !profile.functions[1].total.unwrap().is_exact()
+    );
 }
 
 #[test]
@@ -263,7 +314,12 @@ fn functions_that_the_clock_cannot_see_say_so() {
     evidence.invisible.push(FuncId(3));
     profile.reconcile(&evidence);
     let inlined = &profile.functions[2];
-    assert!(inlined.unseen && inlined.own.is_none() && inlined.cpu.is_none() && !profile.functions[1].unseen);
+    assert!(
+        inlined.unseen
+            && inlined.own.is_none()
+            && inlined.cpu.is_none()
+            && !profile.functions[1].unseen
+    );
     assert_eq!(inlined.total.unwrap().value, 1e6);
 }
 
@@ -277,7 +333,8 @@ fn without_a_clock_short_functions_have_no_total_and_long_ones_are_bounded() {
     }
     let source = ClockSource::None { why: "refused".to_owned() };
     profile.reconcile(&ClockEvidence { source, processor: 8e6, ..ClockEvidence::default() });
-    let totals: Vec<Option<f64>> = profile.functions.iter().map(|function| Some(function.total?.value)).collect();
+    let totals: Vec<Option<f64>> =
+        profile.functions.iter().map(|function| Some(function.total?.value)).collect();
     assert_eq!(totals, [Some(8e6), Some(8e6), None]);
     assert!(profile.functions.iter().all(|function| function.own.is_none()));
 }

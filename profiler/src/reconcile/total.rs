@@ -1,9 +1,10 @@
 //! Totals: processor time of a function and of all that it calls, each moment once.
 //!
-//! Where every call was timed and the clock does not object, the timed total stands. It is wall time: if it lies above the clock's interval,
-//! calls have waited or were preempted; if it lies below, a call is still running. Then the clock says it, as for all that are sampled:
-//! with twenty stacks and more by itself, otherwise its interval is what the sampled time is clipped to. Samples of short calls are mostly what
-//! sampling costs, and tell no total.
+//! Where every call was timed and the clock does not object, the timed total stands. It is wall
+//! time: if it lies above the clock's interval, calls have waited or were preempted; if it lies
+//! below, a call is still running. Then the clock says it, as for all that are sampled: with twenty
+//! stacks and more by itself, otherwise its interval is what the sampled time is clipped to.
+//! Samples of short calls are mostly what sampling costs, and tell no total.
 
 use super::self_time::OwnTimes;
 use super::{Callers, Seen, bounds, estimate, interval};
@@ -12,7 +13,8 @@ use crate::{ClockSource, Figure};
 
 /// So many stacks tell a total by themselves.
 const ENOUGH: u64 = 20;
-/// Sampled times of shorter calls are no evidence of processor time, in nanoseconds: they are mostly what sampling costs.
+/// Sampled times of shorter calls are no evidence of processor time, in nanoseconds: they are
+/// mostly what sampling costs.
 const TOO_SHORT: f64 = 200.0;
 
 /// Processor time with it on the stack, as the clock alone has seen it.
@@ -21,12 +23,22 @@ pub(super) fn cpu(seen: &Seen, at: usize) -> Option<Figure> {
         return None;
     }
     let function = &seen.functions[at];
-    let interval = interval::of_samples(function.on_stack, function.stack_samples, seen.stack_samples, seen.processor);
+    let interval = interval::of_samples(
+        function.on_stack,
+        function.stack_samples,
+        seen.stack_samples,
+        seen.processor,
+    );
     Some(estimate(function.on_stack, interval, 0.0, seen.processor))
 }
 
 /// Totals that are possible, by position.
-pub(super) fn totals(profile: &Profile, seen: &Seen, own: &OwnTimes, callers: &Callers) -> Vec<Option<Figure>> {
+pub(super) fn totals(
+    profile: &Profile,
+    seen: &Seen,
+    own: &OwnTimes,
+    callers: &Callers,
+) -> Vec<Option<Figure>> {
     let functions = || profile.functions.iter().enumerate();
     let proposed: Vec<Option<Figure>> =
         functions().map(|(at, function)| propose(function, seen, at, own.functions[at])).collect();
@@ -34,16 +46,29 @@ pub(super) fn totals(profile: &Profile, seen: &Seen, own: &OwnTimes, callers: &C
     settled(proposed, &own, callers, seen.processor)
 }
 
-/// Totals that are possible, from what each function by itself has, and self times that they are not below.
-pub(super) fn settled(proposed: Vec<Option<Figure>>, own: &[f64], callers: &Callers, processor: f64) -> Vec<Option<Figure>> {
+/// Totals that are possible, from what each function by itself has, and self times that they are
+/// not below.
+pub(super) fn settled(
+    proposed: Vec<Option<Figure>>,
+    own: &[f64],
+    callers: &Callers,
+    processor: f64,
+) -> Vec<Option<Figure>> {
     let callers = callers.among(|at| proposed[at].is_some());
-    let pinned: Vec<bool> = proposed.iter().map(|total| total.is_some_and(|total| total.is_exact())).collect();
-    let mut values: Vec<f64> =
-        proposed.iter().zip(own).map(|(total, own)| total.map_or(0.0, |total| total.value).max(*own)).collect();
-    let floors: Vec<f64> = (0..values.len()).map(|at| if pinned[at] { values[at] } else { own[at] }).collect();
+    let pinned: Vec<bool> =
+        proposed.iter().map(|total| total.is_some_and(|total| total.is_exact())).collect();
+    let mut values: Vec<f64> = proposed
+        .iter()
+        .zip(own)
+        .map(|(total, own)| total.map_or(0.0, |total| total.value).max(*own))
+        .collect();
+    let floors: Vec<f64> =
+        (0..values.len()).map(|at| if pinned[at] { values[at] } else { own[at] }).collect();
     bounds::cut(&mut values, &floors, &callers);
     bounds::raise(&mut values, &pinned, &callers);
-    let settle = |(proposed, value): (Option<Figure>, f64)| proposed.map(|total| moved(total, value, processor));
+    let settle = |(proposed, value): (Option<Figure>, f64)| {
+        proposed.map(|total| moved(total, value, processor))
+    };
     proposed.into_iter().zip(values).map(settle).collect()
 }
 
@@ -53,11 +78,16 @@ fn propose(function: &Function, seen: &Seen, at: usize, own: Option<Figure>) -> 
     let complete = function.is_timed_completely();
     let is_evidence = complete || function.timed.mean().is_some_and(|mean| mean.value >= TOO_SHORT);
     match (&seen.source, cpu(seen, at)) {
-        (ClockSource::Kernel { .. }, Some(cpu)) => {
-            Some(by_stacks(timed.filter(|_| is_evidence), cpu, seen.functions[at].stack_samples, seen.processor))
-        }
+        (ClockSource::Kernel { .. }, Some(cpu)) => Some(by_stacks(
+            timed.filter(|_| is_evidence),
+            cpu,
+            seen.functions[at].stack_samples,
+            seen.processor,
+        )),
         // Frames are those of timed calls, which waited as long as these did.
-        (ClockSource::Frames { .. }, Some(cpu)) => Some(timed.map_or(cpu, |timed| clipped(timed, cpu))),
+        (ClockSource::Frames { .. }, Some(cpu)) => {
+            Some(timed.map_or(cpu, |timed| clipped(timed, cpu)))
+        }
         (ClockSource::Probes, _) => timed,
         (ClockSource::Kernel { .. }, None) if seen.visible[at] => {
             Some(timed.unwrap_or_else(|| own.unwrap_or(Figure::exact(0.0))))
@@ -66,12 +96,15 @@ fn propose(function: &Function, seen: &Seen, at: usize, own: Option<Figure>) -> 
     }
 }
 
-/// With the clock's stacks. A complete total that does not fit has waited, or is not over: the clock knows better, however few its stacks.
+/// With the clock's stacks. A complete total that does not fit has waited, or is not over: the
+/// clock knows better, however few its stacks.
 fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64) -> Figure {
     let (lo, hi) = cpu.interval();
     match timed {
         Some(timed) if timed.is_exact() && (lo..=hi).contains(&timed.value) => timed,
-        Some(timed) if stacks < ENOUGH && !timed.is_exact() => estimate(timed.value.clamp(lo, hi), (lo, hi), 0.0, processor),
+        Some(timed) if stacks < ENOUGH && !timed.is_exact() => {
+            estimate(timed.value.clamp(lo, hi), (lo, hi), 0.0, processor)
+        }
         _ => cpu,
     }
 }
@@ -86,7 +119,8 @@ fn clipped(timed: Figure, cpu: Figure) -> Figure {
     }
 }
 
-/// A wall-clock time as one of processor time: what is more than there is has waited, and may have waited all the time.
+/// A wall-clock time as one of processor time: what is more than there is has waited, and may have
+/// waited all the time.
 fn within(wall: Figure, processor: f64) -> Figure {
     match wall.value <= processor {
         true => wall.clipped(0.0, processor),

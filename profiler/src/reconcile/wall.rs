@@ -1,9 +1,11 @@
-//! Wall-clock totals: what the outermost calls of a function took together, waiting and preemption included.
+//! Wall-clock totals: what the outermost calls of a function took together, waiting and preemption
+//! included.
 //!
-//! Exact where every call was timed. Otherwise the mean of sampled calls times their number, if no single call carries that: the longest,
-//! standing for as many calls as the others do, must be less than 30 % of it. Where one does, the total is at least what was seen, and no more is
-//! known: a lower bound. A function is on the stack no longer than its callers are, nor than all threads together were watched; and it
-//! took at least as long by the wall clock as on a processor.
+//! Exact where every call was timed. Otherwise the mean of sampled calls times their number, if no
+//! single call carries that: the longest, standing for as many calls as the others do, must be less
+//! than 30 % of it. Where one does, the total is at least what was seen, and no more is known: a
+//! lower bound. A function is on the stack no longer than its callers are, nor than all threads
+//! together were watched; and it took at least as long by the wall clock as on a processor.
 
 use super::{Callers, bounds, estimate};
 use crate::Figure;
@@ -13,23 +15,38 @@ use crate::profile::{Function, Profile};
 const CARRIES: f64 = 0.3;
 
 /// Wall-clock totals that are possible, by position.
-pub(super) fn walls(profile: &Profile, totals: &[Option<Figure>], callers: &Callers) -> Vec<Option<Figure>> {
+pub(super) fn walls(
+    profile: &Profile,
+    totals: &[Option<Figure>],
+    callers: &Callers,
+) -> Vec<Option<Figure>> {
     let functions = &profile.functions;
-    let timed: Vec<Option<Figure>> = functions.iter().map(|function| function.timed.total()).collect();
+    let timed: Vec<Option<Figure>> =
+        functions.iter().map(|function| function.timed.total()).collect();
     let callers = callers.among(|at| timed[at].is_some());
     let cap = profile.watched();
     let least = |at: usize| {
-        let seen = timed[at].filter(Figure::is_exact).map_or(functions[at].timed.seen(), |total| total.value);
+        let seen = timed[at]
+            .filter(Figure::is_exact)
+            .map_or(functions[at].timed.seen(), |total| total.value);
         seen.max(totals[at].map_or(0.0, |total| total.value))
     };
     let floors: Vec<f64> = (0..functions.len()).map(least).collect();
-    let is_known: Vec<bool> = functions.iter().zip(&timed).map(|(function, timed)| is_told(function, timed.as_ref())).collect();
+    let is_known: Vec<bool> = functions
+        .iter()
+        .zip(&timed)
+        .map(|(function, timed)| is_told(function, timed.as_ref()))
+        .collect();
     // What is not known is no bound of others.
-    let proposed = |at: usize| timed[at].filter(|_| is_known[at]).map_or(cap, |total| total.value.min(cap)).max(floors[at]);
+    let proposed = |at: usize| {
+        timed[at].filter(|_| is_known[at]).map_or(cap, |total| total.value.min(cap)).max(floors[at])
+    };
     let mut most: Vec<f64> = (0..functions.len()).map(proposed).collect();
     bounds::cut(&mut most, &floors, &callers);
-    let mut values: Vec<f64> = (0..functions.len()).map(|at| if is_known[at] { most[at] } else { floors[at] }).collect();
-    let pinned: Vec<bool> = timed.iter().map(|total| total.is_some_and(|total| total.is_exact())).collect();
+    let mut values: Vec<f64> =
+        (0..functions.len()).map(|at| if is_known[at] { most[at] } else { floors[at] }).collect();
+    let pinned: Vec<bool> =
+        timed.iter().map(|total| total.is_some_and(|total| total.is_exact())).collect();
     bounds::raise(&mut values, &pinned, &callers);
     (0..functions.len())
         .map(|at| {
@@ -38,7 +55,12 @@ pub(super) fn walls(profile: &Profile, totals: &[Option<Figure>], callers: &Call
             Some(match (timed.is_exact() && timed.value == value, is_known[at]) {
                 (true, _) => timed,
                 (false, true) => estimate(value, (lo.max(floors[at]), hi), 0.0, cap),
-                (false, false) => estimate(value, (value, if most[at].is_finite() { most[at] } else { hi }), 0.0, f64::INFINITY),
+                (false, false) => estimate(
+                    value,
+                    (value, if most[at].is_finite() { most[at] } else { hi }),
+                    0.0,
+                    f64::INFINITY,
+                ),
             })
         })
         .collect()
@@ -57,8 +79,12 @@ mod tests {
 
     #[test]
     fn a_total_that_a_single_call_carries_is_not_told() {
-        let function =
-            Function { calls: Figure::exact(1e6), samples: 300, max: Some(1e6), ..Function::uncalled(crate::FuncId(1)) };
+        let function = Function {
+            calls: Figure::exact(1e6),
+            samples: 300,
+            max: Some(1e6),
+            ..Function::uncalled(crate::FuncId(1))
+        };
         assert!(!is_told(&function, Some(&Figure::estimated(3.4e9, 1e9, 0.0))));
         let function = Function { max: Some(3e3), ..function };
         assert!(is_told(&function, Some(&Figure::estimated(1e9, 1e8, 0.0))));

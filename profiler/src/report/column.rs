@@ -56,8 +56,16 @@ const LEAST_NAME: usize = 20;
 
 impl Column {
     /// Those of 80 columns.
-    pub(crate) const NARROW: &[Self] =
-        &[Self::Share, Self::Bar, Self::Name, Self::Total, Self::Calls, Self::P50, Self::P99, Self::Max];
+    pub(crate) const NARROW: &[Self] = &[
+        Self::Share,
+        Self::Bar,
+        Self::Name,
+        Self::Total,
+        Self::Calls,
+        Self::P50,
+        Self::P99,
+        Self::Max,
+    ];
     /// All.
     pub(crate) const WIDE: &[Self] = &[
         Self::Share,
@@ -115,13 +123,17 @@ impl Column {
         };
         let header = &profile.header;
         let step = header.step as f64 / header.hz * 1e9;
-        let time = |figure: Option<Figure>| Cell::plain(marked(figure, |ns| human::time_by(ns, step)));
-        let percentile = |share| Cell::plain(latency(function.latency(share, header), function, profile, "~"));
+        let time =
+            |figure: Option<Figure>| Cell::plain(marked(figure, |ns| human::time_by(ns, step)));
+        let percentile =
+            |share| Cell::plain(latency(function.latency(share, header), function, profile, "~"));
         match self {
             Self::Own => time(function.own),
             Self::Total => time(function.total),
             Self::Wall => time(function.wall),
-            Self::Waiting => Cell::plain(marked(shares.and_then(|_| share::waiting(function)), human::percent)),
+            Self::Waiting => {
+                Cell::plain(marked(shares.and_then(|_| share::waiting(function)), human::percent))
+            }
             Self::Calls => Cell::plain(marked(Some(function.calls), human::count)),
             Self::Mean => Cell::plain(mean(function, profile)),
             Self::Spread => Cell::plain(spread(function)),
@@ -129,9 +141,10 @@ impl Column {
             Self::P90 => percentile(0.9),
             Self::P99 => percentile(0.99),
             Self::P999 => percentile(0.999),
-            Self::Max if function.has_heavy_tail(header) => {
-                Cell { text: format!("!{}", latency(function.max, function, profile, "≥")), style: Style::Hot }
-            }
+            Self::Max if function.has_heavy_tail(header) => Cell {
+                text: format!("!{}", latency(function.max, function, profile, "≥")),
+                style: Style::Hot,
+            },
             Self::Max => Cell::plain(latency(function.max, function, profile, "≥")),
             Self::Place => Cell::plain(name::line(&function.label).unwrap_or_default()),
             Self::Share | Self::Bar | Self::Name => Cell::default(),
@@ -157,7 +170,8 @@ fn mean(function: &Function, profile: &Profile) -> String {
     marked(function.mean, |mean| human::time_by(mean, step / function.samples.max(1) as f64))
 }
 
-/// Half of the interval's width, in parts of the mean; where it is wider than the mean, that is all there is to say.
+/// Half of the interval's width, in parts of the mean; where it is wider than the mean, that is all
+/// there is to say.
 fn spread(function: &Function) -> String {
     match function.mean {
         Some(mean) if mean.is_exact() => String::new(),
@@ -271,7 +285,8 @@ impl Layout {
 
     /// Its lines: the titles, and a line for each row.
     pub(crate) fn text(&self) -> String {
-        let widths: Vec<usize> = self.columns.iter().map(|(column, cells)| Self::width(*column, cells)).collect();
+        let widths: Vec<usize> =
+            self.columns.iter().map(|(column, cells)| Self::width(*column, cells)).collect();
         let rows = self.columns.first().map_or(0, |(_, cells)| cells.len());
         let mut text = String::new();
         for row in 0..=rows {
@@ -292,7 +307,8 @@ impl Layout {
             line.push_str("  ");
         }
         let blank = " ".repeat(width.saturating_sub(name::width(&cell.text)));
-        let (begin, end) = if self.color && !cell.text.is_empty() { cell.style.codes() } else { ("", "") };
+        let (begin, end) =
+            if self.color && !cell.text.is_empty() { cell.style.codes() } else { ("", "") };
         let _ = match column.is_left() {
             true => write!(line, "{begin}{}{end}{blank}", cell.text),
             false => write!(line, "{blank}{begin}{}{end}", cell.text),

@@ -1,4 +1,5 @@
-//! CSV: for spreadsheets (RFC 4180). Times in nanoseconds; a figure that is not known is an empty cell.
+//! CSV: for spreadsheets (RFC 4180). Times in nanoseconds; a figure that is not known is an empty
+//! cell.
 
 use super::share::Shares;
 use crate::profile::Profile;
@@ -11,13 +12,25 @@ impl Profile {
         let shares = Shares::of(self);
         for function in &self.functions {
             let module = function.label.module.and_then(|module| self.modules.get(module as usize));
-            let cell = |value: Option<f64>| value.map(|value| format!("{value:.1}")).unwrap_or_default();
+            let cell =
+                |value: Option<f64>| value.map(|value| format!("{value:.1}")).unwrap_or_default();
             let three = |figure: Option<crate::Figure>| {
                 let interval = figure.map(|figure| figure.interval());
-                [figure.map(|figure| figure.value), interval.map(|of| of.0), interval.map(|of| of.1)].map(cell).join(",")
+                [
+                    figure.map(|figure| figure.value),
+                    interval.map(|of| of.0),
+                    interval.map(|of| of.1),
+                ]
+                .map(cell)
+                .join(",")
             };
             let (low, high) = function.calls.interval();
-            let _ = write!(text, "{},{}", quoted(&function.label.name), quoted(module.map_or("", |module| &module.path)));
+            let _ = write!(
+                text,
+                "{},{}",
+                quoted(&function.label.name),
+                quoted(module.map_or("", |module| &module.path))
+            );
             let _ = write!(
                 text,
                 ",{:.0},{},{low:.0},{high:.0},{}",
@@ -25,12 +38,20 @@ impl Profile {
                 function.calls.is_exact(),
                 function.samples
             );
-            let percentiles = [0.5, 0.9, 0.99].map(|share| cell(function.latency(share, &self.header))).join(",");
-            let share = shares.and_then(|shares| shares.share(function)).map(|share| format!("{:.6}", share.value));
+            let percentiles =
+                [0.5, 0.9, 0.99].map(|share| cell(function.latency(share, &self.header))).join(",");
+            let share = shares
+                .and_then(|shares| shares.share(function))
+                .map(|share| format!("{:.6}", share.value));
             let (min, max) = (cell(function.min), cell(function.max));
-            let [mean, total, own, wall] = [function.mean, function.total, function.own, function.wall].map(three);
-            let (p999, share) = (cell(function.latency(0.999, &self.header)), share.unwrap_or_default());
-            let _ = write!(text, ",{min},{mean},{percentiles},{max},{total},{own},{wall},{p999},{share}\r\n");
+            let [mean, total, own, wall] =
+                [function.mean, function.total, function.own, function.wall].map(three);
+            let (p999, share) =
+                (cell(function.latency(0.999, &self.header)), share.unwrap_or_default());
+            let _ = write!(
+                text,
+                ",{min},{mean},{percentiles},{max},{total},{own},{wall},{p999},{share}\r\n"
+            );
         }
         text
     }
@@ -38,7 +59,11 @@ impl Profile {
 
 /// A field that holds a comma, a quote or a new line is quoted.
 fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
 }
 
 #[cfg(test)]

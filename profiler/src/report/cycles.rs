@@ -1,9 +1,11 @@
-//! Cycles: functions that call each other, so that none of them is only a caller or only a callee of the others.
+//! Cycles: functions that call each other, so that none of them is only a caller or only a callee
+//! of the others.
 //!
-//! These are the strongly connected parts of the call graph (Kosaraju's algorithm, Sharir 1981), found without recursion: a program's call
-//! graph may be deep.
+//! These are the strongly connected parts of the call graph (Kosaraju's algorithm, Sharir 1981),
+//! found without recursion: a program's call graph may be deep.
 
-/// For each function the number of its cycle, from 1; `None` if it is in none. A function that calls only itself is in none.
+/// For each function the number of its cycle, from 1; `None` if it is in none. A function that
+/// calls only itself is in none.
 pub(crate) fn cycles(callees: &[Vec<usize>]) -> Vec<Option<usize>> {
     let mut callers = vec![Vec::new(); callees.len()];
     for (caller, list) in callees.iter().enumerate() {
@@ -59,13 +61,18 @@ mod tests {
         let found = cycles(&[vec![1], vec![2], vec![1, 3], vec![3], vec![5], vec![6], vec![4]]);
         assert_eq!((found[0], found[3]), (None, None));
         assert!(
-            found[1].is_some() && found[1] == found[2] && found[4] == found[5] && found[5] == found[6] && found[1] != found[4]
+            found[1].is_some()
+                && found[1] == found[2]
+                && found[4] == found[5]
+                && found[5] == found[6]
+                && found[1] != found[4]
         );
     }
 
     #[test]
     fn a_deep_graph_needs_no_deep_stack() {
-        let chain: Vec<Vec<usize>> = (0..200_000).map(|at| if at < 199_999 { vec![at + 1] } else { vec![0] }).collect();
+        let chain: Vec<Vec<usize>> =
+            (0..200_000).map(|at| if at < 199_999 { vec![at + 1] } else { vec![0] }).collect();
         assert!(cycles(&chain).iter().all(|cycle| *cycle == Some(1)));
     }
 }

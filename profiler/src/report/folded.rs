@@ -1,4 +1,5 @@
-//! Folded stacks: what flame graphs are drawn from, one line for each stack, with microseconds of self time.
+//! Folded stacks: what flame graphs are drawn from, one line for each stack, with microseconds of
+//! self time.
 
 use super::stacks::Frame;
 use crate::profile::Profile;
@@ -10,7 +11,8 @@ impl Profile {
         let mut lines = BTreeMap::<String, f64>::new();
         for (frames, time) in self.self_times() {
             let name = |frame: &Frame| self.frame_name(*frame).replace(';', ":").replace('\n', " ");
-            *lines.entry(frames.iter().map(name).collect::<Vec<_>>().join(";")).or_default() += time / 1e3;
+            *lines.entry(frames.iter().map(name).collect::<Vec<_>>().join(";")).or_default() +=
+                time / 1e3;
         }
         // What is lost by rounding one line is added to the next, so that the sum is right.
         let mut carried = 0.0;
@@ -35,9 +37,15 @@ mod tests {
     fn the_lines_sum_to_the_processor_time() {
         for profile in [program(), program_with_stacks()] {
             let text = profile.folded();
-            let sum: f64 = text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
+            let sum: f64 = text
+                .lines()
+                .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+                .sum();
             assert_eq!(sum, 1e6, "{text}");
-            assert!(text.contains("main;parse;hash ") && text.contains("[system] 150000\n"), "{text}");
+            assert!(
+                text.contains("main;parse;hash ") && text.contains("[system] 150000\n"),
+                "{text}"
+            );
         }
     }
 }

@@ -8,16 +8,29 @@ use crate::figure::{Figure, Mark};
 use crate::profile::{Header, Profile};
 
 /// Below the table.
-pub(crate) fn lines(profile: &Profile, rows: &[Row<'_>], shares: bool, options: &TableOptions, sorted_by: Sort) -> String {
+pub(crate) fn lines(
+    profile: &Profile,
+    rows: &[Row<'_>],
+    shares: bool,
+    options: &TableOptions,
+    sorted_by: Sort,
+) -> String {
     let header = &profile.header;
     let mut lines = vec![summary(profile)];
     lines.extend(overhead(header, shares));
     if sorted_by != options.sort {
-        lines.push(format!("No function has a figure for {}: sorted by {}.", options.sort.name(), sorted_by.name()));
+        lines.push(format!(
+            "No function has a figure for {}: sorted by {}.",
+            options.sort.name(),
+            sorted_by.name()
+        ));
     }
     lines.extend(legend(profile, rows, shares, options));
     if header.spent.lost > 0 {
-        lines.push(format!("{} timed calls discarded (did not return)", human::grouped(header.spent.lost)));
+        lines.push(format!(
+            "{} timed calls discarded (did not return)",
+            human::grouped(header.spent.lost)
+        ));
     }
     lines.extend(header.notes.iter().map(|note| format!("Note: {note}")));
     lines.join("\n") + "\n"
@@ -50,14 +63,19 @@ fn summary(profile: &Profile) -> String {
 fn overhead(header: &Header, shares: bool) -> Option<String> {
     let spent = &header.spent;
     let timing = spent.samples as f64 * header.pair / header.hz;
-    let seconds = spent.counting + spent.switching + spent.agent + if timing.is_finite() { timing } else { 0.0 };
+    let seconds = spent.counting
+        + spent.switching
+        + spent.agent
+        + if timing.is_finite() { timing } else { 0.0 };
     let source = match &header.clock {
         ClockSource::None { why } => format!("no self times: {why}"),
         ClockSource::Kernel { hz, .. } => {
             let samples = human::grouped(header.clock_samples);
             format!("shares by the kernel's clock ({hz:.0} Hz, {samples} samples)")
         }
-        ClockSource::Frames { why, .. } => format!("shares of completely timed functions only ({why})"),
+        ClockSource::Frames { why, .. } => {
+            format!("shares of completely timed functions only ({why})")
+        }
         ClockSource::Probes if shares => "shares by the probes".to_owned(),
         ClockSource::Probes => "no self times".to_owned(),
     };
@@ -68,7 +86,12 @@ fn overhead(header: &Header, shares: bool) -> Option<String> {
 }
 
 /// What the marks say that the table has.
-fn legend(profile: &Profile, rows: &[Row<'_>], shares: bool, options: &TableOptions) -> Option<String> {
+fn legend(
+    profile: &Profile,
+    rows: &[Row<'_>],
+    shares: bool,
+    options: &TableOptions,
+) -> Option<String> {
     let functions = || {
         rows.iter().filter_map(|row| match row {
             Row::Function(function) => Some(*function),
@@ -77,9 +100,12 @@ fn legend(profile: &Profile, rows: &[Row<'_>], shares: bool, options: &TableOpti
     };
     let figures = functions().flat_map(|function| {
         let more = options.wide.then_some([function.wall, function.mean]).into_iter().flatten();
-        [Some(function.calls), function.total, function.own.filter(|_| shares)].into_iter().chain(more)
+        [Some(function.calls), function.total, function.own.filter(|_| shares)]
+            .into_iter()
+            .chain(more)
     });
-    let marks: Vec<Mark> = figures.flatten().filter(Figure::is_sound).map(|figure| figure.mark()).collect();
+    let marks: Vec<Mark> =
+        figures.flatten().filter(Figure::is_sound).map(|figure| figure.mark()).collect();
     let has = |mark| marks.contains(&mark);
     let timed = || functions().filter(|function| function.max.is_some());
     let sampled = timed().any(|function| !function.is_complete());
@@ -90,6 +116,7 @@ fn legend(profile: &Profile, rows: &[Row<'_>], shares: bool, options: &TableOpti
         (sampled || has(Mark::AtLeast), "≥ at least, as far as seen"),
         (timed().any(|function| function.has_heavy_tail(&profile.header)), "! over 100 times p99"),
     ];
-    let used: Vec<&str> = meanings.into_iter().filter(|(used, _)| *used).map(|(_, meaning)| meaning).collect();
+    let used: Vec<&str> =
+        meanings.into_iter().filter(|(used, _)| *used).map(|(_, meaning)| meaning).collect();
     (!used.is_empty()).then(|| used.join(", "))
 }

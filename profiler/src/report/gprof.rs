@@ -1,4 +1,5 @@
-//! As gprof prints it: a flat profile, and the call graph in gprof's own layout, so that tools which read gprof's read this.
+//! As gprof prints it: a flat profile, and the call graph in gprof's own layout, so that tools
+//! which read gprof's read this.
 //!
 //! ```text
 //! index % time    self  children    called     name
@@ -8,9 +9,9 @@
 //! -----------------------------------------------
 //! ```
 //!
-//! Times are seconds of processor time, and what the table prints as self and total. Calls from a caller are all calls in the proportion of
-//! those that were timed from there. Functions that call each other are a cycle: inside of it no time is handed on (Graham, Kessler and
-//! McKusick, 1982).
+//! Times are seconds of processor time, and what the table prints as self and total. Calls from a
+//! caller are all calls in the proportion of those that were timed from there. Functions that call
+//! each other are a cycle: inside of it no time is handed on (Graham, Kessler and McKusick, 1982).
 
 use super::cycles::cycles;
 use super::stacks::Caller;
@@ -41,16 +42,23 @@ impl Profile {
         let graph = Graph::of(self);
         let mut text = "Flat profile:\n\n".to_owned();
         text += &match self.header.clock {
-            ClockSource::Kernel { hz, .. } => format!("Each sample counts as {:.6} seconds.\n", 1.0 / hz),
+            ClockSource::Kernel { hz, .. } => {
+                format!("Each sample counts as {:.6} seconds.\n", 1.0 / hz)
+            }
             _ => "Times are measured by probes.\n".to_owned(),
         };
         graph.flat(&mut text);
         text += "\n\x0c\n\t\t     Call graph\n\n\n";
-        let _ = writeln!(text, "granularity: {:.6} seconds of processor time in all\n", graph.whole / 1e9);
+        let _ = writeln!(
+            text,
+            "granularity: {:.6} seconds of processor time in all\n",
+            graph.whole / 1e9
+        );
         let _ = writeln!(text, "index % time    self  children    called     name");
         graph.entries(&mut text);
         text += "\x0c\nIndex by function name\n\n";
-        let mut names: Vec<(&str, usize)> = graph.nodes.iter().map(|node| (node.name.as_str(), node.index)).collect();
+        let mut names: Vec<(&str, usize)> =
+            graph.nodes.iter().map(|node| (node.name.as_str(), node.index)).collect();
         names.sort_unstable();
         for (name, index) in names {
             let _ = writeln!(text, "{:>6} {name}", format!("[{index}]"));
@@ -74,7 +82,8 @@ impl Graph {
         let callers = profile.callers();
         let (own, others) = profile.distributed(&callers);
         let whole: f64 = own.iter().sum::<f64>() + others.iter().map(|(_, time)| time).sum::<f64>();
-        let mut nodes: Vec<Node> = (0..own.len()).map(|at| Node::of(profile, at, own[at], whole, &callers[at])).collect();
+        let mut nodes: Vec<Node> =
+            (0..own.len()).map(|at| Node::of(profile, at, own[at], whole, &callers[at])).collect();
         let mut callees = vec![Vec::new(); nodes.len()];
         for (at, node) in nodes.iter().enumerate() {
             node.parents.iter().for_each(|(parent, ..)| callees[*parent].push(at));
@@ -83,8 +92,17 @@ impl Graph {
         for ((node, callees), cycle) in nodes.iter_mut().zip(callees).zip(&found) {
             (node.callees, node.cycle) = (callees, *cycle);
         }
-        nodes.extend(others.into_iter().map(|(name, own)| Node { name: name.to_owned(), own, ..Node::default() }));
-        let mut graph = Self { order: Vec::new(), cycles: vec![0; found.into_iter().flatten().max().unwrap_or(0)], nodes, whole };
+        nodes.extend(others.into_iter().map(|(name, own)| Node {
+            name: name.to_owned(),
+            own,
+            ..Node::default()
+        }));
+        let mut graph = Self {
+            order: Vec::new(),
+            cycles: vec![0; found.into_iter().flatten().max().unwrap_or(0)],
+            nodes,
+            whole,
+        };
         graph.number();
         graph
     }
@@ -93,7 +111,9 @@ impl Graph {
     fn number(&mut self) {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         let total = |at: usize| self.nodes[at].own + self.nodes[at].children;
-        order.sort_by(|&a, &b| total(b).total_cmp(&total(a)).then_with(|| self.nodes[a].name.cmp(&self.nodes[b].name)));
+        order.sort_by(|&a, &b| {
+            total(b).total_cmp(&total(a)).then_with(|| self.nodes[a].name.cmp(&self.nodes[b].name))
+        });
         let mut index = 0;
         let mut next = || {
             index += 1;
@@ -112,7 +132,9 @@ impl Graph {
         let _ = writeln!(text, "  %   cumulative   self              self     total           ");
         let _ = writeln!(text, " time   seconds   seconds    calls  ns/call  ns/call  name    ");
         let mut rows: Vec<&Node> = self.nodes.iter().collect();
-        rows.sort_by(|a, b| b.own.total_cmp(&a.own).then(b.calls.cmp(&a.calls)).then(a.name.cmp(&b.name)));
+        rows.sort_by(|a, b| {
+            b.own.total_cmp(&a.own).then(b.calls.cmp(&a.calls)).then(a.name.cmp(&b.name))
+        });
         let mut cumulative = 0.0;
         for node in rows {
             cumulative += node.own;
@@ -123,7 +145,13 @@ impl Graph {
                 0 => writeln!(text, " {:8} {:8} {:8}  {}", "", "", "", node.name),
                 _ => {
                     let each = |time: f64| time / calls as f64;
-                    writeln!(text, " {calls:8} {:8.2} {:8.2}  {}", each(node.own), each(node.own + node.children), node.name)
+                    writeln!(
+                        text,
+                        " {calls:8} {:8.2} {:8.2}  {}",
+                        each(node.own),
+                        each(node.own + node.children),
+                        node.name
+                    )
                 }
             };
         }
@@ -148,14 +176,22 @@ impl Graph {
             spontaneous = false;
         }
         if spontaneous {
-            let _ = writeln!(text, "                                                 <spontaneous>");
+            let _ =
+                writeln!(text, "                                                 <spontaneous>");
         }
         let calls = match (node.calls, node.recursive) {
             (0, 0) => String::new(),
             (calls, 0) => format!("{calls}"),
             (calls, recursive) => format!("{calls}+{recursive}"),
         };
-        self.primary(text, node.index, node.own, node.children, &calls, &format!("{} [{}]", self.named(at), node.index));
+        self.primary(
+            text,
+            node.index,
+            node.own,
+            node.children,
+            &calls,
+            &format!("{} [{}]", self.named(at), node.index),
+        );
         for &callee in &node.callees {
             let part = self.nodes[callee].parents.iter().find(|(parent, ..)| *parent == at);
             if let Some(&(_, calls, share)) = part {
@@ -171,18 +207,40 @@ impl Graph {
     }
 
     /// A line of calls of `child`, that names `named`. Inside of a cycle no time is handed on.
-    fn arc_line(&self, text: &mut String, named: usize, child: usize, calls: u64, share: f64, inside: bool) {
+    fn arc_line(
+        &self,
+        text: &mut String,
+        named: usize,
+        child: usize,
+        calls: u64,
+        share: f64,
+        inside: bool,
+    ) {
         let node = &self.nodes[child];
         let (times, called) = if inside {
             (" ".repeat(21), format!("{calls}"))
         } else {
-            let times = format!("{:>10.6} {:>10.6}", share * node.own / 1e9, share * node.children / 1e9);
+            let times =
+                format!("{:>10.6} {:>10.6}", share * node.own / 1e9, share * node.children / 1e9);
             (times, format!("{calls}/{}", node.calls))
         };
-        let _ = writeln!(text, "             {times} {called:>15}     {} [{}]", self.named(named), self.nodes[named].index);
+        let _ = writeln!(
+            text,
+            "             {times} {called:>15}     {} [{}]",
+            self.named(named),
+            self.nodes[named].index
+        );
     }
 
-    fn primary(&self, text: &mut String, index: usize, own: f64, children: f64, calls: &str, name: &str) {
+    fn primary(
+        &self,
+        text: &mut String,
+        index: usize,
+        own: f64,
+        children: f64,
+        calls: &str,
+        name: &str,
+    ) {
         let share = (100.0 * (own + children) / self.whole.max(1.0)).min(100.0);
         let _ = writeln!(
             text,
@@ -195,24 +253,45 @@ impl Graph {
 
     /// A cycle as a whole: its members' self times, and what they call outside of it.
     fn cycle(&self, text: &mut String, cycle: usize) {
-        let members: Vec<usize> = self.order.iter().copied().filter(|&at| self.nodes[at].cycle == Some(cycle)).collect();
+        let members: Vec<usize> =
+            self.order.iter().copied().filter(|&at| self.nodes[at].cycle == Some(cycle)).collect();
         let own: f64 = members.iter().map(|&at| self.nodes[at].own).sum();
-        let longest = members.iter().map(|&at| self.nodes[at].own + self.nodes[at].children).fold(0.0, f64::max);
+        let longest = members
+            .iter()
+            .map(|&at| self.nodes[at].own + self.nodes[at].children)
+            .fold(0.0, f64::max);
         let inner = |at: usize| -> u64 {
             let node = &self.nodes[at];
-            let calls = node.parents.iter().filter(|(parent, ..)| self.is_inside(*parent, at)).map(|(_, calls, _)| calls);
+            let calls = node
+                .parents
+                .iter()
+                .filter(|(parent, ..)| self.is_inside(*parent, at))
+                .map(|(_, calls, _)| calls);
             node.recursive + calls.sum::<u64>()
         };
         let within: u64 = members.iter().map(|&at| inner(at)).sum();
-        let all: u64 = members.iter().map(|&at| self.nodes[at].calls + self.nodes[at].recursive).sum();
+        let all: u64 =
+            members.iter().map(|&at| self.nodes[at].calls + self.nodes[at].recursive).sum();
         let index = self.cycles[cycle - 1];
         let calls = format!("{}+{within}", all.saturating_sub(within));
-        self.primary(text, index, own, (longest - own).max(0.0), &calls, &format!("<cycle {cycle} as a whole> [{index}]"));
+        self.primary(
+            text,
+            index,
+            own,
+            (longest - own).max(0.0),
+            &calls,
+            &format!("<cycle {cycle} as a whole> [{index}]"),
+        );
         for at in members {
             let node = &self.nodes[at];
             let times = format!("{:>10.6} {:>10.6}", node.own / 1e9, node.children / 1e9);
             let called = format!("{}+{}", node.calls, node.recursive);
-            let _ = writeln!(text, "             {times} {called:>15}     {} [{}]", self.named(at), node.index);
+            let _ = writeln!(
+                text,
+                "             {times} {called:>15}     {} [{}]",
+                self.named(at),
+                node.index
+            );
         }
         let _ = writeln!(text, "-----------------------------------------------");
     }
@@ -223,30 +302,46 @@ impl Graph {
 
     fn named(&self, at: usize) -> String {
         let node = &self.nodes[at];
-        node.cycle.map_or_else(|| node.name.clone(), |cycle| format!("{} <cycle {cycle}>", node.name))
+        node.cycle
+            .map_or_else(|| node.name.clone(), |cycle| format!("{} <cycle {cycle}>", node.name))
     }
 }
 
 impl Node {
     fn of(profile: &Profile, at: usize, own: f64, whole: f64, callers: &[Caller]) -> Self {
         let function = &profile.functions[at];
-        let total = function.total.filter(crate::Figure::is_sound).map_or(own, |total| total.value.clamp(own, whole.max(own)));
+        let total = function
+            .total
+            .filter(crate::Figure::is_sound)
+            .map_or(own, |total| total.value.clamp(own, whole.max(own)));
         let all = function.calls.value.max(0.0).round();
         let timed: u64 = function.arcs.iter().map(|arc| arc.samples).sum();
-        let part = |caller: &Caller| (all * caller.samples as f64 / timed.max(1) as f64).round() as u64;
-        let recursive = callers.iter().filter(|caller| caller.function == at).map(part).sum::<u64>().min(all as u64);
+        let part =
+            |caller: &Caller| (all * caller.samples as f64 / timed.max(1) as f64).round() as u64;
+        let recursive = callers
+            .iter()
+            .filter(|caller| caller.function == at)
+            .map(part)
+            .sum::<u64>()
+            .min(all as u64);
         let calls = all as u64 - recursive;
         let others = callers.iter().filter(|caller| caller.function != at);
-        // Time is that of outermost calls: what a function's calls of itself take is in that of the others already.
-        let shares: f64 = callers.iter().filter(|caller| caller.function == at).map(|caller| caller.share).sum();
-        let outer = |caller: &Caller| if shares < 1.0 { (caller.share / (1.0 - shares)).min(1.0) } else { 0.0 };
+        // Time is that of outermost calls: what a function's calls of itself take is in that of the
+        // others already.
+        let shares: f64 =
+            callers.iter().filter(|caller| caller.function == at).map(|caller| caller.share).sum();
+        let outer = |caller: &Caller| {
+            if shares < 1.0 { (caller.share / (1.0 - shares)).min(1.0) } else { 0.0 }
+        };
         Self {
             name: function.label.name.replace('\n', " "),
             own,
             children: (total - own).max(0.0),
             calls,
             recursive,
-            parents: others.map(|caller| (caller.function, part(caller).min(calls), outer(caller))).collect(),
+            parents: others
+                .map(|caller| (caller.function, part(caller).min(calls), outer(caller)))
+                .collect(),
             ..Self::default()
         }
     }
@@ -262,9 +357,18 @@ mod tests {
     fn the_flat_profile_has_the_tables_self_times_and_sums_to_the_processor_time() {
         let profile = program();
         let text = profile.gprof();
-        let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("seconds   seconds")).skip(1).take(6).collect();
-        let cells = |row: &str, at: usize| row.split_whitespace().nth(at).unwrap().parse::<f64>().unwrap();
-        assert!(rows[0].ends_with("hash") && cells(rows[0], 0) == 40.0 && cells(rows[0], 2) == 0.4, "{text}");
+        let rows: Vec<&str> = text
+            .lines()
+            .skip_while(|line| !line.contains("seconds   seconds"))
+            .skip(1)
+            .take(6)
+            .collect();
+        let cells =
+            |row: &str, at: usize| row.split_whitespace().nth(at).unwrap().parse::<f64>().unwrap();
+        assert!(
+            rows[0].ends_with("hash") && cells(rows[0], 0) == 40.0 && cells(rows[0], 2) == 0.4,
+            "{text}"
+        );
         assert!((rows.iter().map(|row| cells(row, 0)).sum::<f64>() - 100.0).abs() < 0.05, "{text}");
         assert_eq!(cells(rows[5], 1), 1.0, "{text}");
         for function in &profile.functions {
@@ -276,9 +380,12 @@ mod tests {
     #[test]
     fn callers_stand_above_and_callees_below_with_their_calls() {
         let text = program().gprof();
-        let entry =
-            text.split("-----------------------------------------------\n").find(|entry| entry.contains("\n[2] ")).unwrap();
-        let lines: Vec<Vec<&str>> = entry.lines().map(|line| line.split_whitespace().collect()).collect();
+        let entry = text
+            .split("-----------------------------------------------\n")
+            .find(|entry| entry.contains("\n[2] "))
+            .unwrap();
+        let lines: Vec<Vec<&str>> =
+            entry.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["0.200000", "0.300000", "100/100", "main", "[1]"]);
         assert_eq!(lines[1], ["[2]", "50.0", "0.200000", "0.300000", "100", "parse", "[2]"]);
         assert_eq!(lines[2], ["0.300000", "0.000000", "3000000/4000000", "hash", "[3]"]);
@@ -292,7 +399,9 @@ mod tests {
         called(&mut profile, 3, 3, 4_000_000, 0.0);
         let text = profile.gprof();
         assert!(
-            text.contains("<cycle 1 as a whole>") && text.contains("parse <cycle 1>") && text.contains("serve <cycle 1>"),
+            text.contains("<cycle 1 as a whole>")
+                && text.contains("parse <cycle 1>")
+                && text.contains("serve <cycle 1>"),
             "{text}"
         );
         assert!(text.contains("2000000+2000000 hash") && !text.contains("hash <cycle"), "{text}");

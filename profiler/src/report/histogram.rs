@@ -1,4 +1,5 @@
-//! One function: how long its calls took, as a histogram, and its slowest calls with what was inside of them.
+//! One function: how long its calls took, as a histogram, and its slowest calls with what was
+//! inside of them.
 
 use super::mark::{NOTHING, marked};
 use super::{human, name};
@@ -29,7 +30,8 @@ pub struct NoFunction {
 const SEVERAL: usize = 5;
 
 impl Profile {
-    /// The histograms of the functions of a name; where there is none, of those whose names it is a part of, if they are few.
+    /// The histograms of the functions of a name; where there is none, of those whose names it is a
+    /// part of, if they are few.
     pub fn histogram(&self, name: &str, options: &HistogramOptions) -> Result<String, NoFunction> {
         let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&Function> {
             self.functions.iter().filter(|function| wanted(&function.label.name)).collect()
@@ -41,7 +43,11 @@ impl Profile {
         if found.is_empty() || found.len() > SEVERAL {
             return Err(NoFunction { name: name.to_owned(), near: self.near(name, &found) });
         }
-        Ok(found.into_iter().map(|function| self.of_function(function, options)).collect::<Vec<_>>().join("\n"))
+        Ok(found
+            .into_iter()
+            .map(|function| self.of_function(function, options))
+            .collect::<Vec<_>>()
+            .join("\n"))
     }
 
     /// Names that somebody may have meant: those that contain it, or that begin or end most alike.
@@ -50,11 +56,14 @@ impl Profile {
         let alike = |known: &str| {
             let known = known.to_lowercase();
             let begin = known.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
-            let end = known.chars().rev().zip(wanted.chars().rev()).take_while(|(a, b)| a == b).count();
+            let end =
+                known.chars().rev().zip(wanted.chars().rev()).take_while(|(a, b)| a == b).count();
             if known.contains(&wanted) { usize::MAX } else { begin.max(end) }
         };
-        let all: Vec<&Function> = if found.is_empty() { self.functions.iter().collect() } else { found.to_vec() };
-        let mut ranked: Vec<(usize, &str)> = all.iter().map(|one| (alike(&one.label.name), one.label.name.as_str())).collect();
+        let all: Vec<&Function> =
+            if found.is_empty() { self.functions.iter().collect() } else { found.to_vec() };
+        let mut ranked: Vec<(usize, &str)> =
+            all.iter().map(|one| (alike(&one.label.name), one.label.name.as_str())).collect();
         ranked.retain(|(alike, _)| *alike >= 3.min(wanted.chars().count().max(1)));
         ranked.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
         ranked.dedup();
@@ -63,17 +72,34 @@ impl Profile {
 
     fn of_function(&self, function: &Function, options: &HistogramOptions) -> String {
         let (bold, plain) = if options.color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
-        let place = name::line(&function.label).map_or_else(String::new, |line| format!(" ({line})"));
+        let place =
+            name::line(&function.label).map_or_else(String::new, |line| format!(" ({line})"));
         let mut text = format!("{bold}{}{place}{plain}\n", function.label.name);
         let calls = marked(Some(function.calls), human::count);
-        let timed =
-            if function.is_complete() { "all timed".to_owned() } else { format!("{} timed", human::grouped(function.samples)) };
+        let timed = if function.is_complete() {
+            "all timed".to_owned()
+        } else {
+            format!("{} timed", human::grouped(function.samples))
+        };
         let time = |figure| marked(figure, human::time);
-        let _ = writeln!(text, "{calls} calls, {timed}; self {}, total {} CPU", time(function.own), time(function.total));
-        let value = |share| function.latency(share, &self.header).map_or_else(|| NOTHING.to_owned(), human::time);
+        let _ = writeln!(
+            text,
+            "{calls} calls, {timed}; self {}, total {} CPU",
+            time(function.own),
+            time(function.total)
+        );
+        let value = |share| {
+            function.latency(share, &self.header).map_or_else(|| NOTHING.to_owned(), human::time)
+        };
         let max = function.max.map_or_else(|| NOTHING.to_owned(), human::time);
-        let _ =
-            writeln!(text, "p50 {}, p90 {}, p99 {}, p99.9 {}, max {max}\n", value(0.5), value(0.9), value(0.99), value(0.999));
+        let _ = writeln!(
+            text,
+            "p50 {}, p90 {}, p99 {}, p99.9 {}, max {max}\n",
+            value(0.5),
+            value(0.9),
+            value(0.99),
+            value(0.999)
+        );
         bars(&mut text, function, &self.header, options);
         self.slowest(&mut text, function, options);
         text
@@ -91,15 +117,29 @@ impl Profile {
         }
         text.push_str("\nSlowest calls:\n");
         for call in calls.into_iter().take(options.slowest) {
-            let _ = writeln!(text, "  {:>8}  thread {}, at {}", human::time(call.time), call.thread, human::time(call.at));
+            let _ = writeln!(
+                text,
+                "  {:>8}  thread {}, at {}",
+                human::time(call.time),
+                call.thread,
+                human::time(call.at)
+            );
             for callee in &call.inside {
                 let known = self.functions.iter().find(|known| known.id == callee.function);
                 let name = known.map_or("?", |known| known.label.name.as_str());
                 let name = human::shorten(name, options.width.saturating_sub(36).max(20));
                 let part = (callee.time / call.time.max(1e-9)).min(1.0);
-                let times =
-                    if callee.calls == 1 { "1 call".to_owned() } else { format!("{} calls", human::grouped(callee.calls)) };
-                let _ = writeln!(text, "      {:>8} {:>6}  {name} ({times})", human::time(callee.time), human::percent(part));
+                let times = if callee.calls == 1 {
+                    "1 call".to_owned()
+                } else {
+                    format!("{} calls", human::grouped(callee.calls))
+                };
+                let _ = writeln!(
+                    text,
+                    "      {:>8} {:>6}  {name} ({times})",
+                    human::time(callee.time),
+                    human::percent(part)
+                );
             }
         }
     }
@@ -138,7 +178,11 @@ fn bars(text: &mut String, function: &Function, header: &Header, options: &Histo
         let length = (weight / most * room as f64).round() as usize;
         let bar = if weight > 0.0 && length == 0 { "▏".to_owned() } else { "█".repeat(length) };
         let (from, to) = (short(begin(number)), short(begin(number + 1)));
-        let line = format!("{from:>7} … {to:>7}    {:>8}  {:>7}  {bar}", human::count(weight), human::percent(weight / all));
+        let line = format!(
+            "{from:>7} … {to:>7}    {:>8}  {:>7}  {bar}",
+            human::count(weight),
+            human::percent(weight / all)
+        );
         let _ = writeln!(text, "{}", line.trim_end());
     }
 }
@@ -191,18 +235,29 @@ mod tests {
         let text = profile.histogram("parse", &OPTIONS).unwrap();
         assert!(text.contains("1 us …    2 us          90    90.0%"), "{text}");
         assert!(text.contains("200 ms …  500 ms           1     1.0%"), "{text}");
-        let slowest = text.lines().skip_while(|line| !line.starts_with("Slowest")).collect::<Vec<_>>();
+        let slowest =
+            text.lines().skip_while(|line| !line.starts_with("Slowest")).collect::<Vec<_>>();
         assert_eq!(slowest[1], "    400 ms  thread 7, at 1.50 s");
-        assert!(slowest[2].contains("50.0%  hash (3 calls)") && slowest[3].contains("200 ms"), "{text}");
+        assert!(
+            slowest[2].contains("50.0%  hash (3 calls)") && slowest[3].contains("200 ms"),
+            "{text}"
+        );
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(!profile.histogram("parse", &HistogramOptions { slowest: 0, ..OPTIONS }).unwrap().contains("Slowest"));
+        assert!(
+            !profile
+                .histogram("parse", &HistogramOptions { slowest: 0, ..OPTIONS })
+                .unwrap()
+                .contains("Slowest")
+        );
     }
 
     #[test]
     fn a_part_of_a_name_is_enough_and_near_misses_are_named() {
         let profile = program();
         assert!(profile.histogram("pars", &OPTIONS).unwrap().contains("parse"));
-        assert!(profile.histogram("main", &OPTIONS).unwrap().contains("No single call was recorded"));
+        assert!(
+            profile.histogram("main", &OPTIONS).unwrap().contains("No single call was recorded")
+        );
         let error = profile.histogram("parze", &OPTIONS).unwrap_err().to_string();
         assert_eq!(error, "no function parze in the profile; did you mean parse?");
     }

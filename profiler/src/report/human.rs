@@ -81,8 +81,14 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_and_a_unit() {
-        assert_eq!((time(1.234).as_str(), time(45_678.0).as_str(), time(2.5e9).as_str()), ("1.23 ns", "45.7 us", "2.50 s"));
-        assert_eq!((count(1234.0).as_str(), count(123_456.0).as_str(), count(5e7).as_str()), ("1234", "123k", "50.0M"));
+        assert_eq!(
+            (time(1.234).as_str(), time(45_678.0).as_str(), time(2.5e9).as_str()),
+            ("1.23 ns", "45.7 us", "2.50 s")
+        );
+        assert_eq!(
+            (count(1234.0).as_str(), count(123_456.0).as_str(), count(5e7).as_str()),
+            ("1234", "123k", "50.0M")
+        );
     }
 
     #[test]
@@ -93,7 +99,10 @@ mod tests {
 
     #[test]
     fn no_digit_lies_below_the_clocks_step() {
-        assert_eq!((time_by(3.0, 10.0).as_str(), time_by(47.0, 10.0).as_str()), ("<10.0 ns", "50.0 ns"));
+        assert_eq!(
+            (time_by(3.0, 10.0).as_str(), time_by(47.0, 10.0).as_str()),
+            ("<10.0 ns", "50.0 ns")
+        );
         assert_eq!(time_by(4712.0, 10.0), "4.71 us");
     }
 

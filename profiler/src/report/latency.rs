@@ -1,8 +1,10 @@
-//! Times of single calls as they are printed: no percentile above the longest call, and nothing below what measuring can tell.
+//! Times of single calls as they are printed: no percentile above the longest call, and nothing
+//! below what measuring can tell.
 
 use crate::profile::{Function, Header};
 
-/// A function's tail is heavy if its longest call took so many times as long as its 99th percentile.
+/// A function's tail is heavy if its longest call took so many times as long as its 99th
+/// percentile.
 const HEAVY: f64 = 100.0;
 
 impl Function {
@@ -11,12 +13,14 @@ impl Function {
         self.calls.is_exact() && self.samples as f64 >= self.calls.value
     }
 
-    /// A percentile of its calls' times, in nanoseconds, never outside of the shortest and the longest call.
+    /// A percentile of its calls' times, in nanoseconds, never outside of the shortest and the
+    /// longest call.
     pub(crate) fn latency(&self, share: f64, header: &Header) -> Option<f64> {
         self.percentile(share, header).filter(|value| value.is_finite())
     }
 
-    /// Below it a call's time cannot be told: the clock's step; of calls timed now and then twice what an empty call reads there.
+    /// Below it a call's time cannot be told: the clock's step; of calls timed now and then twice
+    /// what an empty call reads there.
     pub(crate) fn floor(&self, header: &Header) -> f64 {
         let step = header.step as f64 / header.hz * 1e9;
         let floor = if self.is_complete() { step } else { step.max(header.floor) };

@@ -7,7 +7,8 @@ pub(crate) fn about(value: f64, lo: f64, hi: f64) -> Option<Figure> {
     Some(Figure { value, how: How::Estimated { lo, hi } })
 }
 
-/// A function of so many calls of `each` nanoseconds, all timed, with so many milliseconds of its own and in all.
+/// A function of so many calls of `each` nanoseconds, all timed, with so many milliseconds of its
+/// own and in all.
 pub(crate) fn function(name: &str, calls: u64, each: u64, own: f64, total: f64) -> Function {
     let exact = |value: f64| Figure::exact(value);
     // As it is read from a file: what a file need not say need not be said here.
@@ -60,8 +61,8 @@ pub(crate) fn called(profile: &mut Profile, function: usize, by: usize, samples:
     profile.functions[function].arcs.push(Arc { site, samples, share, caller });
 }
 
-/// A program of a second: `main` (0.1 s of its own) calls `parse` (0.2 s) and `serve` (0.05 s), both call `hash` (0.4 s); 0.15 s
-/// lie in the kernel, and 0.1 s nowhere.
+/// A program of a second: `main` (0.1 s of its own) calls `parse` (0.2 s) and `serve` (0.05 s),
+/// both call `hash` (0.4 s); 0.15 s lie in the kernel, and 0.1 s nowhere.
 pub(crate) fn program() -> Profile {
     let functions = vec![
         function("main", 1, 750_000_000, 100.0, 750.0),
@@ -87,7 +88,12 @@ pub(crate) fn program_with_stacks() -> Profile {
         time: milliseconds * 1e6,
         samples: milliseconds as u64,
     };
-    profile.stacks =
-        vec![stack(&[0], 100.0), stack(&[0, 1], 190.0), stack(&[0, 2], 60.0), stack(&[0, 1, 3], 290.0), stack(&[0, 2, 3], 110.0)];
+    profile.stacks = vec![
+        stack(&[0], 100.0),
+        stack(&[0, 1], 190.0),
+        stack(&[0, 2], 60.0),
+        stack(&[0, 1, 3], 290.0),
+        stack(&[0, 2, 3], 110.0),
+    ];
     profile
 }

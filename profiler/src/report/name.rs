@@ -1,7 +1,9 @@
-//! Names that fit into a column, and stay distinct: no two functions of a table are called the same.
+//! Names that fit into a column, and stay distinct: no two functions of a table are called the
+//! same.
 //!
-//! A long name gives up what says least first: its parameters, what stands in angle brackets, the scopes that it lies in, its middle.
-//! Each name stops at the first form that fits and that no other name has.
+//! A long name gives up what says least first: its parameters, what stands in angle brackets, the
+//! scopes that it lies in, its middle. Each name stops at the first form that fits and that no
+//! other name has.
 
 use super::human;
 use crate::profile::{Label, Profile};
@@ -10,7 +12,8 @@ use std::collections::HashMap;
 /// What may tell two functions of one name apart.
 type Step<'a> = &'a dyn Fn(&Label) -> Option<String>;
 
-/// Names of functions as a table shows them: those that several functions have are told apart by module, line or place.
+/// Names of functions as a table shows them: those that several functions have are told apart by
+/// module, line or place.
 pub(crate) fn distinct(profile: &Profile, labels: &[&Label]) -> Vec<String> {
     let mut names: Vec<String> = labels.iter().map(|label| label.name.clone()).collect();
     let module = |label: &Label| {
@@ -23,11 +26,15 @@ pub(crate) fn distinct(profile: &Profile, labels: &[&Label]) -> Vec<String> {
     for step in steps {
         let mut groups = HashMap::<&str, Vec<usize>>::new();
         names.iter().enumerate().for_each(|(at, name)| groups.entry(name).or_default().push(at));
-        let groups: Vec<Vec<usize>> = groups.into_values().filter(|group| group.len() > 1).collect();
+        let groups: Vec<Vec<usize>> =
+            groups.into_values().filter(|group| group.len() > 1).collect();
         for group in groups {
             let more: Vec<Option<String>> = group.iter().map(|&at| step(labels[at])).collect();
             if more.iter().any(|one| *one != more[0]) {
-                group.iter().zip(more).for_each(|(&at, more)| names[at] += &more.unwrap_or_default());
+                group
+                    .iter()
+                    .zip(more)
+                    .for_each(|(&at, more)| names[at] += &more.unwrap_or_default());
             }
         }
     }
@@ -52,7 +59,9 @@ pub(crate) fn shortened(names: &[String], room: usize) -> Vec<String> {
         }
     }
     let choose = |at: usize| {
-        let fits = |form: &str, level: usize| width(form) <= room && owners[level].get(form).is_some_and(Option::is_some);
+        let fits = |form: &str, level: usize| {
+            width(form) <= room && owners[level].get(form).is_some_and(Option::is_some)
+        };
         let found = forms[at].iter().enumerate().find(|(level, form)| fits(form, *level));
         found.map_or_else(|| human::shorten(&forms[at][1], room), |(_, form)| form.clone())
     };
@@ -65,13 +74,20 @@ fn told_apart(names: &[String], mut chosen: Vec<String>, room: usize) -> Vec<Str
     for round in 0..3 {
         let mut groups = HashMap::<&str, Vec<usize>>::new();
         chosen.iter().enumerate().for_each(|(at, form)| groups.entry(form).or_default().push(at));
-        let groups: Vec<Vec<usize>> =
-            groups.into_values().filter(|group| group.iter().any(|&at| names[at] != names[group[0]])).collect();
+        let groups: Vec<Vec<usize>> = groups
+            .into_values()
+            .filter(|group| group.iter().any(|&at| names[at] != names[group[0]]))
+            .collect();
         for group in groups {
             for (number, &at) in group.iter().enumerate() {
-                let others = group.iter().map(|&other| &names[other]).filter(|other| **other != names[at]);
+                let others =
+                    group.iter().map(|&other| &names[other]).filter(|other| **other != names[at]);
                 chosen[at] = if round == 0 {
-                    around(&names[at], others.map(|other| common(&names[at], other)).max().unwrap_or(0), room)
+                    around(
+                        &names[at],
+                        others.map(|other| common(&names[at], other)).max().unwrap_or(0),
+                        room,
+                    )
                 } else {
                     let tail = format!("#{}", number + 1);
                     human::shorten(&names[at], room.saturating_sub(tail.len()).max(8)) + &tail
@@ -106,7 +122,8 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A name as it is; without parameters; without what stands in angle brackets; without as many scopes as do not fit.
+/// A name as it is; without parameters; without what stands in angle brackets; without as many
+/// scopes as do not fit.
 fn forms(name: &str, room: usize) -> [String; 4] {
     let bare = without_parameters(name);
     let plain = without_arguments(bare);
@@ -131,7 +148,11 @@ fn letters(name: &str) -> Vec<Letter> {
     let (mut depth, mut out, mut operator) = (0usize, Vec::with_capacity(name.len()), 0..0);
     for (at, letter) in name.char_indices() {
         if let Some(rest) = name[at..].strip_prefix("operator") {
-            let signs = SIGNS.iter().chain(&[">"]).find(|signs| rest.starts_with(**signs)).map_or(0, |signs| signs.len());
+            let signs = SIGNS
+                .iter()
+                .chain(&[">"])
+                .find(|signs| rest.starts_with(**signs))
+                .map_or(0, |signs| signs.len());
             operator = at..at + 8 + signs;
         }
         let arrow = letter == '>' && name[..at].ends_with('-');
@@ -149,7 +170,10 @@ fn letters(name: &str) -> Vec<Letter> {
 
 /// Without the list of parameters at its end.
 fn without_parameters(name: &str) -> &str {
-    let open = letters(name).into_iter().rev().find(|one| one.bracket && one.letter == '(' && one.depth == 0);
+    let open = letters(name)
+        .into_iter()
+        .rev()
+        .find(|one| one.bracket && one.letter == '(' && one.depth == 0);
     let Some(Letter { at, .. }) = open else { return name };
     let named = at > 0 && !name[..at].ends_with([' ', ':']);
     let last = matches!(name.rsplit(')').next(), Some("" | " const" | " const&" | " &" | " &&"));
@@ -199,7 +223,8 @@ mod tests {
 
     #[test]
     fn overloads_keep_what_tells_them_apart() {
-        let names = ["Matrix::multiply(Matrix const&, int)", "Matrix::multiply(Vector const&, int)"];
+        let names =
+            ["Matrix::multiply(Matrix const&, int)", "Matrix::multiply(Vector const&, int)"];
         let shown = short(&names, 26);
         assert_ne!(shown[0], shown[1]);
         assert!(shown[0].contains("Matr") && shown[1].contains("Vec"), "{shown:?}");
@@ -208,11 +233,25 @@ mod tests {
     #[test]
     fn no_two_names_become_the_same_and_none_is_wider_than_its_room() {
         arbtest::arbtest(|u| {
-            let parts = ["std::", "map<int, ", "vector<", "char>", "::insert", "(int)", "(long)", "operator<", "x", "yy", "é"];
+            let parts = [
+                "std::",
+                "map<int, ",
+                "vector<",
+                "char>",
+                "::insert",
+                "(int)",
+                "(long)",
+                "operator<",
+                "x",
+                "yy",
+                "é",
+            ];
             let mut names = std::collections::BTreeSet::new();
             for _ in 0..u.int_in_range(1..=40)? {
                 let count = u.int_in_range(1..=12)?;
-                names.insert((0..count).map(|_| u.choose(&parts).copied()).collect::<Result<String, _>>()?);
+                names.insert(
+                    (0..count).map(|_| u.choose(&parts).copied()).collect::<Result<String, _>>()?,
+                );
             }
             let names: Vec<String> = names.into_iter().collect();
             let room = u.int_in_range(16..=60)?;

@@ -55,13 +55,18 @@ impl Sort {
 }
 
 impl Profile {
-    /// The functions in an order, and by which column: where no function has a figure in the one that was asked for, by the next that
-    /// says something.
+    /// The functions in an order, and by which column: where no function has a figure in the one
+    /// that was asked for, by the next that says something.
     pub(crate) fn sorted(&self, asked: Sort) -> (Vec<&Function>, Sort) {
-        let has = |sort: &Sort| self.functions.iter().any(|function| sort.rank(function, self).is_some());
-        let used =
-            [asked, Sort::Own, Sort::Total].into_iter().find(|sort| *sort == Sort::Name || has(sort)).unwrap_or(Sort::Calls);
-        let rank = |sort: Sort, function: &Function| sort.rank(function, self).unwrap_or(f64::NEG_INFINITY);
+        let has =
+            |sort: &Sort| self.functions.iter().any(|function| sort.rank(function, self).is_some());
+        let used = [asked, Sort::Own, Sort::Total]
+            .into_iter()
+            .find(|sort| *sort == Sort::Name || has(sort))
+            .unwrap_or(Sort::Calls);
+        let rank = |sort: Sort, function: &Function| {
+            sort.rank(function, self).unwrap_or(f64::NEG_INFINITY)
+        };
         let mut rows: Vec<&Function> = self.functions.iter().collect();
         rows.sort_by(|a, b| {
             let by = |sort: Sort| rank(sort, b).total_cmp(&rank(sort, a));
@@ -69,7 +74,11 @@ impl Profile {
             if used == Sort::Name {
                 return names;
             }
-            by(used).then_with(|| by(Sort::Own)).then_with(|| by(Sort::Total)).then_with(|| by(Sort::Calls)).then(names)
+            by(used)
+                .then_with(|| by(Sort::Own))
+                .then_with(|| by(Sort::Total))
+                .then_with(|| by(Sort::Calls))
+                .then(names)
         });
         (rows, used)
     }

@@ -1,7 +1,8 @@
-//! pprof's own format: a protocol buffer (profile.proto), uncompressed, which its tools read as they read compressed ones.
+//! pprof's own format: a protocol buffer (profile.proto), uncompressed, which its tools read as
+//! they read compressed ones.
 //!
-//! A sample is a stack, with its self time, and the calls of its innermost function that belong to it. The times sum to the processor time,
-//! the calls to all calls.
+//! A sample is a stack, with its self time, and the calls of its innermost function that belong to
+//! it. The times sum to the processor time, the calls to all calls.
 
 use super::stacks::{Frame, Stacks};
 use crate::profile::{Label, Profile};
@@ -48,8 +49,11 @@ impl Profile {
     fn pprof_samples(&self) -> Vec<(Vec<Frame>, u64, u64)> {
         let mut stacks: Stacks = self.self_times();
         // A function that has no time has calls.
-        let timed: std::collections::HashSet<Frame> = stacks.keys().filter_map(|frames| frames.last().copied()).collect();
-        for at in (0..self.functions.len()).map(Frame::Function).filter(|frame| !timed.contains(frame)) {
+        let timed: std::collections::HashSet<Frame> =
+            stacks.keys().filter_map(|frames| frames.last().copied()).collect();
+        for at in
+            (0..self.functions.len()).map(Frame::Function).filter(|frame| !timed.contains(frame))
+        {
             stacks.insert(vec![at], 0.0);
         }
         let mut of_frame = BTreeMap::<Frame, f64>::new();
@@ -124,7 +128,11 @@ mod tests {
             assert_eq!(samples.iter().map(|(_, calls, _)| calls).sum::<u64>(), 4_000_111);
             let bytes = profile.pprof();
             for name in [&b"hash"[..], b"[system]", b"nanoseconds"] {
-                assert!(bytes.windows(name.len()).any(|window| window == name), "{}", String::from_utf8_lossy(name));
+                assert!(
+                    bytes.windows(name.len()).any(|window| window == name),
+                    "{}",
+                    String::from_utf8_lossy(name)
+                );
             }
         }
     }

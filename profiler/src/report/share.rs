@@ -1,8 +1,9 @@
 //! Shares of processor time: a column that adds up to 100 %.
 //!
-//! Self times, time in the kernel that no function is charged for, and time whose function is not known are the whole. Where these are
-//! less than the processor time of the program, the rest is not known either; where they are more, since calls were timed by the wall
-//! clock, they are the whole themselves.
+//! Self times, time in the kernel that no function is charged for, and time whose function is not
+//! known are the whole. Where these are less than the processor time of the program, the rest is
+//! not known either; where they are more, since calls were timed by the wall clock, they are the
+//! whole themselves.
 
 use crate::figure::Figure;
 use crate::profile::{Function, Profile};
@@ -42,7 +43,9 @@ impl Shares {
     /// The rows that are no functions, with their times.
     pub(crate) fn others(&self) -> impl Iterator<Item = (&'static str, f64)> {
         // What is less than a nanosecond comes of rounding.
-        [(SYSTEM, self.system), (UNKNOWN, self.unknown)].into_iter().filter(|(_, time)| *time >= 1.0)
+        [(SYSTEM, self.system), (UNKNOWN, self.unknown)]
+            .into_iter()
+            .filter(|(_, time)| *time >= 1.0)
     }
 }
 
@@ -51,19 +54,26 @@ pub(crate) fn own_time(function: &Function) -> f64 {
     function.own.filter(Figure::is_sound).map_or(0.0, |own| own.value.max(0.0))
 }
 
-/// The part of its calls' time in which a function waited: wall-clock time without processor time. Where no self time is known, no processor
-/// time has been measured, and it is not known either.
+/// The part of its calls' time in which a function waited: wall-clock time without processor time.
+/// Where no self time is known, no processor time has been measured, and it is not known either.
 pub(crate) fn waiting(function: &Function) -> Option<Figure> {
     let (wall, total) = (function.wall?, function.total?);
     // Where both are the same figure nothing has told them apart.
     if wall.value <= 0.0 || wall == total || function.is_wall_a_bound() {
         return None;
     }
-    let part = |total: f64, wall: f64| if wall > 0.0 { (1.0 - total / wall).clamp(0.0, 1.0) } else { 0.0 };
+    let part =
+        |total: f64, wall: f64| if wall > 0.0 { (1.0 - total / wall).clamp(0.0, 1.0) } else { 0.0 };
     let value = part(total.value, wall.value);
     if wall.is_exact() && total.is_exact() {
         return Some(Figure::exact(value));
     }
     let ((least, most), (wall_lo, wall_hi)) = (total.interval(), wall.interval());
-    Some(Figure { value, how: crate::How::Estimated { lo: part(most, wall_lo).min(value), hi: part(least, wall_hi).max(value) } })
+    Some(Figure {
+        value,
+        how: crate::How::Estimated {
+            lo: part(most, wall_lo).min(value),
+            hi: part(least, wall_hi).max(value),
+        },
+    })
 }

@@ -1,11 +1,13 @@
 //! Stacks with their self times: what folded stacks, pprof and flame graphs are made from.
 //!
-//! A function's self time is the one that the table prints, and every format distributes just that: over the stacks that the clock has seen
-//! with it innermost, in proportion; where it has seen none, over who calls whom, in the proportion of what was timed from there. Time in the
-//! kernel and time whose function is not known are stacks of one frame. So all samples together are the processor time.
+//! A function's self time is the one that the table prints, and every format distributes just that:
+//! over the stacks that the clock has seen with it innermost, in proportion; where it has seen
+//! none, over who calls whom, in the proportion of what was timed from there. Time in the kernel
+//! and time whose function is not known are stacks of one frame. So all samples together are the
+//! processor time.
 //!
-//! Where no self time is known at all, it is guessed from totals: what is left of a function's total when that of its callees is taken off.
-//! Guesses are cut to what the processor time allows.
+//! Where no self time is known at all, it is guessed from totals: what is left of a function's
+//! total when that of its callees is taken off. Guesses are cut to what the processor time allows.
 
 use super::share::{self, Shares};
 use crate::profile::{Function, Label, Profile};
@@ -57,7 +59,9 @@ impl Profile {
         let mut seen = HashMap::<usize, Vec<(Vec<usize>, f64)>>::new();
         for stack in &self.stacks {
             let frames: Vec<usize> = stack.frames.iter().map(|&frame| frame as usize).collect();
-            let sound = stack.time.is_finite() && stack.time > 0.0 && frames.iter().all(|&frame| frame < self.functions.len());
+            let sound = stack.time.is_finite()
+                && stack.time > 0.0
+                && frames.iter().all(|&frame| frame < self.functions.len());
             if let Some(&innermost) = frames.last().filter(|_| sound) {
                 seen.entry(innermost).or_default().push((frames, stack.time));
             }
@@ -66,12 +70,19 @@ impl Profile {
     }
 
     /// The self time of every function, and what belongs to none.
-    pub(crate) fn distributed(&self, callers: &[Vec<Caller>]) -> (Vec<f64>, Vec<(&'static str, f64)>) {
+    pub(crate) fn distributed(
+        &self,
+        callers: &[Vec<Caller>],
+    ) -> (Vec<f64>, Vec<(&'static str, f64)>) {
         if let Some(shares) = Shares::of(self) {
-            return (self.functions.iter().map(share::own_time).collect(), shares.others().collect());
+            return (
+                self.functions.iter().map(share::own_time).collect(),
+                shares.others().collect(),
+            );
         }
-        let total =
-            |function: &Function| function.total.filter(crate::Figure::is_sound).map_or(0.0, |total| total.value.max(0.0));
+        let total = |function: &Function| {
+            function.total.filter(crate::Figure::is_sound).map_or(0.0, |total| total.value.max(0.0))
+        };
         let mut own: Vec<f64> = self.functions.iter().map(total).collect();
         for (at, function) in self.functions.iter().enumerate() {
             for caller in callers[at].iter().filter(|caller| caller.function != at) {
@@ -99,7 +110,14 @@ impl Profile {
     }
 }
 
-fn climb(at: usize, time: f64, whole: f64, callers: &[Vec<Caller>], stack: &mut Vec<usize>, stacks: &mut Stacks) {
+fn climb(
+    at: usize,
+    time: f64,
+    whole: f64,
+    callers: &[Vec<Caller>],
+    stack: &mut Vec<usize>,
+    stacks: &mut Stacks,
+) {
     let mut left = time;
     if time / whole > FAINTEST && stack.len() < DEEPEST {
         for caller in callers[at].iter().filter(|caller| caller.share > 0.0) {
@@ -114,7 +132,8 @@ fn climb(at: usize, time: f64, whole: f64, callers: &[Vec<Caller>], stack: &mut 
     }
     // What is left is that of callers that are not known, or that are in the stack already.
     if left > time * 1e-9 {
-        *stacks.entry(stack.iter().rev().map(|&at| Frame::Function(at)).collect()).or_default() += left;
+        *stacks.entry(stack.iter().rev().map(|&at| Frame::Function(at)).collect()).or_default() +=
+            left;
     }
 }
 
@@ -132,22 +151,35 @@ pub(crate) struct Caller {
 impl Profile {
     /// The callers of every function, of those that are in the profile.
     pub(crate) fn callers(&self) -> Vec<Vec<Caller>> {
-        let place = |label: &Label| (label.module, label.offset, label.module.is_none().then(|| label.name.clone()));
-        let known: HashMap<_, usize> =
-            self.functions.iter().enumerate().map(|(at, function)| (place(&function.label), at)).collect();
+        let place = |label: &Label| {
+            (label.module, label.offset, label.module.is_none().then(|| label.name.clone()))
+        };
+        let known: HashMap<_, usize> = self
+            .functions
+            .iter()
+            .enumerate()
+            .map(|(at, function)| (place(&function.label), at))
+            .collect();
         let callers = self.functions.iter().map(|function| {
             let mut callers = BTreeMap::<usize, Caller>::new();
             for arc in &function.arcs {
                 let caller = arc.caller.as_ref().and_then(|caller| known.get(&place(caller)));
                 if let Some(&function) = caller {
-                    let caller = callers.entry(function).or_insert(Caller { function, samples: 0, share: 0.0 });
+                    let caller = callers.entry(function).or_insert(Caller {
+                        function,
+                        samples: 0,
+                        share: 0.0,
+                    });
                     caller.samples += arc.samples;
                     caller.share += if arc.share.is_finite() { arc.share.max(0.0) } else { 0.0 };
                 }
             }
             // A file may say anything: callers make up no more than all of a function's time.
             let all: f64 = callers.values().map(|caller| caller.share).sum::<f64>().max(1.0);
-            callers.into_values().map(|caller| Caller { share: caller.share / all, ..caller }).collect()
+            callers
+                .into_values()
+                .map(|caller| Caller { share: caller.share / all, ..caller })
+                .collect()
         });
         callers.collect()
     }
@@ -166,7 +198,11 @@ mod tests {
     fn read(profile: &Profile, stacks: &Stacks, name: &str) -> (f64, f64) {
         let named = |frame: &Frame| profile.frame_name(*frame) == name;
         let add = |wanted: &dyn Fn(&[Frame]) -> bool| {
-            stacks.iter().filter(|(frames, _)| wanted(frames)).map(|(_, time)| time / 1e6).sum::<f64>()
+            stacks
+                .iter()
+                .filter(|(frames, _)| wanted(frames))
+                .map(|(_, time)| time / 1e6)
+                .sum::<f64>()
         };
         (add(&|frames| frames.last().is_some_and(named)), add(&|frames| frames.iter().any(named)))
     }
@@ -178,8 +214,16 @@ mod tests {
             assert!((sum(&stacks) - 1e9).abs() < 1.0, "{stacks:?}");
             for function in &profile.functions {
                 let (own, total) = read(&profile, &stacks, &function.label.name);
-                assert!((own * 1e6 - share::own_time(function)).abs() < 1.0, "{}", function.label.name);
-                assert!((total * 1e6 - function.total.unwrap().value).abs() < 15e6, "{}: {total}", function.label.name);
+                assert!(
+                    (own * 1e6 - share::own_time(function)).abs() < 1.0,
+                    "{}",
+                    function.label.name
+                );
+                assert!(
+                    (total * 1e6 - function.total.unwrap().value).abs() < 15e6,
+                    "{}: {total}",
+                    function.label.name
+                );
             }
             assert_eq!(read(&profile, &stacks, share::SYSTEM).0.round(), 150.0);
             assert_eq!(read(&profile, &stacks, share::UNKNOWN).0.round(), 100.0);

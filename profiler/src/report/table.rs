@@ -1,7 +1,8 @@
 //! The table: for people.
 //!
-//! It fits into 80 columns. The name comes second, behind the share: the two are read together, and what a narrow terminal cuts off is on the
-//! right. Columns are as wide as what they hold; the name gets what is left, and where that is too little, columns on the right go.
+//! It fits into 80 columns. The name comes second, behind the share: the two are read together, and
+//! what a narrow terminal cuts off is on the right. Columns are as wide as what they hold; the name
+//! gets what is left, and where that is too little, columns on the right go.
 
 use super::column::{Cell, Column, Layout};
 use super::foot;
@@ -30,7 +31,14 @@ pub struct TableOptions {
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { width: 160, sort: Sort::Own, rows: 30, all_rows: "see --rows 0", color: false, wide: false }
+        Self {
+            width: 160,
+            sort: Sort::Own,
+            rows: 30,
+            all_rows: "see --rows 0",
+            color: false,
+            wide: false,
+        }
     }
 }
 
@@ -45,14 +53,22 @@ impl Profile {
     /// As a table.
     pub fn table(&self, options: &TableOptions) -> String {
         let (functions, sorted_by) = self.sorted(options.sort);
-        let shown = if options.rows == 0 { functions.len() } else { options.rows.min(functions.len()) };
+        let shown =
+            if options.rows == 0 { functions.len() } else { options.rows.min(functions.len()) };
         let shares = Shares::of(self);
         let rows = rows(&functions[..shown], shares.as_ref(), sorted_by);
         let mut text = Layout::of(self, &rows, shares.as_ref(), options).text();
         if shown < functions.len() {
-            let rest: f64 = functions[shown..].iter().map(|function| super::share::own_time(function)).sum();
-            let share = shares.map_or_else(String::new, |shares| format!(" ({})", human::percent(rest / shares.whole)));
-            text += &format!("… and {} more functions{share}: {}\n", functions.len() - shown, options.all_rows);
+            let rest: f64 =
+                functions[shown..].iter().map(|function| super::share::own_time(function)).sum();
+            let share = shares.map_or_else(String::new, |shares| {
+                format!(" ({})", human::percent(rest / shares.whole))
+            });
+            text += &format!(
+                "… and {} more functions{share}: {}\n",
+                functions.len() - shown,
+                options.all_rows
+            );
         }
         text.push('\n');
         text += &foot::lines(self, &rows, shares.is_some(), options, sorted_by);
@@ -60,7 +76,8 @@ impl Profile {
     }
 }
 
-/// Time that belongs to no function stands at its place where shares are sorted by, and else at the end; it is never left out.
+/// Time that belongs to no function stands at its place where shares are sorted by, and else at the
+/// end; it is never left out.
 fn rows<'a>(functions: &[&'a Function], shares: Option<&Shares>, sort: Sort) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'a>> = functions.iter().map(|function| Row::Function(function)).collect();
     for (name, time) in shares.into_iter().flat_map(Shares::others) {
@@ -76,10 +93,19 @@ fn rows<'a>(functions: &[&'a Function], shares: Option<&Shares>, sort: Sort) -> 
 
 impl Layout {
     /// The columns that fit, and what they hold.
-    fn of(profile: &Profile, rows: &[Row<'_>], shares: Option<&Shares>, options: &TableOptions) -> Self {
+    fn of(
+        profile: &Profile,
+        rows: &[Row<'_>],
+        shares: Option<&Shares>,
+        options: &TableOptions,
+    ) -> Self {
         let labels: Vec<_> = rows.iter().filter_map(Row::label).collect();
         let full = name::distinct(profile, &labels);
-        let largest = rows.iter().filter_map(|row| row.share(shares)).map(|share| share.value).fold(0.0, f64::max);
+        let largest = rows
+            .iter()
+            .filter_map(|row| row.share(shares))
+            .map(|share| share.value)
+            .fold(0.0, f64::max);
         let mut layout = Self::new(options.color);
         for &column in if options.wide { Column::WIDE } else { Column::NARROW } {
             if column == Column::Bar && (!options.color || shares.is_none()) {
@@ -87,7 +113,9 @@ impl Layout {
             }
             let cells = rows.iter().map(|row| match column {
                 Column::Name => Cell::default(),
-                Column::Bar => Cell::bar(row.share(shares).map_or(0.0, |share| share.value / largest.max(1e-12))),
+                Column::Bar => Cell::bar(
+                    row.share(shares).map_or(0.0, |share| share.value / largest.max(1e-12)),
+                ),
                 _ => column.cell(row, profile, shares),
             });
             layout.push(column, cells.collect());
@@ -99,7 +127,11 @@ impl Layout {
             Row::Other { name, .. } => Cell::dim((*name).to_owned()),
             Row::Function(_) => short.next().map_or_else(Cell::default, |(short, label)| {
                 let place = name::line(label).map(|line| format!("{short} ({line})"));
-                Cell::plain(place.filter(|place| !options.wide && name::width(place) <= room).unwrap_or(short))
+                Cell::plain(
+                    place
+                        .filter(|place| !options.wide && name::width(place) <= room)
+                        .unwrap_or(short),
+                )
             }),
         });
         layout.fill(Column::Name, names.collect());

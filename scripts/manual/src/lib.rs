@@ -1,6 +1,7 @@
 //! Manual pages and completions, from the one definition of a command line.
 //!
-//! Every command of this workspace that has commands of its own has `manual` among them, and it is this one:
+//! Every command of this workspace that has commands of its own has `manual` among them, and it is
+//! this one:
 //!
 //! ```
 //! use clap::{CommandFactory, Parser};
@@ -64,10 +65,9 @@ impl Manual {
         whole.build();
         let wanted = match &self.command {
             None => whole,
-            Some(name) => whole
-                .find_subcommand(name)
-                .cloned()
-                .ok_or_else(|| Error::NoSuchCommand { command: name.clone(), tool: whole.get_name().into() })?,
+            Some(name) => whole.find_subcommand(name).cloned().ok_or_else(|| {
+                Error::NoSuchCommand { command: name.clone(), tool: whole.get_name().into() }
+            })?,
         };
         let mut page = Vec::new();
         clap_mangen::Man::new(wanted).render(&mut page)?;
@@ -109,7 +109,10 @@ mod tests {
     fn a_page_is_of_the_tool_or_of_one_of_its_commands() {
         assert!(text(&["manual"]).unwrap().contains("tool"));
         assert!(text(&["manual", "completions"]).unwrap().contains("shell"));
-        assert_eq!(text(&["manual", "nothing"]).unwrap_err(), "there is no command nothing: see tool --help");
+        assert_eq!(
+            text(&["manual", "nothing"]).unwrap_err(),
+            "there is no command nothing: see tool --help"
+        );
     }
 
     #[test]

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 /// Measures what this machine does to code that is modified while it runs
 ///
-/// Finds out how many aligned bytes instruction fetch sees whole (the granule), how often the literature's protocol of
-/// breakpoint and wait is torn at each wait (T_max), and what patching costs here. With --save or -o, writes a calibration
-/// that wordpatch uses where it is asked to, and only on the machine that it was made on.
+/// Finds out how many aligned bytes instruction fetch sees whole (the granule), how often the
+/// literature's protocol of breakpoint and wait is torn at each wait (T_max), and what patching
+/// costs here. With --save or -o, writes a calibration that wordpatch uses where it is asked to,
+/// and only on the machine that it was made on.
 #[derive(Clone, Debug, PartialEq, Parser)]
 #[command(name = "tmax", version, after_help = EXAMPLES)]
 pub struct Args {
@@ -27,7 +28,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = seconds)]
     pub seconds: Option<Duration>,
 
-    /// Keep the calibration where wordpatch looks for it: fastinst/tmax.toml in $XDG_CONFIG_HOME or ~/.config
+    /// Keep the calibration where wordpatch looks for it: fastinst/tmax.toml in $XDG_CONFIG_HOME or
+    /// ~/.config
     #[arg(long, conflicts_with = "output")]
     pub save: bool,
 
@@ -106,11 +108,15 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_planned() {
-        let plan = |args: &[&str]| Args::try_parse_from([&["tmax"], args].concat()).map(|args| args.plan()).ok();
+        let plan = |args: &[&str]| {
+            Args::try_parse_from([&["tmax"], args].concat()).map(|args| args.plan()).ok()
+        };
         assert_eq!(plan(&[]), plan(&["--quick"]));
         assert_eq!(plan(&["--full"]).unwrap().total().as_secs(), 1200);
         assert_eq!(plan(&["--seconds", "2"]).unwrap().total().as_secs_f64().round(), 2.0);
-        for wrong in [&["--quick", "--full"][..], &["--seconds", "0"], &["--seconds", "nan"], &["extra"]] {
+        for wrong in
+            [&["--quick", "--full"][..], &["--seconds", "0"], &["--seconds", "nan"], &["extra"]]
+        {
             assert_eq!(plan(wrong), None, "{wrong:?}");
         }
     }

@@ -15,7 +15,9 @@ use wordpatch::{Calibration, CalibrationError};
 enum Complaint {
     #[error(transparent)]
     Failure(#[from] Failure),
-    #[error("no place for the calibration, neither XDG_CONFIG_HOME nor HOME is set; name one with -o FILE")]
+    #[error(
+        "no place for the calibration, neither XDG_CONFIG_HOME nor HOME is set; name one with -o FILE"
+    )]
     NoPlace,
     #[error("cannot write {}: {error}; choose another with {option} FILE", path.display())]
     Unwritable { path: PathBuf, option: &'static str, error: io::Error },
@@ -31,7 +33,9 @@ enum Complaint {
 pub fn main(args: &Args) -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Complaint::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Complaint::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
         Err(Complaint::Failure(Failure::Interrupted)) => {
             eprintln!("tmax: interrupted, nothing was written");
             ExitCode::from(interrupt::status())
@@ -60,8 +64,13 @@ fn run(args: &Args) -> Result<(), Complaint> {
         calibration.save(path)?;
     }
     if let Some(path) = &args.svg {
-        let drawn = Replacement::begin(path).and_then(|file| file.finish(figure::draw(&report).as_bytes()));
-        drawn.map_err(|error| Complaint::Unwritable { path: path.clone(), option: "--svg", error })?;
+        let drawn =
+            Replacement::begin(path).and_then(|file| file.finish(figure::draw(&report).as_bytes()));
+        drawn.map_err(|error| Complaint::Unwritable {
+            path: path.clone(),
+            option: "--svg",
+            error,
+        })?;
     }
     let mut out = io::stdout().lock();
     let printed = match args.json {
@@ -77,7 +86,8 @@ fn epilogue(output: &Option<PathBuf>, seen: bool) -> String {
     match output {
         Some(path) if seen => format!("Calibration written to {}\n", path.display()),
         Some(_) => String::new(),
-        None => "No file was written: --save keeps this as a calibration, -o FILE elsewhere.\n".to_owned(),
+        None => "No file was written: --save keeps this as a calibration, -o FILE elsewhere.\n"
+            .to_owned(),
     }
 }
 
@@ -93,13 +103,20 @@ fn output(args: &Args) -> Result<Option<PathBuf>, Complaint> {
 }
 
 fn check(path: &Path, option: &'static str) -> Result<(), Complaint> {
-    Replacement::begin(path).map(drop).map_err(|error| Complaint::Unwritable { path: path.to_owned(), option, error })
+    Replacement::begin(path).map(drop).map_err(|error| Complaint::Unwritable {
+        path: path.to_owned(),
+        option,
+        error,
+    })
 }
 
 fn measure(plan: &Plan) -> Result<Report, Complaint> {
     let stop = interrupt::prepare().map_err(Failure::from)?;
     // Hidden by itself where stderr is no terminal.
-    let bar = ProgressBar::with_draw_target(Some(plan.total().as_millis() as u64), ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(
+        Some(plan.total().as_millis() as u64),
+        ProgressDrawTarget::stderr(),
+    );
     let style = ProgressStyle::with_template("{msg:14} [{wide_bar}] {percent:>3} %, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let watch = Watch::new(stop, |what, planned: Duration| {

@@ -1,9 +1,11 @@
-//! The figure: tear rate against wait, a panel for each case, with and without fences, and a curve for each position.
+//! The figure: tear rate against wait, a panel for each case, with and without fences, and a curve
+//! for each position.
 //!
-//! Rates are drawn on a logarithmic scale. A wait at which nothing was torn has no rate, only a bound: a grey arrow, which begins at the
-//! rate that so many toggles do not exclude and points down. A bound tells of the number of toggles, so nothing joins bounds; rates
-//! are joined where no clean wait lies between them. A panel in which nothing was torn says so. Waits up to 3000 ticks are to scale;
-//! the longer ones and the barrier stand beside them in order.
+//! Rates are drawn on a logarithmic scale. A wait at which nothing was torn has no rate, only a
+//! bound: a grey arrow, which begins at the rate that so many toggles do not exclude and points
+//! down. A bound tells of the number of toggles, so nothing joins bounds; rates are joined where no
+//! clean wait lies between them. A panel in which nothing was torn says so. Waits up to 3000 ticks
+//! are to scale; the longer ones and the barrier stand beside them in order.
 
 use crate::measure::tears::{Case, FENCED, Point, circumstances};
 use crate::report::Report;
@@ -44,10 +46,17 @@ pub fn draw(report: &Report) -> String {
         report.plan
     );
     let text = |x: f64, y: f64, size: u32, text: String| {
-        Element::new("text").with("x", Unit(x)).with("y", Unit(y)).with("font-size", size).text(text)
+        Element::new("text")
+            .with("x", Unit(x))
+            .with("y", Unit(y))
+            .with("font-size", size)
+            .text(text)
     };
     let rows = FENCED.into_iter().enumerate().map(|(row, fenced)| {
-        let panels = Case::ALL.into_iter().enumerate().map(|(i, case)| axes.panel(i, case, fenced, &report.tmax));
+        let panels = Case::ALL
+            .into_iter()
+            .enumerate()
+            .map(|(i, case)| axes.panel(i, case, fenced, &report.tmax));
         let down = format!("translate(0 {})", ROW * row as f64);
         Element::new("g").with("transform", down).children(panels).children(axes.rates())
     });
@@ -61,7 +70,10 @@ pub fn draw(report: &Report) -> String {
         .with("height", HEIGHT)
         .with("font-family", "Helvetica, Arial, sans-serif")
         .with("fill", "#222")
-        .children([Element::new("rect").with("width", WIDTH).with("height", HEIGHT).with("fill", "#fff")])
+        .children([Element::new("rect")
+            .with("width", WIDTH)
+            .with("height", HEIGHT)
+            .with("fill", "#fff")])
         .children([text(LEFT, 22.0, 15, title), text(LEFT, HEIGHT - 12.0, 11, note)])
         .children(rows)
         .children(positions.iter().rev().enumerate().map(|(i, position)| legend(i, *position)));
@@ -78,8 +90,10 @@ fn legend(i: usize, position: usize) -> Element {
     let line = Element::new("line").with("x1", x).with("x2", x + 22.0).with("y1", y).with("y2", y);
     let label = Element::new("text").with("x", x + 28.0).with("y", y + 4.0).with("font-size", 12);
     let words = if position == 1 { "byte before".to_owned() } else { "bytes before".to_owned() };
-    Element::new("g")
-        .children([line.with("stroke", colour(position)).with("stroke-width", 2), label.text(format!("{position} {words}"))])
+    Element::new("g").children([
+        line.with("stroke", colour(position)).with("stroke-width", 2),
+        label.text(format!("{position} {words}")),
+    ])
 }
 
 /// The scales that all panels share.
@@ -92,12 +106,18 @@ struct Axes {
 
 impl Axes {
     fn new(points: &[Point]) -> Self {
-        let waits: std::collections::BTreeSet<u64> = points.iter().filter_map(|p| p.wait).filter(|&w| w > TO_SCALE).collect();
+        let waits: std::collections::BTreeSet<u64> =
+            points.iter().filter_map(|p| p.wait).filter(|&w| w > TO_SCALE).collect();
         let barrier = points.iter().any(|point| point.wait.is_none()).then_some(None);
-        let panels = FENCED.into_iter().flat_map(|fenced| Case::ALL.map(|case| in_panel(case, fenced, points)));
+        let panels = FENCED
+            .into_iter()
+            .flat_map(|fenced| Case::ALL.map(|case| in_panel(case, fenced, points)));
         let dots = panels.flat_map(|points| curves(&points).into_values().flatten());
         let lowest = dots.map(|dot| dot.rate).fold(1.0, f64::min);
-        Self { beyond: waits.into_iter().map(Some).chain(barrier).collect(), lowest: lowest.log10().floor().max(-9.0) as i32 }
+        Self {
+            beyond: waits.into_iter().map(Some).chain(barrier).collect(),
+            lowest: lowest.log10().floor().max(-9.0) as i32,
+        }
     }
 
     /// The share of the panel that is to scale.
@@ -125,18 +145,26 @@ impl Axes {
         let label = |power: i32| {
             let text = if power == 0 { "1".to_owned() } else { format!("1e{power}") };
             let y = self.y(10f64.powi(power)) + 4.0;
-            let place = Element::new("text").with("x", LEFT - 8.0).with("y", Unit(y)).with("text-anchor", "end");
+            let place = Element::new("text")
+                .with("x", LEFT - 8.0)
+                .with("y", Unit(y))
+                .with("text-anchor", "end");
             place.with("font-size", 11).text(text)
         };
-        let axis = Element::new("text").with("transform", format!("translate(16 {}) rotate(-90)", TOP + TALL / 2.0));
-        let axis = axis.with("text-anchor", "middle").with("font-size", 12).text("torn toggles / toggles");
+        let axis = Element::new("text")
+            .with("transform", format!("translate(16 {}) rotate(-90)", TOP + TALL / 2.0));
+        let axis =
+            axis.with("text-anchor", "middle").with("font-size", 12).text("torn toggles / toggles");
         (self.lowest..=0).map(label).chain([axis]).collect()
     }
 
     fn panel(&self, index: usize, case: Case, fenced: bool, points: &[Point]) -> Element {
         let left = LEFT + index as f64 * (PANEL + GAP);
         let frame = Element::new("rect").with("y", TOP).with("width", PANEL).with("height", TALL);
-        let heading = Element::new("text").with("y", TOP - 10.0).with("font-size", 13).text(circumstances(case, fenced));
+        let heading = Element::new("text")
+            .with("y", TOP - 10.0)
+            .with("font-size", 13)
+            .text(circumstances(case, fenced));
         let axis = Element::new("text").with("x", Unit(PANEL / 2.0)).with("y", TOP + TALL + 34.0);
         let here = in_panel(case, fenced, points);
         Element::new("g")
@@ -144,9 +172,14 @@ impl Axes {
             .children([heading, frame.with("fill", "none").with("stroke", "#888")])
             .children((self.lowest + 1..0).map(|power| self.grid_line(10f64.powi(power))))
             .children(self.wait_labels())
-            .children([axis.with("text-anchor", "middle").with("font-size", 12).text("wait, ticks")])
+            .children([axis
+                .with("text-anchor", "middle")
+                .with("font-size", 12)
+                .text("wait, ticks")])
             .children(nothing_torn(&here))
-            .children(curves(&here).into_iter().map(|(position, curve)| self.curve(position, &curve)))
+            .children(
+                curves(&here).into_iter().map(|(position, curve)| self.curve(position, &curve)),
+            )
     }
 
     fn grid_line(&self, rate: f64) -> Element {
@@ -162,25 +195,39 @@ impl Axes {
                 Some(wait) if wait > TO_SCALE => format!("{}k", wait / 1_000),
                 Some(wait) => wait.to_string(),
             };
-            let place = Element::new("text").with("x", Unit(self.x(wait))).with("y", TOP + TALL + 16.0);
+            let place =
+                Element::new("text").with("x", Unit(self.x(wait))).with("y", TOP + TALL + 16.0);
             place.with("text-anchor", "middle").with("font-size", 11).text(text)
         };
         let edge = Unit((self.to_scale() + 0.035) * PANEL);
-        let border = Element::new("line").with("x1", edge).with("x2", edge).with("y1", TOP).with("y2", TOP + TALL);
+        let border = Element::new("line")
+            .with("x1", edge)
+            .with("x2", edge)
+            .with("y1", TOP)
+            .with("y2", TOP + TALL);
         let border = border.with("stroke", "#bbb").with("stroke-dasharray", "3 3");
         to_scale.chain(self.beyond.iter().copied()).map(label).chain([border]).collect()
     }
 
     fn curve(&self, position: usize, curve: &[Dot]) -> Element {
         let place = |dot: &Dot| (self.x(dot.wait), self.y(dot.rate));
-        let to_scale: Vec<&Dot> = curve.iter().filter(|dot| dot.wait.is_some_and(|wait| wait <= TO_SCALE)).collect();
+        let to_scale: Vec<&Dot> =
+            curve.iter().filter(|dot| dot.wait.is_some_and(|wait| wait <= TO_SCALE)).collect();
         let joined = to_scale.chunk_by(|a, b| a.torn && b.torn).filter(|dots| dots.len() > 1);
         let lines = joined.map(|dots| {
-            let path: Vec<String> = dots.iter().map(|dot| place(dot)).map(|(x, y)| format!("{},{}", Unit(x), Unit(y))).collect();
+            let path: Vec<String> = dots
+                .iter()
+                .map(|dot| place(dot))
+                .map(|(x, y)| format!("{},{}", Unit(x), Unit(y)))
+                .collect();
             Element::new("polyline").with("points", path.join(" ")).with("fill", "none")
         });
         let dots = curve.iter().filter(|dot| dot.torn).map(place).map(|(x, y)| {
-            Element::new("circle").with("cx", Unit(x)).with("cy", Unit(y)).with("r", 2.8).with("fill", colour(position))
+            Element::new("circle")
+                .with("cx", Unit(x))
+                .with("cy", Unit(y))
+                .with("r", 2.8)
+                .with("fill", colour(position))
         });
         let bounds = curve.iter().filter(|dot| !dot.torn).map(place).map(bound);
         Element::new("g")
@@ -196,20 +243,33 @@ impl Axes {
 fn bound((x, y): (f64, f64)) -> Element {
     let long = ARROW.min(TOP + TALL - y);
     let path = format!("M{} {}v{}m-2 -3l2 3l2 -3", Unit(x), Unit(y), Unit(long));
-    Element::new("path").with("d", path).with("fill", "none").with("stroke", "#999").with("stroke-width", 1)
+    Element::new("path")
+        .with("d", path)
+        .with("fill", "none")
+        .with("stroke", "#999")
+        .with("stroke-width", 1)
 }
 
 /// What a panel says in which nothing was torn.
 fn nothing_torn(points: &[Point]) -> Option<Element> {
-    let (torn, n) = points.iter().fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
-    let words = if n == 0 { "not seen".to_owned() } else { format!("nothing torn in {} toggles", count(n)) };
-    let place = Element::new("text").with("x", Unit(PANEL / 2.0)).with("y", TOP + 24.0).with("text-anchor", "middle");
+    let (torn, n) =
+        points.iter().fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
+    let words = if n == 0 {
+        "not seen".to_owned()
+    } else {
+        format!("nothing torn in {} toggles", count(n))
+    };
+    let place = Element::new("text")
+        .with("x", Unit(PANEL / 2.0))
+        .with("y", TOP + 24.0)
+        .with("text-anchor", "middle");
     (torn == 0).then(|| place.with("font-size", 12).with("class", "nothing").text(words))
 }
 
 /// What a panel shows. The barrier needs no fence, and stands in both rows.
 fn in_panel(case: Case, fenced: bool, points: &[Point]) -> Vec<Point> {
-    let here = |point: &&Point| point.case == case && (point.fenced == fenced || point.wait.is_none());
+    let here =
+        |point: &&Point| point.case == case && (point.fenced == fenced || point.wait.is_none());
     points.iter().filter(here).cloned().collect()
 }
 
@@ -243,8 +303,17 @@ mod tests {
 
     #[test]
     fn every_circle_of_a_curve_lies_in_its_panel() {
-        let point = |wait, torn, toggles| Point { torn, toggles, ..Point::new(Case::Cold, 2, 3, wait, false) };
-        let points = [point(Some(0), 1000, 1000), point(Some(20_000), 0, 1), point(Some(3000), 1, 1 << 40), point(None, 0, 0)];
+        let point = |wait, torn, toggles| Point {
+            torn,
+            toggles,
+            ..Point::new(Case::Cold, 2, 3, wait, false)
+        };
+        let points = [
+            point(Some(0), 1000, 1000),
+            point(Some(20_000), 0, 1),
+            point(Some(3000), 1, 1 << 40),
+            point(None, 0, 0),
+        ];
         let axes = Axes::new(&points);
         for wait in [Some(0), Some(1500), Some(3000), Some(20_000), None] {
             assert!((0.0..=PANEL).contains(&axes.x(wait)), "{wait:?}");
@@ -258,7 +327,11 @@ mod tests {
 
     #[test]
     fn bounds_are_arrows_that_nothing_joins() {
-        let point = |wait, torn| Point { torn, toggles: 1000, ..Point::new(Case::Hot, 1, 1, Some(wait), false) };
+        let point = |wait, torn| Point {
+            torn,
+            toggles: 1000,
+            ..Point::new(Case::Hot, 1, 1, Some(wait), false)
+        };
         let points = [point(0, 9), point(100, 5), point(200, 0), point(300, 2), point(400, 0)];
         let axes = Axes::new(&points);
         let drawn = axes.curve(1, &curves(&points)[&1]).to_string();
@@ -270,7 +343,8 @@ mod tests {
 
     #[test]
     fn a_panel_in_which_nothing_was_torn_says_so() {
-        let point = |torn, toggles| Point { torn, toggles, ..Point::new(Case::Hot, 1, 1, Some(0), false) };
+        let point =
+            |torn, toggles| Point { torn, toggles, ..Point::new(Case::Hot, 1, 1, Some(0), false) };
         let said = |point: Point| nothing_torn(&[point]).map(|element| element.to_string());
         assert_eq!(said(point(1, 10)), None);
         assert!(said(point(0, 10_000)).unwrap().contains("nothing torn in 10 000 toggles"));

@@ -1,7 +1,7 @@
 //! The findings: what was seen under each condition, and what may be concluded from it.
 //!
-//! A verdict is a statement of what was seen. What was tried too seldom has none, whatever its count of tears is; a tear is
-//! evidence in itself, however few toggles there were.
+//! A verdict is a statement of what was seen. What was tried too seldom has none, whatever its
+//! count of tears is; a tear is evidence in itself, however few toggles there were.
 
 use crate::measure::granule::Offsets;
 use crate::measure::tears::{self, ENOUGH_TOGGLES, Point, Verdict};
@@ -34,7 +34,8 @@ impl fmt::Display for Finding {
 
 /// All of them as a table.
 pub(crate) fn table(findings: &[Finding]) -> Table {
-    let mut table = Table::new("Findings", &["condition", "toggles", "torn", "verdict"]).words_last();
+    let mut table =
+        Table::new("Findings", &["condition", "toggles", "torn", "verdict"]).words_last();
     for Finding { condition, toggles, torn, verdict } in findings {
         table.line([condition.clone(), count(*toggles), count(*torn), verdict.clone()]);
     }
@@ -86,29 +87,51 @@ fn granule(offsets: &Offsets) -> Finding {
 fn of_waits(verdict: &Verdict) -> String {
     let Verdict { longest_failing, clean_from, longest_tried, .. } = verdict;
     let range = |from: &u64| {
-        if from == longest_tried { format!("at {from} ticks") } else { format!("from {from} to {longest_tried} ticks") }
+        if from == longest_tried {
+            format!("at {from} ticks")
+        } else {
+            format!("from {from} to {longest_tried} ticks")
+        }
     };
-    let clean = |from: &u64| format!("{} none in {} toggles each, which is no proof", range(from), count(verdict.clean_toggles));
+    let clean = |from: &u64| {
+        format!(
+            "{} none in {} toggles each, which is no proof",
+            range(from),
+            count(verdict.clean_toggles)
+        )
+    };
     match (longest_failing, clean_from) {
-        _ if verdict.by_wait.is_empty() => "not measured: this processor has no CLFLUSHOPT".to_owned(),
+        _ if verdict.by_wait.is_empty() => {
+            "not measured: this processor has no CLFLUSHOPT".to_owned()
+        }
         _ if verdict.is_unseen() && clean_from.is_none() => match longest_failing {
             Some(failing) => format!("torn at waits up to {failing} ticks; longer ones {NOT_SEEN}"),
             None => NOT_SEEN.to_owned(),
         },
         (None, _) => "nothing torn, not even without a wait: no T_max can be told".to_owned(),
-        (Some(failing), None) => format!("no safe wait: torn at up to {failing} ticks, the longest tried"),
+        (Some(failing), None) => {
+            format!("no safe wait: torn at up to {failing} ticks, the longest tried")
+        }
         (Some(0), Some(from)) => format!("torn without a wait; {}", clean(from)),
-        (Some(failing), Some(from)) => format!("torn at waits up to {failing} ticks; {}", clean(from)),
+        (Some(failing), Some(from)) => {
+            format!("torn at waits up to {failing} ticks; {}", clean(from))
+        }
     }
 }
 
 fn barrier(points: &[Point]) -> Finding {
     let with_barrier: Vec<&Point> = points.iter().filter(|point| point.wait.is_none()).collect();
-    let (torn, toggles) = with_barrier.iter().fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
+    let (torn, toggles) =
+        with_barrier.iter().fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
     let verdict = match (torn, toggles) {
-        _ if with_barrier.is_empty() => "not available here: wordpatch falls back to the signal barrier".to_owned(),
+        _ if with_barrier.is_empty() => {
+            "not available here: wordpatch falls back to the signal barrier".to_owned()
+        }
         (0, toggles) if toggles < ENOUGH_TOGGLES => NOT_SEEN.to_owned(),
-        (0, toggles) => format!("whole (a rate below {:.0e} is not excluded); what wordpatch uses", rate_below(0, toggles)),
+        (0, toggles) => format!(
+            "whole (a rate below {:.0e} is not excluded); what wordpatch uses",
+            rate_below(0, toggles)
+        ),
         (..) => "TORN: this contradicts membarrier(2); please report it".to_owned(),
     };
     Finding { condition: "membarrier instead of a wait".to_owned(), toggles, torn, verdict }
@@ -126,7 +149,8 @@ mod tests {
 
     /// Curves with so many toggles at each of two waits, and something torn at the first.
     fn points(toggles: u64) -> Vec<Point> {
-        let cells = curves().flat_map(|(case, fenced)| [0, 400].map(|wait| (case, Some(wait), fenced)));
+        let cells =
+            curves().flat_map(|(case, fenced)| [0, 400].map(|wait| (case, Some(wait), fenced)));
         let barriers = Case::ALL.map(|case| (case, None, false));
         let point = |(case, wait, fenced): (Case, Option<u64>, bool)| Point {
             toggles,
@@ -139,16 +163,29 @@ mod tests {
     #[test]
     fn a_run_beside_which_nobody_executed_finds_nothing() {
         for finding in findings(&offsets(0, |_| false), &points(0)) {
-            assert_eq!((finding.verdict.as_str(), finding.toggles), (NOT_SEEN, 0), "{}", finding.condition);
+            assert_eq!(
+                (finding.verdict.as_str(), finding.toggles),
+                (NOT_SEEN, 0),
+                "{}",
+                finding.condition
+            );
         }
     }
 
     #[test]
     fn a_run_that_saw_enough_says_what_it_saw() {
-        let findings = findings(&offsets(ENOUGH_TOGGLES, |offset| offset > 56), &points(ENOUGH_TOGGLES));
-        assert!(findings.iter().all(|finding| !finding.verdict.contains("not seen")), "{findings:?}");
+        let findings =
+            findings(&offsets(ENOUGH_TOGGLES, |offset| offset > 56), &points(ENOUGH_TOGGLES));
+        assert!(
+            findings.iter().all(|finding| !finding.verdict.contains("not seen")),
+            "{findings:?}"
+        );
         assert!(findings[0].verdict.contains("the granule is 64 bytes"), "{}", findings[0]);
-        assert!(findings[1].verdict.contains("torn without a wait; at 400 ticks none in"), "{}", findings[1]);
+        assert!(
+            findings[1].verdict.contains("torn without a wait; at 400 ticks none in"),
+            "{}",
+            findings[1]
+        );
     }
 
     #[test]
@@ -156,7 +193,11 @@ mod tests {
         let mut seen = offsets(ENOUGH_TOGGLES, |offset| offset > 56);
         seen.0[27].n = 0;
         let verdict = granule(&seen).verdict;
-        assert!(verdict.contains("the granule is 32 bytes") && verdict.contains("of 64 bytes: not seen"), "{verdict}");
+        assert!(
+            verdict.contains("the granule is 32 bytes")
+                && verdict.contains("of 64 bytes: not seen"),
+            "{verdict}"
+        );
         let blind = granule(&offsets(ENOUGH_TOGGLES, |_| false)).verdict;
         assert!(blind.contains("not seen") && blind.contains("across a line"), "{blind}");
     }

@@ -16,7 +16,8 @@ pub struct Plan {
     pub waits: Duration,
     /// For the barrier: all cells together.
     pub barrier: Duration,
-    /// How often all offsets, and all cells, are gone through; slow changes of the machine then spread over all of them.
+    /// How often all offsets, and all cells, are gone through; slow changes of the machine then
+    /// spread over all of them.
     pub passes: u32,
     /// The waits, in ticks.
     pub waits_tried: Vec<u64>,
@@ -68,7 +69,8 @@ impl Plan {
         }
     }
 
-    /// How often cells are gone through if the longest of them gets `longest`: whoever interrupts waits for one step at most.
+    /// How often cells are gone through if the longest of them gets `longest`: whoever interrupts
+    /// waits for one step at most.
     pub(crate) fn turns(&self, longest: Duration) -> u32 {
         self.passes.max((longest.as_secs_f64() / STEP.as_secs_f64()).ceil() as u32)
     }

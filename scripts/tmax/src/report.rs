@@ -29,8 +29,15 @@ pub struct Place {
 
 impl Place {
     fn here() -> Self {
-        let load = std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| text.split(' ').next()?.parse().ok());
-        Self { brand: cpu::brand(), machine: Machine::here(), cpus: affinity::allowed().map_or(1, |cpus| cpus.len()), load }
+        let load = std::fs::read_to_string("/proc/loadavg")
+            .ok()
+            .and_then(|text| text.split(' ').next()?.parse().ok());
+        Self {
+            brand: cpu::brand(),
+            machine: Machine::here(),
+            cpus: affinity::allowed().map_or(1, |cpus| cpus.len()),
+            load,
+        }
     }
 }
 
@@ -53,7 +60,14 @@ pub struct Row {
 
 impl Row {
     fn new(name: impl Into<String>, value: Option<f64>, unit: &'static str, n: u64) -> Self {
-        Self { name: name.into(), value: value.filter(|v| v.is_finite()), unit, baseline: None, ratio: None, n }
+        Self {
+            name: name.into(),
+            value: value.filter(|v| v.is_finite()),
+            unit,
+            baseline: None,
+            ratio: None,
+            n,
+        }
     }
 
     fn against(self, baseline: f64) -> Self {
@@ -138,8 +152,16 @@ impl Report {
     /// What wordpatch may be told of it: nothing, if the granule was not seen.
     pub fn calibration(&self) -> Option<Calibration> {
         let failed = curves().flat_map(|(case, fenced)| {
-            let failed = Verdict::of(case, fenced, &self.tmax).by_wait.into_iter().filter(|seen| seen.torn > 0);
-            failed.map(move |Seen { wait, torn, toggles }| FailedWait { case: name(case, fenced), wait, torn, toggles })
+            let failed = Verdict::of(case, fenced, &self.tmax)
+                .by_wait
+                .into_iter()
+                .filter(|seen| seen.torn > 0);
+            failed.map(move |Seen { wait, torn, toggles }| FailedWait {
+                case: name(case, fenced),
+                wait,
+                torn,
+                toggles,
+            })
         });
         Some(Calibration {
             machine: self.machine.machine.clone(),
@@ -165,40 +187,80 @@ fn name(case: Case, fenced: bool) -> String {
     format!("{}{}", case.name(), if fenced { "+mfence" } else { "" })
 }
 
-fn rows(offsets: &Offsets, points: &[Point], costs: &[Cost], latency: &[Latency], latent: &[Latent]) -> Vec<Row> {
+fn rows(
+    offsets: &Offsets,
+    points: &[Point],
+    costs: &[Cost],
+    latency: &[Latency],
+    latent: &[Latent],
+) -> Vec<Row> {
     let granule = offsets.granule().map(Granule::bytes);
     let toggles = granule.map_or(0, |granule| offsets.toggles(granule).0);
-    let mut rows = vec![Row::new("granule", granule.map(|granule| granule as f64), "bytes", toggles)];
+    let mut rows =
+        vec![Row::new("granule", granule.map(|granule| granule as f64), "bytes", toggles)];
     for (case, fenced) in curves() {
         let (verdict, name) = (Verdict::of(case, fenced, points), name(case, fenced));
         let value = |wait: Option<u64>| wait.map(|wait| wait as f64);
         let n = verdict.by_wait.iter().map(|seen| seen.toggles).sum();
-        rows.push(Row::new(format!("tmax/{name}/largest_failing"), value(verdict.longest_failing), "ticks", n));
-        rows.push(Row::new(format!("tmax/{name}"), value(verdict.tmax()), "ticks", verdict.clean_toggles));
+        rows.push(Row::new(
+            format!("tmax/{name}/largest_failing"),
+            value(verdict.longest_failing),
+            "ticks",
+            n,
+        ));
+        rows.push(Row::new(
+            format!("tmax/{name}"),
+            value(verdict.tmax()),
+            "ticks",
+            verdict.clean_toggles,
+        ));
     }
     for case in Case::ALL {
         let barrier = points.iter().filter(|point| point.case == case && point.wait.is_none());
-        let (torn, n) = barrier.fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
-        rows.push(Row::new(format!("membarrier/{}", case.name()), (n > 0).then_some(torn as f64), "torn", n));
+        let (torn, n) =
+            barrier.fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
+        rows.push(Row::new(
+            format!("membarrier/{}", case.name()),
+            (n > 0).then_some(torn as f64),
+            "torn",
+            n,
+        ));
     }
     for pair in costs.chunks(2) {
         let [alone, beside] = pair else { continue };
-        let cost =
-            |cost: &Cost, with: &str| Row::new(format!("cost/{}/{with}", cost.name), Some(cost.median), "ticks", cost.n as u64);
+        let cost = |cost: &Cost, with: &str| {
+            Row::new(
+                format!("cost/{}/{with}", cost.name),
+                Some(cost.median),
+                "ticks",
+                cost.n as u64,
+            )
+        };
         rows.extend([cost(alone, "alone"), cost(beside, "executer").against(alone.median)]);
     }
     let of = |medium| latency.iter().find(move |latency| latency.medium == medium);
     if let (Some(code), Some(data)) = (of(Medium::Code), of(Medium::Data)) {
-        let pairs = [("p50", code.p50, data.p50), ("p99", code.p99, data.p99), ("p99.99", code.p99_99, data.p99_99)];
+        let pairs = [
+            ("p50", code.p50, data.p50),
+            ("p99", code.p99, data.p99),
+            ("p99.99", code.p99_99, data.p99_99),
+        ];
         let row = |(name, code_ticks, data_ticks)| {
-            Row::new(format!("latency/{name}"), Some(code_ticks), "ticks", code.n as u64).against(data_ticks)
+            Row::new(format!("latency/{name}"), Some(code_ticks), "ticks", code.n as u64)
+                .against(data_ticks)
         };
         rows.extend(pairs.map(row));
     }
-    let empty = |at| latent.iter().find(move |l| l.form == Form::Empty && l.position == at).map_or(f64::NAN, |l| l.median);
+    let empty = |at| {
+        latent
+            .iter()
+            .find(move |l| l.form == Form::Empty && l.position == at)
+            .map_or(f64::NAN, |l| l.median)
+    };
     for l in latent.iter().filter(|l| l.form != Form::Empty) {
         let name = format!("latent/{}/{}", l.form.name(), l.position);
-        let row = Row::new(name, Some(l.median), "ticks/iteration", l.n as u64).against(empty(l.position));
+        let row = Row::new(name, Some(l.median), "ticks/iteration", l.n as u64)
+            .against(empty(l.position));
         rows.push(Row { ratio: Some(l.ratio), ..row });
     }
     rows

@@ -30,7 +30,8 @@ impl Sample {
         self.0[self.len() - 1]
     }
 
-    /// The smallest number that at least `percent` of all numbers do not exceed (the nearest-rank definition).
+    /// The smallest number that at least `percent` of all numbers do not exceed (the nearest-rank
+    /// definition).
     pub fn percentile(&self, percent: f64) -> f64 {
         let rank = (percent / 100.0 * self.len() as f64).ceil() as usize;
         self.0[rank.clamp(1, self.len()) - 1]
@@ -42,7 +43,8 @@ impl Sample {
         f64::midpoint(self.0[(n - 1) / 2], self.0[n / 2])
     }
 
-    /// Where the median lies with 95 % confidence: percentiles of the medians of `times` samples drawn from this one.
+    /// Where the median lies with 95 % confidence: percentiles of the medians of `times` samples
+    /// drawn from this one.
     pub fn median_interval(&self, times: usize) -> (f64, f64) {
         let mut chance = Chance::new(self.len() as u64);
         let drawn = |chance: &mut Chance| {
@@ -56,8 +58,9 @@ impl Sample {
     }
 }
 
-/// The rate that `seen` events in `n` trials do not exclude, at 95 %: three in `n` if none was seen (the rule of three), else
-/// the upper end of the normal approximation to the Poisson interval. One if nothing was tried.
+/// The rate that `seen` events in `n` trials do not exclude, at 95 %: three in `n` if none was seen
+/// (the rule of three), else the upper end of the normal approximation to the Poisson interval. One
+/// if nothing was tried.
 pub fn rate_below(seen: u64, n: u64) -> f64 {
     let seen = seen as f64;
     let most = if seen == 0.0 { 3.0 } else { seen + 1.0 + 1.96 * (seen + 0.75).sqrt() };
@@ -87,7 +90,8 @@ mod tests {
     #[test]
     fn the_interval_holds_the_median_and_narrows() {
         let narrow = |n: u32| {
-            let sample = Sample::new((0..n).map(|i| f64::from(i * 7919 % n) / f64::from(n))).unwrap();
+            let sample =
+                Sample::new((0..n).map(|i| f64::from(i * 7919 % n) / f64::from(n))).unwrap();
             let (low, high) = sample.median_interval(300);
             assert!(low <= sample.median() && sample.median() <= high);
             high - low

@@ -1,4 +1,5 @@
-//! The storm range: code that is toggled while others execute it, and a count of everything that came of it.
+//! The storm range: code that is toggled while others execute it, and a count of everything that
+//! came of it.
 //!
 //! ```
 //! use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Target};
@@ -17,12 +18,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - A [`Target`] is a word of a [`Shape`] whose every mixture of old and new bytes has an [`Outcome`] of its own.
+//! - A [`Target`] is a word of a [`Shape`] whose every mixture of old and new bytes has an
+//!   [`Outcome`] of its own.
 //! - A [`Crew`] of executers runs it in a tight loop and classifies what it ran.
-//! - A [`Storm`] toggles it by a method, which is a closure: a [`Recipe`], a patch site, whatever is to be tried.
+//! - A [`Storm`] toggles it by a method, which is a closure: a [`Recipe`], a patch site, whatever
+//!   is to be tried.
 //! - An [`Adversary`] makes lines cold, threads sleep and signals arrive.
-//! - A [`Tally`] counts a toggle only if an executer was seen at work right before it: a storm beside sleeping threads shows
-//!   nothing.
+//! - A [`Tally`] counts a toggle only if an executer was seen at work right before it: a storm
+//!   beside sleeping threads shows nothing.
 
 mod adversary;
 mod crew;
@@ -97,7 +100,13 @@ impl Storm {
     /// One executer and no adversary.
     pub fn new() -> Result<Self, SeatingError> {
         let seating = Seating::new()?;
-        Ok(Self { seating, executers: 1, adversary: Adversary::None, burst: 1, seed: 0x9e37_79b9_7f4a_7c15 })
+        Ok(Self {
+            seating,
+            executers: 1,
+            adversary: Adversary::None,
+            burst: 1,
+            seed: 0x9e37_79b9_7f4a_7c15,
+        })
     }
 
     /// So many executers. More than there are processors left take turns.
@@ -112,8 +121,9 @@ impl Storm {
         Self { adversary, ..self }
     }
 
-    /// So many toggles each time that an executer was seen, a few ticks apart: what is rare shows sooner, and which toggle it
-    /// belongs to is less certain. They count if the executer went on meanwhile.
+    /// So many toggles each time that an executer was seen, a few ticks apart: what is rare shows
+    /// sooner, and which toggle it belongs to is less certain. They count if the executer went on
+    /// meanwhile.
     #[must_use]
     pub fn burst(self, burst: u32) -> Self {
         Self { burst: burst.max(1), ..self }
@@ -126,20 +136,36 @@ impl Storm {
     }
 
     /// Toggles `target` by `method` until the budget is spent.
-    pub fn run(&self, target: &Target, budget: Budget, method: impl FnMut(Face)) -> Result<Tally, OsError> {
+    pub fn run(
+        &self,
+        target: &Target,
+        budget: Budget,
+        method: impl FnMut(Face),
+    ) -> Result<Tally, OsError> {
         self.run_all(&[target], budget, method)
     }
 
     /// The same with several targets, which `method` toggles together and executers run in turn.
     ///
     /// # Panics
-    /// If there is no target, or the processor cannot play the adversary (see [`Adversary::is_possible`]).
-    pub fn run_all(&self, targets: &[&Target], budget: Budget, mut method: impl FnMut(Face)) -> Result<Tally, OsError> {
+    /// If there is no target, or the processor cannot play the adversary (see
+    /// [`Adversary::is_possible`]).
+    pub fn run_all(
+        &self,
+        targets: &[&Target],
+        budget: Budget,
+        mut method: impl FnMut(Face),
+    ) -> Result<Tally, OsError> {
         self.rage(targets, budget, &mut method)
     }
 
     /// Not generic, so that it is compiled here, and optimised as this crate is.
-    fn rage(&self, targets: &[&Target], budget: Budget, method: &mut dyn FnMut(Face)) -> Result<Tally, OsError> {
+    fn rage(
+        &self,
+        targets: &[&Target],
+        budget: Budget,
+        method: &mut dyn FnMut(Face),
+    ) -> Result<Tally, OsError> {
         assert!(!targets.is_empty(), "a storm needs a target");
         assert!(self.adversary.is_possible(), "this processor cannot play {:?}", self.adversary);
         self.adversary.prepare()?;
@@ -147,12 +173,19 @@ impl Storm {
         let others = self.adversary.threads(self.seating.all.len());
         let disturb = |crew: &Crew, over: &_| self.adversary.disturb(crew, over);
         let lead = |crew: &Crew| self.lead(crew, targets, budget, method);
-        let (tally, log) = Crew::with(&self.seating, targets, self.executers, (others, disturb), lead)?;
+        let (tally, log) =
+            Crew::with(&self.seating, targets, self.executers, (others, disturb), lead)?;
         Ok(Tally { log, ..tally })
     }
 
     /// The patcher's part.
-    fn lead(&self, crew: &Crew, targets: &[&Target], budget: Budget, method: &mut dyn FnMut(Face)) -> Tally {
+    fn lead(
+        &self,
+        crew: &Crew,
+        targets: &[&Target],
+        budget: Budget,
+        method: &mut dyn FnMut(Face),
+    ) -> Tally {
         let mut chance = Chance::new(self.seed);
         let mut tally = Tally::default();
         let mut to = Face::New;
@@ -166,8 +199,8 @@ impl Storm {
             tally.torn += (wrong_now - wrong).min(self.burst.into());
             wrong = wrong_now;
             let spent = tally.counted >= budget.toggles || tally.torn >= budget.torn;
-            // The clock is slower than a toggle: it is asked now and then, but always where nobody came by, since
-            // the time slice that was given away then may have been a long one.
+            // The clock is slower than a toggle: it is asked now and then, but always where nobody
+            // came by, since the time slice that was given away then may have been a long one.
             visits += 1;
             late |= (visits % 32 == 0 || !beside) && Instant::now() >= end;
             if to == Face::New && (spent || late) {

@@ -17,12 +17,21 @@ impl fmt::Display for Summary<'_> {
         writeln!(f, "{}, {} processors; {}", place.brand, place.cpus, place.machine)?;
         let load = place.load.map_or(String::new(), |load| format!(", load {load:.1} before"));
         let clock = format!("{:.2} ticks to the nanosecond", report.ticks_per_ns);
-        writeln!(f, "{} run of {:.1} s, {}{load}; {clock}\n", report.plan, report.seconds, report.date)?;
+        writeln!(
+            f,
+            "{} run of {:.1} s, {}{load}; {clock}\n",
+            report.plan, report.seconds, report.date
+        )?;
         writeln!(f, "{}", findings::table(&report.findings))?;
         if report.plan == "quick" {
-            writeln!(f, "This was the quick run: few waits, few toggles each. --full looks for rarer failures.\n")?;
+            writeln!(
+                f,
+                "This was the quick run: few waits, few toggles each. --full looks for rarer failures.\n"
+            )?;
         }
-        for table in [granule(report), waits(report), costs(report), latency(report), latent(report)] {
+        for table in
+            [granule(report), waits(report), costs(report), latency(report), latent(report)]
+        {
             writeln!(f, "{table}")?;
         }
         Ok(())
@@ -34,11 +43,14 @@ fn granule(report: &Report) -> Table {
         "Fetch granule: eight bytes stored at once, torn / toggles by the largest boundary that cuts them",
         &["boundary", "offsets", "torn / toggles", "torn at"],
     );
-    let crossed = |offset: usize| [64, 32, 16, 8].into_iter().find(|size| offset % size + 8 > *size);
+    let crossed =
+        |offset: usize| [64, 32, 16, 8].into_iter().find(|size| offset % size + 8 > *size);
     for boundary in [None, Some(8), Some(16), Some(32), Some(64)] {
-        let at: Vec<_> = report.torn_by_offset.iter().filter(|at| crossed(at.offset) == boundary).collect();
+        let at: Vec<_> =
+            report.torn_by_offset.iter().filter(|at| crossed(at.offset) == boundary).collect();
         let (torn, n) = at.iter().fold((0, 0), |(torn, n), at| (torn + at.torn, n + at.n));
-        let torn_at: Vec<String> = at.iter().filter(|at| at.torn > 0).map(|at| at.offset.to_string()).collect();
+        let torn_at: Vec<String> =
+            at.iter().filter(|at| at.torn > 0).map(|at| at.offset.to_string()).collect();
         table.line([
             boundary.map_or("none".to_owned(), |size| format!("{size} bytes")),
             at.len().to_string(),
@@ -50,9 +62,16 @@ fn granule(report: &Report) -> Table {
 }
 
 fn waits(report: &Report) -> Table {
-    let columns =
-        [("hot lines", false), ("cold back line", false), ("page, cold", false), ("hot", true), ("cold", true), ("page", true)];
-    let names = columns.map(|(name, fenced)| if fenced { format!("{name}, mfence") } else { name.to_owned() });
+    let columns = [
+        ("hot lines", false),
+        ("cold back line", false),
+        ("page, cold", false),
+        ("hot", true),
+        ("cold", true),
+        ("page", true),
+    ];
+    let names = columns
+        .map(|(name, fenced)| if fenced { format!("{name}, mfence") } else { name.to_owned() });
     let mut table = Table::new(
         "INT3, wait, back, wait, front on five bytes: torn / toggles, all positions and numbers of executers together",
         &[&["wait, ticks"][..], &names.each_ref().map(String::as_str)].concat(),
@@ -63,9 +82,13 @@ fn waits(report: &Report) -> Table {
     for wait in waits {
         let curves = FENCED.into_iter().flat_map(|fenced| Case::ALL.map(|case| (case, fenced)));
         let cells = curves.map(|(case, fenced)| {
-            let here = |point: &&Point| point.case == case && point.fenced == fenced && point.wait == wait;
+            let here =
+                |point: &&Point| point.case == case && point.fenced == fenced && point.wait == wait;
             let points: Vec<&Point> = report.tmax.iter().filter(here).collect();
-            match points.iter().fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles)) {
+            match points
+                .iter()
+                .fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles))
+            {
                 _ if points.is_empty() => "-".to_owned(),
                 (torn, n) => of(torn, n),
             }
@@ -83,8 +106,10 @@ fn costs(report: &Report) -> Table {
     );
     for pair in report.costs.chunks(2) {
         let span = |ticks| span(ticks, report.ticks_per_ns);
-        let cells = pair.iter().flat_map(|cost| [span(cost.median), span(cost.p99), count(cost.n as u64)]);
-        let refused = pair.iter().find_map(|cost| cost.refused.clone()).map(|why| format!("  ({why})"));
+        let cells =
+            pair.iter().flat_map(|cost| [span(cost.median), span(cost.p99), count(cost.n as u64)]);
+        let refused =
+            pair.iter().find_map(|cost| cost.refused.clone()).map(|why| format!("  ({why})"));
         let name = pair.first().map_or("", |cost| cost.name);
         table.line([name.to_owned()].into_iter().chain(cells).chain(refused));
     }
@@ -97,8 +122,11 @@ fn latency(report: &Report) -> Table {
         &["medium", "p50", "p90", "p99", "p99.9", "p99.99", "max", "n"],
     );
     for l in &report.latency {
-        let figures = [l.p50, l.p90, l.p99, l.p99_9, l.p99_99, l.max].map(|ticks| span(ticks, report.ticks_per_ns));
-        table.line([l.medium.name().to_owned()].into_iter().chain(figures).chain([count(l.n as u64)]));
+        let figures = [l.p50, l.p90, l.p99, l.p99_9, l.p99_99, l.max]
+            .map(|ticks| span(ticks, report.ticks_per_ns));
+        table.line(
+            [l.medium.name().to_owned()].into_iter().chain(figures).chain([count(l.n as u64)]),
+        );
     }
     table
 }

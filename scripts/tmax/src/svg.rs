@@ -57,7 +57,9 @@ impl Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, attributes, text, children } = self;
         write!(f, "<{name}")?;
-        attributes.iter().try_for_each(|(key, value)| write!(f, " {key}=\"{}\"", escaped(value)))?;
+        attributes
+            .iter()
+            .try_for_each(|(key, value)| write!(f, " {key}=\"{}\"", escaped(value)))?;
         if text.is_empty() && children.is_empty() {
             return f.write_str("/>");
         }

@@ -13,7 +13,11 @@ pub struct Table {
 impl Table {
     /// An empty one with these columns.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Self {
-        Self { title: title.into(), words_last: false, lines: vec![columns.iter().map(|&column| column.to_owned()).collect()] }
+        Self {
+            title: title.into(),
+            words_last: false,
+            lines: vec![columns.iter().map(|&column| column.to_owned()).collect()],
+        }
     }
 
     /// With words in the last column, which begin below each other.
@@ -33,7 +37,12 @@ impl fmt::Display for Table {
         writeln!(f, "{}", self.title)?;
         let columns = self.lines.iter().map(Vec::len).max().unwrap_or(0);
         let width = |i: usize| {
-            self.lines.iter().filter_map(|line| line.get(i)).map(|cell: &String| cell.chars().count()).max().unwrap_or(0)
+            self.lines
+                .iter()
+                .filter_map(|line| line.get(i))
+                .map(|cell: &String| cell.chars().count())
+                .max()
+                .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for line in &self.lines {
@@ -88,7 +97,10 @@ mod tests {
     fn columns_line_up() {
         let mut table = Table::new("title", &["name", "ticks"]);
         table.line(["a longer name".to_owned(), count(1_234_567)]);
-        assert_eq!(table.to_string(), "title\n  name               ticks\n  a longer name  1 234 567\n");
+        assert_eq!(
+            table.to_string(),
+            "title\n  name               ticks\n  a longer name  1 234 567\n"
+        );
     }
 
     #[test]
@@ -100,8 +112,14 @@ mod tests {
 
     #[test]
     fn counts_are_grouped_from_the_right() {
-        assert_eq!([0, 12, 999, 1000, 1_000_000].map(count), ["0", "12", "999", "1 000", "1 000 000"]);
+        assert_eq!(
+            [0, 12, 999, 1000, 1_000_000].map(count),
+            ["0", "12", "999", "1 000", "1 000 000"]
+        );
         assert_eq!(ticks(f64::NAN), "-");
-        assert_eq!((span(260.0, 2.6), span(f64::NAN, 2.6)), ("260 (100 ns)".to_owned(), "-".to_owned()));
+        assert_eq!(
+            (span(260.0, 2.6), span(f64::NAN, 2.6)),
+            ("260 (100 ns)".to_owned(), "-".to_owned())
+        );
     }
 }

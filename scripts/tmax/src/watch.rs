@@ -1,4 +1,5 @@
-//! The watch over a long measurement: how far it is, how much time is left, and whether it shall go on.
+//! The watch over a long measurement: how far it is, how much time is left, and whether it shall go
+//! on.
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,7 +27,8 @@ pub enum Failure {
     Barrier(#[from] BarrierError),
 }
 
-/// What to do when a step is done: which measurement it belongs to, and how long it was planned to take.
+/// What to do when a step is done: which measurement it belongs to, and how long it was planned to
+/// take.
 type Tell<'a> = dyn Fn(&str, Duration) + 'a;
 
 /// Told what is done, asked how long the next step may take and whether to stop.
@@ -53,7 +55,8 @@ impl<'a> Watch<'a> {
         Self { stop, keeps: false, tell: Box::new(tell), part: Cell::new(part) }
     }
 
-    /// Goes on when `stop` is set, but gives no step any time: the report has what was measured before.
+    /// Goes on when `stop` is set, but gives no step any time: the report has what was measured
+    /// before.
     #[must_use]
     pub fn keeping(self) -> Self {
         Self { keeps: true, ..self }
@@ -69,9 +72,9 @@ impl<'a> Watch<'a> {
         self.part.set(Part { start: Instant::now(), time, done: Duration::ZERO });
     }
 
-    /// How long a step may take for which `planned` was planned: less, if the steps before took longer
-    /// than they should, as they do where threads have to wait for a processor. So the measurement keeps
-    /// its time, and what was seen less often counts for less.
+    /// How long a step may take for which `planned` was planned: less, if the steps before took
+    /// longer than they should, as they do where threads have to wait for a processor. So the
+    /// measurement keeps its time, and what was seen less often counts for less.
     pub(crate) fn share(&self, planned: Duration) -> Duration {
         let Part { start, time, done } = self.part.get();
         if self.is_stopped() {
@@ -91,7 +94,11 @@ impl<'a> Watch<'a> {
 
 /// The part of `planned` that is as large as `left` is of all that is still `to_do`.
 fn share(planned: Duration, to_do: Duration, left: Duration) -> Duration {
-    if to_do.is_zero() { planned.min(left) } else { planned.mul_f64((left.as_secs_f64() / to_do.as_secs_f64()).min(1.0)) }
+    if to_do.is_zero() {
+        planned.min(left)
+    } else {
+        planned.mul_f64((left.as_secs_f64() / to_do.as_secs_f64()).min(1.0))
+    }
 }
 
 impl fmt::Debug for Watch<'_> {
@@ -107,14 +114,18 @@ mod tests {
     #[test]
     fn a_watch_that_keeps_gives_no_more_time_and_no_failure() {
         let stop = AtomicBool::new(false);
-        let (watch, keeping) = (Watch::new(&stop, |_, _| ()), Watch::new(&stop, |_, _| ()).keeping());
+        let (watch, keeping) =
+            (Watch::new(&stop, |_, _| ()), Watch::new(&stop, |_, _| ()).keeping());
         let second = Duration::from_secs(1);
         for watch in [&watch, &keeping] {
             watch.begin(second);
             assert!(!watch.share(second).is_zero() && watch.passed("", Duration::ZERO).is_ok());
         }
         stop.store(true, Ordering::Relaxed);
-        assert_eq!((watch.passed("", second), keeping.passed("", second)), (Err(Failure::Interrupted), Ok(())));
+        assert_eq!(
+            (watch.passed("", second), keeping.passed("", second)),
+            (Err(Failure::Interrupted), Ok(()))
+        );
         assert!(keeping.share(second).is_zero());
     }
 
@@ -123,7 +134,11 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(share(seconds(2), seconds(10), seconds(10)), seconds(2));
         assert_eq!(share(seconds(2), seconds(10), seconds(5)), seconds(1));
-        assert_eq!(share(seconds(2), seconds(10), seconds(20)), seconds(2), "never longer than planned");
+        assert_eq!(
+            share(seconds(2), seconds(10), seconds(20)),
+            seconds(2),
+            "never longer than planned"
+        );
         assert_eq!(share(seconds(2), seconds(10), Duration::ZERO), Duration::ZERO);
         assert_eq!(share(seconds(2), Duration::ZERO, seconds(1)), seconds(1));
     }

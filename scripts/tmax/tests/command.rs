@@ -21,7 +21,9 @@ impl Scratch {
     }
 
     fn names(&self) -> Vec<String> {
-        let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.collect()
     }
 }
@@ -54,7 +56,10 @@ fn complains(output: &Output, status: i32, words: &[&str]) {
 fn one_processor() -> bool {
     let alone = affinity::allowed().unwrap().len() < 2;
     if alone {
-        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|value| value != "1"), "two processors are needed");
+        assert!(
+            std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|value| value != "1"),
+            "two processors are needed"
+        );
         eprintln!("SKIPPED: one processor only");
     }
     alone
@@ -67,25 +72,43 @@ fn a_short_run_writes_everything_that_was_asked_for() {
     }
     let scratch = Scratch::new("short");
     let (toml, svg) = (scratch.file("cal.toml"), scratch.file("waits.svg"));
-    let output = tmax().args(["--quick", "--seconds", "4", "--json", "-o"]).arg(&toml).arg("--svg").arg(&svg).output().unwrap();
+    let output = tmax()
+        .args(["--quick", "--seconds", "4", "--json", "-o"])
+        .arg(&toml)
+        .arg("--svg")
+        .arg(&svg)
+        .output()
+        .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["experiment"], "tmax");
     let granule = report["granule"].as_u64();
     assert!(granule.is_none_or(|granule| [8, 16, 32, 64].contains(&granule)), "{granule:?}");
-    let seen = if granule.is_some() { (true, "") } else { (false, "tmax: the granule was not seen") };
+    let seen =
+        if granule.is_some() { (true, "") } else { (false, "tmax: the granule was not seen") };
     assert_eq!(output.status.success(), seen.0, "no progress where stderr is no terminal");
     assert!(text(&output.stderr).starts_with(seen.1) && text(&output.stderr).lines().count() < 2);
     let offsets = report["torn_by_offset"].as_array().unwrap();
     assert_eq!(offsets.len(), 64);
-    assert!(offsets.iter().enumerate().all(|(i, at)| at["offset"] == i && at["torn"].is_u64() && at["n"].is_u64()));
+    assert!(
+        offsets
+            .iter()
+            .enumerate()
+            .all(|(i, at)| at["offset"] == i && at["torn"].is_u64() && at["n"].is_u64())
+    );
     for key in ["tmax", "costs", "latency", "latent", "rows", "findings"] {
         assert!(!report[key].as_array().unwrap().is_empty(), "{key}");
     }
     for key in ["case", "executers", "position", "wait", "toggles", "torn", "direction"] {
-        assert!(report["tmax"].as_array().unwrap().iter().all(|point| point.get(key).is_some()), "{key}");
+        assert!(
+            report["tmax"].as_array().unwrap().iter().all(|point| point.get(key).is_some()),
+            "{key}"
+        );
     }
     for key in ["name", "value", "unit", "baseline", "ratio", "n"] {
-        assert!(report["rows"].as_array().unwrap().iter().all(|row| row.get(key).is_some()), "{key}");
+        assert!(
+            report["rows"].as_array().unwrap().iter().all(|row| row.get(key).is_some()),
+            "{key}"
+        );
     }
     assert_eq!(report["machine"]["vendor"].as_str().unwrap().len(), 12);
 
@@ -97,7 +120,8 @@ fn a_short_run_writes_everything_that_was_asked_for() {
     let drawing = roxmltree::Document::parse(&drawing).unwrap();
     assert_eq!(drawing.root_element().tag_name().name(), "svg");
     let drawn = |name| drawing.descendants().filter(|node| node.has_tag_name(name)).count();
-    let seen = report["tmax"].as_array().unwrap().iter().filter(|point| point["toggles"] != 0).count();
+    let seen =
+        report["tmax"].as_array().unwrap().iter().filter(|point| point["toggles"] != 0).count();
     assert!(drawn("circle") + drawn("path") >= seen / 2, "{seen} cells");
     let mut names = scratch.names();
     names.sort();
@@ -110,9 +134,21 @@ fn tables_go_to_stdout_and_no_file_is_written_unasked() {
         return;
     }
     let scratch = Scratch::new("unasked");
-    let output = tmax().args(["--quick", "--seconds", "1"]).env("XDG_CONFIG_HOME", &scratch.0).output().unwrap();
+    let output = tmax()
+        .args(["--quick", "--seconds", "1"])
+        .env("XDG_CONFIG_HOME", &scratch.0)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for words in ["Fetch granule", "Costs", "Visibility", "Latent cost", "Findings", "No file was written", "--save"] {
+    for words in [
+        "Fetch granule",
+        "Costs",
+        "Visibility",
+        "Latent cost",
+        "Findings",
+        "No file was written",
+        "--save",
+    ] {
         assert!(text(&output.stdout).contains(words), "{words}");
     }
     assert!(scratch.names().is_empty(), "{:?}", scratch.names());
@@ -124,7 +160,11 @@ fn what_was_seen_enough_is_saved_to_the_default_place_and_nothing_else_is() {
         return;
     }
     let scratch = Scratch::new("default");
-    let output = tmax().args(["--save", "--seconds", "4"]).env("XDG_CONFIG_HOME", &scratch.0).output().unwrap();
+    let output = tmax()
+        .args(["--save", "--seconds", "4"])
+        .env("XDG_CONFIG_HOME", &scratch.0)
+        .output()
+        .unwrap();
     let written = scratch.file("fastinst").join("tmax.toml");
     let (said, complaint) = (text(&output.stdout), text(&output.stderr));
     if output.status.success() {
@@ -156,10 +196,18 @@ fn a_granule_that_was_not_seen_is_neither_told_nor_written() {
     let output = tmax().args(["--seconds", "0.5", "--json", "-o"]).arg(&toml).output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["granule"].is_null(), "{}", report["granule"]);
-    assert!(report["findings"][0]["verdict"].as_str().unwrap().contains("not seen"), "{}", report["findings"][0]);
+    assert!(
+        report["findings"][0]["verdict"].as_str().unwrap().contains("not seen"),
+        "{}",
+        report["findings"][0]
+    );
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("run again"), "{}", text(&output.stderr));
-    assert_eq!(wordpatch::Calibration::load(&toml), Ok(before), "the calibration from before stays");
+    assert_eq!(
+        wordpatch::Calibration::load(&toml),
+        Ok(before),
+        "the calibration from before stays"
+    );
 }
 
 #[test]
@@ -173,13 +221,38 @@ fn wrong_options_are_named() {
 #[test]
 fn a_place_that_cannot_be_written_to_is_named_before_anything_is_measured() {
     let started = Instant::now();
-    complains(&tmax().args(["--full", "-o", "/nowhere/at/all"]).output().unwrap(), 1, &["/nowhere/at/all", "-o FILE"]);
-    complains(&tmax().args(["--full", "-o", "/"]).output().unwrap(), 1, &["cannot write /", "-o FILE"]);
-    complains(&tmax().args(["--full", "-o", "/dev/null"]).output().unwrap(), 1, &["/dev/null", "not a regular file"]);
-    complains(&tmax().args(["--full", "--save"]).output().unwrap(), 1, &["/dev/null/.config/fastinst/tmax.toml", "-o FILE"]);
-    complains(&tmax().args(["--full", "--save"]).env_remove("HOME").output().unwrap(), 1, &["HOME", "-o FILE"]);
+    complains(
+        &tmax().args(["--full", "-o", "/nowhere/at/all"]).output().unwrap(),
+        1,
+        &["/nowhere/at/all", "-o FILE"],
+    );
+    complains(
+        &tmax().args(["--full", "-o", "/"]).output().unwrap(),
+        1,
+        &["cannot write /", "-o FILE"],
+    );
+    complains(
+        &tmax().args(["--full", "-o", "/dev/null"]).output().unwrap(),
+        1,
+        &["/dev/null", "not a regular file"],
+    );
+    complains(
+        &tmax().args(["--full", "--save"]).output().unwrap(),
+        1,
+        &["/dev/null/.config/fastinst/tmax.toml", "-o FILE"],
+    );
+    complains(
+        &tmax().args(["--full", "--save"]).env_remove("HOME").output().unwrap(),
+        1,
+        &["HOME", "-o FILE"],
+    );
     let scratch = Scratch::new("unwritable");
-    let output = tmax().arg("--full").args(["--svg", "/nowhere/x.svg", "-o"]).arg(scratch.file("cal.toml")).output().unwrap();
+    let output = tmax()
+        .arg("--full")
+        .args(["--svg", "/nowhere/x.svg", "-o"])
+        .arg(scratch.file("cal.toml"))
+        .output()
+        .unwrap();
     complains(&output, 1, &["/nowhere/x.svg", "--svg FILE"]);
     assert!(scratch.names().is_empty());
     assert!(started.elapsed() < Duration::from_secs(120), "a full run was begun");
@@ -207,11 +280,18 @@ fn an_interrupted_run_leaves_no_file() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         let scratch = Scratch::new(&format!("interrupted-{signal}"));
         let mut run = tmax();
-        run.args(["--full", "-o"]).arg(scratch.file("cal.toml")).arg("--svg").arg(scratch.file("waits.svg"));
+        run.args(["--full", "-o"])
+            .arg(scratch.file("cal.toml"))
+            .arg("--svg")
+            .arg(scratch.file("waits.svg"));
         let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_handler(run.id(), signal);
         send(run.id(), signal);
-        complains(&run.wait_with_output().unwrap(), 128 + signal, &["interrupted", "nothing was written"]);
+        complains(
+            &run.wait_with_output().unwrap(),
+            128 + signal,
+            &["interrupted", "nothing was written"],
+        );
         assert!(scratch.names().is_empty(), "{:?}", scratch.names());
     }
 }
@@ -219,7 +299,8 @@ fn an_interrupted_run_leaves_no_file() {
 /// Waits until process `pid` catches `signal`.
 fn wait_for_handler(pid: u32, signal: i32) {
     let caught = || {
-        let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
+        let status =
+            fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
         Some(u64::from_str_radix(mask, 16).ok()? >> (signal - 1) & 1 == 1)
     };
@@ -230,7 +311,14 @@ fn wait_for_handler(pid: u32, signal: i32) {
 
 fn send(pid: u32, signal: i32) {
     // The shell's own kill: no unsafe code for a test.
-    assert!(Command::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .arg(format!("-{signal}"))
+            .arg(pid.to_string())
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 #[test]
@@ -240,8 +328,15 @@ fn help_manual_and_completions_come_from_one_definition() {
         assert!(output.status.success(), "{args:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    for document in [run(&["--help"]), run(&["--man"]).replace("\\-", "-"), run(&["--completions", "bash"])] {
-        assert!(["quick", "full", "svg", "json"].iter().all(|option| document.contains(&format!("--{option}"))), "{document}");
+    for document in
+        [run(&["--help"]), run(&["--man"]).replace("\\-", "-"), run(&["--completions", "bash"])]
+    {
+        assert!(
+            ["quick", "full", "svg", "json"]
+                .iter()
+                .all(|option| document.contains(&format!("--{option}"))),
+            "{document}"
+        );
     }
     assert!(run(&["--help"]).contains("Examples:"));
 }

@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tmax::storm::{Act, Adversary, Budget, Face, Outcome, Placement, Recipe, Shape, Storm, Tally, Target};
+use tmax::storm::{
+    Act, Adversary, Budget, Face, Outcome, Placement, Recipe, Shape, Storm, Tally, Target,
+};
 use wordpatch::protocol::Step;
 use wordpatch::{Barrier, FetchOrder, Ticks};
 
@@ -22,7 +24,10 @@ fn storm(adversary: Adversary) -> Option<Storm> {
             None
         }
         Err(reason) => {
-            assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|value| value != "1"), "{reason}");
+            assert!(
+                std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|value| value != "1"),
+                "{reason}"
+            );
             eprintln!("SKIPPED: {reason}");
             None
         }
@@ -48,12 +53,18 @@ fn until_torn() -> Budget {
 #[test]
 fn an_unprotected_store_across_a_line_is_seen_torn() {
     let _turn = turn();
-    for adversary in [Adversary::None, Adversary::DirtyBack, Adversary::FlushBack, Adversary::FlushBoth] {
+    for adversary in
+        [Adversary::None, Adversary::DirtyBack, Adversary::FlushBack, Adversary::FlushBoth]
+    {
         for shape in Shape::ALL {
             let Some(storm) = storm(adversary) else { continue };
             let target = target(shape, 64, 3);
             let tally = follow(&storm, &Recipe::unprotected(), &target, until_torn());
-            assert!(tally.torn > 0, "{adversary:?} {shape:?}: {} toggles and nothing torn", tally.counted);
+            assert!(
+                tally.torn > 0,
+                "{adversary:?} {shape:?}: {} toggles and nothing torn",
+                tally.counted
+            );
             let directions = tally.log.directions;
             assert!(directions.stale_front + directions.stale_back + directions.scattered > 0);
         }
@@ -82,10 +93,19 @@ fn a_back_without_its_front_is_no_face() {
     let _turn = turn();
     let Some(storm) = storm(Adversary::None) else { return };
     let target = target(Shape::Move, 64, 2);
-    let halves = Recipe::new([Act::Store(Step::Back), Act::Wait(Barrier::Wait(Ticks(2_000))), Act::Store(Step::Front)]);
-    let tally = follow(&storm, &halves, &target, Budget::toggles(2_000).within(Duration::from_secs(10)));
+    let halves = Recipe::new([
+        Act::Store(Step::Back),
+        Act::Wait(Barrier::Wait(Ticks(2_000))),
+        Act::Store(Step::Front),
+    ]);
+    let tally =
+        follow(&storm, &halves, &target, Budget::toggles(2_000).within(Duration::from_secs(10)));
     assert!(tally.torn > tally.counted / 2, "{} of {}", tally.torn, tally.counted);
-    assert!(tally.log.directions.stale_front > tally.log.directions.stale_back, "{:?}", tally.log.directions);
+    assert!(
+        tally.log.directions.stale_front > tally.log.directions.stale_back,
+        "{:?}",
+        tally.log.directions
+    );
 }
 
 #[test]
@@ -97,12 +117,15 @@ fn a_store_within_a_quadword_is_never_torn() {
         let budget = Budget::toggles(30_000).within(Duration::from_secs(2));
         let tally = storm.burst(8).run(&target, budget, |to| target.store_whole(to)).unwrap();
         assert_eq!((tally.torn, tally.log.wrong()), (0, 0), "{adversary:?}: {:?}", tally.log.torn);
-        assert!(tally.log.count(Outcome::Old) > 0 && tally.log.count(Outcome::New) > 0, "{adversary:?}");
+        assert!(
+            tally.log.count(Outcome::Old) > 0 && tally.log.count(Outcome::New) > 0,
+            "{adversary:?}"
+        );
     }
 }
 
-/// One barrier behind the trap is enough where fetch reads upwards. Elsewhere a new front may be executed with an old back: on an Intel
-/// processor once in thirty thousand toggles.
+/// One barrier behind the trap is enough where fetch reads upwards. Elsewhere a new front may be
+/// executed with an old back: on an Intel processor once in thirty thousand toggles.
 #[test]
 fn barriers_keep_words_whole() {
     let _turn = turn();
@@ -110,7 +133,13 @@ fn barriers_keep_words_whole() {
         eprintln!("SKIPPED: no membarrier here");
         return;
     }
-    for (shape, before) in [(Shape::Move, 1), (Shape::Call, 4), (Shape::Pair, 3), (Shape::Pair, 6), (Shape::Immediate, 5)] {
+    for (shape, before) in [
+        (Shape::Move, 1),
+        (Shape::Call, 4),
+        (Shape::Pair, 3),
+        (Shape::Pair, 6),
+        (Shape::Immediate, 5),
+    ] {
         let Some(storm) = storm(Adversary::FlushBack) else { return };
         // The immediate's instruction begins before the word: a trap in its middle is no trap.
         let recipe = match shape {
@@ -121,8 +150,14 @@ fn barriers_keep_words_whole() {
             },
         };
         let target = target(shape, 64, before);
-        let tally = follow(&storm, &recipe, &target, Budget::toggles(2_000).within(Duration::from_secs(2)));
-        assert_eq!((tally.torn, tally.log.wrong()), (0, 0), "{shape:?} {before}: {:?}", tally.log.torn);
+        let tally =
+            follow(&storm, &recipe, &target, Budget::toggles(2_000).within(Duration::from_secs(2)));
+        assert_eq!(
+            (tally.torn, tally.log.wrong()),
+            (0, 0),
+            "{shape:?} {before}: {:?}",
+            tally.log.torn
+        );
     }
 }
 
@@ -133,7 +168,9 @@ fn several_executers_run_several_targets() {
     let targets: Vec<Target> = (1..5).map(|before| target(Shape::Call, 64, before)).collect();
     let all: Vec<&Target> = targets.iter().collect();
     let budget = Budget::toggles(2_000).within(Duration::from_secs(5));
-    let opcode_only = |to| all.iter().for_each(|target| target.store(0, wordpatch::live::Width::One, off_or_on(to)));
+    let opcode_only = |to| {
+        all.iter().for_each(|target| target.store(0, wordpatch::live::Width::One, off_or_on(to)))
+    };
     let tally = storm.executers(3).run_all(&all, budget, opcode_only).unwrap();
     // One byte: a call or none, and never anything else.
     assert_eq!(tally.log.wrong(), 0, "{:?}", tally.log.torn);

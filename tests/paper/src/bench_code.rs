@@ -43,7 +43,8 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// The site begins `at` bytes from the beginning of a page, and is `bytes`; behind it passes are counted, `extra` first.
+    /// The site begins `at` bytes from the beginning of a page, and is `bytes`; behind it passes
+    /// are counted, `extra` first.
     fn new(at: usize, bytes: &[u8], extra: &[u8]) -> Result<Self, Box<dyn Error>> {
         let mut memory = CodeMemory::new(SIZE)?;
         let mut code = vec![0xe9];
@@ -84,7 +85,11 @@ impl Loop {
     }
 
     /// Its call, ready to be toggled.
-    pub(crate) fn adopt(&self, policy: &Policy, paper: bool) -> Result<(CallSite, Islands), Box<dyn Error>> {
+    pub(crate) fn adopt(
+        &self,
+        policy: &Policy,
+        paper: bool,
+    ) -> Result<(CallSite, Islands), Box<dyn Error>> {
         let span = self.memory.base()..self.memory.base().offset(SIZE as isize);
         let mut islands = Islands::near(span)?;
         let mut survey = Survey::new(*policy)?;
@@ -92,8 +97,10 @@ impl Loop {
             survey = survey.with_strategy(Strategy::Paper { ret: islands.ret()? });
         }
         let hook = self.site().offset(HOOK as isize);
-        // SAFETY: (1) to (5): code of our own that lives as long as this, whose hook changes flags and a counter.
-        let site = unsafe { survey.adopt(self.site(), Role::Call, |to| to == Destination::Code(hook))? };
+        // SAFETY: (1) to (5): code of our own that lives as long as this, whose hook changes flags
+        // and a counter.
+        let site =
+            unsafe { survey.adopt(self.site(), Role::Call, |to| to == Destination::Code(hook))? };
         Ok((site, islands))
     }
 
@@ -106,9 +113,10 @@ impl Loop {
 
     /// Runs it until somebody stops it.
     pub(crate) fn run(&self, passes: &Passes) {
-        // SAFETY: (1) the bytes written by `new` are a function of this type, whatever the site's state; (2) it writes to the counters
-        // of one thread.
-        let function: extern "C" fn(*const Passes, *const AtomicU8) = unsafe { std::mem::transmute(self.memory.base().as_ptr()) };
+        // SAFETY: (1) the bytes written by `new` are a function of this type, whatever the site's
+        // state; (2) it writes to the counters of one thread.
+        let function: extern "C" fn(*const Passes, *const AtomicU8) =
+            unsafe { std::mem::transmute(self.memory.base().as_ptr()) };
         function(passes, &raw const passes.stop);
     }
 }
@@ -154,7 +162,9 @@ pub(crate) enum Form {
 
 impl Form {
     fn bytes(self) -> Vec<u8> {
-        let relative = |opcode: &[u8], to: i32| [opcode, &(to - opcode.len() as i32 - 4).to_le_bytes()].concat();
+        let relative = |opcode: &[u8], to: i32| {
+            [opcode, &(to - opcode.len() as i32 - 4).to_le_bytes()].concat()
+        };
         match self {
             Self::Nothing | Self::Return | Self::AlignedReturn => Vec::new(),
             Self::Nop => vec![0x0f, 0x1f, 0x44, 0, 0],

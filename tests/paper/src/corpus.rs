@@ -1,7 +1,8 @@
-//! The corpus: real programs from published packages, built with and without probes, and what it takes to compare their runs.
+//! The corpus: real programs from published packages, built with and without probes, and what it
+//! takes to compare their runs.
 //!
-//! The sources come from packages fetched by name; the drivers are our own. What was built is kept in `target/paper`, by a hash of
-//! everything that it was made from.
+//! The sources come from packages fetched by name; the drivers are our own. What was built is kept
+//! in `target/paper`, by a hash of everything that it was made from.
 
 pub(crate) mod child;
 pub(crate) mod floor;
@@ -23,7 +24,8 @@ pub(crate) enum Build {
     Base,
     /// The same with `-finstrument-functions`.
     Probed,
-    /// The probed program with every hook call overwritten by a nop, every tail jump to a hook by a return: what no runtime can beat.
+    /// The probed program with every hook call overwritten by a nop, every tail jump to a hook by a
+    /// return: what no runtime can beat.
     Floor,
     /// The probed program with every site switched off as we do it.
     Latent,
@@ -107,7 +109,11 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         driver: driver!("zstd.c"),
         package: "zstd-sys",
         includes: &["zstd/lib"],
-        sources: &[("zstd/lib/common", &["*"]), ("zstd/lib/compress", &["*"]), ("zstd/lib/decompress", &["*"])],
+        sources: &[
+            ("zstd/lib/common", &["*"]),
+            ("zstd/lib/compress", &["*"]),
+            ("zstd/lib/decompress", &["*"]),
+        ],
         options: &["-DZSTD_DISABLE_ASM"],
         libraries: &["-lpthread"],
         rounds: "18",
@@ -119,7 +125,15 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         includes: &["bzip2-1.0.8"],
         sources: &[(
             "bzip2-1.0.8",
-            &["blocksort.c", "huffman.c", "crctable.c", "randtable.c", "compress.c", "decompress.c", "bzlib.c"],
+            &[
+                "blocksort.c",
+                "huffman.c",
+                "crctable.c",
+                "randtable.c",
+                "compress.c",
+                "decompress.c",
+                "bzlib.c",
+            ],
         )],
         options: &["-DBZ_NO_STDIO"],
         libraries: &[],
@@ -215,7 +229,9 @@ impl Corpus {
     pub(crate) fn prepare() -> Result<Self, CorpusError> {
         let tools = Self::prepare_tools()?;
         if !Path::new("/usr/include/nlohmann/json.hpp").exists() {
-            return Err(CorpusError::Missing("the header nlohmann/json.hpp (Debian: nlohmann-json3-dev)".into()));
+            return Err(CorpusError::Missing(
+                "the header nlohmann/json.hpp (Debian: nlohmann-json3-dev)".into(),
+            ));
         }
         let sources = Sources::fetch(&tools.folder.join("manifest"))?;
         Ok(Self { sources, ..tools })
@@ -228,7 +244,11 @@ impl Corpus {
         }
         let folder = folder()?;
         be_alone(&folder)?;
-        Ok(Self { folder, sources: Sources::default(), clang: is_there("clang") && is_there("clang++") })
+        Ok(Self {
+            folder,
+            sources: Sources::default(),
+            clang: is_there("clang") && is_there("clang++"),
+        })
     }
 
     /// The folder for files of one's own.
@@ -245,7 +265,11 @@ impl Corpus {
         };
         if let Some(face) = face {
             let probed = self.build(program, Build::Probed)?;
-            let made = probed.with_file_name(format!("{}-{}", probed.file_name().unwrap_or_default().display(), build.name()));
+            let made = probed.with_file_name(format!(
+                "{}-{}",
+                probed.file_name().unwrap_or_default().display(),
+                build.name()
+            ));
             if !made.exists() {
                 floor::overwrite(&probed, &made, face)?;
             }
@@ -263,8 +287,15 @@ impl Corpus {
         self.make(program, command, &format!("{}-{}", program.name, build.name()), "")
     }
 
-    /// What a compiler makes of a program, if it is not there: the file's name is made of `name`, a hash and `ending`.
-    pub(crate) fn make(&self, program: &Program, mut command: Command, name: &str, ending: &str) -> Result<PathBuf, CorpusError> {
+    /// What a compiler makes of a program, if it is not there: the file's name is made of `name`, a
+    /// hash and `ending`.
+    pub(crate) fn make(
+        &self,
+        program: &Program,
+        mut command: Command,
+        name: &str,
+        ending: &str,
+    ) -> Result<PathBuf, CorpusError> {
         self.add_sources(program, &mut command)?;
         let mut hash = DefaultHasher::new();
         format!("{command:?}").hash(&mut hash);
@@ -278,10 +309,17 @@ impl Corpus {
     }
 
     /// A small program of our own, from its text.
-    pub(crate) fn compile(&self, name: &str, text: &str, compiler: &str, flags: &[&str]) -> Result<PathBuf, CorpusError> {
+    pub(crate) fn compile(
+        &self,
+        name: &str,
+        text: &str,
+        compiler: &str,
+        flags: &[&str],
+    ) -> Result<PathBuf, CorpusError> {
         let mut hash = DefaultHasher::new();
         (text, compiler, flags).hash(&mut hash);
-        let made = self.folder.join(format!("{}-{:08x}", name.replace('.', "-"), hash.finish() as u32));
+        let made =
+            self.folder.join(format!("{}-{:08x}", name.replace('.', "-"), hash.finish() as u32));
         if made.exists() {
             return Ok(made);
         }
@@ -291,7 +329,12 @@ impl Corpus {
         std::fs::write(&source, text).map_err(CorpusError::io(name))?;
         let unfinished = made.with_extension("new");
         let mut command = Command::new(compiler);
-        command.args(["-O2", "-w", "-Wl,-z,lazy"]).arg(&source).arg("-o").arg(&unfinished).args(flags);
+        command
+            .args(["-O2", "-w", "-Wl,-z,lazy"])
+            .arg(&source)
+            .arg("-o")
+            .arg(&unfinished)
+            .args(flags);
         finish(&mut command, name, &unfinished, &made)?;
         Ok(made)
     }
@@ -300,9 +343,13 @@ impl Corpus {
     fn add_sources(&self, program: &Program, command: &mut Command) -> Result<(), CorpusError> {
         let drivers = self.folder.join("drivers");
         let driver = drivers.join(program.driver.0);
-        for (file, text) in [(&driver, program.driver.1), (&drivers.join("work.h"), include_str!("../corpus/work.h"))] {
+        for (file, text) in [
+            (&driver, program.driver.1),
+            (&drivers.join("work.h"), include_str!("../corpus/work.h")),
+        ] {
             let folder = file.parent().unwrap_or(&drivers);
-            std::fs::create_dir_all(folder).map_err(CorpusError::io(folder.display().to_string()))?;
+            std::fs::create_dir_all(folder)
+                .map_err(CorpusError::io(folder.display().to_string()))?;
             std::fs::write(file, text).map_err(CorpusError::io(file.display().to_string()))?;
         }
         command.args(program.options).arg("-I").arg(&drivers);
@@ -325,10 +372,16 @@ impl Program {
 }
 
 /// Compiles, and puts what was made into its place when it is whole.
-pub(crate) fn finish(command: &mut Command, name: &str, unfinished: &Path, made: &Path) -> Result<(), CorpusError> {
+pub(crate) fn finish(
+    command: &mut Command,
+    name: &str,
+    unfinished: &Path,
+    made: &Path,
+) -> Result<(), CorpusError> {
     let output = command.output().map_err(CorpusError::io(name))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).lines().take(3).collect::<Vec<_>>().join("; ");
+        let said =
+            String::from_utf8_lossy(&output.stderr).lines().take(3).collect::<Vec<_>>().join("; ");
         return Err(CorpusError::Failed { what: format!("building {name}"), said });
     }
     std::fs::rename(unfinished, made).map_err(CorpusError::io(made.display().to_string()))
@@ -338,12 +391,14 @@ pub(crate) fn finish(command: &mut Command, name: &str, unfinished: &Path, made:
 pub(crate) fn folder() -> Result<PathBuf, CorpusError> {
     let executable = std::env::current_exe().map_err(CorpusError::io("this program's own file"))?;
     let target = executable.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
-    let folder = target.map_or_else(|| std::env::temp_dir().join("fastinst-paper"), |target| target.join("paper"));
+    let folder = target
+        .map_or_else(|| std::env::temp_dir().join("fastinst-paper"), |target| target.join("paper"));
     std::fs::create_dir_all(&folder).map_err(CorpusError::io(folder.display().to_string()))?;
     Ok(folder)
 }
 
-/// Waits until no other process has a folder: each would take what the other makes there for its own, and measure what the other does. It is ours until we end.
+/// Waits until no other process has a folder: each would take what the other makes there for its
+/// own, and measure what the other does. It is ours until we end.
 fn be_alone(folder: &Path) -> Result<(), CorpusError> {
     static OURS: Mutex<Option<File>> = Mutex::new(None);
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -367,7 +422,9 @@ pub(crate) fn library() -> Result<PathBuf, CorpusError> {
     [folder.join("deps/libfastinst.so"), folder.join("libfastinst.so")]
         .into_iter()
         .find(|library| library.exists())
-        .ok_or_else(|| CorpusError::Missing("libfastinst.so (cargo build --release -p fastinst)".into()))
+        .ok_or_else(|| {
+            CorpusError::Missing("libfastinst.so (cargo build --release -p fastinst)".into())
+        })
 }
 
 pub(crate) fn is_there(tool: &str) -> bool {
@@ -383,7 +440,10 @@ pub(crate) fn run(
 ) -> Result<Outcome, CorpusError> {
     let outcome = child::run(command).map_err(CorpusError::io(program.name))?;
     if !outcome.success {
-        return Err(CorpusError::Failed { what: format!("{} as {}", program.name, build.name()), said: outcome.said() });
+        return Err(CorpusError::Failed {
+            what: format!("{} as {}", program.name, build.name()),
+            said: outcome.said(),
+        });
     }
     if *expected.get_or_insert_with(|| outcome.stdout.clone()) != outcome.stdout {
         return Err(CorpusError::Differs { program: program.name, build: build.name() });

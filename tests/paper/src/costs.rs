@@ -1,4 +1,5 @@
-//! What each kind of patch costs, beside an executer that runs the site all the time on another core.
+//! What each kind of patch costs, beside an executer that runs the site all the time on another
+//! core.
 //!
 //! | row | what is timed | beside |
 //! |---|---|---|
@@ -27,7 +28,8 @@ struct Size {
 }
 
 pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
-    let size = if quick { Size { samples: 40, blocks: 30 } } else { Size { samples: 200, blocks: 60 } };
+    let size =
+        if quick { Size { samples: 40, blocks: 30 } } else { Size { samples: 200, blocks: 60 } };
     let policy = Policy::new()?;
     let overhead = overhead();
     let mut report = Report::new("wordpatch");
@@ -37,18 +39,36 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
         report.rows.extend(ratio.map(|ratio| Row::compared(name, "ticks", &ratio)));
     };
     let quadword = Bench::new(Shape::Immediate, Placement::InLine(8), &policy)?;
-    row("within/issue", quadword.pairs(&size, |face| timed(|| quadword.patch(face)), |face| timed(|| quadword.store(face)))?);
+    row(
+        "within/issue",
+        quadword.pairs(
+            &size,
+            |face| timed(|| quadword.patch(face)),
+            |face| timed(|| quadword.store(face)),
+        )?,
+    );
     row("within/visible", quadword.fenced_pairs(&size)?);
     let five = Bench::new(Shape::Move, Placement::InLine(8), &policy)?;
     row("exchange/visible", five.fenced_pairs(&size)?);
     let line = Bench::new(Shape::Move, Placement::Astride { boundary: 64, before: 2 }, &policy)?;
     let barriers = barriers(&policy);
     let pass = || (0..barriers).try_for_each(|_| policy.barrier.pass());
-    row("straddler/single", line.pairs(&size, |face| timed(|| line.patch(face)), |face| line.between(face, || timed(pass)))?);
+    row(
+        "straddler/single",
+        line.pairs(
+            &size,
+            |face| timed(|| line.patch(face)),
+            |face| line.between(face, || timed(pass)),
+        )?,
+    );
     row("straddler/batch1000", batch(&policy, &size, pass)?);
     row(
         "async/start",
-        line.pairs(&size, |face| line.start(face), |_| timed(|| (line.target.store(8, Width::One, 0xcc), live::fence())))?,
+        line.pairs(
+            &size,
+            |face| line.start(face),
+            |_| timed(|| (line.target.store(8, Width::One, 0xcc), live::fence())),
+        )?,
     );
     report.notes.push(format!(
         "Barrier: {}; fetch order: {:?}, so a straddler passes {barriers}. Beside one executer that runs the site in a loop on \
@@ -96,13 +116,19 @@ impl Bench {
         Self::adopt(shape, placement, &mut Survey::new(*policy)?)
     }
 
-    fn adopt(shape: Shape, placement: Placement, survey: &mut Survey) -> Result<Self, Box<dyn Error>> {
+    fn adopt(
+        shape: Shape,
+        placement: Placement,
+        survey: &mut Survey,
+    ) -> Result<Self, Box<dyn Error>> {
         let target = Target::new(shape, placement)?;
-        // SAFETY: (1) the memory lives as long as the site; (2) its words begin with an instruction, or lie inside one that nobody
-        // enters in the middle; (3) its faces share their layout; (4) the harness writes to it only between patches.
+        // SAFETY: (1) the memory lives as long as the site; (2) its words begin with an
+        // instruction, or lie inside one that nobody enters in the middle; (3) its faces share
+        // their layout; (4) the harness writes to it only between patches.
         let site = unsafe { survey.adopt(target.word_at(), shape.len(), shape.layout())? };
         let faces = [Face::Old, Face::New];
-        let (words, images) = (faces.map(|face| shape.word(face)), faces.map(|face| target.image(face, 0)));
+        let (words, images) =
+            (faces.map(|face| shape.word(face)), faces.map(|face| target.image(face, 0)));
         Ok(Self { target, site, words, images })
     }
 
@@ -114,8 +140,18 @@ impl Bench {
 
     /// The bare stores of one step.
     fn step(&self, step: Step, face: Face, policy: &Policy) {
-        let plan = Plan::new(self.site.address(), self.site.len(), policy.granule, policy.order, self.target.shape().layout());
-        let word = if step == Step::Trap { u64::from_le_bytes([TRAP; 8]) } else { self.images[face as usize] };
+        let plan = Plan::new(
+            self.site.address(),
+            self.site.len(),
+            policy.granule,
+            policy.order,
+            self.target.shape().layout(),
+        );
+        let word = if step == Step::Trap {
+            u64::from_le_bytes([TRAP; 8])
+        } else {
+            self.images[face as usize]
+        };
         for (at, width) in plan.pieces(step).into_iter().flatten() {
             self.target.store(at, width, word >> (8 * at));
         }
@@ -139,7 +175,8 @@ impl Bench {
     /// Runs `act` while a patch is under way.
     fn between(&self, face: Face, act: impl FnOnce() -> u64) -> u64 {
         // SAFETY: (1) a face of the target's shape.
-        let pending = unsafe { self.site.start(self.words[face as usize]) }.expect("a site of our own");
+        let pending =
+            unsafe { self.site.start(self.words[face as usize]) }.expect("a site of our own");
         let ticks = act();
         pending.finish().expect("a site of our own");
         ticks
@@ -156,11 +193,16 @@ impl Bench {
 
     /// A patch and a fence beside a store and a fence.
     fn fenced_pairs(&self, size: &Size) -> Result<(Blocks, Blocks), Box<dyn Error>> {
-        self.pairs(size, |face| timed(|| (self.patch(face), live::fence())), |face| timed(|| (self.store(face), live::fence())))
+        self.pairs(
+            size,
+            |face| timed(|| (self.patch(face), live::fence())),
+            |face| timed(|| (self.store(face), live::fence())),
+        )
     }
 }
 
-/// Toggles targets by the subject and by the baseline in turn, block by block, while an executer runs them.
+/// Toggles targets by the subject and by the baseline in turn, block by block, while an executer
+/// runs them.
 fn pairs(
     targets: &[&Target],
     size: &Size,
@@ -186,17 +228,26 @@ fn pairs(
         }
     })?;
     if subjects.len() < size.blocks / 2 {
-        return Err("an executer was hardly ever seen to run: leave the machine two free cores".into());
+        return Err(
+            "an executer was hardly ever seen to run: leave the machine two free cores".into()
+        );
     }
     Ok((subjects, baselines))
 }
 
-/// A thousand straddlers at once beside the bare protocol: the same stores and barriers, nothing checked or claimed. For each site.
-fn batch(policy: &Policy, size: &Size, pass: impl Fn() -> Result<(), BarrierError>) -> Result<(Blocks, Blocks), Box<dyn Error>> {
+/// A thousand straddlers at once beside the bare protocol: the same stores and barriers, nothing
+/// checked or claimed. For each site.
+fn batch(
+    policy: &Policy,
+    size: &Size,
+    pass: impl Fn() -> Result<(), BarrierError>,
+) -> Result<(Blocks, Blocks), Box<dyn Error>> {
     const SITES: usize = 1000;
     let mut survey = Survey::new(*policy)?;
     let place = |i| Placement::Astride { boundary: 64, before: 1 + i % 4 };
-    let benches: Vec<Bench> = (0..SITES).map(|i| Bench::adopt(Shape::Move, place(i), &mut survey)).collect::<Result<_, _>>()?;
+    let benches: Vec<Bench> = (0..SITES)
+        .map(|i| Bench::adopt(Shape::Move, place(i), &mut survey))
+        .collect::<Result<_, _>>()?;
     let commit = |face: Face| {
         let mut batch = Batch::with_capacity(SITES);
         for bench in &benches {

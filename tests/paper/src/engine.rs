@@ -1,7 +1,9 @@
-//! What our engine makes of programs, beside others (`engine`): compiling, starting, running, memory and code size.
+//! What our engine makes of programs, beside others (`engine`): compiling, starting, running,
+//! memory and code size.
 //!
-//! Each round runs every program once in every engine, one after the other, each in a process of its own; a ratio is that of two runs of
-//! the same round. What a program prints must be the same in all of them.
+//! Each round runs every program once in every engine, one after the other, each in a process of
+//! its own; a ratio is that of two runs of the same round. What a program prints must be the same
+//! in all of them.
 //!
 //! | row | what is compared |
 //! |---|---|
@@ -67,7 +69,8 @@ const RATIOS: [(&str, Peer, Figure, bool, &str); 9] = [
 pub(crate) fn measure(quick: bool, only: &[String], peers: bool) -> Result<Report, Box<dyn Error>> {
     let candidates = program::candidates();
     let beginnings = [program::hello().name(), large::NAME];
-    let selection = Selection::new(only, candidates.iter().map(program::Candidate::name).chain(beginnings))?;
+    let selection =
+        Selection::new(only, candidates.iter().map(program::Candidate::name).chain(beginnings))?;
     let wanted = |name: &str| selection.holds(name);
     let corpus = Corpus::prepare()?;
     let tools = Tools::prepare(&corpus, peers)?;
@@ -108,7 +111,14 @@ pub(crate) fn measure(quick: bool, only: &[String], peers: bool) -> Result<Repor
 
 impl Series {
     fn new(kind: Kind, subject: Subject) -> Self {
-        Self { subject, kind, compiled: BTreeMap::new(), run: BTreeMap::new(), expected: None, unable: BTreeMap::new() }
+        Self {
+            subject,
+            kind,
+            compiled: BTreeMap::new(),
+            run: BTreeMap::new(),
+            expected: None,
+            unable: BTreeMap::new(),
+        }
     }
 
     /// Compiles in each engine, in turn.
@@ -134,10 +144,17 @@ impl Series {
                 continue;
             }
             match peer::run(tools, peer, &self.subject) {
-                Ok((figures, said)) if *self.expected.get_or_insert_with(|| said.clone()) == said => {
+                Ok((figures, said))
+                    if *self.expected.get_or_insert_with(|| said.clone()) == said =>
+                {
                     self.run.entry(peer).or_default().push(figures);
                 }
-                Ok(_) => return Err(CorpusError::Differs { program: self.subject.name, build: peer.name() }),
+                Ok(_) => {
+                    return Err(CorpusError::Differs {
+                        program: self.subject.name,
+                        build: peer.name(),
+                    });
+                }
                 Err(error) => self.without(peer, error)?,
             }
         }
@@ -211,11 +228,14 @@ pub(crate) fn exactly([value, baseline]: [u64; 2]) -> Ratio {
 
 /// What the programs are.
 fn describe(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
-    let mut text = String::from("The programs, with bytes of WebAssembly code and the seconds that wasmtime runs them:");
+    let mut text = String::from(
+        "The programs, with bytes of WebAssembly code and the seconds that wasmtime runs them:",
+    );
     for series in all {
         let code = peer::module_size(&series.subject.module)? / 1000;
         let run = Blocks::of(series.values(Peer::Wasmtime, |run| run.cpu, false)).median(0.0) / 1e9;
-        text += &format!(" {} ({}, {code} kB, {run:.2} s)", series.subject.name, series.kind.name());
+        text +=
+            &format!(" {} ({}, {code} kB, {run:.2} s)", series.subject.name, series.kind.name());
     }
     report.notes.push(text + ".");
     Ok(())
@@ -224,25 +244,33 @@ fn describe(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
 /// Over all programs.
 fn summary(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
     for (row, peer, figure, is_compiling, unit) in RATIOS {
-        let values = |series: &Series| [peer, Peer::Wasmtime].map(|peer| series.values(peer, figure, is_compiling));
-        let able: Vec<[Vec<u64>; 2]> = all.iter().map(values).filter(|[ours, _]| !ours.is_empty()).collect();
+        let values = |series: &Series| {
+            [peer, Peer::Wasmtime].map(|peer| series.values(peer, figure, is_compiling))
+        };
+        let able: Vec<[Vec<u64>; 2]> =
+            all.iter().map(values).filter(|[ours, _]| !ours.is_empty()).collect();
         if let Some(ratio) = Ratio::geometric(&able) {
             report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
         }
-        let each = all.iter().filter_map(|series| Some((series, series.ratio(peer, figure, is_compiling)?)));
+        let each = all
+            .iter()
+            .filter_map(|series| Some((series, series.ratio(peer, figure, is_compiling)?)));
         if let Some((series, worst)) = each.max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
             report.rows.push(Row::compared(format!("worst/{row}"), unit, &worst));
             report.notes.push(format!("worst/{row} is {}.", series.subject.name));
         }
     }
-    let sizes: Vec<Ratio> = all.iter().map(|series| series.sizes().map(exactly)).collect::<Result<_, _>>()?;
+    let sizes: Vec<Ratio> =
+        all.iter().map(|series| series.sizes().map(exactly)).collect::<Result<_, _>>()?;
     let mean = (sizes.iter().map(|size| size.median.ln()).sum::<f64>() / sizes.len() as f64).exp();
     report.rows.push(Row::compared(
         "geomean/size",
         "",
         &Ratio { value: mean, baseline: 1.0, median: mean, lo: mean, hi: mean, pairs: 1 },
     ));
-    if let Some((series, worst)) = all.iter().zip(&sizes).max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
+    if let Some((series, worst)) =
+        all.iter().zip(&sizes).max_by(|a, b| a.1.median.total_cmp(&b.1.median))
+    {
         report.rows.push(Row::compared("worst/size", "kB", worst));
         report.notes.push(format!("worst/size is {}.", series.subject.name));
     }

@@ -1,8 +1,10 @@
-//! Histograms of latency (figure 10): what the default policy sees of a function, beside what a complete record sees.
+//! Histograms of latency (figure 10): what the default policy sees of a function, beside what a
+//! complete record sees.
 //!
-//! The functions of sqlite with the most time are looked at, each by its quantiles under `adaptive` and under `exact`; the ratio is
-//! that of one run of each, taken in turn. An exact record slows all callees down as well: its own cost is subtracted by the
-//! profiler, what it does to caches is not.
+//! The functions of sqlite with the most time are looked at, each by its quantiles under `adaptive`
+//! and under `exact`; the ratio is that of one run of each, taken in turn. An exact record slows
+//! all callees down as well: its own cost is subtracted by the profiler, what it does to caches is
+//! not.
 
 use crate::corpus::{self, Build, Corpus, PROGRAMS};
 use crate::report::{Report, Row};
@@ -54,13 +56,19 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let mut report = Report::new("fig10");
     for (_, name) in order.iter().take(SHOWN) {
         for quantile in QUANTILES {
-            let Some([subject, baseline]) = series.get(name).and_then(|rows| rows.get(quantile)) else { continue };
+            let Some([subject, baseline]) = series.get(name).and_then(|rows| rows.get(quantile))
+            else {
+                continue;
+            };
             if let Some(ratio) = Ratio::of(subject, baseline, 0.0) {
-                let ratio = Ratio { value: ratio.value / 1e3, baseline: ratio.baseline / 1e3, ..ratio };
+                let ratio =
+                    Ratio { value: ratio.value / 1e3, baseline: ratio.baseline / 1e3, ..ratio };
                 report.rows.push(Row::compared(format!("{name}/{quantile}"), "ns", &ratio));
             }
         }
     }
-    report.notes.push("The value is the default policy's, the baseline that of a complete record.".into());
+    report
+        .notes
+        .push("The value is the default policy's, the baseline that of a complete record.".into());
     Ok(report)
 }

@@ -1,7 +1,9 @@
-//! What toggling a call costs by its place in a line (figure 14): by one byte, and by the literature's cases.
+//! What toggling a call costs by its place in a line (figure 14): by one byte, and by the
+//! literature's cases.
 //!
-//! An executer runs the call all the time on another processor. The baseline is the bare store of a byte, alone or with a fence, on
-//! the same line. What it shows is whether a toggle costs more where a boundary cuts the call.
+//! An executer runs the call all the time on another processor. The baseline is the bare store of a
+//! byte, alone or with a fence, on the same line. What it shows is whether a toggle costs more
+//! where a boundary cuts the call.
 //!
 //! | row | what |
 //! |---|---|
@@ -42,13 +44,22 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
             let name = format!("{way}/{kind}");
             report.rows.extend(mean(ratios).map(|mean| Row::compared(&name, "ticks", &mean)));
             let worst = ratios.iter().max_by(|a, b| a.median.total_cmp(&b.median));
-            report.rows.extend(worst.map(|worst| Row::compared(format!("{name}/worst"), "ticks", worst)));
+            report
+                .rows
+                .extend(worst.map(|worst| Row::compared(format!("{name}/worst"), "ticks", worst)));
             let each = ratios.iter().enumerate();
-            places.extend(each.map(|(offset, ratio)| Row::compared(format!("{name}/{offset}"), "ticks", ratio)));
+            places.extend(
+                each.map(|(offset, ratio)| {
+                    Row::compared(format!("{name}/{offset}"), "ticks", ratio)
+                }),
+            );
         }
     }
     report.rows.extend(places);
-    report.notes.push(format!("Granule of the literature's cases: {} bytes, as trusted here.", policy.granule.bytes()));
+    report.notes.push(format!(
+        "Granule of the literature's cases: {} bytes, as trusted here.",
+        policy.granule.bytes()
+    ));
     Ok(report)
 }
 
@@ -108,7 +119,8 @@ fn block<E: Error + 'static>(
     }
     // The site's own byte, written as it is: as much traffic as a toggle, and nothing changes.
     let (byte, first) = (target.writable(), load(target));
-    (0..TOGGLES).for_each(|_| bare.push(timed(passes, fenced, || bench_code::store(byte, first)).0));
+    (0..TOGGLES)
+        .for_each(|_| bare.push(timed(passes, fenced, || bench_code::store(byte, first)).0));
     [to_on, to_off, bare].into_iter().for_each(Blocks::close);
     Ok(())
 }
@@ -160,10 +172,16 @@ mod tests {
             blocks.close();
             blocks
         };
-        let kinds = Kinds { visible: [1 << 40, 2 << 40, 4 << 40].map(blocks), issued: [60, 30, 20].map(blocks) };
+        let kinds = Kinds {
+            visible: [1 << 40, 2 << 40, 4 << 40].map(blocks),
+            issued: [60, 30, 20].map(blocks),
+        };
         let [on, off, issued_on, issued_off] = kinds.ratios().map(Option::unwrap);
         // The clock's reading is nothing beside times so long.
-        assert!((on.median - 0.25).abs() < 1e-6 && (off.median - 0.5).abs() < 1e-6, "{on:?} {off:?}");
+        assert!(
+            (on.median - 0.25).abs() < 1e-6 && (off.median - 0.5).abs() < 1e-6,
+            "{on:?} {off:?}"
+        );
         assert_eq!((issued_on.median, issued_off.median), (3.0, 1.5));
     }
 

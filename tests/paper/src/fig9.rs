@@ -1,7 +1,9 @@
-//! Figure 9 of the literature: how often fetch is torn, by the length of the wait between trap and back, for each way to cut five bytes.
+//! Figure 9 of the literature: how often fetch is torn, by the length of the wait between trap and
+//! back, for each way to cut five bytes.
 //!
-//! The calibration's library measures it. A row `CASE/POSITION/EXECUTERS/WAIT` counts torn toggles, `n` those beside which an executer was
-//! seen; `membarrier` stands where a barrier was passed instead of a wait.
+//! The calibration's library measures it. A row `CASE/POSITION/EXECUTERS/WAIT` counts torn toggles,
+//! `n` those beside which an executer was seen; `membarrier` stands where a barrier was passed
+//! instead of a wait.
 
 use crate::progress::Progress;
 use crate::report::{Report, Row};
@@ -28,12 +30,17 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
         .filter(|point| point.toggles > 0)
         .map(|point| {
             let wait = point.wait.map_or("membarrier".to_owned(), |ticks| ticks.to_string());
-            let name = format!("{}/{}/{}/{wait}", point.case.name(), point.position, point.executers);
+            let name =
+                format!("{}/{}/{}/{wait}", point.case.name(), point.position, point.executers);
             Row::plain(name, point.torn as f64, "torn", point.toggles)
         })
         .collect();
-    let summary = measured.rows.iter().filter_map(|row| Some(Row::plain(row.name.clone(), row.value?, row.unit, row.n)));
+    let summary = measured
+        .rows
+        .iter()
+        .filter_map(|row| Some(Row::plain(row.name.clone(), row.value?, row.unit, row.n)));
     report.rows.extend(summary);
-    report.notes = measured.findings.iter().map(ToString::to_string).chain(progress.end()).collect();
+    report.notes =
+        measured.findings.iter().map(ToString::to_string).chain(progress.end()).collect();
     Ok(report)
 }

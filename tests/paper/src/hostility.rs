@@ -1,7 +1,9 @@
-//! The hostility run: programs in surroundings that make life hard, as they are and under the preload library.
+//! The hostility run: programs in surroundings that make life hard, as they are and under the
+//! preload library.
 //!
-//! A row is a situation under a policy: how many profiles there were; its ratio is 0 where the program behaved as it does alone, and
-//! 1 where it did not. What was wrong, and what could not be met here, are notes.
+//! A row is a situation under a policy: how many profiles there were; its ratio is 0 where the
+//! program behaved as it does alone, and 1 where it did not. What was wrong, and what could not be
+//! met here, are notes.
 
 use crate::corpus;
 use crate::progress::Progress;
@@ -10,9 +12,11 @@ use std::error::Error;
 use tests::hostility::{Arena, Verdict, open, situations};
 
 pub(crate) fn measure(wanted: &[String]) -> Result<Report, Box<dyn Error>> {
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    let is_wanted =
+        |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
     let known: Vec<&str> = open().map(|situation| situation.name).collect();
-    let all: Vec<_> = situations().chain(open()).filter(|situation| is_wanted(situation.name)).collect();
+    let all: Vec<_> =
+        situations().chain(open()).filter(|situation| is_wanted(situation.name)).collect();
     let arena = Arena::new(&corpus::folder()?)?;
     let progress = Progress::new(all.len() as u64)?;
     let mut report = Report::new("hostility");
@@ -22,18 +26,29 @@ pub(crate) fn measure(wanted: &[String]) -> Result<Report, Box<dyn Error>> {
             break;
         }
         match arena.meet(&situation)? {
-            Verdict::Skipped(why) => report.notes.push(format!("{}: not met here: {why}", situation.name)),
+            Verdict::Skipped(why) => {
+                report.notes.push(format!("{}: not met here: {why}", situation.name))
+            }
             Verdict::Met(meetings) => {
                 for meeting in meetings {
                     let name = format!("{}/{}", situation.name, meeting.policy);
                     let harm = f64::from(meeting.harm.is_some());
                     let row = Row::plain(name.clone(), meeting.profiles as f64, "profiles", 1);
-                    report.rows.push(Row { ratio: Some(harm), lo: Some(harm), hi: Some(harm), ..row });
+                    report.rows.push(Row {
+                        ratio: Some(harm),
+                        lo: Some(harm),
+                        hi: Some(harm),
+                        ..row
+                    });
                     met += 1;
                     green += u32::from(meeting.harm.is_none());
                     let expected = if known.contains(&situation.name) { " (known)" } else { "" };
-                    report.notes.extend(meeting.harm.map(|what| format!("{name}: it {what}{expected}")));
-                    report.notes.extend(meeting.reasons.into_iter().map(|line| format!("{name}: it said {line:?}")));
+                    report
+                        .notes
+                        .extend(meeting.harm.map(|what| format!("{name}: it {what}{expected}")));
+                    report.notes.extend(
+                        meeting.reasons.into_iter().map(|line| format!("{name}: it said {line:?}")),
+                    );
                 }
             }
         }

@@ -1,12 +1,13 @@
 //! What an inactive site costs whoever passes it, by its form and by its place.
 //!
-//! A loop with one inactive site in it is run at each of the 64 offsets in a line, and across a page at each of its bytes. It is
-//! compared with the same loop without the site where that lies best, and with the same loop with a nop of five bytes at the same place:
-//! part of what a place costs is that the loop behind the site lies badly too. All places and forms are run in turn, round by
-//! round. (Inactive sites in compiled programs: `table3`, rows `…/latent`.)
+//! A loop with one inactive site in it is run at each of the 64 offsets in a line, and across a
+//! page at each of its bytes. It is compared with the same loop without the site where that lies
+//! best, and with the same loop with a nop of five bytes at the same place: part of what a place
+//! costs is that the loop behind the site lies badly too. All places and forms are run in turn,
+//! round by round. (Inactive sites in compiled programs: `table3`, rows `…/latent`.)
 //!
-//! `C3` is what an inactive tail call is, the `ret` of a function: the loop calls that, and is compared with a loop that calls one which
-//! lies well. There is no nop to hold it against.
+//! `C3` is what an inactive tail call is, the `ret` of a function: the loop calls that, and is
+//! compared with a loop that calls one which lies well. There is no nop to hold it against.
 //!
 //! | row | what |
 //! |---|---|
@@ -56,12 +57,16 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     }
     for (form, (name, _)) in FORMS.iter().enumerate() {
         for ((place, _), measured) in self::places().zip(&places) {
-            report
-                .rows
-                .extend(measured.beside_nothing(form).map(|ratio| Row::compared(format!("{name}/{place}"), MTICKS, &ratio)));
+            report.rows.extend(
+                measured
+                    .beside_nothing(form)
+                    .map(|ratio| Row::compared(format!("{name}/{place}"), MTICKS, &ratio)),
+            );
         }
     }
-    report.notes.push(format!("A pass of the loop in thousandths of a tick, of which {ticks_per_ns:.3} make a nanosecond."));
+    report.notes.push(format!(
+        "A pass of the loop in thousandths of a tick, of which {ticks_per_ns:.3} make a nanosecond."
+    ));
     Ok(report)
 }
 
@@ -86,7 +91,8 @@ impl Series {
     }
 
     fn block(&mut self) {
-        // The first run pays for the loop's pages and for the branches that have to be learned again.
+        // The first run pays for the loop's pages and for the branches that have to be learned
+        // again.
         self.code.run(PASSES / 10);
         for _ in 0..SAMPLES {
             let start = Ticks::now();
@@ -107,9 +113,14 @@ struct Place {
 
 impl Place {
     fn new(at: usize) -> Result<Self, Box<dyn Error>> {
-        let forms: Vec<Series> = FORMS.iter().map(|(_, form)| Series::new(*form, at)).collect::<Result<_, _>>()?;
+        let forms: Vec<Series> =
+            FORMS.iter().map(|(_, form)| Series::new(*form, at)).collect::<Result<_, _>>()?;
         let forms = forms.try_into().unwrap_or_else(|_| unreachable!("one for each"));
-        Ok(Self { nothing: Series::new(Form::Nothing, WELL)?, well: Series::new(Form::AlignedReturn, WELL)?, forms })
+        Ok(Self {
+            nothing: Series::new(Form::Nothing, WELL)?,
+            well: Series::new(Form::AlignedReturn, WELL)?,
+            forms,
+        })
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut Series> {
@@ -122,7 +133,9 @@ impl Place {
     }
 
     fn beside_nop(&self, form: usize) -> Option<Ratio> {
-        stands_for_a_nop(form).then(|| Ratio::of(&self.forms[form].blocks, &self.forms[0].blocks, 0.0)).flatten()
+        stands_for_a_nop(form)
+            .then(|| Ratio::of(&self.forms[form].blocks, &self.forms[0].blocks, 0.0))
+            .flatten()
     }
 }
 
@@ -134,23 +147,30 @@ fn stands_for_a_nop(form: usize) -> bool {
 fn summary(name: &str, form: usize, offsets: &[Place], ticks_per_ns: f64, report: &mut Report) {
     let kinds = [
         (name.to_owned(), offsets.iter().filter_map(|place| place.beside_nothing(form)).collect()),
-        (format!("{name}/nop"), offsets.iter().filter_map(|place| place.beside_nop(form)).collect::<Vec<_>>()),
+        (
+            format!("{name}/nop"),
+            offsets.iter().filter_map(|place| place.beside_nop(form)).collect::<Vec<_>>(),
+        ),
     ];
     for (name, mut ratios) in kinds {
         let Some(mean) = mean(&ratios) else { continue };
         ratios.sort_by(|a, b| a.median.total_cmp(&b.median));
         report.rows.push(Row::compared(&name, MTICKS, &mean));
         let picked = [("median", ratios.get(ratios.len() / 2)), ("worst", ratios.last())];
-        report.rows.extend(
-            picked.into_iter().filter_map(|(which, ratio)| Some(Row::compared(format!("{name}/{which}"), MTICKS, ratio?))),
-        );
+        report.rows.extend(picked.into_iter().filter_map(|(which, ratio)| {
+            Some(Row::compared(format!("{name}/{which}"), MTICKS, ratio?))
+        }));
     }
     let added = |form: usize| {
-        let ratios: Vec<Ratio> = offsets.iter().filter_map(|place| place.beside_nothing(form)).collect();
+        let ratios: Vec<Ratio> =
+            offsets.iter().filter_map(|place| place.beside_nothing(form)).collect();
         mean(&ratios).map(|mean| (mean.value - mean.baseline) / ticks_per_ns)
     };
-    let row = added(form).map(|value| Row::plain(format!("{name}/added"), value, "ps", offsets.len() as u64));
-    report.rows.extend(row.map(|row| Row { baseline: added(0).filter(|_| stands_for_a_nop(form)), ..row }));
+    let row = added(form)
+        .map(|value| Row::plain(format!("{name}/added"), value, "ps", offsets.len() as u64));
+    report.rows.extend(
+        row.map(|row| Row { baseline: added(0).filter(|_| stands_for_a_nop(form)), ..row }),
+    );
 }
 
 /// Of each figure the mean.
@@ -183,16 +203,29 @@ mod tests {
     fn the_places_are_every_offset_and_every_cut_by_a_page() {
         let places: Vec<(String, usize)> = places().collect();
         assert!((0..64).all(|offset| places[offset].1 % 64 == offset));
-        assert_eq!(places[64..].iter().map(|(_, at)| 4096 - at).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!(
+            places[64..].iter().map(|(_, at)| 4096 - at).collect::<Vec<_>>(),
+            [1, 2, 3, 4, 5]
+        );
         assert_eq!((places[7].0.as_str(), places[64].0.as_str()), ("offset/07", "page/1"));
     }
 
     #[test]
     fn the_mean_of_nothing_is_nothing_and_of_two_it_lies_between() {
         assert_eq!(mean(&[]), None);
-        let ratio = |value| Ratio { value, baseline: 10.0, median: value / 10.0, lo: 0.0, hi: 2.0, pairs: 3 };
+        let ratio = |value| Ratio {
+            value,
+            baseline: 10.0,
+            median: value / 10.0,
+            lo: 0.0,
+            hi: 2.0,
+            pairs: 3,
+        };
         let between = mean(&[ratio(10.0), ratio(20.0)]).unwrap();
-        assert_eq!(between, Ratio { value: 15.0, baseline: 10.0, median: 1.5, lo: 0.0, hi: 2.0, pairs: 6 });
+        assert_eq!(
+            between,
+            Ratio { value: 15.0, baseline: 10.0, median: 1.5, lo: 0.0, hi: 2.0, pairs: 6 }
+        );
     }
 
     #[test]

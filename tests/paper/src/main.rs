@@ -1,7 +1,8 @@
 //! `paper EXPERIMENT`: one table or figure of the literature, reproduced on the present machine.
 //!
-//! An experiment runs what it measures and what it is compared with in turn, so that whatever else the machine does meets both. What
-//! it prints is a [`Report`]: a table for people, one JSON object for programs.
+//! An experiment runs what it measures and what it is compared with in turn, so that whatever else
+//! the machine does meets both. What it prints is a [`Report`]: a table for people, one JSON object
+//! for programs.
 
 mod bench_code;
 mod corpus;
@@ -39,7 +40,8 @@ use toggling::Figure;
 
 /// Reproduces the tables and figures of the literature on this machine.
 ///
-/// Build it with --release: what it measures is a matter of nanoseconds. Leave the machine alone while it runs.
+/// Build it with --release: what it measures is a matter of nanoseconds. Leave the machine alone
+/// while it runs.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -58,7 +60,8 @@ struct Arguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Experiment {
-    /// How often fetch is torn, by the length of the wait (figure 9): the calibration, as an experiment.
+    /// How often fetch is torn, by the length of the wait (figure 9): the calibration, as an
+    /// experiment.
     Fig9,
     /// Histograms of latency of the default policy, beside a complete record (figure 10).
     Fig10,
@@ -105,14 +108,16 @@ enum Experiment {
         /// Only these programs.
         programs: Vec<String>,
     },
-    /// What places for probes cost our engine's code while they are off, and what exact counts cost.
+    /// What places for probes cost our engine's code while they are off, and what exact counts
+    /// cost.
     Sites {
         /// Only these programs, of those that `engine` runs.
         programs: Vec<String>,
     },
     /// What switching probes costs while WebAssembly runs, and how soon they see something.
     ToggleWasm,
-    /// What probes cost that were rewritten into programs, beside the existing compiler and a rewrite by hand.
+    /// What probes cost that were rewritten into programs, beside the existing compiler and a
+    /// rewrite by hand.
     WhammRewriting {
         /// Only these programs, of those that `engine` runs.
         programs: Vec<String>,
@@ -128,7 +133,8 @@ enum Experiment {
         /// Only these programs, of those that `engine` runs.
         programs: Vec<String>,
     },
-    /// Whether the profiler's figures are true, on a machine that is busy in four ways. It goes on where it was interrupted.
+    /// Whether the profiler's figures are true, on a machine that is busy in four ways. It goes on
+    /// where it was interrupted.
     Truth(truth::Args),
     /// A process that keeps the machine busy: what `truth` starts.
     #[command(hide = true)]
@@ -149,7 +155,8 @@ enum Experiment {
         /// Only situations whose name has one of these parts.
         situations: Vec<String>,
     },
-    /// What the preload library costs short programs, many functions, and libraries that come and go.
+    /// What the preload library costs short programs, many functions, and libraries that come and
+    /// go.
     Start,
     /// Patches under fire: every offset and adversary, each mixture of old and new detectable.
     Storms,
@@ -176,7 +183,9 @@ fn main() -> ExitCode {
         Experiment::Table1 => table1::measure(arguments.quick),
         Experiment::Table2 { peers } => table2::measure(arguments.quick, *peers),
         Experiment::Table3 { programs } => table3::measure(arguments.quick, programs),
-        Experiment::Engine { programs, peers } => engine::measure(arguments.quick, programs, *peers),
+        Experiment::Engine { programs, peers } => {
+            engine::measure(arguments.quick, programs, *peers)
+        }
         Experiment::Sites { programs } => sites::measure(arguments.quick, programs),
         Experiment::ToggleWasm => toggle_wasm::measure(arguments.quick),
         Experiment::Wizard { programs } => wizard::measure(arguments.quick, programs),
@@ -185,7 +194,9 @@ fn main() -> ExitCode {
         }
         Experiment::Whamm { programs } => whamm::measure(arguments.quick, programs),
         Experiment::Truth(args) => truth::measure(arguments.quick, args),
-        Experiment::WasmAot { .. } | Experiment::Company { .. } => unreachable!("it was done above"),
+        Experiment::WasmAot { .. } | Experiment::Company { .. } => {
+            unreachable!("it was done above")
+        }
         Experiment::Hostility { situations } => hostility::measure(situations),
         Experiment::Start => start::measure(arguments.quick),
         Experiment::Storms => storms::measure(arguments.quick),

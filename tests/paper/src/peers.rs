@@ -8,7 +8,8 @@
 //! | `jvm` | a mutable call site of the Java machine, compiled anew when it changes |
 //! | `frida` | rewrites a function's beginning at run time |
 //!
-//! A peer that is not there is named as skipped; `--peers` installs those that are packaged, by name.
+//! A peer that is not there is named as skipped; `--peers` installs those that are packaged, by
+//! name.
 
 use crate::corpus;
 use crate::probes::{self, Probes};
@@ -28,30 +29,45 @@ struct Peer {
 }
 
 const PEERS: [Peer; 5] = [
-    Peer { name: "xray", tools: &["clang++"], packages: &["clang", "libclang-rt-dev"], measure: xray },
+    Peer {
+        name: "xray",
+        tools: &["clang++"],
+        packages: &["clang", "libclang-rt-dev"],
+        measure: xray,
+    },
     Peer { name: "uprobe", tools: &[], packages: &[], measure: uprobe },
     Peer { name: "uftrace", tools: &["uftrace"], packages: &["uftrace"], measure: uftrace },
     Peer { name: "jvm", tools: &["java"], packages: &["default-jdk-headless"], measure: jvm },
     Peer { name: "frida", tools: &["python3"], packages: &["python3-venv"], measure: frida },
 ];
 
-pub(crate) fn measure(probes: &Probes, quick: bool, install: bool, report: &mut Report) -> Result<(), Box<dyn Error>> {
+pub(crate) fn measure(
+    probes: &Probes,
+    quick: bool,
+    install: bool,
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
     for peer in &PEERS {
         let missing = || peer.tools.iter().find(|tool| !corpus::is_there(tool));
         if install && missing().is_some() {
             eprintln!("table2: installing {}", peer.packages.join(", "));
-            let _ = Command::new("apt-get").args(["install", "-y", "-qq"]).args(peer.packages).output();
+            let _ =
+                Command::new("apt-get").args(["install", "-y", "-qq"]).args(peer.packages).output();
         }
         let measured = match missing() {
             Some(tool) => Err(format!("{tool} is missing: --peers installs it").into()),
             None => (peer.measure)(probes, install || quick),
         };
         match measured {
-            Ok(rows) => report.rows.extend(
-                rows.into_iter().map(|(row, value, unit)| Row::plain(format!("peer/{}/{row}", peer.name), value, unit, 1)),
-            ),
+            Ok(rows) => report.rows.extend(rows.into_iter().map(|(row, value, unit)| {
+                Row::plain(format!("peer/{}/{row}", peer.name), value, unit, 1)
+            })),
             Err(why) => {
-                report.notes.push(format!("peer/{} skipped: {}", peer.name, why.to_string().lines().next().unwrap_or("")));
+                report.notes.push(format!(
+                    "peer/{} skipped: {}",
+                    peer.name,
+                    why.to_string().lines().next().unwrap_or("")
+                ));
             }
         }
     }
@@ -68,12 +84,17 @@ fn answers(command: &mut Command) -> Measured {
         Some((row.to_owned(), value, if words.next() == Some("us") { "us" } else { "ns" }))
     };
     let rows: Vec<_> = text.lines().filter_map(row).collect();
-    if rows.is_empty() { Err(format!("it said nothing: {}", outcome.said()).into()) } else { Ok(rows) }
+    if rows.is_empty() {
+        Err(format!("it said nothing: {}", outcome.said()).into())
+    } else {
+        Ok(rows)
+    }
 }
 
 fn xray(probes: &Probes, _quick: bool) -> Measured {
     let flags = ["-std=c++17", "-fxray-instrument", "-fxray-instruction-threshold=1", "-pthread"];
-    let program = probes.corpus().compile("xray.cc", include_str!("../corpus/xray.cc"), "clang++", &flags)?;
+    let program =
+        probes.corpus().compile("xray.cc", include_str!("../corpus/xray.cc"), "clang++", &flags)?;
     answers(&mut Command::new(program))
 }
 
@@ -88,14 +109,23 @@ fn call(command: &mut Command, calls: &str) -> Result<f64, Box<dyn Error>> {
 }
 
 fn uftrace(probes: &Probes, _quick: bool) -> Measured {
-    let program = probes.corpus().compile("probes.c", include_str!("../corpus/probes.c"), "gcc", &["-pg", "-pthread"])?;
+    let program = probes.corpus().compile(
+        "probes.c",
+        include_str!("../corpus/probes.c"),
+        "gcc",
+        &["-pg", "-pthread"],
+    )?;
     let data = probes.corpus().folder().join("uftrace.data");
     let bare = call(&mut Command::new(&probes.floor), "20000")?;
     let mut rows = Vec::new();
     for (row, option) in [("pair", None), ("off", Some("--trace=off"))] {
         let _ = std::fs::remove_dir_all(&data);
         let mut command = Command::new("uftrace");
-        command.args(["record", "--no-pager", "--no-libcall", "--no-event", "-d"]).arg(&data).args(option).arg(&program);
+        command
+            .args(["record", "--no-pager", "--no-libcall", "--no-event", "-d"])
+            .arg(&data)
+            .args(option)
+            .arg(&program);
         rows.push((row.to_owned(), call(&mut command, "20000")? - bare, "ns"));
     }
     let _ = std::fs::remove_dir_all(&data);
@@ -123,16 +153,28 @@ fn uprobe(probes: &Probes, _quick: bool) -> Measured {
     let tracing = tracing.ok_or("tracefs is not mounted, or the kernel has no uprobes")?;
     let bytes = std::fs::read(&probes.floor)?;
     let elf = goblin::elf::Elf::parse(&bytes)?;
-    let symbol =
-        elf.syms.iter().find(|symbol| elf.strtab.get_at(symbol.st_name) == Some("target")).ok_or("no symbol `target`")?;
-    let segment = elf.program_headers.iter().find(|header| header.vm_range().contains(&(symbol.st_value as usize)));
+    let symbol = elf
+        .syms
+        .iter()
+        .find(|symbol| elf.strtab.get_at(symbol.st_name) == Some("target"))
+        .ok_or("no symbol `target`")?;
+    let segment = elf
+        .program_headers
+        .iter()
+        .find(|header| header.vm_range().contains(&(symbol.st_value as usize)));
     let segment = segment.ok_or("`target` lies in no segment")?;
     let offset = symbol.st_value - segment.p_vaddr + segment.p_offset;
     let bare = call(&mut Command::new(&probes.floor), "20000")?;
-    append(&tracing.join("uprobe_events"), &format!("p:fastinst_paper/target {}:{offset:#x}", probes.floor.display()))?;
+    append(
+        &tracing.join("uprobe_events"),
+        &format!("p:fastinst_paper/target {}:{offset:#x}", probes.floor.display()),
+    )?;
     let guard = Uprobe(tracing.clone());
     let enable = tracing.join("events/fastinst_paper/enable");
-    let mut executer = Command::new(&probes.floor).args(["invoke", "100000000"]).stdout(std::process::Stdio::null()).spawn()?;
+    let mut executer = Command::new(&probes.floor)
+        .args(["invoke", "100000000"])
+        .stdout(std::process::Stdio::null())
+        .spawn()?;
     let mut took = [Vec::new(), Vec::new()];
     for _ in 0..20 {
         for (on, took) in ["0", "1"].iter().zip(&mut took).rev() {
@@ -166,8 +208,9 @@ fn jvm(probes: &Probes, _quick: bool) -> Measured {
 fn frida(probes: &Probes, install: bool) -> Measured {
     let place = probes.corpus().folder().join("frida");
     let python = place.join("bin/python3");
-    let has_frida =
-        |python: &PathBuf| Command::new(python).args(["-c", "import frida"]).output().is_ok_and(|o| o.status.success());
+    let has_frida = |python: &PathBuf| {
+        Command::new(python).args(["-c", "import frida"]).output().is_ok_and(|o| o.status.success())
+    };
     if !has_frida(&python) && install {
         let _ = Command::new("python3").args(["-m", "venv"]).arg(&place).output();
         let _ = Command::new(place.join("bin/pip")).args(["install", "-q", "frida"]).output();

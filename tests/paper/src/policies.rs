@@ -1,7 +1,7 @@
 //! How right the policies are: complete traces of the corpus's programs, played against each.
 //!
-//! A trace is taken once; each policy is then simulated on it several times, with different chance. Nothing that measuring changes about
-//! a program is in the comparison.
+//! A trace is taken once; each policy is then simulated on it several times, with different chance.
+//! Nothing that measuring changes about a program is in the comparison.
 //!
 //! | row | what |
 //! |---|---|
@@ -29,7 +29,12 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     let programs = || PROGRAMS.iter().filter(|program| program.name != "workers");
     let selection = Selection::new(only, programs().map(|program| program.name))?;
     let corpus = Corpus::prepare()?;
-    let tracer = corpus.compile("tracer.c", include_str!("../corpus/tracer.c"), "gcc", &["-shared", "-fPIC", "-pthread"])?;
+    let tracer = corpus.compile(
+        "tracer.c",
+        include_str!("../corpus/tracer.c"),
+        "gcc",
+        &["-shared", "-fPIC", "-pthread"],
+    )?;
     let events: u64 = if quick { 8 << 20 } else { 64 << 20 };
     let mut report = Report::new("policies");
     let mut all: Vec<Errors> = POLICIES.iter().map(|_| Errors::default()).collect();
@@ -41,13 +46,21 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
                 let hz = 1e9 * crate::table2::ticks_per_ns();
                 let costs = Costs { pair: 50.0, bias: 0.0, count: 2.8, toggle: 900.0, skip: 4.0 };
                 let policy: Policy = policy.parse().map_err(|_| format!("no policy {policy}"))?;
-                let play = simulation::play(trace.iter().copied(), policy, Clock { hz, step: 1 }, costs, seed);
+                let play = simulation::play(
+                    trace.iter().copied(),
+                    policy,
+                    Clock { hz, step: 1 },
+                    costs,
+                    seed,
+                );
                 errors.add(&play, hz);
             }
             errors.rows(&format!("{}/{policy}", program.name), &mut report);
             all.join(errors);
         }
-        let span = trace.last().map_or(0, |event| event.at.0 - trace[0].at.0) as f64 / crate::table2::ticks_per_ns() / 1e9;
+        let span = trace.last().map_or(0, |event| event.at.0 - trace[0].at.0) as f64
+            / crate::table2::ticks_per_ns()
+            / 1e9;
         report.notes.push(format!("{}: {} events in {span:.2} s.", program.name, trace.len()));
     }
     for (policy, errors) in POLICIES.iter().zip(&all) {
@@ -58,14 +71,25 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
 }
 
 /// Runs a program under the tracer. The events in the order of time.
-fn trace(corpus: &Corpus, program: &'static Program, tracer: &Path, events: u64) -> Result<Vec<Event>, Box<dyn Error>> {
+fn trace(
+    corpus: &Corpus,
+    program: &'static Program,
+    tracer: &Path,
+    events: u64,
+) -> Result<Vec<Event>, Box<dyn Error>> {
     let file = corpus.folder().join("trace");
     let mut command = Command::new(corpus.build(program, Build::Probed)?);
-    command.arg(program.rounds).env("LD_PRELOAD", tracer).env("TRACE", &file).env("TRACE_EVENTS", events.to_string());
+    command
+        .arg(program.rounds)
+        .env("LD_PRELOAD", tracer)
+        .env("TRACE", &file)
+        .env("TRACE_EVENTS", events.to_string());
     corpus::run(program, Build::Probed, &mut command, &mut None)?;
     let bytes = std::fs::read(&file)?;
     std::fs::remove_file(&file)?;
-    let records = bytes.chunks_exact(RECORD).filter_map(|record| Some(Event::from_bytes(record.try_into().ok()?)));
+    let records = bytes
+        .chunks_exact(RECORD)
+        .filter_map(|record| Some(Event::from_bytes(record.try_into().ok()?)));
     // Places that were taken and never filled are zero.
     let mut trace: Vec<Event> = records.filter(|event| event.at > Ticks(0)).collect();
     // Events of one thread are in order already; equal instants stay so.
@@ -145,7 +169,10 @@ impl Errors {
 fn quantile(values: &[f64], at: f64) -> f64 {
     let mut sorted: Vec<f64> = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(((sorted.len() as f64 * at) as usize).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+    sorted
+        .get(((sorted.len() as f64 * at) as usize).min(sorted.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or(0.0)
 }
 
 #[cfg(test)]

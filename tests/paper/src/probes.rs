@@ -26,7 +26,8 @@ impl Probes {
     pub(crate) fn build() -> Result<Self, CorpusError> {
         let corpus = Corpus::prepare_tools()?;
         let library = corpus::library()?;
-        let probed = corpus.compile("probes.c", TEXT, "gcc", &["-finstrument-functions", "-pthread"])?;
+        let probed =
+            corpus.compile("probes.c", TEXT, "gcc", &["-finstrument-functions", "-pthread"])?;
         let floor = probed.with_extension("floor");
         if !floor.exists() {
             floor::overwrite(&probed, &floor, Face::Nop)?;
@@ -68,5 +69,9 @@ impl Probes {
 pub(crate) fn run(command: &mut Command) -> Result<child::Outcome, CorpusError> {
     let what = command.get_program().display().to_string();
     let outcome = child::run(command).map_err(CorpusError::io(what.clone()))?;
-    if outcome.success { Ok(outcome) } else { Err(CorpusError::Failed { said: outcome.said(), what }) }
+    if outcome.success {
+        Ok(outcome)
+    } else {
+        Err(CorpusError::Failed { said: outcome.said(), what })
+    }
 }

@@ -1,4 +1,5 @@
-//! How far a long experiment is, on a terminal; and its end at the first interruption, with what was measured by then.
+//! How far a long experiment is, on a terminal; and its end at the first interruption, with what
+//! was measured by then.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::error::Error;
@@ -16,7 +17,8 @@ impl Progress {
     /// From now on an interruption asks, and a second one kills.
     pub(crate) fn new(steps: u64) -> Result<Self, Box<dyn Error>> {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{msg:24} [{wide_bar}] {percent:>3} %, {eta} left");
+        let style =
+            ProgressStyle::with_template("{msg:24} [{wide_bar}] {percent:>3} %, {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Ok(Self { bar, stop: interrupt::prepare()? })
     }
@@ -40,6 +42,7 @@ impl Progress {
     pub(crate) fn end(self) -> Option<String> {
         self.bar.finish_and_clear();
         let percent = self.bar.position() * 100 / self.bar.length().unwrap_or(1).max(1);
-        self.is_stopped().then(|| format!("Interrupted after {percent} %: this is what was measured by then."))
+        self.is_stopped()
+            .then(|| format!("Interrupted after {percent} %: this is what was measured by then."))
     }
 }

@@ -63,14 +63,22 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} on {}\n", self.experiment, self.machine)?;
         let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(4).max(4);
-        writeln!(f, "{:width$} {:>12} {:8} {:>12} {:>24} {:>10}", "name", "value", "", "baseline", "ratio [95 %]", "n")?;
+        writeln!(
+            f,
+            "{:width$} {:>12} {:8} {:>12} {:>24} {:>10}",
+            "name", "value", "", "baseline", "ratio [95 %]", "n"
+        )?;
         for row in &self.rows {
             let baseline = row.baseline.map_or(String::new(), |b| format!("{b:.1}"));
             let ratio = match (row.ratio, row.lo, row.hi) {
                 (Some(ratio), Some(lo), Some(hi)) => format!("{ratio:.3} [{lo:.3}, {hi:.3}]"),
                 _ => String::new(),
             };
-            writeln!(f, "{:width$} {:>12.1} {:8} {baseline:>12} {ratio:>24} {:>10}", row.name, row.value, row.unit, row.n)?;
+            writeln!(
+                f,
+                "{:width$} {:>12.1} {:8} {baseline:>12} {ratio:>24} {:>10}",
+                row.name, row.value, row.unit, row.n
+            )?;
         }
         for note in &self.notes {
             writeln!(f, "\n{note}")?;

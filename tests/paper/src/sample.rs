@@ -1,8 +1,9 @@
 //! Interleaved pairs, and what they say.
 //!
-//! A subject and its baseline are measured in turn, block by block; the ratio of a pair of blocks is free of whatever changes slowly,
-//! and the median over the pairs of whatever comes now and then. A block is the mean of its samples without the slowest twentieth:
-//! the counter's step is too coarse for a median, and a preemption too long for a mean.
+//! A subject and its baseline are measured in turn, block by block; the ratio of a pair of blocks
+//! is free of whatever changes slowly, and the median over the pairs of whatever comes now and
+//! then. A block is the mean of its samples without the slowest twentieth: the counter's step is
+//! too coarse for a median, and a preemption too long for a mean.
 
 use tmax::statistics::Sample;
 
@@ -44,7 +45,8 @@ impl Blocks {
 
     /// The median of the blocks, less what taking the time costs.
     pub(crate) fn median(&self, overhead: f64) -> f64 {
-        Sample::new(self.means.iter().map(|mean| mean - overhead)).map_or(f64::NAN, |means| means.median())
+        Sample::new(self.means.iter().map(|mean| mean - overhead))
+            .map_or(f64::NAN, |means| means.median())
     }
 }
 
@@ -63,9 +65,11 @@ pub(crate) struct Ratio {
 const DRAWS: usize = 2000;
 
 impl Ratio {
-    /// Of blocks that were taken in turn, if there are any; `overhead` is what taking the time costs each sample.
+    /// Of blocks that were taken in turn, if there are any; `overhead` is what taking the time
+    /// costs each sample.
     pub(crate) fn of(subject: &Blocks, baseline: &Blocks, overhead: f64) -> Option<Self> {
-        let each = subject.means.iter().zip(&baseline.means).map(|(s, b)| (s - overhead) / (b - overhead));
+        let each =
+            subject.means.iter().zip(&baseline.means).map(|(s, b)| (s - overhead) / (b - overhead));
         let pairs = Sample::new(each)?;
         let (lo, hi) = pairs.median_interval(DRAWS);
         Some(Self {
@@ -78,14 +82,15 @@ impl Ratio {
         })
     }
 
-    /// The geometric mean of each round over several subjects, in millionths, beside one: of each its values and its baseline's, round by round.
+    /// The geometric mean of each round over several subjects, in millionths, beside one: of each
+    /// its values and its baseline's, round by round.
     pub(crate) fn geometric<V: AsRef<[u64]>>(subjects: &[[V; 2]]) -> Option<Self> {
         let rounds = subjects.iter().flatten().map(|values| values.as_ref().len()).min()?;
         let (mut means, mut ones) = (Blocks::default(), Blocks::default());
         for round in 0..rounds {
-            let logs = subjects
-                .iter()
-                .map(|[subject, baseline]| (subject.as_ref()[round] as f64 / baseline.as_ref()[round] as f64).ln());
+            let logs = subjects.iter().map(|[subject, baseline]| {
+                (subject.as_ref()[round] as f64 / baseline.as_ref()[round] as f64).ln()
+            });
             means.push(((logs.sum::<f64>() / subjects.len() as f64).exp() * 1e6) as u64);
             ones.push(1_000_000);
             means.close();
@@ -110,7 +115,11 @@ mod tests {
 
     #[test]
     fn a_geometric_mean_is_that_of_each_round() {
-        let mean = Ratio::geometric(&[[vec![200, 100], vec![100, 100]], [vec![800, 900, 1], vec![100, 100]]]).unwrap();
+        let mean = Ratio::geometric(&[
+            [vec![200, 100], vec![100, 100]],
+            [vec![800, 900, 1], vec![100, 100]],
+        ])
+        .unwrap();
         assert_eq!((mean.value, mean.pairs), (3_500_000.0, 2));
         assert!(Ratio::geometric::<Vec<u64>>(&[]).is_none());
     }
@@ -125,6 +134,11 @@ mod tests {
             b.close();
         }
         let ratio = Ratio::of(&a, &b, 0.0).unwrap();
-        assert!((ratio.median - 1.0).abs() < 0.02 && ratio.lo <= ratio.median && ratio.median <= ratio.hi, "{ratio:?}");
+        assert!(
+            (ratio.median - 1.0).abs() < 0.02
+                && ratio.lo <= ratio.median
+                && ratio.median <= ratio.hi,
+            "{ratio:?}"
+        );
     }
 }

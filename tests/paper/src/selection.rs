@@ -1,4 +1,5 @@
-//! Which programs an experiment is to run: all, or those that were named. A name that none has is an error, not an experiment without rows.
+//! Which programs an experiment is to run: all, or those that were named. A name that none has is
+//! an error, not an experiment without rows.
 
 /// The programs that were asked for.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +15,10 @@ pub(crate) struct Unknown {
 
 impl<'a> Selection<'a> {
     /// Those `names`, each of which is `known`; all, if there are no names.
-    pub(crate) fn new<'k>(names: &'a [String], known: impl IntoIterator<Item = &'k str>) -> Result<Self, Unknown> {
+    pub(crate) fn new<'k>(
+        names: &'a [String],
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> Result<Self, Unknown> {
         let known: Vec<&str> = known.into_iter().collect();
         match names.iter().find(|name| !known.contains(&name.as_str())) {
             None => Ok(Self(names)),
@@ -31,7 +35,9 @@ impl<'a> Selection<'a> {
 fn remedy(name: &str, known: &[&str]) -> String {
     let lower = name.to_lowercase();
     let is_near = |known: &&&str| {
-        known.contains(&lower) || lower.contains(**known) || strsim::levenshtein(&lower, known) <= 1 + lower.len() / 4
+        known.contains(&lower)
+            || lower.contains(**known)
+            || strsim::levenshtein(&lower, known) <= 1 + lower.len() / 4
     };
     let near: Vec<&str> = known.iter().filter(is_near).copied().collect();
     match near.is_empty() {
@@ -61,8 +67,14 @@ mod tests {
     #[test]
     fn a_name_that_is_not_there_is_an_error_that_tells_what_is() {
         assert_eq!(select(&["lz4", "lz5"]), Err("no program is called lz5: perhaps lz4".into()));
-        assert_eq!(select(&["Quick"]), Err("no program is called Quick: perhaps quicksort or quickjs".into()));
-        assert_eq!(select(&["doom"]), Err("no program is called doom: there are lz4, zstd, quicksort, quickjs".into()));
+        assert_eq!(
+            select(&["Quick"]),
+            Err("no program is called Quick: perhaps quicksort or quickjs".into())
+        );
+        assert_eq!(
+            select(&["doom"]),
+            Err("no program is called doom: there are lz4, zstd, quicksort, quickjs".into())
+        );
         assert!(select(&[""]).is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! What places for probes cost while they are off, and what exact counts cost (`sites`): beside our own code without either.
+//! What places for probes cost while they are off, and what exact counts cost (`sites`): beside our
+//! own code without either.
 //!
 //! | row | what is compared |
 //! |---|---|
@@ -18,10 +19,22 @@ use crate::selection::Selection;
 use std::error::Error;
 
 /// What is compared, in turn; the first is the baseline.
-const PEERS: [Peer; 6] = [Peer::NoSites, Peer::FunctionSites, Peer::WasmAot, Peer::Counting, Peer::BranchSites, Peer::AllSites];
+const PEERS: [Peer; 6] = [
+    Peer::NoSites,
+    Peer::FunctionSites,
+    Peer::WasmAot,
+    Peer::Counting,
+    Peer::BranchSites,
+    Peer::AllSites,
+];
 /// Rows of running: their names, and whose they are.
-const ROWS: [(&str, usize); 5] =
-    [("functions", 1), ("loops", 2), ("calls+branches", 4), ("all", 5), ("hotness/builtin@wasm-aot", 3)];
+const ROWS: [(&str, usize); 5] = [
+    ("functions", 1),
+    ("loops", 2),
+    ("calls+branches", 4),
+    ("all", 5),
+    ("hotness/builtin@wasm-aot", 3),
+];
 
 /// One program's runs, by peer and round.
 struct Series {
@@ -39,7 +52,12 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     let mut all = Vec::new();
     for candidate in candidates.iter().filter(|candidate| selection.holds(candidate.name())) {
         let subject = candidate.subject(&corpus, &tools)?;
-        all.push(Series { subject, compiled: Default::default(), run: Default::default(), expected: None });
+        all.push(Series {
+            subject,
+            compiled: Default::default(),
+            run: Default::default(),
+            expected: None,
+        });
     }
     let rounds = if quick { 5 } else { 31 };
     for round in 0..rounds {
@@ -62,7 +80,10 @@ impl Series {
             self.compiled[i].push(peer::compile(tools, peer, &self.subject)?);
             let (figures, said) = peer::run(tools, peer, &self.subject)?;
             if *self.expected.get_or_insert_with(|| said.clone()) != said {
-                return Err(CorpusError::Differs { program: self.subject.name, build: peer.name() });
+                return Err(CorpusError::Differs {
+                    program: self.subject.name,
+                    build: peer.name(),
+                });
             }
             self.run[i].push(figures);
         }
@@ -77,10 +98,15 @@ impl Series {
     fn rows(&self, report: &mut Report) -> Result<(), CorpusError> {
         let name = self.subject.name;
         for (row, peer) in ROWS {
-            report.rows.extend(Self::ratio(&self.run, peer).map(|ratio| Row::compared(format!("{name}/{row}"), "us", &ratio)));
+            report.rows.extend(
+                Self::ratio(&self.run, peer)
+                    .map(|ratio| Row::compared(format!("{name}/{row}"), "us", &ratio)),
+            );
         }
         let compiled = Self::ratio(&self.compiled, 2);
-        report.rows.extend(compiled.map(|ratio| Row::compared(format!("{name}/compile"), "us", &ratio)));
+        report
+            .rows
+            .extend(compiled.map(|ratio| Row::compared(format!("{name}/compile"), "us", &ratio)));
         let size = |peer| peer::code_size(&self.subject.compiled(peer));
         let sizes = exactly([size(Peer::WasmAot)?, size(Peer::NoSites)?]);
         report.rows.push(Row::compared(format!("{name}/size"), "kB", &sizes));
@@ -90,8 +116,10 @@ impl Series {
 
 /// Over all programs: the geometric mean of each round, and the program whose median is worst.
 fn summary(all: &[Series], row: &str, peer: usize, report: &mut Report) {
-    let cpu = |figures: &Vec<Figures>| figures.iter().map(|figures| figures.cpu).collect::<Vec<u64>>();
-    let pairs: Vec<_> = all.iter().map(|series| [cpu(&series.run[peer]), cpu(&series.run[0])]).collect();
+    let cpu =
+        |figures: &Vec<Figures>| figures.iter().map(|figures| figures.cpu).collect::<Vec<u64>>();
+    let pairs: Vec<_> =
+        all.iter().map(|series| [cpu(&series.run[peer]), cpu(&series.run[0])]).collect();
     if let Some(ratio) = Ratio::geometric(&pairs) {
         report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
     }

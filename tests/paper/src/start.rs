@@ -1,8 +1,8 @@
-//! What the preload library costs programs that hardly live: its start and end, many functions that are called a few times, libraries that
-//! come and go.
+//! What the preload library costs programs that hardly live: its start and end, many functions that
+//! are called a few times, libraries that come and go.
 //!
-//! Processor time of the process and its children, plain and preloaded in turn. A value is the median of the differences in µs, the baseline
-//! what the program takes alone.
+//! Processor time of the process and its children, plain and preloaded in turn. A value is the
+//! median of the differences in µs, the baseline what the program takes alone.
 
 use crate::corpus::{self, Corpus, CorpusError, child};
 use crate::progress::Progress;
@@ -46,7 +46,9 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
             if progress.is_stopped() {
                 break;
             }
-            let run = |command: &mut Command| child::run(command.args(&subject.arguments)).map(|outcome| outcome.cpu);
+            let run = |command: &mut Command| {
+                child::run(command.args(&subject.arguments)).map(|outcome| outcome.cpu)
+            };
             let mut preloaded = Command::new(&subject.program);
             preloaded.env("LD_PRELOAD", &library).env("FASTINST_POLICY", subject.policy);
             preloaded.env("FASTINST_OUTPUT", corpus.folder().join("start.profile"));
@@ -54,7 +56,10 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
             with.push(run(&mut preloaded)?.as_nanos() as u64);
             progress.passed(&subject.name, 1);
         }
-        let apart = with.iter().zip(&plain).map(|(with, plain)| with.saturating_sub(*plain) / u64::from(subject.share));
+        let apart = with
+            .iter()
+            .zip(&plain)
+            .map(|(with, plain)| with.saturating_sub(*plain) / u64::from(subject.share));
         let cost = Blocks::of(apart.collect::<Vec<_>>()).median(0.0);
         if let Some(ratio) = Ratio::of(&Blocks::of(with), &Blocks::of(plain), 0.0) {
             let row = Row::compared(subject.name, "us", &ratio);
@@ -71,13 +76,18 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
 
 fn subjects(corpus: &Corpus, runs: usize) -> Result<Vec<Subject>, CorpusError> {
     let functions = |count: u32, calls: u32, spins: u32| {
-        let flags = [format!("-DFUNCTIONS={count}"), format!("-DCALLS={calls}"), format!("-DSPINS={spins}")];
+        let flags = [
+            format!("-DFUNCTIONS={count}"),
+            format!("-DCALLS={calls}"),
+            format!("-DSPINS={spins}"),
+        ];
         corpus.compile("functions.c", FUNCTIONS, "gcc", &flags.each_ref().map(String::as_str))
     };
     let mut subjects = Vec::new();
     for count in [10, 500, 1_000] {
         for policy in ["adaptive", "count"] {
-            let (name, program) = (format!("short-{count}/start_end/{policy}"), functions(count, 2, SPINS)?);
+            let (name, program) =
+                (format!("short-{count}/start_end/{policy}"), functions(count, 2, SPINS)?);
             subjects.push(Subject { name, program, arguments: Vec::new(), policy, share: 1, runs });
         }
     }
@@ -94,7 +104,14 @@ fn subjects(corpus: &Corpus, runs: usize) -> Result<Vec<Subject>, CorpusError> {
     for policy in ["adaptive", "count"] {
         let (program, arguments) = (program.clone(), arguments.clone());
         let runs = runs.div_ceil(4);
-        subjects.push(Subject { name: format!("churn/cycle/{policy}"), program, arguments, policy, share: CYCLES, runs });
+        subjects.push(Subject {
+            name: format!("churn/cycle/{policy}"),
+            program,
+            arguments,
+            policy,
+            share: CYCLES,
+            runs,
+        });
     }
     Ok(subjects)
 }

@@ -1,7 +1,9 @@
-//! Patches under fire: every offset in a line and every crossing of a page, under every adversary, by the public interface.
+//! Patches under fire: every offset in a line and every crossing of a page, under every adversary,
+//! by the public interface.
 //!
-//! A row counts the torn toggles of one adversary over all places; its `n` are the toggles beside which an executer was seen at work.
-//! The controls do the same with the barrier left out: if they saw nothing, neither would the storms.
+//! A row counts the torn toggles of one adversary over all places; its `n` are the toggles beside
+//! which an executer was seen at work. The controls do the same with the barrier left out: if they
+//! saw nothing, neither would the storms.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +23,8 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let policy = Policy::new()?;
     let mut report = Report::new("storms");
     let mut total = Tally::default();
-    let adversaries: Vec<Adversary> = Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible()).collect();
+    let adversaries: Vec<Adversary> =
+        Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible()).collect();
     let progress = Progress::new((adversaries.len() * places().len()) as u64)?;
     for adversary in adversaries {
         let mut sum = Tally::default();
@@ -61,9 +64,13 @@ fn torn(name: String, tally: &Tally) -> Row {
 /// Every offset of an instruction in a line, and every way to cut it or two of them by a page.
 fn places() -> Vec<(Shape, Placement)> {
     let lines = (0..64).map(|offset| (Shape::Move, Placement::InLine(offset)));
-    let pages = |shape: Shape| (1..shape.len()).map(move |before| (shape, Placement::Astride { boundary: 4096, before }));
+    let pages = |shape: Shape| {
+        (1..shape.len()).map(move |before| (shape, Placement::Astride { boundary: 4096, before }))
+    };
     let others = [Shape::Pair, Shape::Call].into_iter();
-    let cut = others.flat_map(|shape| (1..shape.len()).map(move |before| (shape, Placement::Astride { boundary: 64, before })));
+    let cut = others.flat_map(|shape| {
+        (1..shape.len()).map(move |before| (shape, Placement::Astride { boundary: 64, before }))
+    });
     lines.chain(pages(Shape::Move)).chain(pages(Shape::Pair)).chain(cut).collect()
 }
 
@@ -91,8 +98,8 @@ fn cell(
     toggles: u64,
 ) -> Result<Tally, Box<dyn Error>> {
     let target = Target::new(shape, placement)?;
-    // SAFETY: (1) the target's memory outlives the site; (2) to (4) its words begin with an instruction and share their layout, and
-    // nobody else writes to them.
+    // SAFETY: (1) the target's memory outlives the site; (2) to (4) its words begin with an
+    // instruction and share their layout, and nobody else writes to them.
     let site = unsafe { PatchSite::adopt(target.word_at(), shape.len(), shape.layout(), policy)? };
     let budget = Budget::toggles(toggles).within(Duration::from_secs(600));
     let tally = Storm::new()?.adversary(adversary).run(&target, budget, |face| {
@@ -115,7 +122,10 @@ fn controls(quick: bool) -> Result<Vec<Row>, Box<dyn Error>> {
         rows.push(torn(format!("control/no-barrier/64-{before}"), &tally));
     }
     if rows.iter().all(|row| row.value == 0.0) {
-        return Err("the control saw no tear without a barrier: these storms prove nothing on this machine".into());
+        return Err(
+            "the control saw no tear without a barrier: these storms prove nothing on this machine"
+                .into(),
+        );
     }
     Ok(rows)
 }

@@ -1,7 +1,9 @@
-//! What it costs to have probes at all (table 1): finding and planting them, before the program's own code runs.
+//! What it costs to have probes at all (table 1): finding and planting them, before the program's
+//! own code runs.
 //!
-//! A program with twenty thousand probes that does nothing is run with and without the preload library, in turn. All of what differs is
-//! counted: finding the sites, making trampolines, the agent's thread, the profile that is written.
+//! A program with twenty thousand probes that does nothing is run with and without the preload
+//! library, in turn. All of what differs is counted: finding the sites, making trampolines, the
+//! agent's thread, the profile that is written.
 //!
 //! | row | what |
 //! |---|---|
@@ -21,7 +23,8 @@ use std::process::Command;
 pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let probes = Probes::build()?;
     let mut report = Report::new("table1");
-    let (mut cpu, mut wall) = ([Blocks::default(), Blocks::default()], [Blocks::default(), Blocks::default()]);
+    let (mut cpu, mut wall) =
+        ([Blocks::default(), Blocks::default()], [Blocks::default(), Blocks::default()]);
     let mut resident = [u64::MAX; 2];
     for _ in 0..if quick { 15 } else { 60 } {
         for preloaded in [true, false] {
@@ -39,14 +42,23 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
             resident[at] = resident[at].min(outcome.resident);
         }
     }
-    let ratio = |[subject, baseline]: &[Blocks; 2]| Ratio::of(subject, baseline, 0.0).ok_or("nothing was measured");
+    let ratio = |[subject, baseline]: &[Blocks; 2]| {
+        Ratio::of(subject, baseline, 0.0).ok_or("nothing was measured")
+    };
     let (cpu, wall) = (ratio(&cpu)?, ratio(&wall)?);
     report.rows.push(Row::compared("init/cpu", "us", &cpu));
     report.rows.push(Row::compared("init/wall", "us", &wall));
     let site = (cpu.value - cpu.baseline) * 1e3 / PROBES as f64;
     report.rows.push(Row::plain("init/site", site, "ns", cpu.pairs));
     report.rows.push(Row::plain("init/ticks", site * ticks_per_ns(), "ticks", cpu.pairs));
-    report.rows.push(Row::plain("init/memory", (resident[0] - resident[1]) as f64 / 1e6, "MB", cpu.pairs));
-    report.notes.push(format!("{PROBES} probes; everything from the start of the process to its end is counted."));
+    report.rows.push(Row::plain(
+        "init/memory",
+        (resident[0] - resident[1]) as f64 / 1e6,
+        "MB",
+        cpu.pairs,
+    ));
+    report.notes.push(format!(
+        "{PROBES} probes; everything from the start of the process to its end is counted."
+    ));
     Ok(report)
 }

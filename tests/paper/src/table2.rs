@@ -1,8 +1,9 @@
 //! What probes cost one by one (table 2): switching them, and passing them.
 //!
-//! Switches are made through the interface in C, its look-up included, while another thread executes the probe all the time; the baseline
-//! is the bare store of the same byte. What passing costs is the difference between a loop over an instrumented function and the same
-//! loop with nops in the place of the calls.
+//! Switches are made through the interface in C, its look-up included, while another thread
+//! executes the probe all the time; the baseline is the bare store of the same byte. What passing
+//! costs is the difference between a loop over an instrumented function and the same loop with nops
+//! in the place of the calls.
 //!
 //! | row | what is timed | beside |
 //! |---|---|---|
@@ -58,7 +59,8 @@ fn switches(probes: &Probes, quick: bool, report: &mut Report) -> Result<(), Box
     }
     let overhead = rows.get("overhead").map_or(0.0, |[subject, _]| subject.median(0.0));
     for name in ["activate", "deactivate", "activate/visible", "deactivate/visible"] {
-        let ratio = rows.get(name).and_then(|[subject, baseline]| Ratio::of(subject, baseline, overhead));
+        let ratio =
+            rows.get(name).and_then(|[subject, baseline]| Ratio::of(subject, baseline, overhead));
         report.rows.push(Row::compared(name, "ticks", &ratio.ok_or("an executer was never seen")?));
     }
     for name in ["rearm/bulk", "disarm/bulk"] {
@@ -67,12 +69,18 @@ fn switches(probes: &Probes, quick: bool, report: &mut Report) -> Result<(), Box
         report.rows.push(Row::plain(name, ticks / ticks_per_ns(), "ns", took.len() as u64));
         report.rows.push(Row::plain(format!("{name}/ticks"), ticks, "ticks", took.len() as u64));
     }
-    report.notes.push(format!("{overhead:.1} ticks for taking the time are subtracted; {each} probes in a batch."));
+    report.notes.push(format!(
+        "{overhead:.1} ticks for taking the time are subtracted; {each} probes in a batch."
+    ));
     Ok(())
 }
 
 /// Ticks of a call, in hundredths: one block for each round.
-fn rounds(command: &mut Command, [calls, pause]: [&str; 2], blocks: &mut Blocks) -> Result<(), Box<dyn Error>> {
+fn rounds(
+    command: &mut Command,
+    [calls, pause]: [&str; 2],
+    blocks: &mut Blocks,
+) -> Result<(), Box<dyn Error>> {
     let outcome = probes::run(command.args(["invoke", calls, pause]))?;
     for line in String::from_utf8(outcome.stdout)?.lines() {
         blocks.push((line.parse::<f64>()? * 100.0) as u64);
@@ -82,7 +90,8 @@ fn rounds(command: &mut Command, [calls, pause]: [&str; 2], blocks: &mut Blocks)
 }
 
 fn passes(probes: &Probes, quick: bool, report: &mut Report) -> Result<(), Box<dyn Error>> {
-    // Pairs in a burst that a thread's ring has room for: what is timed is the probe, and not whoever takes the samples.
+    // Pairs in a burst that a thread's ring has room for: what is timed is the probe, and not
+    // whoever takes the samples.
     const WAYS: [(&str, &str, [&str; 2]); 3] = [
         ("invoke/off", "", ["100000", "1000"]),
         ("invoke/count", "count", ["100000", "1000"]),
@@ -105,7 +114,11 @@ fn passes(probes: &Probes, quick: bool, report: &mut Report) -> Result<(), Box<d
         let ratio = Ratio::of(subject, baseline, 0.0).ok_or("nothing was measured")?;
         let ticks = (ratio.value - ratio.baseline) / 100.0;
         let row = Row::compared(*name, "ns", &ratio);
-        report.rows.push(Row { value: ticks / speed, baseline: Some(ratio.baseline / 100.0 / speed), ..row });
+        report.rows.push(Row {
+            value: ticks / speed,
+            baseline: Some(ratio.baseline / 100.0 / speed),
+            ..row
+        });
         report.rows.push(Row::plain(format!("{name}/ticks"), ticks, "ticks", ratio.pairs));
     }
     report

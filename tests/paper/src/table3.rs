@@ -1,7 +1,7 @@
 //! What the profiler costs real programs (table 3): slowdown, toggles, samples, memory.
 //!
-//! Each round runs every build of every program once, one after the other; a ratio is that of two runs of the same round. Each run
-//! must print what the uninstrumented program prints.
+//! Each round runs every build of every program once, one after the other; a ratio is that of two
+//! runs of the same round. Each run must print what the uninstrumented program prints.
 //!
 //! | row | what is compared |
 //! |---|---|
@@ -87,7 +87,8 @@ struct Facts {
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
     let selection = Selection::new(only, PROGRAMS.iter().map(|program| program.name))?;
-    let programs: Vec<&'static Program> = PROGRAMS.iter().filter(|program| selection.holds(program.name)).collect();
+    let programs: Vec<&'static Program> =
+        PROGRAMS.iter().filter(|program| selection.holds(program.name)).collect();
     let corpus = Corpus::prepare()?;
     let library = corpus::library()?;
     let mut runs = vec![Run::Base, Run::Floor, Run::Latent, Run::Profiled];
@@ -116,7 +117,13 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
 }
 
 /// One run of one build.
-fn once(corpus: &Corpus, library: &Path, program: &'static Program, run: Run, series: &mut Series) -> Result<(), Box<dyn Error>> {
+fn once(
+    corpus: &Corpus,
+    library: &Path,
+    program: &'static Program,
+    run: Run,
+    series: &mut Series,
+) -> Result<(), Box<dyn Error>> {
     let executable = corpus.build(program, run.build())?;
     let mut command = Command::new(executable);
     command.arg(program.rounds);
@@ -124,7 +131,8 @@ fn once(corpus: &Corpus, library: &Path, program: &'static Program, run: Run, se
     if run.is_profiled() {
         let _ = std::fs::remove_dir_all(&profiles);
         std::fs::create_dir_all(&profiles)?;
-        // As users run it: what is written is a profile, and whatever else is made of it is made later.
+        // As users run it: what is written is a profile, and whatever else is made of it is made
+        // later.
         observe(&mut command, library, &profiles, "adaptive");
         command.env("FASTINST_FORMAT", "profile");
     }
@@ -143,15 +151,21 @@ fn once(corpus: &Corpus, library: &Path, program: &'static Program, run: Run, se
 
 /// Has a program profiled.
 pub(crate) fn observe(command: &mut Command, library: &Path, profiles: &Path, policy: &str) {
-    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_")) {
+    for (key, _) in
+        std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_"))
+    {
         command.env_remove(key);
     }
-    command.env("LD_PRELOAD", library).env("FASTINST_POLICY", policy).env("FASTINST_FORMAT", "json");
+    command
+        .env("LD_PRELOAD", library)
+        .env("FASTINST_POLICY", policy)
+        .env("FASTINST_FORMAT", "json");
     command.env("FASTINST_OUTPUT", profiles.join("%p.json"));
 }
 
 fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
     Ok(files)
 }
@@ -174,7 +188,8 @@ fn facts(folder: &Path, cpu: f64) -> Result<Facts, Box<dyn Error>> {
         facts.written += bytes.len() as f64;
         facts.functions += profile.functions.len() as f64;
         facts.calls += profile.functions.iter().map(|function| function.calls.value).sum::<f64>();
-        facts.exact += profile.functions.iter().filter(|function| function.calls.is_exact()).count() as f64;
+        facts.exact +=
+            profile.functions.iter().filter(|function| function.calls.is_exact()).count() as f64;
     }
     Ok(facts)
 }
@@ -202,7 +217,13 @@ fn rows_of(name: &str, series: &Series, report: &mut Report) {
     plain("toggle_share", median(&|facts| 100.0 * facts.switching / facts.cpu), "%");
     plain("agent_share", median(&|facts| 100.0 * facts.agent / facts.cpu), "%");
     plain("written", median(&|facts| facts.written / 1e3), "kB");
-    let resident = |run: Run| series.resident.get(&run).and_then(|values| values.iter().min()).map_or(f64::NAN, |&b| b as f64);
+    let resident = |run: Run| {
+        series
+            .resident
+            .get(&run)
+            .and_then(|values| values.iter().min())
+            .map_or(f64::NAN, |&b| b as f64)
+    };
     plain("memory", (resident(Run::Profiled) - resident(Run::Floor)) / 1e6, "MB");
 }
 
@@ -214,12 +235,17 @@ fn ratio(series: &Series, subject: Run, baseline: Run) -> Option<Ratio> {
 /// Over all programs.
 fn summary(programs: &[&'static Program], all: &[Series], report: &mut Report) {
     for (row, subject, baseline) in RATIOS {
-        let pairs: Vec<_> =
-            all.iter().filter_map(|series| Some([series.cpu.get(&subject)?, series.cpu.get(&baseline)?])).collect();
+        let pairs: Vec<_> = all
+            .iter()
+            .filter_map(|series| Some([series.cpu.get(&subject)?, series.cpu.get(&baseline)?]))
+            .collect();
         if let Some(ratio) = Ratio::geometric(&pairs) {
             report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
         }
-        let each = programs.iter().zip(all).filter_map(|(program, series)| Some((program, ratio(series, subject, baseline)?)));
+        let each = programs
+            .iter()
+            .zip(all)
+            .filter_map(|(program, series)| Some((program, ratio(series, subject, baseline)?)));
         if let Some((program, worst)) = each.max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
             report.rows.push(Row::compared(format!("worst/{row}"), "us", &worst));
             report.notes.push(format!("worst/{row} is {}.", program.name));

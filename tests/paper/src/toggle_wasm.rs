@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use wasm_aot::probe::{Place, Probes};
 use wasm_aot::{Config, Engine, Linker, Module, Sites, Store};
 
-/// A loop that calls the last of `functions` functions until somebody ends it, and counts its turns in a global that is exported.
+/// A loop that calls the last of `functions` functions until somebody ends it, and counts its turns
+/// in a global that is exported.
 fn program(functions: usize, statements: usize) -> String {
     let mut text = String::from(
         "(module (import \"host\" \"tick\" (func $tick)) (global $turns (export \"turns\") (mut i64) (i64.const 0))\n",
@@ -28,7 +29,11 @@ fn program(functions: usize, statements: usize) -> String {
     for function in 0..functions {
         let _ = write!(text, "(func $f{function} (param i32) (result i32) (local.get 0)");
         for statement in 0..statements {
-            let _ = write!(text, " (i32.const {}) (i32.mul) (local.get 0) (i32.xor)", function + statement);
+            let _ = write!(
+                text,
+                " (i32.const {}) (i32.mul) (local.get 0) (i32.xor)",
+                function + statement
+            );
         }
         text.push_str(")\n");
     }
@@ -44,7 +49,8 @@ fn program(functions: usize, statements: usize) -> String {
     text
 }
 
-/// Runs a program on a thread of its own while `act` does something; gives the calls a second that it made.
+/// Runs a program on a thread of its own while `act` does something; gives the calls a second that
+/// it made.
 fn running<R>(module: &Module, act: impl FnOnce() -> R) -> Result<(R, f64), Box<dyn Error>> {
     let engine = Engine::default();
     let mut store = Store::new(&engine, ());
@@ -78,7 +84,9 @@ fn running<R>(module: &Module, act: impl FnOnce() -> R) -> Result<(R, f64), Box<
         done
     });
     let seconds = begun.elapsed().as_secs_f64();
-    let wasm_aot::Val::I64(turns) = turns.get(&mut store)? else { return Err("turns are a number".into()) };
+    let wasm_aot::Val::I64(turns) = turns.get(&mut store)? else {
+        return Err("turns are a number".into());
+    };
     Ok((done, turns as f64 / seconds))
 }
 
@@ -144,8 +152,10 @@ fn again(module: &Module) -> Result<f64, wasm_aot::Error> {
 /// Nanoseconds for switching a counter at the first instruction of the module's last function.
 fn bare(module: &Module, times: u32) -> Result<f64, Box<dyn Error>> {
     let probes = Probes::new(module);
-    let last =
-        module.imports().count() as u32 + module.sites() as u32 - module.loop_sites() as u32 - module.bare_sites() as u32 - 1;
+    let last = module.imports().count() as u32 + module.sites() as u32
+        - module.loop_sites() as u32
+        - module.bare_sites() as u32
+        - 1;
     let mut offset = 0;
     let id = loop {
         match probes.count(Place::before(last, offset)) {
@@ -174,7 +184,8 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let wide = Module::new(&engine, program(100_000, 1))?;
     let everywhere = Engine::new(Config::new().sites(Sites::ALL))?;
     let dotted = Module::new(&everywhere, program(1, 3))?;
-    let [mut batch, mut single, mut dots, mut first, mut live, mut known, mut off, mut switched] = [const { Vec::new() }; 8];
+    let [mut batch, mut single, mut dots, mut first, mut live, mut known, mut off, mut switched] =
+        [const { Vec::new() }; 8];
     let mut longest = [Vec::new(), Vec::new()];
     for round in 0..rounds {
         batch.push(running(&wide, || toggle(&wide, 20))?.0?);
@@ -186,7 +197,9 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
         live.push(attached.live);
         longest.iter_mut().zip(attached.longest).for_each(|(all, one)| all.push(one));
         known.push(running(&large, || again(&large))?.0?);
-        dots.push(running(&dotted, || bare(&dotted, 100_000).map_err(|error| error.to_string()))?.0?);
+        dots.push(
+            running(&dotted, || bare(&dotted, 100_000).map_err(|error| error.to_string()))?.0?,
+        );
         off.push(running(&small, || std::thread::sleep(Duration::from_millis(200)))?.1);
         let switching = || {
             let begun = Instant::now();

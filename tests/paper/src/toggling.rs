@@ -1,17 +1,22 @@
 //! Throughput under toggling (figures 11 to 13), and what executers see.
 //!
-//! Threads run a loop with one site in it while another toggles that, at regular intervals. Each figure shows how far that slows them
-//! down as toggles become more frequent, for one way to toggle:
+//! Threads run a loop with one site in it while another toggles that, at regular intervals. Each
+//! figure shows how far that slows them down as toggles become more frequent, for one way to
+//! toggle:
 //!
 //! - `fig11`: calls, switched by one byte (in the literature: calls that lie within a line).
-//! - `fig12`: words of which both sides of a line change, replaced by the trap protocol: a `call`, which the trap handler carries out for
-//!   those who run into the trap, and a `mov`, which it cannot.
-//! - `fig13`: calls, toggled by the literature's four cases: `uncut`, and `cutN` with N bytes before the end of a line.
+//! - `fig12`: words of which both sides of a line change, replaced by the trap protocol: a `call`,
+//!   which the trap handler carries out for those who run into the trap, and a `mov`, which it
+//!   cannot.
+//! - `fig13`: calls, toggled by the literature's four cases: `uncut`, and `cutN` with N bytes
+//!   before the end of a line.
 //!
-//! The baseline is the same loop without toggling, in the same round: the thread that would toggle waits as busily as before, once with
-//! the site on and once with it off. What a site that is on costs is thus not counted as a cost of toggling, see [`Paces`]. Throughput
-//! is passes in a millisecond of the executers' own processor time, see [`processor_time`], beside what is due to as many passes of
-//! each state. Where there is a processor for each thread, a span in which one had to do without counts for nothing.
+//! The baseline is the same loop without toggling, in the same round: the thread that would toggle
+//! waits as busily as before, once with the site on and once with it off. What a site that is on
+//! costs is thus not counted as a cost of toggling, see [`Paces`]. Throughput is passes in a
+//! millisecond of the executers' own processor time, see [`processor_time`], beside what is due to
+//! as many passes of each state. Where there is a processor for each thread, a span in which one
+//! had to do without counts for nothing.
 //!
 //! | row | what | beside |
 //! |---|---|---|
@@ -59,18 +64,24 @@ impl Figure {
         const BOUNDARY: usize = 2048 + 64;
         Ok(match self {
             Self::OneByte => vec![(String::new(), Subject::call(WITHIN, false, policy)?)],
-            Self::Word => vec![("call/".to_owned(), Subject::call_as_word(policy)?), ("mov/".to_owned(), Subject::mov(policy)?)],
+            Self::Word => vec![
+                ("call/".to_owned(), Subject::call_as_word(policy)?),
+                ("mov/".to_owned(), Subject::mov(policy)?),
+            ],
             Self::Paper => {
                 let cuts = (1..5).map(|before| (format!("cut{before}/"), BOUNDARY - before));
                 let places = [("uncut/".to_owned(), WITHIN)].into_iter().chain(cuts);
-                places.map(|(name, at)| Ok((name, Subject::call(at, true, policy)?))).collect::<Result<_, Box<dyn Error>>>()?
+                places
+                    .map(|(name, at)| Ok((name, Subject::call(at, true, policy)?)))
+                    .collect::<Result<_, Box<dyn Error>>>()?
             }
         })
     }
 }
 
 /// Toggles in a second; the last is as fast as can be.
-const RATES: [(&str, f64); 6] = [("100", 1e2), ("1k", 1e3), ("10k", 1e4), ("100k", 1e5), ("1M", 1e6), ("max", f64::INFINITY)];
+const RATES: [(&str, f64); 6] =
+    [("100", 1e2), ("1k", 1e3), ("10k", 1e4), ("100k", 1e5), ("1M", 1e6), ("max", f64::INFINITY)];
 
 /// Stops executers when it goes, so that nobody waits for them for ever where something failed.
 #[derive(Debug)]
@@ -93,12 +104,15 @@ pub(crate) fn measure(figure: Figure, quick: bool) -> Result<Report, Box<dyn Err
             // Where threads take turns on a processor, a few turns have to fit into a span.
             let span = Duration::from_millis(if threads < cores { 20 } else { 60 });
             let passes = (0..threads).map(|_| Passes::default()).collect();
-            let series = Series { subject: &subject, passes, span, ticks_per_ns, roomy: threads < cores };
+            let series =
+                Series { subject: &subject, passes, span, ticks_per_ns, roomy: threads < cores };
             let figures = series.run(if quick { 10 } else { 40 })?;
             figures.rows(&format!("{prefix}{threads}"), ticks_per_ns, &mut report);
             disturbed += figures.disturbed;
         }
-        let retried = subject.retried().map(|count| Row::plain(format!("{prefix}retried"), count as f64, "words", count));
+        let retried = subject
+            .retried()
+            .map(|count| Row::plain(format!("{prefix}retried"), count as f64, "words", count));
         report.rows.extend(retried);
     }
     report.notes.push(format!(
@@ -179,7 +193,8 @@ impl Series<'_> {
 
     /// Everything once. It counts for nothing if it is not known what was due.
     fn round(&self, figures: &mut Figures) -> Result<(), Box<dyn Error>> {
-        let [on, off] = [self.spell(true, || self.stay(true))?, self.spell(true, || self.stay(false))?];
+        let [on, off] =
+            [self.spell(true, || self.stay(true))?, self.spell(true, || self.stay(false))?];
         let paces = Paces { on: on.pace(), off: off.pace() };
         if on.disturbed || off.disturbed || !paces.are_known() {
             figures.disturbed += 1;
@@ -191,31 +206,42 @@ impl Series<'_> {
         for (rate, (_, a_second)) in RATES.iter().enumerate() {
             let length = self.span.as_nanos() as f64 * self.ticks_per_ns;
             let interval = self.ticks_per_ns * 1e9 / a_second;
-            let spell = self.spell(true, || keep_toggling(interval, length, &|on| self.subject.toggle(on)))?;
+            let spell = self
+                .spell(true, || keep_toggling(interval, length, &|on| self.subject.toggle(on)))?;
             figures.note(Some(rate), &spell, paces);
         }
         Ok(())
     }
 
-    /// What happens while `act` goes on, which tells the ticks that the site was on, all ticks and the toggles; and which is `busy`, or
-    /// asleep.
-    fn spell(&self, busy: bool, act: impl FnOnce() -> Result<Toggled, Box<dyn Error>>) -> Result<Spell, Box<dyn Error>> {
+    /// What happens while `act` goes on, which tells the ticks that the site was on, all ticks and
+    /// the toggles; and which is `busy`, or asleep.
+    fn spell(
+        &self,
+        busy: bool,
+        act: impl FnOnce() -> Result<Toggled, Box<dyn Error>>,
+    ) -> Result<Spell, Box<dyn Error>> {
         let before = self.look()?;
         let Toggled { on, all, toggles } = act()?;
         let after = self.look()?;
         let seen = [0, 1].map(|i| after.seen[i] - before.seen[i]);
-        let [own, worked] = [after.spent.own - before.spent.own, after.spent.others.saturating_sub(before.spent.others)];
+        let [own, worked] = [
+            after.spent.own - before.spent.own,
+            after.spent.others.saturating_sub(before.spent.others),
+        ];
         let due = 0.9 * all as f64 / self.ticks_per_ns;
-        let in_want = (worked as f64) < due * self.passes.len() as f64 || (busy && (own as f64) < due);
+        let in_want =
+            (worked as f64) < due * self.passes.len() as f64 || (busy && (own as f64) < due);
         Ok(Spell { seen, time: [on, all], toggles, worked, disturbed: self.roomy && in_want })
     }
 
-    /// What executers have done so far. If this thread was sent off in between, its parts do not belong together: it looks again.
+    /// What executers have done so far. If this thread was sent off in between, its parts do not
+    /// belong together: it looks again.
     fn look(&self) -> Result<Look, Box<dyn Error>> {
         let mut left = 100;
         loop {
             let start = Ticks::now();
-            let look = Look { seen: self.subject.seen(&self.passes)?, spent: processor_time::spent()? };
+            let look =
+                Look { seen: self.subject.seen(&self.passes)?, spent: processor_time::spent()? };
             let took = Ticks::now().since(start).0 as f64 / self.ticks_per_ns;
             if took < 20e3 || left == 0 {
                 return Ok(look);
@@ -301,7 +327,9 @@ struct Cell {
 
 impl Cell {
     fn note(&mut self, spell: &Spell, paces: Paces) {
-        for (blocks, pace) in [(&mut self.pace, spell.pace()), (&mut self.due, paces.due(spell.seen))] {
+        for (blocks, pace) in
+            [(&mut self.pace, spell.pace()), (&mut self.due, paces.due(spell.seen))]
+        {
             blocks.push(pace as u64);
             blocks.close();
         }
@@ -344,17 +372,34 @@ impl Figures {
             Row::plain(format!("{name}/still/{state}"), pace, "1/ms", blocks.len() as u64)
         };
         report.rows.extend(still.map(plain));
-        let rates = [("0", &self.alone)].into_iter().chain(RATES.iter().map(|(rate, _)| *rate).zip(&self.cells));
+        let rates = [("0", &self.alone)]
+            .into_iter()
+            .chain(RATES.iter().map(|(rate, _)| *rate).zip(&self.cells));
         for (rate, Cell { pace, due, whole }) in rates {
             let row = format!("{name}/{rate}");
             // A rate of which every span was disturbed has no rows.
             let Some(ratio) = Ratio::of(pace, due, 0.0) else { continue };
             report.rows.push(Row::compared(&row, "1/ms", &ratio));
-            let balance = Row::plain(format!("{row}/balance"), 1e3 * share(whole.seen), "permille", whole.seen[1]);
+            let balance = Row::plain(
+                format!("{row}/balance"),
+                1e3 * share(whole.seen),
+                "permille",
+                whole.seen[1],
+            );
             report.rows.push(Row { baseline: Some(1e3 * paces.share(whole.time_on())), ..balance });
-            report.rows.push(Row::plain(format!("{row}/time-on"), 1e3 * whole.time_on(), "permille", whole.toggles));
+            report.rows.push(Row::plain(
+                format!("{row}/time-on"),
+                1e3 * whole.time_on(),
+                "permille",
+                whole.toggles,
+            ));
             let seconds = whole.time[1] as f64 / ticks_per_ns / 1e9;
-            report.rows.push(Row::plain(format!("{row}/toggles"), whole.toggles as f64 / seconds, "1/s", whole.toggles));
+            report.rows.push(Row::plain(
+                format!("{row}/toggles"),
+                whole.toggles as f64 / seconds,
+                "1/s",
+                whole.toggles,
+            ));
         }
     }
 }
@@ -389,20 +434,33 @@ mod tests {
     #[test]
     fn a_spell_without_work_has_no_pace() {
         assert_eq!((Spell::default().pace(), Spell::default().time_on()), (0.0, 0.0));
-        let spell = Spell { seen: [1, 4], time: [30, 40], toggles: 2, worked: 2_000_000, disturbed: false };
+        let spell =
+            Spell { seen: [1, 4], time: [30, 40], toggles: 2, worked: 2_000_000, disturbed: false };
         assert_eq!((spell.pace(), spell.time_on()), (2.0, 0.75));
         let mut twice = spell;
         twice.add(&spell);
-        assert_eq!(twice, Spell { seen: [2, 8], time: [60, 80], toggles: 4, worked: 4_000_000, disturbed: false });
+        assert_eq!(
+            twice,
+            Spell { seen: [2, 8], time: [60, 80], toggles: 4, worked: 4_000_000, disturbed: false }
+        );
     }
 
     #[test]
     fn every_figure_has_a_row_for_every_rate_of_every_subject() {
         let mut figures = Figures::default();
         let paces = Paces { on: 1000.0, off: 3000.0 };
-        let spell = Spell { seen: [500, 2000], time: [1, 2], toggles: 2, worked: 1_000_000, disturbed: false };
+        let spell = Spell {
+            seen: [500, 2000],
+            time: [1, 2],
+            toggles: 2,
+            worked: 1_000_000,
+            disturbed: false,
+        };
         figures.still(paces);
-        [None].into_iter().chain((0..RATES.len()).map(Some)).for_each(|rate| figures.note(rate, &spell, paces));
+        [None]
+            .into_iter()
+            .chain((0..RATES.len()).map(Some))
+            .for_each(|rate| figures.note(rate, &spell, paces));
         let disturbed = Spell { seen: [0, 7], disturbed: true, ..spell };
         figures.note(None, &disturbed, paces);
         assert_eq!((figures.disturbed, figures.alone.whole), (1, spell));
@@ -413,7 +471,8 @@ mod tests {
         for (rate, _) in RATES {
             let row = report.rows.iter().find(|row| row.name == format!("1/{rate}")).unwrap();
             assert_eq!((row.value, row.baseline, row.ratio), (2000.0, Some(2000.0), Some(1.0)));
-            let balance = report.rows.iter().find(|row| row.name == format!("1/{rate}/balance")).unwrap();
+            let balance =
+                report.rows.iter().find(|row| row.name == format!("1/{rate}/balance")).unwrap();
             assert_eq!((balance.value, balance.baseline), (250.0, Some(250.0)));
         }
     }

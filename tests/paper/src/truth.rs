@@ -1,5 +1,5 @@
-//! Whether the profiler's figures are true (`truth`): counts, shares, means and intervals beside what is known, on a machine that is
-//! busy in four ways.
+//! Whether the profiler's figures are true (`truth`): counts, shares, means and intervals beside
+//! what is known, on a machine that is busy in four ways.
 //!
 //! | row | what |
 //! |---|---|
@@ -15,7 +15,8 @@
 //! | `cost/PROGRAM`, `cost/geomean`, `cost/worst` | processor time over that of the floor |
 //! | `aa/changed`, `compare/found`, `compare/wrong` | what comparing calls changed |
 //!
-//! Every run is kept as a file under `target/paper/truth`: an interrupted experiment goes on, and what is wrong can be looked at.
+//! Every run is kept as a file under `target/paper/truth`: an interrupted experiment goes on, and
+//! what is wrong can be looked at.
 
 mod clock;
 mod company;
@@ -83,10 +84,25 @@ struct Plan {
 }
 
 impl Plan {
-    const FULL: Self = Self { runs: 20, long_runs: 5, clock_runs: 5, costs: 20, comparisons: 20, side: 10, limit: None };
+    const FULL: Self = Self {
+        runs: 20,
+        long_runs: 5,
+        clock_runs: 5,
+        costs: 20,
+        comparisons: 20,
+        side: 10,
+        limit: None,
+    };
     /// Ten minutes, with what a last run takes.
-    const QUICK: Self =
-        Self { runs: 3, long_runs: 1, clock_runs: 1, costs: 3, comparisons: 1, side: 3, limit: Some(Duration::from_secs(500)) };
+    const QUICK: Self = Self {
+        runs: 3,
+        long_runs: 1,
+        clock_runs: 1,
+        costs: 3,
+        comparisons: 1,
+        side: 3,
+        limit: Some(Duration::from_secs(500)),
+    };
 
     fn runs_of(&self, subject: &Subject) -> usize {
         if subject.means { self.long_runs } else { self.runs }
@@ -157,11 +173,16 @@ impl Trial {
         let begin = Instant::now();
         let known = subjects();
         let selection = Selection::new(&args.programs, known.iter().map(Subject::name))?;
-        let chosen =
-            |subject: &Subject| selection.holds(subject.name()) && (subject.quick || !quick || !args.programs.is_empty());
+        let chosen = |subject: &Subject| {
+            selection.holds(subject.name())
+                && (subject.quick || !quick || !args.programs.is_empty())
+        };
         let mut subjects: Vec<Subject> = known.into_iter().filter(chosen).collect();
         let selected = Selection::new(&args.condition, Condition::ALL.map(Condition::name))?;
-        let conditions = Condition::ALL.into_iter().filter(|condition| selected.holds(condition.name())).collect();
+        let conditions = Condition::ALL
+            .into_iter()
+            .filter(|condition| selected.holds(condition.name()))
+            .collect();
         let mut notes = Vec::new();
         let corpus = match subjects.iter().any(Subject::is_of_corpus).then(Corpus::prepare) {
             Some(Ok(corpus)) => corpus,
@@ -178,19 +199,34 @@ impl Trial {
         let journal = Journal::open(&folder.join("open"), &[&fastinst, &library])?;
         let plan = if quick { Plan::QUICK } else { Plan::FULL };
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{msg:32} [{wide_bar}] {pos}/{len} runs, {eta} left");
+        let style =
+            ProgressStyle::with_template("{msg:32} [{wide_bar}] {pos}/{len} runs, {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.println(format!("truth: {} runs are there already", journal.len()));
         let subjects = subjects.into_iter().map(|subject| (subject, Truth::default())).collect();
         let launcher = Launcher { fastinst, folder };
-        Ok(Self { corpus, launcher, library, journal, plan, subjects, conditions, begin, bar, notes, found: Vec::new() })
+        Ok(Self {
+            corpus,
+            launcher,
+            library,
+            journal,
+            plan,
+            subjects,
+            conditions,
+            begin,
+            bar,
+            notes,
+            found: Vec::new(),
+        })
     }
 
     /// The truth of each program. A program that cannot be built or counted is left out.
     fn find_truths(&mut self) -> Result<(), Box<dyn Error>> {
         let refused = clock::refused();
         if let Some(why) = &refused {
-            self.notes.push(format!("Skipped, self_share and what depends on it: the kernel's clock is refused ({why})."));
+            self.notes.push(format!(
+                "Skipped, self_share and what depends on it: the kernel's clock is refused ({why})."
+            ));
         }
         let runs = if refused.is_some() { 0 } else { self.plan.clock_runs };
         let mut known = Vec::new();
@@ -209,19 +245,33 @@ impl Trial {
         self.plan.limit.is_some_and(|limit| self.begin.elapsed() > limit)
     }
 
-    /// Rounds go over all conditions and programs, so that an end that comes early leaves something of each.
+    /// Rounds go over all conditions and programs, so that an end that comes early leaves something
+    /// of each.
     fn judge_conditions(&mut self, report: &mut Report) -> Result<(), Box<dyn Error>> {
         let mut errors: Vec<Errors> = self.conditions.iter().map(|_| Errors::default()).collect();
-        let planned: usize = self.subjects.iter().map(|(subject, _)| self.plan.runs_of(subject)).sum();
+        let planned: usize =
+            self.subjects.iter().map(|(subject, _)| self.plan.runs_of(subject)).sum();
         self.bar.set_length((planned * self.conditions.len()) as u64);
         let mut missing = 0;
         for run in 0..self.plan.runs.max(self.plan.long_runs) {
             for (condition, errors) in self.conditions.iter().zip(&mut errors) {
-                for (subject, truth) in self.subjects.iter().filter(|(subject, _)| run < self.plan.runs_of(subject)) {
-                    self.bar.set_message(format!("{} {}, {}", subject.name(), run + 1, condition.name()));
+                for (subject, truth) in
+                    self.subjects.iter().filter(|(subject, _)| run < self.plan.runs_of(subject))
+                {
+                    self.bar.set_message(format!(
+                        "{} {}, {}",
+                        subject.name(),
+                        run + 1,
+                        condition.name()
+                    ));
                     match self.profile(*condition, subject, run, Policy::Default)? {
                         Some(told) => {
-                            errors.judge(&format!("{} {} {run}", condition.name(), subject.name()), &told, truth, subject.means);
+                            errors.judge(
+                                &format!("{} {} {run}", condition.name(), subject.name()),
+                                &told,
+                                truth,
+                                subject.means,
+                            );
                         }
                         None if self.is_over() => missing += 1,
                         None => errors.failed += 1,
@@ -268,16 +318,28 @@ impl Trial {
         }
     }
 
-    /// Policy `exact` of the demo, alone and beside competitors: nothing may be lost, and competitors may not make it stand still.
+    /// Policy `exact` of the demo, alone and beside competitors: nothing may be lost, and
+    /// competitors may not make it stand still.
     fn judge_exact(&mut self, report: &mut Report) -> Result<(), Box<dyn Error>> {
-        let Some((subject, truth)) = self.subjects.iter().find(|(subject, _)| subject.name() == "demo") else { return Ok(()) };
+        let Some((subject, truth)) =
+            self.subjects.iter().find(|(subject, _)| subject.name() == "demo")
+        else {
+            return Ok(());
+        };
         let (mut errors, mut lost, mut times) = (Errors::default(), 0.0, [Vec::new(), Vec::new()]);
         for run in 0..self.plan.long_runs {
-            for (condition, times) in [Condition::Alone, Condition::Competitors].into_iter().zip(&mut times) {
+            for (condition, times) in
+                [Condition::Alone, Condition::Competitors].into_iter().zip(&mut times)
+            {
                 self.bar.set_message(format!("exact {}, {}", run + 1, condition.name()));
                 match self.profile(condition, subject, run, Policy::Exact)? {
                     Some(told) => {
-                        errors.judge(&format!("exact {} {run}", condition.name()), &told, truth, false);
+                        errors.judge(
+                            &format!("exact {} {run}", condition.name()),
+                            &told,
+                            truth,
+                            false,
+                        );
                         lost += told.lost;
                         times.push(told.processor);
                     }
@@ -296,13 +358,21 @@ impl Trial {
     }
 
     fn judge_costs(&mut self, report: &mut Report) -> Result<(), Box<dyn Error>> {
-        let mut all: Vec<(&str, Vec<cost::Pair>)> =
-            self.subjects.iter().filter(|(subject, _)| !subject.means).map(|(subject, _)| (subject.name(), Vec::new())).collect();
+        let mut all: Vec<(&str, Vec<cost::Pair>)> = self
+            .subjects
+            .iter()
+            .filter(|(subject, _)| !subject.means)
+            .map(|(subject, _)| (subject.name(), Vec::new()))
+            .collect();
         for run in 0..self.plan.costs {
-            for (subject, _) in self.subjects.iter().filter(|(subject, _)| !subject.means && !self.is_over()) {
+            for (subject, _) in
+                self.subjects.iter().filter(|(subject, _)| !subject.means && !self.is_over())
+            {
                 self.bar.set_message(format!("{} {}, cost", subject.name(), run + 1));
                 let pair = cost::pair(&self.corpus, &self.library, &self.journal, subject, run)?;
-                all.iter_mut().filter(|(name, _)| *name == subject.name()).for_each(|(_, pairs)| pairs.push(pair));
+                all.iter_mut()
+                    .filter(|(name, _)| *name == subject.name())
+                    .for_each(|(_, pairs)| pairs.push(pair));
             }
         }
         cost::rows(&all, report);
@@ -310,7 +380,9 @@ impl Trial {
     }
 
     fn judge_comparisons(&mut self, report: &mut Report) -> Result<(), Box<dyn Error>> {
-        let Some((subject, _)) = self.subjects.iter().find(|(subject, _)| subject.means) else { return Ok(()) };
+        let Some((subject, _)) = self.subjects.iter().find(|(subject, _)| subject.means) else {
+            return Ok(());
+        };
         let mut verdicts = [Verdicts::default(); 2];
         for number in 0..self.plan.comparisons {
             for (verdicts, slower) in verdicts.iter_mut().zip([false, true]) {
@@ -319,7 +391,8 @@ impl Trial {
                 }
                 self.bar.set_message(format!("comparison {}", number + 1));
                 let asked = (self.plan.side, slower, number);
-                match Verdicts::compare(&self.corpus, &self.launcher, &self.journal, subject, asked) {
+                match Verdicts::compare(&self.corpus, &self.launcher, &self.journal, subject, asked)
+                {
                     Ok(found) => verdicts.join(found),
                     Err(error) => {
                         self.notes.push(format!("Skipped, comparisons: {error}."));
@@ -339,19 +412,31 @@ fn findings(file: &Path, mut all: Vec<Finding>) -> std::io::Result<String> {
     let text: String = all.iter().map(|finding| format!("{}\n", finding.text)).collect();
     fs::write(file, text)?;
     let worst: Vec<&str> = all.iter().take(10).map(|finding| finding.text.as_str()).collect();
-    Ok(format!("{} figures are wrong or not known ({}); the worst:\n  {}", all.len(), file.display(), worst.join("\n  ")))
+    Ok(format!(
+        "{} figures are wrong or not known ({}); the worst:\n  {}",
+        all.len(),
+        file.display(),
+        worst.join("\n  ")
+    ))
 }
 
-/// The command that is judged and its library. Under cargo the command is built, as it is no dependency of ours.
+/// The command that is judged and its library. Under cargo the command is built, as it is no
+/// dependency of ours.
 fn judged(given: Option<&Path>) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
     if let Some(fastinst) = given {
         let fastinst = fs::canonicalize(fastinst)?;
         let folder = fastinst.parent().unwrap_or(Path::new("/"));
         let places = [folder.join("deps/libfastinst.so"), folder.join("libfastinst.so")];
         let library = places.into_iter().find(|place| place.exists());
-        return Ok((fastinst, library.ok_or_else(|| CorpusError::Missing("libfastinst.so beside the command".into()))?));
+        return Ok((
+            fastinst,
+            library
+                .ok_or_else(|| CorpusError::Missing("libfastinst.so beside the command".into()))?,
+        ));
     }
-    if let (Some(cargo), Some(manifest)) = (std::env::var_os("CARGO"), std::env::var_os("CARGO_MANIFEST_DIR")) {
+    if let (Some(cargo), Some(manifest)) =
+        (std::env::var_os("CARGO"), std::env::var_os("CARGO_MANIFEST_DIR"))
+    {
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "-p", "fastinst"]).current_dir(manifest);
         if !cfg!(debug_assertions) {
@@ -363,7 +448,9 @@ fn judged(given: Option<&Path>) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
     }
     let fastinst = std::env::current_exe()?.with_file_name("fastinst");
     if !fastinst.exists() {
-        return Err(CorpusError::Missing("fastinst (cargo build --release -p fastinst)".into()).into());
+        return Err(
+            CorpusError::Missing("fastinst (cargo build --release -p fastinst)".into()).into()
+        );
     }
     Ok((fastinst, corpus::library()?))
 }

@@ -1,9 +1,10 @@
-//! What monitors cost that are modules (`whamm`): attached by our engine, beside the same script in a rewritten program, the built-in monitor of the
-//! same name, and the program alone.
+//! What monitors cost that are modules (`whamm`): attached by our engine, beside the same script in
+//! a rewritten program, the built-in monitor of the same name, and the program alone.
 //!
-//! Each round runs every program with each monitor in each way, one after the other, each in a process of its own, and before each monitor once as it
-//! is. A ratio is that of a run and the one alone before it, by the processors' time of running and reporting; matching and compiling are rows of
-//! their own.
+//! Each round runs every program with each monitor in each way, one after the other, each in a
+//! process of its own, and before each monitor once as it is. A ratio is that of a run and the one
+//! alone before it, by the processors' time of running and reporting; matching and compiling are
+//! rows of their own.
 //!
 //! | row | what is compared |
 //! |---|---|
@@ -38,12 +39,26 @@ use std::path::{Path, PathBuf};
 use whamm::{Destination, LibraryFile, Options, Source};
 
 /// Programs of `engine`: kernels, what does little but call, and applications.
-const PROGRAMS: [&str; 10] =
-    ["nbody", "fannkuch", "sha256", "quicksort", "sieve", "spectral", "recursion", "dispatch", "bzip2", "lz4"];
+const PROGRAMS: [&str; 10] = [
+    "nbody",
+    "fannkuch",
+    "sha256",
+    "quicksort",
+    "sieve",
+    "spectral",
+    "recursion",
+    "dispatch",
+    "bzip2",
+    "lz4",
+];
 
 macro_rules! monitor {
     ($name:literal, $is_counted:literal) => {
-        Monitor { name: $name, script: include_str!(concat!("../../../whamm/monitors/", $name, ".mm")), is_counted: $is_counted }
+        Monitor {
+            name: $name,
+            script: include_str!(concat!("../../../whamm/monitors/", $name, ".mm")),
+            is_counted: $is_counted,
+        }
     };
 }
 
@@ -68,10 +83,12 @@ const MONITORS: [Monitor; 9] = [
     monitor!("coverage", false),
 ];
 
-/// Monitors whose calls are made in every way: those that are called at each instruction would be so for hours.
+/// Monitors whose calls are made in every way: those that are called at each instruction would be
+/// so for hours.
 const ABLATED: [&str; 3] = ["branches", "call_graph", "cache_sim"];
 
-/// Monitors whose modules by the existing compiler end within minutes: its maps are functions of its core library.
+/// Monitors whose modules by the existing compiler end within minutes: its maps are functions of
+/// its core library.
 const BY_EXISTING: [&str; 4] = ["hotness", "icount", "branches", "loops"];
 
 /// A cache as the monitor's library describes it.
@@ -104,7 +121,10 @@ impl Target {
 
     /// Whether one round of several has to do.
     fn is_rare(self) -> bool {
-        matches!(self, Self::Called | Self::Hosted | Self::Handwritten | Self::Transfer | Self::Existing)
+        matches!(
+            self,
+            Self::Called | Self::Hosted | Self::Handwritten | Self::Transfer | Self::Existing
+        )
     }
 
     fn name(self) -> &'static str {
@@ -160,9 +180,12 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     let rounds = if quick { 5 } else { 31 };
     for round in 0..rounds {
         for (plain, series) in &mut all {
-            for of_monitor in series.chunk_by_mut(|one, next| one.monitor.name == next.monitor.name) {
+            for of_monitor in series.chunk_by_mut(|one, next| one.monitor.name == next.monitor.name)
+            {
                 let (alone, said) = peer::run(tools, Peer::WasmAot, plain)?;
-                for one in of_monitor.iter_mut().filter(|one| round % 5 == 0 || !one.target.is_rare()) {
+                for one in
+                    of_monitor.iter_mut().filter(|one| round % 5 == 0 || !one.target.is_rare())
+                {
                     one.run(tools, alone.cpu, &said)?;
                 }
             }
@@ -227,15 +250,28 @@ impl Workshop {
     }
 
     /// A program with a monitor that the existing compiler has made.
-    fn by_existing(&self, plain: &Subject, monitor: Monitor, notes: &mut Vec<String>) -> Option<Subject> {
+    fn by_existing(
+        &self,
+        plain: &Subject,
+        monitor: Monitor,
+        notes: &mut Vec<String>,
+    ) -> Option<Subject> {
         let existing = self.existing.as_ref().filter(|_| BY_EXISTING.contains(&monitor.name))?;
-        let (script, made) = ["mm", "wasm"].map(|kind| self.folder.join(format!("{}-existing.{kind}", monitor.name))).into();
+        let (script, made) = ["mm", "wasm"]
+            .map(|kind| self.folder.join(format!("{}-existing.{kind}", monitor.name)))
+            .into();
         let done = keep(&script, monitor.script).map_err(|error| error.to_string());
         match done.and_then(|()| existing.monitor(&script, &made)) {
             Ok(()) => Some(observed(plain, made, Some(existing.core.clone()), Manner::WrittenOut)),
             Err(why) => {
-                let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why").trim().to_owned();
-                let note = format!("The existing compiler makes no module of {}: {why}.", monitor.name);
+                let why = why
+                    .lines()
+                    .find(|line| !line.trim().is_empty())
+                    .unwrap_or("it does not say why")
+                    .trim()
+                    .to_owned();
+                let note =
+                    format!("The existing compiler makes no module of {}: {why}.", monitor.name);
                 if !notes.contains(&note) {
                     notes.push(note);
                 }
@@ -246,7 +282,12 @@ impl Workshop {
 }
 
 /// A program under a monitor that is a module.
-fn observed(plain: &Subject, monitor: PathBuf, library: Option<PathBuf>, manner: Manner) -> Subject {
+fn observed(
+    plain: &Subject,
+    monitor: PathBuf,
+    library: Option<PathBuf>,
+    manner: Manner,
+) -> Subject {
     Subject { observed: Some(peer::Observed { monitor, library, manner }), ..plain.clone() }
 }
 
@@ -259,8 +300,14 @@ fn keep(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), CorpusError> {
     std::fs::write(path, bytes).map_err(CorpusError::io(path.display().to_string()))
 }
 
-fn made(monitor: Monitor, output: Result<whamm::Output, whamm::Diagnostics>) -> Result<Vec<u8>, CorpusError> {
-    let failed = |said: whamm::Diagnostics| CorpusError::Failed { what: monitor.name.into(), said: said.to_string() };
+fn made(
+    monitor: Monitor,
+    output: Result<whamm::Output, whamm::Diagnostics>,
+) -> Result<Vec<u8>, CorpusError> {
+    let failed = |said: whamm::Diagnostics| CorpusError::Failed {
+        what: monitor.name.into(),
+        said: said.to_string(),
+    };
     Ok(output.map_err(failed)?.module)
 }
 
@@ -268,10 +315,17 @@ fn options() -> Options {
     Options { destination: Destination::Console, ..Options::default() }
 }
 
-fn rewritten(folder: &Path, tools: &Tools, plain: &Subject, monitor: Monitor) -> Result<Subject, CorpusError> {
-    let program = std::fs::read(&plain.module).map_err(CorpusError::io(plain.module.display().to_string()))?;
+fn rewritten(
+    folder: &Path,
+    tools: &Tools,
+    plain: &Subject,
+    monitor: Monitor,
+) -> Result<Subject, CorpusError> {
+    let program = std::fs::read(&plain.module)
+        .map_err(CorpusError::io(plain.module.display().to_string()))?;
     let script = Source::new(format!("{}.mm", monitor.name), monitor.script);
-    let bytes = made(monitor, whamm::instrument(&[script], &library(monitor), &program, &options()))?;
+    let bytes =
+        made(monitor, whamm::instrument(&[script], &library(monitor), &program, &options()))?;
     let module = folder.join(format!("{}-{}-aside.wasm", plain.name, monitor.name));
     keep(&module, bytes)?;
     let subject = Subject { module, ..plain.clone() };
@@ -280,7 +334,12 @@ fn rewritten(folder: &Path, tools: &Tools, plain: &Subject, monitor: Monitor) ->
 }
 
 /// The monitor's module goes along in the environment of the process that measures.
-fn attached(folder: &Path, plain: &Subject, monitor: Monitor, manner: Manner) -> Result<Subject, CorpusError> {
+fn attached(
+    folder: &Path,
+    plain: &Subject,
+    monitor: Monitor,
+    manner: Manner,
+) -> Result<Subject, CorpusError> {
     let script = Source::new(format!("{}.mm", monitor.name), monitor.script);
     let bytes = made(monitor, whamm::compile_monitor(&[script], &library(monitor), &options()))?;
     let path: PathBuf = folder.join(format!("{}.wasm", monitor.name));
@@ -299,7 +358,10 @@ impl Series {
         let peer = if self.target == Target::Builtin { Peer::Counting } else { Peer::WasmAot };
         let (figures, said) = peer::run(tools, peer, &self.subject)?;
         if !said.starts_with(expected) {
-            return Err(CorpusError::Differs { program: self.subject.name, build: self.monitor.name });
+            return Err(CorpusError::Differs {
+                program: self.subject.name,
+                build: self.monitor.name,
+            });
         }
         self.with.push(figures.cpu);
         self.without.push(without);
@@ -322,7 +384,11 @@ impl Series {
 fn rows(all: &[(Subject, Vec<Series>)], report: &mut Report) {
     for (plain, series) in all {
         for one in series {
-            report.rows.extend(one.ratio().map(|ratio| Row::compared(format!("{}/{}", plain.name, one.row()), "us", &ratio)));
+            report.rows.extend(
+                one.ratio().map(|ratio| {
+                    Row::compared(format!("{}/{}", plain.name, one.row()), "us", &ratio)
+                }),
+            );
             if one.target == Target::Engine {
                 for (what, times) in [("bind", &one.bound), ("report", &one.reported)] {
                     let time = Blocks::of(times.iter().copied()).median(0.0) / 1e3;
@@ -334,11 +400,17 @@ fn rows(all: &[(Subject, Vec<Series>)], report: &mut Report) {
     }
     for monitor in MONITORS {
         for target in Target::ALL {
-            let one =
-                |series: &'_ [Series]| series.iter().position(|one| (one.monitor.name, one.target) == (monitor.name, target));
-            let found: Vec<(&Subject, &Series)> =
-                all.iter().filter_map(|(plain, series)| Some((plain, &series[one(series)?]))).collect();
-            let pairs: Vec<_> = found.iter().map(|(_, one)| [one.with.clone(), one.without.clone()]).collect();
+            let one = |series: &'_ [Series]| {
+                series
+                    .iter()
+                    .position(|one| (one.monitor.name, one.target) == (monitor.name, target))
+            };
+            let found: Vec<(&Subject, &Series)> = all
+                .iter()
+                .filter_map(|(plain, series)| Some((plain, &series[one(series)?])))
+                .collect();
+            let pairs: Vec<_> =
+                found.iter().map(|(_, one)| [one.with.clone(), one.without.clone()]).collect();
             let Some((_, first)) = found.first() else { continue };
             if let Some(ratio) = Ratio::geometric(&pairs) {
                 report.rows.push(Row::compared(format!("geomean/{}", first.row()), "ppm", &ratio));

@@ -1,8 +1,10 @@
-//! What probes cost that were rewritten into a program (`whamm-rewriting`), beside the existing compiler and a rewrite by hand.
+//! What probes cost that were rewritten into a program (`whamm-rewriting`), beside the existing
+//! compiler and a rewrite by hand.
 //!
-//! Each round runs every program once in each engine as it is and with each monitor, one after the other, each in a process of its own; a
-//! ratio is that of two runs of the same round, by the processors' time, and includes writing the report. The program must say what it
-//! says without probes, and the report must be the same in both engines.
+//! Each round runs every program once in each engine as it is and with each monitor, one after the
+//! other, each in a process of its own; a ratio is that of two runs of the same round, by the
+//! processors' time, and includes writing the report. The program must say what it says without
+//! probes, and the report must be the same in both engines.
 //!
 //! | row | what is compared |
 //! |---|---|
@@ -14,8 +16,9 @@
 //! | `P/MONITOR/quicker` | the same, ours and the existing compiler's |
 //! | `geomean/…`, `worst/…` | over the programs: the means of each round, and the program whose median is worst |
 //!
-//! The existing compiler's output is measured in briefer runs of the programs, beside briefer runs of ours: its imix needs hours else.
-//! Targets are `rewriting` (ours, which is one module), `existing` and `handwritten`, a counter for each basic block without any report.
+//! The existing compiler's output is measured in briefer runs of the programs, beside briefer runs
+//! of ours: its imix needs hours else. Targets are `rewriting` (ours, which is one module),
+//! `existing` and `handwritten`, a counter for each basic block without any report.
 
 pub(crate) mod existing;
 mod handwritten;
@@ -41,7 +44,8 @@ struct Chosen {
     name: &'static str,
     /// Some dozens of milliseconds: its hotness takes ten times as long as the program.
     brief: &'static str,
-    /// About a millisecond, if the program can do so little: its imix takes thousands of times as long.
+    /// About a millisecond, if the program can do so little: its imix takes thousands of times as
+    /// long.
     least: Option<&'static str>,
 }
 
@@ -97,7 +101,12 @@ struct Workshop {
     existing: Option<Existing>,
 }
 
-pub(crate) fn measure(quick: bool, only: &[String], peers: bool, rounds: Option<usize>) -> Result<Report, Box<dyn Error>> {
+pub(crate) fn measure(
+    quick: bool,
+    only: &[String],
+    peers: bool,
+    rounds: Option<usize>,
+) -> Result<Report, Box<dyn Error>> {
     let corpus = Corpus::prepare()?;
     let tools = Tools::prepare(&corpus, false)?;
     let folder = corpus.folder().join("whamm");
@@ -107,7 +116,8 @@ pub(crate) fn measure(quick: bool, only: &[String], peers: bool, rounds: Option<
     if let Err(why) = &existing {
         report.notes.push(format!("No rows of the existing compiler: {why}."));
     }
-    let workshop = Workshop { cache: Cache::build(&folder)?, folder, tools, existing: existing.ok() };
+    let workshop =
+        Workshop { cache: Cache::build(&folder)?, folder, tools, existing: existing.ok() };
     let plan = if quick {
         Plan { rounds: rounds.unwrap_or(1), beside_existing: rounds.unwrap_or(1), compilations: 3 }
     } else {
@@ -120,9 +130,14 @@ pub(crate) fn measure(quick: bool, only: &[String], peers: bool, rounds: Option<
     let usual = if quick && only.is_empty() { &PROGRAMS[..QUICK] } else { &PROGRAMS[..] };
     let mut all = Vec::new();
     let candidates = program::candidates();
-    for chosen in usual.iter().filter(|chosen| only.is_empty() || only.iter().any(|only| only == chosen.name)) {
+    for chosen in
+        usual.iter().filter(|chosen| only.is_empty() || only.iter().any(|only| only == chosen.name))
+    {
         eprintln!("whamm-rewriting: instrumenting {}", chosen.name);
-        let candidate = candidates.iter().find(|candidate| candidate.name() == chosen.name).ok_or("a program of the engine's")?;
+        let candidate = candidates
+            .iter()
+            .find(|candidate| candidate.name() == chosen.name)
+            .ok_or("a program of the engine's")?;
         let plain = Subject { counts: true, ..candidate.subject(&corpus, &workshop.tools)? };
         all.push(Series::prepare(&workshop, plain, *chosen, plan)?);
     }
@@ -142,7 +157,12 @@ pub(crate) fn measure(quick: bool, only: &[String], peers: bool, rounds: Option<
 
 impl Series {
     /// All variants of a program, instrumented and compiled.
-    fn prepare(workshop: &Workshop, plain: Subject, chosen: Chosen, plan: Plan) -> Result<Self, CorpusError> {
+    fn prepare(
+        workshop: &Workshop,
+        plain: Subject,
+        chosen: Chosen,
+        plan: Plan,
+    ) -> Result<Self, CorpusError> {
         let tools = &workshop.tools;
         let mut variants = Vec::new();
         for engine in ENGINES {
@@ -150,7 +170,13 @@ impl Series {
         }
         for monitor in Monitor::ALL {
             for target in Target::ALL {
-                variants.extend(Variant::make(workshop, &plain, monitor, target, plan.compilations)?);
+                variants.extend(Variant::make(
+                    workshop,
+                    &plain,
+                    monitor,
+                    target,
+                    plan.compilations,
+                )?);
             }
         }
         for variant in &mut variants {
@@ -170,10 +196,17 @@ impl Series {
             return Ok(());
         }
         for engine in ENGINES {
-            let (plain, said) = peer::run(tools, engine, &Subject { arguments: arguments.clone(), ..self.plain.clone() })?;
+            let (plain, said) = peer::run(
+                tools,
+                engine,
+                &Subject { arguments: arguments.clone(), ..self.plain.clone() },
+            )?;
             let expected = self.expected.entry(length).or_insert_with(|| said.clone());
             if *expected != said {
-                return Err(CorpusError::Differs { program: self.plain.name, build: engine.name() });
+                return Err(CorpusError::Differs {
+                    program: self.plain.name,
+                    build: engine.name(),
+                });
             }
             for variant in self.variants.iter_mut().filter(|variant| length.is_for(variant)) {
                 variant.run(tools, engine, length, &arguments, expected, plain.cpu)?;
@@ -187,7 +220,13 @@ impl Series {
     }
 
     /// The runs of a variant in an engine.
-    fn runs(&self, monitor: Monitor, target: Target, engine: Peer, length: Length) -> Option<&Runs> {
+    fn runs(
+        &self,
+        monitor: Monitor,
+        target: Target,
+        engine: Peer,
+        length: Length,
+    ) -> Option<&Runs> {
         self.variant(monitor, target)?.runs.get(&(engine, length))
     }
 }

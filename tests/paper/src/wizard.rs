@@ -1,7 +1,9 @@
-//! What the built-in monitors cost (`wizard`): each beside the same program alone, what others cost that count, and what the costs of probes consist of.
+//! What the built-in monitors cost (`wizard`): each beside the same program alone, what others cost
+//! that count, and what the costs of probes consist of.
 //!
-//! Each round runs every program once as it is and once with each monitor, one after the other, each in a process of its own, which compiles the program for
-//! what is observed. A ratio is that of two runs of the same round, by the processors' time of running and reporting.
+//! Each round runs every program once as it is and once with each monitor, one after the other,
+//! each in a process of its own, which compiles the program for what is observed. A ratio is that
+//! of two runs of the same round, by the processors' time of running and reporting.
 //!
 //! | row | what is compared |
 //! |---|---|
@@ -24,9 +26,20 @@ use crate::selection::Selection;
 use others::Rewritten;
 use std::error::Error;
 
-/// Programs of `engine`: kernels, what does little but call, and applications, three of them with over half a megabyte of code.
-const PROGRAMS: [&str; 10] =
-    ["nbody", "sha256", "quicksort", "spectral", "recursion", "dispatch", "json", "lua", "sqlite", "zstd"];
+/// Programs of `engine`: kernels, what does little but call, and applications, three of them with
+/// over half a megabyte of code.
+const PROGRAMS: [&str; 10] = [
+    "nbody",
+    "sha256",
+    "quicksort",
+    "spectral",
+    "recursion",
+    "dispatch",
+    "json",
+    "lua",
+    "sqlite",
+    "zstd",
+];
 
 /// What is attached, in turn.
 const MONITORS: [&[&str]; 11] = [
@@ -55,15 +68,19 @@ impl Series {
     /// Whatever was run, by the names of its rows.
     fn runs(&self) -> impl Iterator<Item = (String, &[u64])> {
         let monitored = MONITORS.iter().zip(&self.monitored);
-        let monitored = monitored.map(|(monitors, times)| (format!("{}/builtin", monitors.join("+")), &times[..]));
-        monitored.chain(self.rewritten.iter().map(|it| (format!("{}/rewriting", it.monitor), &it.times[..])))
+        let monitored = monitored
+            .map(|(monitors, times)| (format!("{}/builtin", monitors.join("+")), &times[..]));
+        monitored.chain(
+            self.rewritten.iter().map(|it| (format!("{}/rewriting", it.monitor), &it.times[..])),
+        )
     }
 }
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
     let candidates = program::candidates();
     let selection = Selection::new(only, candidates.iter().map(program::Candidate::name))?;
-    let chosen = |name: &str| if only.is_empty() { PROGRAMS.contains(&name) } else { selection.holds(name) };
+    let chosen =
+        |name: &str| if only.is_empty() { PROGRAMS.contains(&name) } else { selection.holds(name) };
     let corpus = Corpus::prepare()?;
     let tools = Tools::prepare(&corpus, false)?;
     let mut all: Vec<Series> = Vec::new();
@@ -113,19 +130,29 @@ fn run_all(tools: &Tools, series: &mut Series) -> Result<(), CorpusError> {
 }
 
 fn rows(all: &[Series], report: &mut Report) {
-    let names: Vec<String> = all.first().into_iter().flat_map(|series| series.runs().map(|(name, _)| name)).collect();
+    let names: Vec<String> =
+        all.first().into_iter().flat_map(|series| series.runs().map(|(name, _)| name)).collect();
     for (i, name) in names.iter().enumerate() {
-        let times = |series: &Series| series.runs().nth(i).map(|(_, times)| times.to_vec()).unwrap_or_default();
-        let ratio = |series: &Series| Ratio::of(&Blocks::of(times(series)), &Blocks::of(series.plain.iter().copied()), 0.0);
-        let each: Vec<_> = all.iter().filter_map(|series| Some((series.subject.name, thousandths(&ratio(series)?)))).collect();
+        let times = |series: &Series| {
+            series.runs().nth(i).map(|(_, times)| times.to_vec()).unwrap_or_default()
+        };
+        let ratio = |series: &Series| {
+            Ratio::of(&Blocks::of(times(series)), &Blocks::of(series.plain.iter().copied()), 0.0)
+        };
+        let each: Vec<_> = all
+            .iter()
+            .filter_map(|series| Some((series.subject.name, thousandths(&ratio(series)?))))
+            .collect();
         for (program, ratio) in &each {
             report.rows.push(Row::compared(format!("{program}/{name}@wasm-aot"), "us", ratio));
         }
-        let pairs: Vec<_> = all.iter().map(|series| [times(series), series.plain.clone()]).collect();
+        let pairs: Vec<_> =
+            all.iter().map(|series| [times(series), series.plain.clone()]).collect();
         if let Some(mean) = Ratio::geometric(&pairs) {
             report.rows.push(Row::compared(format!("geomean/{name}@wasm-aot"), "ppm", &mean));
         }
-        if let Some((program, worst)) = each.iter().max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
+        if let Some((program, worst)) = each.iter().max_by(|a, b| a.1.median.total_cmp(&b.1.median))
+        {
             report.rows.push(Row::compared(format!("worst/{name}@wasm-aot"), "us", worst));
             report.notes.push(format!("worst/{name} is {program}."));
         }

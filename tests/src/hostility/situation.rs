@@ -35,7 +35,8 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// What is wrong with so many profiles, of which one does or does not hold the program's calls, and so many lines.
+    /// What is wrong with so many profiles, of which one does or does not hold the program's calls,
+    /// and so many lines.
     pub(super) fn harm(self, profiles: usize, counted: bool, lines: usize) -> Option<String> {
         let found = format!("leaves {profiles} profiles and {lines} lines");
         let right = match self {
@@ -46,7 +47,13 @@ impl Expected {
             Self::NotLoaded => lines == 0 && profiles == 0,
             Self::Undecided => lines <= 1,
         };
-        (!right).then(|| if profiles > 0 && !counted { format!("{found}, without the program's calls") } else { found })
+        (!right).then(|| {
+            if profiles > 0 && !counted {
+                format!("{found}, without the program's calls")
+            } else {
+                found
+            }
+        })
     }
 }
 
@@ -111,8 +118,12 @@ impl Situation {
             return Some("gcc is missing".to_owned());
         }
         match self.need {
-            Need::Root | Need::RootAnd(_) if !root() => Some("only the super-user may do this".to_owned()),
-            Need::Tool(name) | Need::RootAnd(name) if !tool(name) => Some(format!("{name} is missing")),
+            Need::Root | Need::RootAnd(_) if !root() => {
+                Some("only the super-user may do this".to_owned())
+            }
+            Need::Tool(name) | Need::RootAnd(name) if !tool(name) => {
+                Some(format!("{name} is missing"))
+            }
             _ => None,
         }
     }
@@ -121,7 +132,10 @@ impl Situation {
     pub(super) fn compile(&self, to: &Path) -> Result<PathBuf, String> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let (hostile, known) = (here.join("c/hostility"), here.join("../fastinst/tests/programs"));
-        let source = [&hostile, &known].map(|folder| folder.join(self.source)).into_iter().find(|path| path.is_file());
+        let source = [&hostile, &known]
+            .map(|folder| folder.join(self.source))
+            .into_iter()
+            .find(|path| path.is_file());
         let source = source.ok_or_else(|| format!("{} is nowhere", self.source))?;
         let mut command = Command::new("gcc");
         command.arg("-I").arg(known).arg(source).arg("-o").arg(to).args(self.flags);
@@ -131,7 +145,11 @@ impl Situation {
         let output = command.output().map_err(|error| format!("gcc: {error}"))?;
         match output.status.success() {
             true => Ok(to.to_owned()),
-            false => Err(String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("gcc failed").to_owned()),
+            false => Err(String::from_utf8_lossy(&output.stderr)
+                .lines()
+                .next()
+                .unwrap_or("gcc failed")
+                .to_owned()),
         }
     }
 }

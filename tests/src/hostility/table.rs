@@ -19,8 +19,10 @@ const OPEN: &[Situation] = &[
 
 /// All rows that have to be green.
 pub fn situations() -> impl Iterator<Item = Situation> {
-    let groups: [&[Situation]; 11] =
-        [LIMITS, SANDBOXES, ALLOCATORS, FAMILIES, SIGNALS, STACKS, PLACES, COMPANY, BINARIES, CODE, CROWDS];
+    let groups: [&[Situation]; 11] = [
+        LIMITS, SANDBOXES, ALLOCATORS, FAMILIES, SIGNALS, STACKS, PLACES, COMPANY, BINARIES, CODE,
+        CROWDS,
+    ];
     groups.into_iter().flatten().copied()
 }
 
@@ -42,7 +44,8 @@ const LIMITS: &[Situation] = &[
     row("limits/no process more", "crowds.c", "exec prlimit --nproc=1 $0 processes")
         .needing(Need::Tool("prlimit"))
         .leaving(Expected::Each),
-    row("limits/no signal may be queued", "handlers.c", "exec prlimit --sigpending=0 $0 nested").needing(Need::Tool("prlimit")),
+    row("limits/no signal may be queued", "handlers.c", "exec prlimit --sigpending=0 $0 nested")
+        .needing(Need::Tool("prlimit")),
     row("limits/all memory is locked", "locked.c", "exec $0"),
 ];
 
@@ -64,16 +67,20 @@ const SANDBOXES: &[Situation] = &[
     row("sandboxes/a reaper", "prctls.c", "exec $0 subreaper"),
     row("sandboxes/another name", "prctls.c", "exec $0 renamed"),
     row("sandboxes/namespaces", "namespaces.c", "exec $0").needing(Need::Root),
-    row("sandboxes/a user of its own", "calls.c", "exec unshare -r $0").needing(Need::Tool("unshare")),
-    row("sandboxes/a network of its own", "calls.c", "exec unshare -rn $0").needing(Need::Tool("unshare")),
+    row("sandboxes/a user of its own", "calls.c", "exec unshare -r $0")
+        .needing(Need::Tool("unshare")),
+    row("sandboxes/a network of its own", "calls.c", "exec unshare -rn $0")
+        .needing(Need::Tool("unshare")),
 ];
 
 const ALLOCATORS: &[Situation] = &[
-    row("allocators/its own, which gives nothing back", "allocators.c", "exec $0 bump").leaving(Expected::Each),
+    row("allocators/its own, which gives nothing back", "allocators.c", "exec $0 bump")
+        .leaving(Expected::Each),
     row("allocators/its own, with probes", "allocators.c", "exec $0 probed")
         .built(&["-O2", "-finstrument-functions", "-DPROBED"])
         .leaving(Expected::Each),
-    row("allocators/its own, which refuses", "allocators.c", "exec $0 poor").leaving(Expected::Each),
+    row("allocators/its own, which refuses", "allocators.c", "exec $0 poor")
+        .leaving(Expected::Each),
     row("allocators/the C library's, filled", "calls.c", "MALLOC_PERTURB_=165 exec $0"),
     row("allocators/the C library's, one arena", "crowds.c", "MALLOC_ARENA_MAX=1 exec $0 threads"),
 ];
@@ -94,7 +101,9 @@ const FAMILIES: &[Situation] = &[
     row("families/an orphan", "clones.c", "exec $0 orphan").leaving(Expected::Each),
     row("families/a bare thread", "clones.c", "exec $0 thread"),
     row("families/a child that shares memory", "clones.c", "exec $0 shared"),
-    row("families/process 1 of a namespace", "clones.c", "exec $0 first").needing(Need::Root).leaving(Expected::Each),
+    row("families/process 1 of a namespace", "clones.c", "exec $0 first")
+        .needing(Need::Root)
+        .leaving(Expected::Each),
     row("families/a container's process 1", "clones.c", "exec unshare -fp --mount-proc $0 both")
         .needing(Need::RootAnd("unshare"))
         .leaving(Expected::Each),
@@ -119,7 +128,11 @@ const SIGNALS: &[Situation] = &[
     row("signals/a storm from outside", "handlers.c", "exec $0 storm").leaving(Expected::Each),
     row("signals/handlers leave by siglongjmp", "handlers.c", "exec $0 leaves"),
     row("signals/faults are gone on from", "handlers.c", "exec $0 guards"),
-    row("signals/all ignored from the start", "calls.c", "trap '' HUP INT QUIT USR1 USR2 TERM TRAP; exec $0"),
+    row(
+        "signals/all ignored from the start",
+        "calls.c",
+        "trap '' HUP INT QUIT USR1 USR2 TERM TRAP; exec $0",
+    ),
     row("signals/ends by SIGABRT", "endings.c", "exec $0 abort").leaving(Expected::Undecided),
     row("signals/ends by SIGSEGV", "endings.c", "exec $0 fault").leaving(Expected::Undecided),
     row("signals/ends by SIGKILL", "endings.c", "exec $0 kill").leaving(Expected::Undecided),
@@ -151,15 +164,29 @@ const PLACES: &[Situation] = &[
     row("places/no standard streams", "calls.c", "exec $0 <&- >&- 2>&-").leaving(Expected::Profile),
     row("places/no standard error", "calls.c", "exec $0 2>&-").leaving(Expected::Profile),
     row("places/standard output is full", "calls.c", "exec $0 >/dev/full"),
-    row("places/nowhere to write to", "calls.c", "FASTINST_OUTPUT=/nowhere/at/all exec $0").leaving(Expected::Undecided),
-    row("places/a device to write to", "calls.c", "FASTINST_OUTPUT=/dev/full exec $0").leaving(Expected::Undecided),
-    row("places/a pipe that nobody reads", "calls.c", "mkfifo pipe; FASTINST_OUTPUT=$PWD/pipe exec $0")
+    row("places/nowhere to write to", "calls.c", "FASTINST_OUTPUT=/nowhere/at/all exec $0")
         .leaving(Expected::Undecided),
-    row("places/a link to a device", "calls.c", "ln -s /dev/null link; FASTINST_OUTPUT=$PWD/link exec $0")
+    row("places/a device to write to", "calls.c", "FASTINST_OUTPUT=/dev/full exec $0")
         .leaving(Expected::Undecided),
-    row("places/a read-only file system", "calls.c", "exec unshare -m sh -c 'mount -t tmpfs -o ro none out; exec $0' $0")
-        .needing(Need::RootAnd("unshare"))
-        .leaving(Expected::Reason),
+    row(
+        "places/a pipe that nobody reads",
+        "calls.c",
+        "mkfifo pipe; FASTINST_OUTPUT=$PWD/pipe exec $0",
+    )
+    .leaving(Expected::Undecided),
+    row(
+        "places/a link to a device",
+        "calls.c",
+        "ln -s /dev/null link; FASTINST_OUTPUT=$PWD/link exec $0",
+    )
+    .leaving(Expected::Undecided),
+    row(
+        "places/a read-only file system",
+        "calls.c",
+        "exec unshare -m sh -c 'mount -t tmpfs -o ro none out; exec $0' $0",
+    )
+    .needing(Need::RootAnd("unshare"))
+    .leaving(Expected::Reason),
     row(
         "places/a full file system",
         "calls.c",
@@ -168,8 +195,12 @@ const PLACES: &[Situation] = &[
     )
     .needing(Need::RootAnd("unshare"))
     .leaving(Expected::Reason),
-    row("places/no /proc", "calls.c", "exec unshare -m sh -c 'mount -t tmpfs none /proc; exec $0' $0")
-        .needing(Need::RootAnd("unshare")),
+    row(
+        "places/no /proc",
+        "calls.c",
+        "exec unshare -m sh -c 'mount -t tmpfs none /proc; exec $0' $0",
+    )
+    .needing(Need::RootAnd("unshare")),
     row("places/no temporary folder", "calls.c", "TMPDIR=/nowhere exec $0"),
     row(
         "places/an empty environment but for us",
@@ -177,66 +208,120 @@ const PLACES: &[Situation] = &[
         "exec env -i LD_PRELOAD=$LD_PRELOAD FASTINST_OUTPUT=$FASTINST_OUTPUT \
         FASTINST_FORMAT=csv $0",
     ),
-    row("places/half a thousand variables", "calls.c", "i=0; while [ $i -lt 500 ]; do export V$i=$i; i=$((i+1)); done; exec $0"),
+    row(
+        "places/half a thousand variables",
+        "calls.c",
+        "i=0; while [ $i -lt 500 ]; do export V$i=$i; i=$((i+1)); done; exec $0",
+    ),
 ];
 
 /// A library that stands before what many tools stand before.
 const COMPANION: &[&str] = &["-O2", "-shared", "-fPIC"];
 
 const COMPANY: &[Situation] = &[
-    row("company/another preloaded library, first", "crowds.c", "LD_PRELOAD=$PWD/companion.so:$LD_PRELOAD exec $0 processes")
-        .beside(&[("companion.so", "companion.c", COMPANION)])
-        .leaving(Expected::Each),
-    row("company/another preloaded library, last", "handlers.c", "LD_PRELOAD=$LD_PRELOAD:$PWD/companion.so exec $0 nested")
-        .beside(&[("companion.so", "companion.c", COMPANION)]),
+    row(
+        "company/another preloaded library, first",
+        "crowds.c",
+        "LD_PRELOAD=$PWD/companion.so:$LD_PRELOAD exec $0 processes",
+    )
+    .beside(&[("companion.so", "companion.c", COMPANION)])
+    .leaving(Expected::Each),
+    row(
+        "company/another preloaded library, last",
+        "handlers.c",
+        "LD_PRELOAD=$LD_PRELOAD:$PWD/companion.so exec $0 nested",
+    )
+    .beside(&[("companion.so", "companion.c", COMPANION)]),
     row("company/our library twice", "calls.c", "LD_PRELOAD=$LD_PRELOAD:$LD_PRELOAD exec $0"),
     row("company/hooks of its own", "own.c", "exec $0").leaving(Expected::Undecided),
-    row("company/a tracer", "handlers.c", "exec ./tracer watches $0 nested").beside(&[("tracer", "tracer.c", &["-O2"])]),
-    row("company/a tracer that steps", "endings.c", "exec ./tracer steps $0 exit").beside(&[("tracer", "tracer.c", &["-O2"])]),
+    row("company/a tracer", "handlers.c", "exec ./tracer watches $0 nested").beside(&[(
+        "tracer",
+        "tracer.c",
+        &["-O2"],
+    )]),
+    row("company/a tracer that steps", "endings.c", "exec ./tracer steps $0 exit").beside(&[(
+        "tracer",
+        "tracer.c",
+        &["-O2"],
+    )]),
     row("company/a tracer that comes and goes", "forks.c", "exec ./tracer attaches $0")
         .beside(&[("tracer", "tracer.c", &["-O2"])])
         .leaving(Expected::Each),
-    row("company/gdb", "calls.c", "gdb -batch-silent -nx -ex run $0 2>/dev/null").needing(Need::Tool("gdb")),
-    row("company/strace", "forks.c", "exec strace -f -o /dev/null $0").needing(Need::Tool("strace")).leaving(Expected::Each),
+    row("company/gdb", "calls.c", "gdb -batch-silent -nx -ex run $0 2>/dev/null")
+        .needing(Need::Tool("gdb")),
+    row("company/strace", "forks.c", "exec strace -f -o /dev/null $0")
+        .needing(Need::Tool("strace"))
+        .leaving(Expected::Each),
     row("company/valgrind", "calls.c", "exec valgrind -q $0").needing(Need::Tool("valgrind")),
     row("company/a low priority", "calls.c", "exec nice -n 19 $0"),
-    row("company/one processor", "crowds.c", "exec taskset -c 0 $0 cancelled").needing(Need::Tool("taskset")),
-    row("company/a real-time priority", "calls.c", "exec chrt -f 10 $0").needing(Need::RootAnd("chrt")),
+    row("company/one processor", "crowds.c", "exec taskset -c 0 $0 cancelled")
+        .needing(Need::Tool("taskset")),
+    row("company/a real-time priority", "calls.c", "exec chrt -f 10 $0")
+        .needing(Need::RootAnd("chrt")),
     row("company/a deadline", "calls.c", "exec timeout 50 $0"),
 ];
 
 const BINARIES: &[Situation] = &[
-    row("binaries/stripped", "frames.c", "exec $0").built(&["-O2", "-finstrument-functions", "-s"]).leaving(Expected::Each),
+    row("binaries/stripped", "frames.c", "exec $0")
+        .built(&["-O2", "-finstrument-functions", "-s"])
+        .leaving(Expected::Each),
     row("binaries/not position-independent", "frames.c", "exec $0").built(&[
         "-O2",
         "-finstrument-functions",
         "-no-pie",
         "-fno-pie",
     ]),
-    row("binaries/bound at once", "frames.c", "exec $0").built(&["-O2", "-finstrument-functions", "-Wl,-z,relro,-z,now"]),
-    row("binaries/without PLT", "frames.c", "exec $0").built(&["-O2", "-finstrument-functions", "-fno-plt"]),
-    row("binaries/with landing pads", "frames.c", "exec $0").built(&["-O2", "-finstrument-functions", "-fcf-protection=full"]),
-    row("binaries/unoptimised", "frames.c", "exec $0").built(&["-O0", "-g", "-finstrument-functions"]),
-    row("binaries/at any address but the usual", "frames.c", "exec setarch -R $0").needing(Need::Tool("setarch")),
-    row("binaries/everything readable is executable", "frames.c", "exec setarch -X $0").needing(Need::Tool("setarch")),
-    row("binaries/without a probe", "calls.c", "exec $0").built(&["-O2"]).leaving(Expected::Undecided),
+    row("binaries/bound at once", "frames.c", "exec $0").built(&[
+        "-O2",
+        "-finstrument-functions",
+        "-Wl,-z,relro,-z,now",
+    ]),
+    row("binaries/without PLT", "frames.c", "exec $0").built(&[
+        "-O2",
+        "-finstrument-functions",
+        "-fno-plt",
+    ]),
+    row("binaries/with landing pads", "frames.c", "exec $0").built(&[
+        "-O2",
+        "-finstrument-functions",
+        "-fcf-protection=full",
+    ]),
+    row("binaries/unoptimised", "frames.c", "exec $0").built(&[
+        "-O0",
+        "-g",
+        "-finstrument-functions",
+    ]),
+    row("binaries/at any address but the usual", "frames.c", "exec setarch -R $0")
+        .needing(Need::Tool("setarch")),
+    row("binaries/everything readable is executable", "frames.c", "exec setarch -X $0")
+        .needing(Need::Tool("setarch")),
+    row("binaries/without a probe", "calls.c", "exec $0")
+        .built(&["-O2"])
+        .leaving(Expected::Undecided),
     row("binaries/static", "calls.c", "exec $0")
         .built(&["-O2", "-finstrument-functions", "-static"])
         .leaving(Expected::NotLoaded),
     row("binaries/static and position-independent", "calls.c", "exec $0")
         .built(&["-O2", "-finstrument-functions", "-static-pie"])
         .leaving(Expected::NotLoaded),
-    row("binaries/without a C library", "bare.c", "exec $0").built(BARE).leaving(Expected::NotLoaded),
+    row("binaries/without a C library", "bare.c", "exec $0")
+        .built(BARE)
+        .leaving(Expected::NotLoaded),
     row("binaries/of 32 bits", "bare.c", "exec $0").built(BARE_32).leaving(Expected::NotLoaded),
     row("binaries/setuid", "calls.c", "chown 65534 $0 && chmod 4755 $0 && exec $0")
         .needing(Need::Root)
         .leaving(Expected::Undecided),
-    row("binaries/a script", "calls.c", "printf '#!/bin/sh\\nexec ./program\\n' >script; chmod +x script; exec ./script"),
+    row(
+        "binaries/a script",
+        "calls.c",
+        "printf '#!/bin/sh\\nexec ./program\\n' >script; chmod +x script; exec ./script",
+    ),
     row("binaries/started by the loader", "calls.c", "exec /lib64/ld-linux-x86-64.so.2 $0"),
 ];
 
 const BARE: &[&str] = &["-O2", "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector"];
-const BARE_32: &[&str] = &["-m32", "-fno-pie", "-O2", "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector"];
+const BARE_32: &[&str] =
+    &["-m32", "-fno-pie", "-O2", "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector"];
 
 const CODE: &[Situation] = &[
     row("code/made while it runs", "generated.c", "exec $0 rwx"),
@@ -246,7 +331,11 @@ const CODE: &[Situation] = &[
     row("code/changes its own text", "generated.c", "exec $0 own-text"),
     row("code/locks its own text", "generated.c", "exec $0 locked"),
     row("code/loads and unloads", "churn.c", "exec $0 $PWD/plugin.so 1000")
-        .beside(&[("plugin.so", "plugin.c", &["-O2", "-finstrument-functions", "-shared", "-fPIC"])])
+        .beside(&[(
+            "plugin.so",
+            "plugin.c",
+            &["-O2", "-finstrument-functions", "-shared", "-fPIC"],
+        )])
         .leaving(Expected::Each),
 ];
 

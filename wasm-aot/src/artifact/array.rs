@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to read a mapped file in place. Lengths and alignment are compared when a row is made; the file is mapped privately, and is trusted
-//! not to be cut short.
+//! This module exists to read a mapped file in place. Lengths and alignment are compared when a row
+//! is made; the file is mapped privately, and is trusted not to be cut short.
 #![allow(unsafe_code)]
 
 use crate::error::Error;
@@ -23,7 +23,8 @@ pub(crate) struct Mapping {
 impl Mapping {
     pub(crate) fn new(file: &File, len: usize) -> Result<Self, Error> {
         // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
-        let base = unsafe { pages::map_file_private(Place::Anywhere, len, Protection::Read, file, 0) };
+        let base =
+            unsafe { pages::map_file_private(Place::Anywhere, len, Protection::Read, file, 0) };
         Ok(Self { base: base.map_err(Error::system)?, len })
     }
 
@@ -73,7 +74,8 @@ impl<T: Plain> Array<T> {
     /// A part of a file, if it is one.
     pub(crate) fn mapped(file: &Arc<Mapping>, range: Range<usize>) -> Option<Self> {
         let bytes = file.bytes().get(range.clone())?;
-        let fits = bytes.len().is_multiple_of(size_of::<T>()) && (bytes.as_ptr() as usize).is_multiple_of(align_of::<T>());
+        let fits = bytes.len().is_multiple_of(size_of::<T>())
+            && (bytes.as_ptr() as usize).is_multiple_of(align_of::<T>());
         fits.then(|| Self::Mapped(Arc::clone(file), range))
     }
 }
@@ -86,8 +88,11 @@ impl<T: Plain> Deref for Array<T> {
             Self::Owned(values) => values,
             Self::Mapped(file, range) => {
                 let bytes = &file.bytes()[range.clone()];
-                // SAFETY: (1) length and alignment were compared in `mapped`; (2) every pattern is a value.
-                unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
+                // SAFETY: (1) length and alignment were compared in `mapped`; (2) every pattern is
+                // a value.
+                unsafe {
+                    std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>())
+                }
             }
         }
     }

@@ -1,7 +1,8 @@
 //! What tells whether a file is whole: a hash of our header and of every part.
 //!
-//! It finds damage, not hostility, so that it may be a fast one. The file is read for it, not looked at through a mapping: what is mapped and
-//! touched counts as memory of the process, and takes a fault for every few pages, though most of a large module's code is never executed.
+//! It finds damage, not hostility, so that it may be a fast one. The file is read for it, not
+//! looked at through a mapping: what is mapped and touched counts as memory of the process, and
+//! takes a fault for every few pages, though most of a large module's code is never executed.
 
 use std::fs::File;
 use std::ops::Range;

@@ -13,7 +13,8 @@ pub(super) const MAGIC: [u8; 16] = *b"fastinst wasm 01";
 pub(super) const PREFIX: usize = 16 + 8 + 16;
 
 /// What makes files incompatible with each other.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 10, cranelift 0.135.8");
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " layout 10, cranelift 0.135.8");
 
 /// The parts of a file, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

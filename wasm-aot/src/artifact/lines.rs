@@ -1,23 +1,40 @@
-//! Source lines for debuggers and profilers: the module's debug information, with the addresses of machine code.
+//! Source lines for debuggers and profilers: the module's debug information, with the addresses of
+//! machine code.
 
 use crate::compile::Compilation;
-use gimli::write::{Address, AttributeValue, DwarfUnit, EndianVec, LineProgram, LineString, Sections};
+use gimli::write::{
+    Address, AttributeValue, DwarfUnit, EndianVec, LineProgram, LineString, Sections,
+};
 use gimli::{Encoding, Format, LineEncoding, LittleEndian};
 use std::collections::HashMap;
 
 /// The sections, by name; none if the module has no debug information, or none that can be read.
-pub(super) fn sections(compilation: &Compilation, module: &[u8], base: u64) -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn sections(
+    compilation: &Compilation,
+    module: &[u8],
+    base: u64,
+) -> Vec<(&'static str, Vec<u8>)> {
     carry_over(compilation, module, base).unwrap_or_default()
 }
 
-fn carry_over(compilation: &Compilation, module: &[u8], base: u64) -> Option<Vec<(&'static str, Vec<u8>)>> {
+fn carry_over(
+    compilation: &Compilation,
+    module: &[u8],
+    base: u64,
+) -> Option<Vec<(&'static str, Vec<u8>)>> {
     let dwarf = crate::runtime::debug_information(&compilation.info, module)?;
     let source = addr2line::Context::from_dwarf(dwarf).ok()?;
     let encoding = Encoding { format: Format::Dwarf32, version: 4, address_size: 8 };
     let directory = LineString::String(b"/".to_vec());
     let name = text(compilation.info.name.as_deref().unwrap_or_default(), "module.wasm");
-    let mut program =
-        LineProgram::new(encoding, LineEncoding::default(), directory.clone(), None, LineString::String(name.clone()), None);
+    let mut program = LineProgram::new(
+        encoding,
+        LineEncoding::default(),
+        directory.clone(),
+        None,
+        LineString::String(name.clone()),
+        None,
+    );
     let mut files = HashMap::new();
     for span in &*compilation.text.functions {
         function(compilation, span.start..span.end, base, &source, &mut program, &mut files);
@@ -63,7 +80,9 @@ fn function(
 ) {
     let mut begun = false;
     let mut last = None;
-    for entry in compilation.text.addresses.from(span.start).take_while(|entry| entry.offset < span.end) {
+    for entry in
+        compilation.text.addresses.from(span.start).take_while(|entry| entry.offset < span.end)
+    {
         let Some(wasm) = entry.number.checked_sub(compilation.info.code_start) else { continue };
         let Ok(Some(location)) = source.find_location(u64::from(wasm)) else { continue };
         let (Some(file), Some(line)) = (location.file, location.line) else { continue };

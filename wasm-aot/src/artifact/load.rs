@@ -1,4 +1,5 @@
-//! Loading: our header is compared with what we are, the digest with what is there, and everything else is mapped.
+//! Loading: our header is compared with what we are, the digest with what is there, and everything
+//! else is mapped.
 
 use super::array::{Array, Mapping, Plain};
 use super::digest::Digest;
@@ -19,11 +20,14 @@ fn open(path: &Path) -> std::io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// Whether a path names a file that looks like machine code. What comes through a pipe is left in it.
+/// Whether a path names a file that looks like machine code. What comes through a pipe is left in
+/// it.
 pub(crate) fn is_machine_code(path: &Path) -> bool {
     let mut start = [0; 4];
     let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    is_file && open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
+    is_file
+        && open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == *b"\x7fELF"
 }
 
 /// A file that was opened, and what its header says.
@@ -34,7 +38,8 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens a file that is whole, and made by us for this processor; and if it is to be executed, for us to trust.
+    /// Opens a file that is whole, and made by us for this processor; and if it is to be executed,
+    /// for us to trust.
     fn new(path: &Path, target: &Target, is_executed: bool) -> Result<Self, String> {
         let file = open(path).map_err(|error| error.to_string())?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
@@ -60,7 +65,8 @@ pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
     loaded(&Opened::new(path, target, true).map_err(refused)?, refused)
 }
 
-/// Loads what a file would contain: from a file in memory that has no name, so that its code is mapped as any other's.
+/// Loads what a file would contain: from a file in memory that has no name, so that its code is
+/// mapped as any other's.
 pub(crate) fn load_bytes(bytes: &[u8], target: &Target) -> Result<Module, Error> {
     let refused = |why: String| Error::Artifact(format!("machine code in memory: {why}"));
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
@@ -71,13 +77,22 @@ pub(crate) fn load_bytes(bytes: &[u8], target: &Target) -> Result<Module, Error>
 }
 
 fn loaded(opened: &Opened, refused: impl Fn(String) -> Error) -> Result<Module, Error> {
-    let damaged = || refused("damaged: a table has no whole number of entries; compile the module again".into());
+    let damaged = || {
+        refused("damaged: a table has no whole number of entries; compile the module again".into())
+    };
     let mapping = opened.mapping()?;
     let (bytes, header) = (mapping.bytes(), &opened.header);
-    let mut info: ModuleInfo = postcard::from_bytes(&bytes[header.range(Part::Info)]).map_err(|_| damaged())?;
+    let mut info: ModuleInfo =
+        postcard::from_bytes(&bytes[header.range(Part::Info)]).map_err(|_| damaged())?;
     info.names = names(&mapping, header, &info).ok_or_else(damaged)?;
-    let trampolines = postcard::from_bytes(&bytes[header.range(Part::Trampolines)]).map_err(|_| damaged())?;
-    let offsets = |blocks, steps| Some(Offsets { blocks: row(&mapping, header, blocks)?, steps: row(&mapping, header, steps)? });
+    let trampolines =
+        postcard::from_bytes(&bytes[header.range(Part::Trampolines)]).map_err(|_| damaged())?;
+    let offsets = |blocks, steps| {
+        Some(Offsets {
+            blocks: row(&mapping, header, blocks)?,
+            steps: row(&mapping, header, steps)?,
+        })
+    };
     let tables = Tables {
         functions: row(&mapping, header, Part::Functions).ok_or_else(damaged)?,
         trampolines,
@@ -91,9 +106,20 @@ fn loaded(opened: &Opened, refused: impl Fn(String) -> Error) -> Result<Module, 
         owners: None,
     };
     let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;
-    let code = Code::of_file(&opened.file, header.range(Part::Text), &bytes[header.range(Part::Text)], tables)?;
+    let code = Code::of_file(
+        &opened.file,
+        header.range(Part::Text),
+        &bytes[header.range(Part::Text)],
+        tables,
+    )?;
     let monitors = row(&mapping, header, Part::Monitors).ok_or_else(damaged)?;
-    let made = Module::assemble(info, code, module, header.options, (header.counters, header.calls, header.loops))?;
+    let made = Module::assemble(
+        info,
+        code,
+        module,
+        header.options,
+        (header.counters, header.calls, header.loops),
+    )?;
     Ok(made.watched_by(monitors))
 }
 
@@ -101,7 +127,10 @@ fn loaded(opened: &Opened, refused: impl Fn(String) -> Error) -> Result<Module, 
 fn names(mapping: &Arc<Mapping>, header: &Header, info: &ModuleInfo) -> Option<Names> {
     let Some(section) = info.names_section() else { return Some(Names::default()) };
     let start = header.range(Part::Module).start;
-    Some(Names::new(Array::mapped(mapping, start + section.start as usize..start + section.end as usize)?))
+    Some(Names::new(Array::mapped(
+        mapping,
+        start + section.start as usize..start + section.end as usize,
+    )?))
 }
 
 fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: Part) -> Option<Array<T>> {
@@ -136,10 +165,16 @@ fn check(file: &File, len: usize, target: &Target) -> Result<Header, String> {
         return Err("not a compiled module of this engine".into());
     }
     let encoded_len = u64::from_le_bytes(place[16..24].try_into().expect("eight bytes")) as usize;
-    let encoded = place.get(PREFIX..PREFIX.saturating_add(encoded_len)).ok_or("damaged: its header is too long")?;
-    let header: Header = postcard::from_bytes(encoded).map_err(|_| "made by another version: compile the module again")?;
+    let encoded = place
+        .get(PREFIX..PREFIX.saturating_add(encoded_len))
+        .ok_or("damaged: its header is too long")?;
+    let header: Header = postcard::from_bytes(encoded)
+        .map_err(|_| "made by another version: compile the module again")?;
     if header.version != VERSION {
-        return Err(format!("made by version {}, and this is {VERSION}: compile the module again", header.version));
+        return Err(format!(
+            "made by version {}, and this is {VERSION}: compile the module again",
+            header.version
+        ));
     }
     if header.end() > len || Part::ALL.iter().any(|part| header.range(*part).end > len) {
         return Err("damaged: cut short".into());
@@ -150,9 +185,12 @@ fn check(file: &File, len: usize, target: &Target) -> Result<Header, String> {
         return Err("damaged: its digest is another; compile the module again".into());
     }
     let ours = target.features();
-    let lacking = header.features.split(',').find(|feature| !ours.split(',').any(|our| our == *feature));
+    let lacking =
+        header.features.split(',').find(|feature| !ours.split(',').any(|our| our == *feature));
     if let Some(lacking) = lacking {
-        return Err(format!("compiled for a processor with {lacking}, which this one lacks: compile the module again"));
+        return Err(format!(
+            "compiled for a processor with {lacking}, which this one lacks: compile the module again"
+        ));
     }
     if header.options.reservations && !target.options.reservations {
         return Err("compiled for memories that reserve eight gigabytes of addresses, which this process may not: compile the module again".into());
@@ -173,5 +211,9 @@ pub(crate) fn origin(path: &Path, target: &Target) -> Result<Origin, Error> {
     let opened = Opened::new(path, target, false).map_err(refused)?;
     let mapping = opened.mapping()?;
     let part = |part| mapping.bytes()[opened.header.range(part)].to_vec();
-    Ok(Origin { options: opened.header.options, module: part(Part::Module), monitors: part(Part::Monitors) })
+    Ok(Origin {
+        options: opened.header.options,
+        module: part(Part::Module),
+        monitors: part(Part::Monitors),
+    })
 }

@@ -1,4 +1,5 @@
-//! Compiled modules as files: ELF files that debuggers and profilers read, and that we map without reading them.
+//! Compiled modules as files: ELF files that debuggers and profilers read, and that we map without
+//! reading them.
 //!
 //! ```text
 //!        0  ELF header, program headers
@@ -11,7 +12,8 @@
 //!           .symtab .strtab .debug_*     for debuggers and profilers alone
 //! ```
 //!
-//! A file is trusted as an executable is. So one that others may write is refused; the digest is there to find damage.
+//! A file is trusted as an executable is. So one that others may write is refused; the digest is
+//! there to find damage.
 
 mod array;
 mod digest;

@@ -22,7 +22,12 @@ struct Section {
 }
 
 /// A compiled module as a file, with what is to look at it.
-pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8], monitors: &[u8]) -> Vec<u8> {
+pub(crate) fn write(
+    compilation: &Compilation,
+    target: &Target,
+    module: &[u8],
+    monitors: &[u8],
+) -> Vec<u8> {
     let text = &compilation.text;
     let contents = |part: Part| match part {
         Part::Text => text.code.clone(),
@@ -39,10 +44,21 @@ pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8], m
         Part::Monitors => monitors.to_vec(),
         Part::Module => module.to_vec(),
     };
-    let section = |name: &str, contents| Section { name: name.into(), contents, offset: 0, index: SectionIndex(0), id: None };
-    let mut sections: Vec<Section> = Part::ALL.iter().map(|part| section(part.section(), contents(*part))).collect();
+    let section = |name: &str, contents| Section {
+        name: name.into(),
+        contents,
+        offset: 0,
+        index: SectionIndex(0),
+        id: None,
+    };
+    let mut sections: Vec<Section> =
+        Part::ALL.iter().map(|part| section(part.section(), contents(*part))).collect();
     let base = (AT + ROOM) as u64;
-    sections.extend(lines::sections(compilation, module, base).into_iter().map(|(name, contents)| section(name, contents)));
+    sections.extend(
+        lines::sections(compilation, module, base)
+            .into_iter()
+            .map(|(name, contents)| section(name, contents)),
+    );
     let mut file = Vec::new();
     assemble(&mut file, &mut sections, &symbols(compilation));
     let parts = std::array::from_fn(|i| (sections[i].offset, sections[i].contents.len() as u64));
@@ -64,7 +80,9 @@ fn symbols(compilation: &Compilation) -> Vec<(String, u64, u64)> {
     let (info, text) = (&compilation.info, &compilation.text);
     let functions = text.functions.iter().enumerate().map(|(defined, span)| {
         let index = info.imported.functions + defined as u32;
-        let name = info.function_name(index).map_or_else(|| format!("wasm-function[{index}]"), str::to_owned);
+        let name = info
+            .function_name(index)
+            .map_or_else(|| format!("wasm-function[{index}]"), str::to_owned);
         (name, u64::from(span.start), u64::from(span.end - span.start))
     });
     let trampolines = text.trampolines.iter().map(|(kind, span)| {
@@ -76,7 +94,10 @@ fn symbols(compilation: &Compilation) -> Vec<(String, u64, u64)> {
         (name, u64::from(span.start), u64::from(span.end - span.start))
     });
     // A name with a zero in it would end there for everybody who reads it.
-    functions.chain(trampolines).map(|(name, start, len)| (name.replace('\0', "?"), start, len)).collect()
+    functions
+        .chain(trampolines)
+        .map(|(name, start, len)| (name.replace('\0', "?"), start, len))
+        .collect()
 }
 
 fn assemble(file: &mut Vec<u8>, sections: &mut [Section], symbols: &[(String, u64, u64)]) {
@@ -100,7 +121,8 @@ fn assemble(file: &mut Vec<u8>, sections: &mut [Section], symbols: &[(String, u6
     writer.reserve_shstrtab_section_index();
     writer.reserve((AT + ROOM) as u64 - writer.reserved_len(), 1);
     for (i, section) in sections.iter_mut().enumerate() {
-        section.offset = writer.reserve(section.contents.len() as u64, if i <= 1 { PAGE } else { 16 });
+        section.offset =
+            writer.reserve(section.contents.len() as u64, if i <= 1 { PAGE } else { 16 });
     }
     writer.reserve_symtab();
     writer.reserve_strtab().expect("fewer than 4 GB of names");
@@ -129,7 +151,11 @@ fn assemble(file: &mut Vec<u8>, sections: &mut [Section], symbols: &[(String, u6
         p_align: PAGE,
     };
     writer.write_program_header(&load(elf::PF_R, 0, (AT + ROOM) as u64));
-    writer.write_program_header(&load(elf::PF_R | elf::PF_X, text.offset, text.contents.len() as u64));
+    writer.write_program_header(&load(
+        elf::PF_R | elf::PF_X,
+        text.offset,
+        text.contents.len() as u64,
+    ));
     for section in &*sections {
         writer.pad_until(section.offset);
         writer.write(&section.contents);

@@ -1,4 +1,5 @@
-//! Bursts: what is attached observes for a while, or until it has seen so many events, rests, and observes again.
+//! Bursts: what is attached observes for a while, or until it has seen so many events, rests, and
+//! observes again.
 
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ impl Burst {
     /// From what people write: `10ms 990ms`, `100000 1s`, `100000`.
     pub(crate) fn parse(on: &str, off: Option<&str>) -> Result<Self, String> {
         let wrong = |text: &str, why: &dyn std::fmt::Display| {
-            format!("{text}: {why}; expected a time, as 10ms or 1s, or a number of events, as 100000")
+            format!(
+                "{text}: {why}; expected a time, as 10ms or 1s, or a number of events, as 100000"
+            )
         };
         let time = |text: &str| match humantime::parse_duration(text) {
             Ok(time) if time.is_zero() => Err(wrong(text, &"times have to be longer than nothing")),
@@ -36,7 +39,9 @@ impl Burst {
         };
         let off = off.map(time).transpose()?;
         match (until, off) {
-            (Until::Time(_), None) => Err(format!("{on}: for how long it is off is missing, as 990ms")),
+            (Until::Time(_), None) => {
+                Err(format!("{on}: for how long it is off is missing, as 990ms"))
+            }
             (on, off) => Ok(Self { on, off }),
         }
     }
@@ -50,8 +55,14 @@ mod tests {
     fn times_and_events_are_told_apart() {
         let milliseconds = Duration::from_millis;
         let burst = |on, off| Ok(Burst { on, off });
-        assert_eq!(Burst::parse("5ms", Some("1s")), burst(Until::Time(milliseconds(5)), Some(milliseconds(1000))));
-        assert_eq!(Burst::parse("5000", Some("1s")), burst(Until::Events(5000), Some(milliseconds(1000))));
+        assert_eq!(
+            Burst::parse("5ms", Some("1s")),
+            burst(Until::Time(milliseconds(5)), Some(milliseconds(1000)))
+        );
+        assert_eq!(
+            Burst::parse("5000", Some("1s")),
+            burst(Until::Events(5000), Some(milliseconds(1000)))
+        );
         assert_eq!(Burst::parse("5000", None), burst(Until::Events(5000), None));
         for (on, off, why) in [
             ("soon", Some("1ms"), "as 10ms or 1s"),

@@ -16,7 +16,8 @@ use wasm_aot::{AsContextMut, Engine, Module, Store};
 pub(crate) struct Compile {
     /// The module: .wasm or .wat
     module: PathBuf,
-    /// Put a monitor into the file, which looks at the program whenever it runs: FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script; may be given several times
+    /// Put a monitor into the file, which looks at the program whenever it runs:
+    /// FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script; may be given several times
     #[arg(long, value_name = "MONITOR")]
     monitor: Vec<String>,
     /// Where the machine code goes
@@ -30,7 +31,10 @@ impl Compile {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let output = self.output.unwrap_or_else(|| self.module.with_extension("aot"));
         if is_same(&output, &self.module) {
-            return Err(Failure::usage(format!("{}: the module would be overwritten: say where to with -o", output.display())));
+            return Err(Failure::usage(format!(
+                "{}: the module would be overwritten: say where to with -o",
+                output.display()
+            )));
         }
         let bytes = read(&self.module)?;
         let engine = self.making.engine()?;
@@ -38,14 +42,26 @@ impl Compile {
             [] => (Vec::new(), false),
             monitors => packed(&engine, &bytes, monitors, &self.module)?,
         };
-        let engine = if counts { self.making.engine_with(|config| _ = config.counts(true))? } else { engine };
-        let compiled = Module::precompile_watched(&engine, bytes, &monitors).map_err(about(&self.module))?;
-        keep(&output, &compiled).map_err(|error| Failure::new(format!("{}: {}", output.display(), reason(&error))))
+        let engine = if counts {
+            self.making.engine_with(|config| _ = config.counts(true))?
+        } else {
+            engine
+        };
+        let compiled =
+            Module::precompile_watched(&engine, bytes, &monitors).map_err(about(&self.module))?;
+        keep(&output, &compiled)
+            .map_err(|error| Failure::new(format!("{}: {}", output.display(), reason(&error))))
     }
 }
 
-/// Monitors as they stand in a file, and whether one of them needs code that counts. What their exports ask for is understood.
-fn packed(engine: &Engine, program: &[u8], monitors: &[String], path: &Path) -> Result<(Vec<u8>, bool), Failure> {
+/// Monitors as they stand in a file, and whether one of them needs code that counts. What their
+/// exports ask for is understood.
+fn packed(
+    engine: &Engine,
+    program: &[u8],
+    monitors: &[String],
+    path: &Path,
+) -> Result<(Vec<u8>, bool), Failure> {
     let program = Program::new(engine, program).map_err(about(path))?;
     let (mut all, mut counts) = (Vec::new(), false);
     for text in monitors {
@@ -56,8 +72,14 @@ fn packed(engine: &Engine, program: &[u8], monitors: &[String], path: &Path) -> 
         }
         let mut packed = Chosen::parse(text)?.pack(text)?;
         let world = || WasiCtx::builder().build().map_err(Failure::new);
-        let mut store = Store::new(engine, World { program: world()?, monitors: world()?, threads: None });
-        let observer = packed.compile(engine)?.instantiate(store.as_context_mut(), engine, &program, PATIENCE)?;
+        let mut store =
+            Store::new(engine, World { program: world()?, monitors: world()?, threads: None });
+        let observer = packed.compile(engine)?.instantiate(
+            store.as_context_mut(),
+            engine,
+            &program,
+            PATIENCE,
+        )?;
         // What goes wrong at the program's places is told when it runs.
         let needs = observer.needs(&mut store, &program).unwrap_or(Needs::Calls);
         packed.is_called = needs == Needs::Calls;
@@ -72,18 +94,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    let identity =
+        |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
-/// Writes a file as a whole: whoever runs it meanwhile keeps the old one. What is no file, as /dev/stdout, is written to.
+/// Writes a file as a whole: whoever runs it meanwhile keeps the old one. What is no file, as
+/// /dev/stdout, is written to.
 fn keep(output: &Path, compiled: &[u8]) -> std::io::Result<()> {
     if output.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return std::fs::File::options().write(true).open(output)?.write_all(compiled);
     }
     // Through a link, what it leads to is replaced.
     let output = output.canonicalize().unwrap_or_else(|_| output.to_owned());
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(".".as_ref());
+    let folder =
+        output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(".".as_ref());
     let mut draft = tempfile::Builder::new().prefix(".wasm-aot").tempfile_in(folder)?;
     draft.write_all(compiled)?;
     draft.as_file().set_permissions(PermissionsExt::from_mode(0o755))?;

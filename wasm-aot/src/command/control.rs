@@ -1,11 +1,13 @@
-//! What a running program is asked from outside: a line comes in through a private socket, an answer goes out.
+//! What a running program is asked from outside: a line comes in through a private socket, an
+//! answer goes out.
 //!
 //! ```text
 //!     attach hotness,top=5    →    ok\n…            the answer's text, to the end
 //!     attach hottness         →    error\nno monitor is called hottness …
 //! ```
 //!
-//! Whoever sends rubbish, or nothing, is answered or left after some seconds; the program does not notice.
+//! Whoever sends rubbish, or nothing, is answered or left after some seconds; the program does not
+//! notice.
 
 use super::burst::{Burst, Until};
 use super::modules::{self, Chosen, World};
@@ -70,7 +72,8 @@ pub(crate) struct Control {
 struct State {
     /// Whether what is attached rests.
     off: bool,
-    /// How long it is on, and how long it is off, in turn; and which turn-taking this is, so that the one before ends.
+    /// How long it is on, and how long it is off, in turn; and which turn-taking this is, so that
+    /// the one before ends.
     burst: Option<Burst>,
     bursts: u64,
 }
@@ -100,7 +103,8 @@ impl Control {
                 let _ = control.answer(&stream);
             }
         };
-        let started = std::thread::Builder::new().name("control".into()).stack_size(8 << 20).spawn(serve);
+        let started =
+            std::thread::Builder::new().name("control".into()).stack_size(8 << 20).spawn(serve);
         Open(started.is_ok().then_some(path))
     }
 
@@ -122,7 +126,9 @@ impl Control {
         match (verb, &rest[..]) {
             ("status", []) => Ok(self.status()),
             // Names of files may have blanks.
-            ("attach", [_, ..]) => self.attach(line.strip_prefix("attach").unwrap_or_default().trim()),
+            ("attach", [_, ..]) => {
+                self.attach(line.strip_prefix("attach").unwrap_or_default().trim())
+            }
             ("detach", [monitor]) => self.detach(monitor),
             ("on", [which]) => self.switch_module(which, true),
             ("off", [which]) => self.switch_module(which, false),
@@ -140,10 +146,15 @@ impl Control {
 
     fn status(&self) -> String {
         let state = self.state.lock();
-        let mut text = format!("program   {}\nrunning   {:.1?}\n", self.asked.program.display(), self.begun.elapsed());
+        let mut text = format!(
+            "program   {}\nrunning   {:.1?}\n",
+            self.asked.program.display(),
+            self.begun.elapsed()
+        );
         let switched = self.asked.observed.switched();
         let is_on = |name: &String| switched.iter().all(|(other, on, _)| other != name || *on > 0);
-        let is_watched = self.asked.watch.names().next().is_some() || self.asked.observed.names().iter().any(is_on);
+        let is_watched = self.asked.watch.names().next().is_some()
+            || self.asked.observed.names().iter().any(is_on);
         let on = match (self.live.is_on() || is_watched, state.burst) {
             (true, Some(_)) => "on, in bursts",
             (false, Some(_)) => "off, in bursts",
@@ -161,7 +172,9 @@ impl Control {
         }
         for name in self.asked.observed.names() {
             let _ = match switched.iter().find(|(other, ..)| *other == name) {
-                Some((_, on, all)) => writeln!(text, "module    {name}: {on} of {all} probes are called"),
+                Some((_, on, all)) => {
+                    writeln!(text, "module    {name}: {on} of {all} probes are called")
+                }
                 None => writeln!(text, "module    {name}: all of its probes are called"),
             };
         }
@@ -171,22 +184,34 @@ impl Control {
     /// Switches one that is attached, or probes of a monitor that is a module.
     fn switch_module(&self, which: &str, on: bool) -> Result<String, String> {
         if self.live.switch_one(which, on).map_err(|error| error.to_string())? {
-            return Ok(format!("{which} {}\n", if on { "observes" } else { "rests, and keeps what it has seen" }));
+            return Ok(format!(
+                "{which} {}\n",
+                if on { "observes" } else { "rests, and keeps what it has seen" }
+            ));
         }
         if self.asked.watch.names().any(|name| name == which) {
-            return Err(format!("{which} is compiled in, and observes to the end: only what was attached can be switched"));
+            return Err(format!(
+                "{which} is compiled in, and observes to the end: only what was attached can be switched"
+            ));
         }
-        let selection: Selection = which.parse().map_err(|error: wasm_aot::observer::SelectionError| error.to_string())?;
+        let selection: Selection =
+            which.parse().map_err(|error: wasm_aot::observer::SelectionError| error.to_string())?;
         let done = self.asked.observed.switch(&selection, on).map_err(|error| error.to_string())?;
         let (now, all) = (done.on, done.all);
-        Ok(format!("{which} is {}: {now} of {all} probes are called\n", if on { "on" } else { "off" }))
+        Ok(format!(
+            "{which} is {}: {now} of {all} probes are called\n",
+            if on { "on" } else { "off" }
+        ))
     }
 
     fn sites(&self) -> String {
         let module = self.asked.observed.module();
         let (all, loops, bare) = (module.sites(), module.loop_sites(), module.bare_sites());
         let state = if self.live.is_on() { "on" } else { "off" };
-        let mut text = format!("functions {} sites, {state}\nloops {loops} sites, {state}\n", all - loops - bare);
+        let mut text = format!(
+            "functions {} sites, {state}\nloops {loops} sites, {state}\n",
+            all - loops - bare
+        );
         if bare > 0 {
             let _ = writeln!(text, "instructions {} at {bare} sites", module.bare_instructions());
         }
@@ -197,17 +222,23 @@ impl Control {
         let before = self.live.options(monitor.split(',').next().unwrap_or_default());
         let (name, notes) = match Chosen::is_file(monitor) {
             true => self.attach_module(monitor)?,
-            false => (self.live.attach(monitor).map_err(|error| error.to_string())?.to_owned(), String::new()),
+            false => (
+                self.live.attach(monitor).map_err(|error| error.to_string())?.to_owned(),
+                String::new(),
+            ),
         };
         let when = "functions with their next call, and loops with their next turn";
         match before {
             Some(before) if before == monitor => Ok(format!("{monitor} is attached already\n")),
-            Some(before) => Ok(format!("{monitor} is attached in place of {before}: {when}\n{notes}")),
+            Some(before) => {
+                Ok(format!("{monitor} is attached in place of {before}: {when}\n{notes}"))
+            }
             None => Ok(format!("{name} is attached: {when}\n{notes}")),
         }
     }
 
-    /// Attaches a module or a script: the program's thread makes an instance of it and compares it with the program.
+    /// Attaches a module or a script: the program's thread makes an instance of it and compares it
+    /// with the program.
     fn attach_module(&self, text: &str) -> Result<(String, String), String> {
         let Asked { observed, engine, limits, patience, .. } = &self.asked;
         let failed = super::Failure::said;
@@ -220,7 +251,8 @@ impl Control {
         let program = match self.compared.get() {
             Some(program) => program,
             None => {
-                let program = Program::of(engine, observed.module()).map_err(|error| error.to_string())?;
+                let program =
+                    Program::of(engine, observed.module()).map_err(|error| error.to_string())?;
                 self.compared.get_or_init(|| program)
             }
         };
@@ -228,8 +260,9 @@ impl Control {
         let (limits, patience) = (*limits, *patience);
         let compare = move |mut store: wasm_aot::StoreContextMut<'_, World>| {
             store.set_limits(limits);
-            let observer =
-                compiled.instantiate(store.as_context_mut(), &engine, &program, patience).map_err(super::Failure::said)?;
+            let observer = compiled
+                .instantiate(store.as_context_mut(), &engine, &program, patience)
+                .map_err(super::Failure::said)?;
             own.compare(store, observer, &program).map_err(|error| error.to_string())
         };
         let matched = self.carry_out(compare)?;
@@ -238,8 +271,15 @@ impl Control {
         match count {
             0 => Err(format!("{name}: nothing in the program matches any of its exports")),
             _ => {
-                let notes = observed.misfits().into_iter().filter(|(other, _)| *other == name).collect::<Vec<_>>().into_iter();
-                let notes = notes.map(|(_, why)| format!("note: this export is called nowhere: {why}\n")).collect();
+                let notes = observed
+                    .misfits()
+                    .into_iter()
+                    .filter(|(other, _)| *other == name)
+                    .collect::<Vec<_>>()
+                    .into_iter();
+                let notes = notes
+                    .map(|(_, why)| format!("note: this export is called nowhere: {why}\n"))
+                    .collect();
                 Ok((name, notes))
             }
         }
@@ -318,14 +358,25 @@ impl Control {
         if matches!(burst.on, Until::Events(_)) {
             let counted = self.asked.observed.count_events().map_err(|error| error.to_string())?;
             if !counted && self.live.attached().is_empty() {
-                let names = self.asked.observed.switched().into_iter().map(|(name, ..)| name).collect::<Vec<_>>().join(", ");
-                return Err(format!("{names}: its calls are not counted: say how long, as burst 10ms 990ms"));
+                let names = self
+                    .asked
+                    .observed
+                    .switched()
+                    .into_iter()
+                    .map(|(name, ..)| name)
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                return Err(format!(
+                    "{names}: its calls are not counted: say how long, as burst 10ms 990ms"
+                ));
             }
         }
         (state.burst, state.off, state.bursts) = (Some(burst), false, state.bursts + 1);
         let (control, number) = (Arc::clone(self), state.bursts);
-        let take_turns = move || while control.observe(number, burst) && control.rest(number, burst.off) {};
-        let started = std::thread::Builder::new().name("bursts".into()).stack_size(1 << 20).spawn(take_turns);
+        let take_turns =
+            move || while control.observe(number, burst) && control.rest(number, burst.off) {};
+        let started =
+            std::thread::Builder::new().name("bursts".into()).stack_size(1 << 20).spawn(take_turns);
         let turns = match off {
             Some(off) => format!("what is attached observes ({on}) and rests ({off}) in turn\n"),
             None => format!("what is attached observes ({on}), and rests then\n"),
@@ -396,7 +447,8 @@ impl Control {
         let format = Format::of(format)?;
         let is_wanted = |name: &str| monitor.is_none_or(|monitor| name == monitor);
         let has_reports = self.live.attached().iter().any(|(name, _)| is_wanted(name));
-        let modules: Vec<String> = self.asked.observed.names().into_iter().filter(|name| is_wanted(name)).collect();
+        let modules: Vec<String> =
+            self.asked.observed.names().into_iter().filter(|name| is_wanted(name)).collect();
         // Those that are compiled in are on from the beginning to the end.
         let module = self.asked.observed.module();
         let wanted = |report: &Report| is_wanted(report.monitor);
@@ -405,7 +457,9 @@ impl Control {
             false => Vec::new(),
         };
         if !has_reports && modules.is_empty() && reports.is_empty() {
-            return Err(monitor.map_or("nothing is attached".into(), |monitor| format!("{monitor} is not attached")));
+            return Err(monitor.map_or("nothing is attached".into(), |monitor| {
+                format!("{monitor} is not attached")
+            }));
         }
         let mut said = Vec::new();
         for name in modules {
@@ -422,7 +476,9 @@ impl Control {
     fn said(&self, name: &str) -> Result<String, String> {
         let Asked { observed, patience, .. } = &self.asked;
         let (own, of, patience) = (Arc::clone(observed), name.to_owned(), *patience);
-        let ask = move |store: wasm_aot::StoreContextMut<'_, World>| modules::said(store, &own, Some(&of), patience);
+        let ask = move |store: wasm_aot::StoreContextMut<'_, World>| {
+            modules::said(store, &own, Some(&of), patience)
+        };
         self.carry_out(ask).map_err(|error| format!("{name}: {error}"))
     }
 }
@@ -430,7 +486,10 @@ impl Control {
 /// What came of something that is asked for. If it panics, only whoever has asked hears of it.
 fn survived(obey: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
     catch_unwind(AssertUnwindSafe(obey)).unwrap_or_else(|panic| {
-        let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let why = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or(panic.downcast_ref::<&str>().copied());
         Err(format!("this is a fault of wasm-aot: {}", why.unwrap_or("it does not say why")))
     })
 }
@@ -439,7 +498,9 @@ fn survived(obey: impl FnOnce() -> Result<String, String>) -> Result<String, Str
 pub(crate) fn ask(pid: u32, line: &str) -> Result<String, String> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
-            format!("process {pid} is no program of `wasm-aot run`, or was started with --no-control")
+            format!(
+                "process {pid} is no program of `wasm-aot run`, or was started with --no-control"
+            )
         }
         _ => format!("process {pid}: {error}"),
     };
@@ -458,7 +519,8 @@ pub(crate) fn ask(pid: u32, line: &str) -> Result<String, String> {
 pub(crate) fn programs() -> Vec<u32> {
     let Ok(entries) = sockets::folder().and_then(std::fs::read_dir) else { return Vec::new() };
     let pid = |name: &str| name.strip_prefix("wasm-aot-")?.strip_suffix(".sock")?.parse().ok();
-    let mut pids: Vec<u32> = entries.flatten().filter_map(|entry| pid(&entry.file_name().to_string_lossy())).collect();
+    let mut pids: Vec<u32> =
+        entries.flatten().filter_map(|entry| pid(&entry.file_name().to_string_lossy())).collect();
     pids.retain(|pid| {
         let lives = std::path::Path::new(&format!("/proc/{pid}")).exists();
         if !lives && let Ok(folder) = sockets::folder() {

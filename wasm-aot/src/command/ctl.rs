@@ -44,11 +44,13 @@ enum Request {
     },
     /// Switch attached monitors on again, or probes of one that is a module
     On {
-        /// Of a module: NAME[:RULE][@FUNCTION][+OFFSET]. RULE is a pattern of what stands behind wasm: in its export's name, as opcode:br_if or func:*;
-        /// FUNCTION one of functions' names, or a number; OFFSET an instruction's, from the beginning of the function's body
+        /// Of a module: NAME[:RULE][@FUNCTION][+OFFSET]. RULE is a pattern of what stands behind
+        /// wasm: in its export's name, as opcode:br_if or func:*; FUNCTION one of functions' names,
+        /// or a number; OFFSET an instruction's, from the beginning of the function's body
         which: Option<String>,
     },
-    /// Switch attached monitors off, but keep what they have seen, or probes of one that is a module
+    /// Switch attached monitors off, but keep what they have seen, or probes of one that is a
+    /// module
     Off {
         /// Of a module: NAME[:RULE][@FUNCTION][+OFFSET], see on
         which: Option<String>,
@@ -97,7 +99,8 @@ impl Ctl {
             Request::Status => "status".to_owned(),
             // The program may be somewhere else.
             Request::Attach { monitor } if Chosen::is_file(&monitor) => {
-                let monitor = Chosen::absolute(&monitor).map_err(|error| Failure::new(format!("{monitor}: {error}")))?;
+                let monitor = Chosen::absolute(&monitor)
+                    .map_err(|error| Failure::new(format!("{monitor}: {error}")))?;
                 format!("attach {monitor}")
             }
             Request::Attach { monitor } => format!("attach {monitor}"),
@@ -107,8 +110,9 @@ impl Ctl {
             Request::Burst { on, off } => format!("burst {on} {}", off.unwrap_or_default()),
             Request::Report { monitor, every, json, csv } => {
                 let time = |text: String| {
-                    humantime::parse_duration(&text)
-                        .map_err(|error| Failure::usage(format!("--every {text}: {error}, as 1s or 500ms")))
+                    humantime::parse_duration(&text).map_err(|error| {
+                        Failure::usage(format!("--every {text}: {error}, as 1s or 500ms"))
+                    })
                 };
                 again = every.map(time).transpose()?;
                 let format = if json {
@@ -154,8 +158,12 @@ fn only() -> Result<u32, Failure> {
         [] => Err(Failure::new(NOBODY)),
         [(pid, _)] => Ok(*pid),
         several => {
-            let several: Vec<String> = several.iter().map(|(pid, program)| format!("{pid} ({program})")).collect();
-            Err(Failure::usage(format!("several programs run, so say which: {}", several.join(", "))))
+            let several: Vec<String> =
+                several.iter().map(|(pid, program)| format!("{pid} ({program})")).collect();
+            Err(Failure::usage(format!(
+                "several programs run, so say which: {}",
+                several.join(", ")
+            )))
         }
     }
 }
@@ -163,5 +171,8 @@ fn only() -> Result<u32, Failure> {
 /// What a process runs.
 fn program(pid: u32) -> Option<String> {
     let status = ask(pid, "status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix("program")).map(|program| program.trim().to_owned())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("program"))
+        .map(|program| program.trim().to_owned())
 }

@@ -31,11 +31,16 @@ impl Inspect {
         };
         let inspection = inspect(&engine, &self.file, || bytes).map_err(about(&self.file))?;
         if let Some(wanted) = &self.disas {
-            let listing = inspection.listing(wanted).map_err(|why| Failure::new(format!("{}: {why}", self.file.display())))?;
+            let listing = inspection
+                .listing(wanted)
+                .map_err(|why| Failure::new(format!("{}: {why}", self.file.display())))?;
             return print(listing);
         }
         print(match self.json {
-            true => serde_json::to_string(&inspection.summary()).expect("a summary can be written") + "\n",
+            true => {
+                serde_json::to_string(&inspection.summary()).expect("a summary can be written")
+                    + "\n"
+            }
             false => table(&inspection),
         })
     }
@@ -66,12 +71,21 @@ fn table(inspection: &Inspection) -> String {
     for section in &summary.custom {
         let _ = writeln!(out, "section     {section}");
     }
-    let _ = writeln!(out, "{:>8} {:>10} {:>10} {:>6} {:>5}  name", "function", "wasm", "code", "bytes", "traps");
+    let _ = writeln!(
+        out,
+        "{:>8} {:>10} {:>10} {:>6} {:>5}  name",
+        "function", "wasm", "code", "bytes", "traps"
+    );
     for function in &summary.functions {
         let _ = writeln!(
             out,
             "{:>8} {:>#10x} {:>#10x} {:>6} {:>5}  {}",
-            function.index, function.wasm_offset, function.code_offset, function.code_bytes, function.traps, function.name
+            function.index,
+            function.wasm_offset,
+            function.code_offset,
+            function.code_bytes,
+            function.traps,
+            function.name
         );
     }
     out

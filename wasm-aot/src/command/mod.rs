@@ -1,7 +1,8 @@
 //! What the command line says, and who does it.
 //!
-//! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a wrong command line; 134 for a trap, as if the program had
-//! aborted, and when its time is over; 128 and the number of a signal if that ended it.
+//! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a
+//! wrong command line; 134 for a trap, as if the program had aborted, and when its time is over;
+//! 128 and the number of a signal if that ended it.
 
 mod burst;
 mod compile;
@@ -171,7 +172,12 @@ impl Making {
         let mut config = Config::new();
         more(&mut config);
         config
-            .sites(self.sites.iter().map(|place| place.sites()).fold(Sites::NONE, |all, more| all | more))
+            .sites(
+                self.sites
+                    .iter()
+                    .map(|place| place.sites())
+                    .fold(Sites::NONE, |all, more| all | more),
+            )
             .optimize(match self.opt {
                 Opt::None => Optimize::None,
                 Opt::Speed => Optimize::Speed,
@@ -191,15 +197,22 @@ impl Making {
             .spectre(!self.no_spectre)
             .reservations(!self.no_reservations);
         for name in &self.without {
-            let Some(proposal) = Proposal::ALL.iter().find(|proposal| proposal.name() == name) else {
-                let known: Vec<&str> = Proposal::ALL.iter().map(|proposal| proposal.name()).collect();
-                return Err(Failure::usage(format!("--without {name}: no such proposal; there are {}", known.join(", "))));
+            let Some(proposal) = Proposal::ALL.iter().find(|proposal| proposal.name() == name)
+            else {
+                let known: Vec<&str> =
+                    Proposal::ALL.iter().map(|proposal| proposal.name()).collect();
+                return Err(Failure::usage(format!(
+                    "--without {name}: no such proposal; there are {}",
+                    known.join(", ")
+                )));
             };
             config.proposal(*proposal, false);
         }
         let engine = Engine::new(&config)?;
         if !self.no_reservations && !engine.has_reservations() {
-            complain("this process may not reserve addresses for memories (see `ulimit -v`): every access is checked instead");
+            complain(
+                "this process may not reserve addresses for memories (see `ulimit -v`): every access is checked instead",
+            );
         }
         Ok(engine)
     }
@@ -247,7 +260,9 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::silent(128 + 13)),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::silent(128 + 13))
+        }
         Err(error) => Err(Failure::new(format!("stdout: {error}"))),
     }
 }

@@ -1,11 +1,14 @@
-//! Monitors that are modules or scripts: `run --monitor counts.wasm+library.wasm`, `run --monitor counts.mm`.
+//! Monitors that are modules or scripts: `run --monitor counts.wasm+library.wasm`, `run --monitor
+//! counts.mm`.
 
 use super::threads::Threads;
 use super::{Failure, read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use wasm_aot::observer::{Observation, Observer, ObserverError, Program, Switches, add_to_linker, printed_during};
+use wasm_aot::observer::{
+    Observation, Observer, ObserverError, Program, Switches, add_to_linker, printed_during,
+};
 use wasm_aot::wasi::{self, Buffer, BuildError, Shared, Sink, WasiCtx, WasiCtxBuilder};
 use wasm_aot::{AsContextMut, Engine, Error, Limits, Linker, Module, StoreContextMut};
 
@@ -14,7 +17,8 @@ use wasm_aot::{AsContextMut, Engine, Error, Limits, Linker, Module, StoreContext
 pub(crate) struct World {
     pub(crate) program: WasiCtx,
     pub(crate) monitors: WasiCtx,
-    /// What its threads have in common, if it can start some: their world, too, which is the program's then.
+    /// What its threads have in common, if it can start some: their world, too, which is the
+    /// program's then.
     pub(crate) threads: Option<(Threads, Shared)>,
 }
 
@@ -36,20 +40,28 @@ pub(crate) struct Chosen {
 
 /// The options of a module, as they are written, and what they mean.
 pub(crate) const OPTIONS: [(&str, &str); 5] = [
-    ("toggle", "it can be switched while the program runs: wasm-aot ctl PID on|off NAME[:RULE][@FUNCTION][+OFFSET]"),
+    (
+        "toggle",
+        "it can be switched while the program runs: wasm-aot ctl PID on|off NAME[:RULE][@FUNCTION][+OFFSET]",
+    ),
     ("off", "it can be switched, and is off at first"),
     ("calls=N", "each of its probes is called so often, and costs nothing afterwards"),
     ("for=TIME", "it is switched off after that time, as 10s or 500ms"),
-    ("on-trap=HOW", "off: what traps or does not end switches it off, and the program goes on; fatal: that ends the program"),
+    (
+        "on-trap=HOW",
+        "off: what traps or does not end switches it off, and the program goes on; fatal: that ends the program",
+    ),
 ];
 
-/// A monitor in a file of machine code: what was asked for, its module, and its libraries by their names.
+/// A monitor in a file of machine code: what was asked for, its module, and its libraries by their
+/// names.
 #[derive(Debug, serde::Deserialize, serde::Serialize)]
 pub(crate) struct Packed {
     text: String,
     module: Vec<u8>,
     libraries: Vec<(String, Vec<u8>)>,
-    /// Whether its functions are called: otherwise counters in the program's code, or notes, tell what they would have done.
+    /// Whether its functions are called: otherwise counters in the program's code, or notes, tell
+    /// what they would have done.
     pub(crate) is_called: bool,
 }
 
@@ -58,11 +70,13 @@ impl Packed {
     pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Self>, Failure> {
         match bytes {
             [] => Ok(Vec::new()),
-            bytes => postcard::from_bytes(bytes).map_err(|_| Failure::new("the monitors inside are damaged: compile it again")),
+            bytes => postcard::from_bytes(bytes)
+                .map_err(|_| Failure::new("the monitors inside are damaged: compile it again")),
         }
     }
 
-    /// What was asked for. If its functions are called, it can be switched: the code in the file is without it.
+    /// What was asked for. If its functions are called, it can be switched: the code in the file is
+    /// without it.
     pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
         let chosen = Chosen::parse(&self.text)?;
         Ok(Chosen { toggled: chosen.toggled || self.is_called, ..chosen })
@@ -71,12 +85,17 @@ impl Packed {
     /// Compiles it, with its libraries.
     pub(crate) fn compile(&self, engine: &Engine) -> Result<Compiled, Failure> {
         let (chosen, engine) = (self.chosen()?, &engine.exempt()?);
-        let named = |name: &str, error: Error| Failure::new(format!("monitor {}: {name}: {error}", chosen.name()));
+        let named = |name: &str, error: Error| {
+            Failure::new(format!("monitor {}: {name}: {error}", chosen.name()))
+        };
         let library = |(name, bytes): &(String, Vec<u8>)| {
-            Module::new(engine, bytes).map(|module| (name.clone(), module)).map_err(|error| named(name, error))
+            Module::new(engine, bytes)
+                .map(|module| (name.clone(), module))
+                .map_err(|error| named(name, error))
         };
         let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, _>>()?;
-        let module = Module::new(engine, &self.module).map_err(|error| named("its module", error))?;
+        let module =
+            Module::new(engine, &self.module).map_err(|error| named("its module", error))?;
         Ok(Compiled { chosen, module, libraries })
     }
 }
@@ -103,9 +122,19 @@ impl Chosen {
         let mut files = files.split('+').map(PathBuf::from);
         let file = files.next().unwrap_or_default();
         let libraries = files.collect();
-        let mut chosen = Self { file, libraries, toggled: false, is_off: false, calls: None, lasts: None, contained: false };
+        let mut chosen = Self {
+            file,
+            libraries,
+            toggled: false,
+            is_off: false,
+            calls: None,
+            lasts: None,
+            contained: false,
+        };
         for option in options.split(',').filter(|option| !option.is_empty()) {
-            chosen.option(option).map_err(|why| Failure::usage(format!("--monitor {text}: {why}")))?;
+            chosen
+                .option(option)
+                .map_err(|why| Failure::usage(format!("--monitor {text}: {why}")))?;
         }
         Ok(chosen)
     }
@@ -120,7 +149,8 @@ impl Chosen {
                 Ok(calls) => self.calls = Some(calls),
             },
             ("for", _) => {
-                let time = humantime::parse_duration(value).map_err(|error| format!("{text}: {error}, as for=10s"))?;
+                let time = humantime::parse_duration(value)
+                    .map_err(|error| format!("{text}: {error}, as for=10s"))?;
                 (self.toggled, self.lasts) = (true, Some(time));
             }
             ("on-trap", "off") => self.contained = true,
@@ -136,8 +166,11 @@ impl Chosen {
 
     /// The same with files that are found from everywhere.
     pub(crate) fn absolute(text: &str) -> std::io::Result<String> {
-        let (files, options) = text.split_once(',').map_or((text, None), |(files, options)| (files, Some(options)));
-        let each = files.split('+').map(|file| std::path::absolute(file).map(|path| path.display().to_string()));
+        let (files, options) =
+            text.split_once(',').map_or((text, None), |(files, options)| (files, Some(options)));
+        let each = files
+            .split('+')
+            .map(|file| std::path::absolute(file).map(|path| path.display().to_string()));
         let files = each.collect::<std::io::Result<Vec<_>>>()?.join("+");
         Ok(options.map_or_else(|| files.clone(), |options| format!("{files},{options}")))
     }
@@ -158,11 +191,17 @@ impl Chosen {
         if self.file.extension().is_none_or(|extension| extension != "mm") {
             return Ok(bytes);
         }
-        let text = String::from_utf8(bytes).map_err(|_| Failure::new(format!("{}: a script is text", self.file.display())))?;
-        let library = |path: &PathBuf| Ok(whamm::LibraryFile { name: stem(path), module: stem(path), bytes: read(path)? });
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Failure::new(format!("{}: a script is text", self.file.display())))?;
+        let library = |path: &PathBuf| {
+            Ok(whamm::LibraryFile { name: stem(path), module: stem(path), bytes: read(path)? })
+        };
         let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, Failure>>()?;
         let source = whamm::Source::new(self.file.display().to_string(), text);
-        let options = whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
+        let options = whamm::Options {
+            destination: whamm::Destination::Console,
+            ..whamm::Options::default()
+        };
         match whamm::compile_monitor(&[source], &libraries, &options) {
             Ok(output) => {
                 if !output.diagnostics.to_string().is_empty() {
@@ -185,7 +224,9 @@ impl Chosen {
     pub(crate) fn compile(&self, engine: &Engine) -> Result<Compiled, Failure> {
         let (engine, mut libraries) = (&engine.exempt()?, Vec::new());
         for path in &self.libraries {
-            let named = |error: Error| Failure::new(format!("monitor {}: {}: {error}", self.name(), path.display()));
+            let named = |error: Error| {
+                Failure::new(format!("monitor {}: {}: {error}", self.name(), path.display()))
+            };
             libraries.push((stem(path), Module::new(engine, read(path)?).map_err(named)?));
         }
         let named = |error| Failure::new(format!("monitor {}: {error}", self.file.display()));
@@ -206,7 +247,9 @@ impl Compiled {
         let mut linker = Linker::new(engine);
         wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.monitors)?;
         linker.allow_shadowing(true);
-        linker.func_wrap(wasi::MODULE, "proc_exit", |_: i32| Err::<(), _>(Error::host("a monitor does not end the program")))?;
+        linker.func_wrap(wasi::MODULE, "proc_exit", |_: i32| {
+            Err::<(), _>(Error::host("a monitor does not end the program"))
+        })?;
         let switches = Switches::default();
         add_to_linker(&mut linker, program, &switches)?;
         let name = self.chosen.name();
@@ -215,7 +258,8 @@ impl Compiled {
             let named = |error: Error| Failure::new(format!("monitor {name}: {library}: {error}"));
             let instance = linker.instantiate(&mut store, module).map_err(named)?;
             if instance.get_func(&mut store, "_initialize").is_some() {
-                let initialize = instance.get_typed_func::<(), ()>(&mut store, "_initialize").map_err(named)?;
+                let initialize =
+                    instance.get_typed_func::<(), ()>(&mut store, "_initialize").map_err(named)?;
                 initialize.call(&mut store, ()).map_err(named)?;
             }
             linker.instance(&mut store, library, instance).map_err(named)?;
@@ -239,7 +283,8 @@ impl Compiled {
     }
 }
 
-/// What monitors see of the world: their streams, and a variable by which the core library of Whamm 2.0.1 prints what it would write to a file.
+/// What monitors see of the world: their streams, and a variable by which the core library of Whamm
+/// 2.0.1 prints what it would write to a file.
 pub(crate) fn world(streams: WasiCtxBuilder) -> Result<WasiCtx, BuildError> {
     streams.env("TO_CONSOLE", "true").build()
 }
@@ -252,11 +297,14 @@ pub(crate) fn said(
     patience: Duration,
 ) -> Result<String, String> {
     let buffer = Buffer::with_limit(MOST_SAID);
-    let streams = WasiCtx::builder().stdout(Sink::Buffer(buffer.clone())).stderr(Sink::Buffer(buffer.clone()));
+    let streams = WasiCtx::builder()
+        .stdout(Sink::Buffer(buffer.clone()))
+        .stderr(Sink::Buffer(buffer.clone()));
     let world = world(streams).map_err(|error| error.to_string())?;
     let before = std::mem::replace(&mut store.data_mut().monitors, world);
     store.set_deadline(Some(patience));
-    let (errors, mut printed) = printed_during(|| observation.report_of(store.as_context_mut(), name));
+    let (errors, mut printed) =
+        printed_during(|| observation.report_of(store.as_context_mut(), name));
     store.set_deadline(None);
     store.data_mut().monitors = before;
     printed.extend(buffer.take());

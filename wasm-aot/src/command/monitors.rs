@@ -23,7 +23,10 @@ impl Monitors {
     pub(crate) fn run(self) -> Result<(), Failure> {
         if self.json {
             let options = |options: &[(&str, &str)]| {
-                options.iter().map(|(name, about)| serde_json::json!({"name": name, "about": about})).collect::<Vec<_>>()
+                options
+                    .iter()
+                    .map(|(name, about)| serde_json::json!({"name": name, "about": about}))
+                    .collect::<Vec<_>>()
             };
             let kinds = KINDS
                 .iter()
@@ -31,8 +34,11 @@ impl Monitors {
             return print(serde_json::Value::from(kinds.collect::<Vec<_>>()).to_string() + "\n");
         }
         let mut out = String::new();
-        let options = || KINDS.iter().flat_map(|kind| kind.options).chain(&OPTIONS).map(|(name, _)| name.len());
-        let (first, second) = (2 + longest(KINDS.iter().map(|kind| kind.name.len())), 2 + longest(options()));
+        let options = || {
+            KINDS.iter().flat_map(|kind| kind.options).chain(&OPTIONS).map(|(name, _)| name.len())
+        };
+        let (first, second) =
+            (2 + longest(KINDS.iter().map(|kind| kind.name.len())), 2 + longest(options()));
         for kind in KINDS {
             let _ = writeln!(out, "{:<first$}{}", kind.name, kind.about);
             for (name, about) in kind.options {
@@ -55,8 +61,8 @@ fn longest(lengths: impl Iterator<Item = usize>) -> usize {
 /// What is observed during a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Monitoring {
-    /// Observe the program: NAME[,OPTION[=VALUE]]…, or FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script, see `wasm-aot monitors`; may be
-    /// given several times
+    /// Observe the program: NAME[,OPTION[=VALUE]]…, or FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module
+    /// or a script, see `wasm-aot monitors`; may be given several times
     #[arg(long, value_name = "MONITOR")]
     monitor: Vec<String>,
     /// Where reports go, instead of stderr; %p is the process's number
@@ -98,15 +104,22 @@ impl Format {
         }
     }
 
-    /// Several reports, one behind the other, and behind them what modules have said, by their names.
+    /// Several reports, one behind the other, and behind them what modules have said, by their
+    /// names.
     pub(crate) fn write_with(self, reports: &[Report], said: Vec<(String, String)>) -> String {
         match self {
             Self::Json => {
-                let reports = reports.iter().map(|report| (report.monitor.to_owned(), "attached", report.json()));
-                let said = said.into_iter().map(|(name, text)| (name, "module", serde_json::Value::from(text)));
+                let reports = reports
+                    .iter()
+                    .map(|report| (report.monitor.to_owned(), "attached", report.json()));
+                let said = said
+                    .into_iter()
+                    .map(|(name, text)| (name, "module", serde_json::Value::from(text)));
                 object(reports.chain(said))
             }
-            Self::Text | Self::Csv => self.write(reports) + &said.into_iter().map(|(_, text)| text).collect::<String>(),
+            Self::Text | Self::Csv => {
+                self.write(reports) + &said.into_iter().map(|(_, text)| text).collect::<String>()
+            }
         }
     }
 
@@ -115,7 +128,9 @@ impl Format {
         match self {
             Self::Text => reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"),
             Self::Csv => reports.iter().map(Report::csv).collect::<Vec<_>>().join("\n"),
-            Self::Json => object(reports.iter().map(|report| (report.monitor.to_owned(), "attached", report.json()))),
+            Self::Json => object(
+                reports.iter().map(|report| (report.monitor.to_owned(), "attached", report.json())),
+            ),
         }
     }
 }
@@ -139,20 +154,26 @@ impl Monitoring {
         let choices = Choices::new(names);
         let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         if self.monitor.is_empty() && (self.report.is_some() || self.json || self.csv) {
-            return Err(Failure::usage("--report, --json and --csv belong to --monitor: nothing is observed without one"));
+            return Err(Failure::usage(
+                "--report, --json and --csv belong to --monitor: nothing is observed without one",
+            ));
         }
         let format = match (self.json, self.csv) {
             (true, _) => Format::Json,
             (_, true) => Format::Csv,
             _ => Format::Text,
         };
-        let path = self.report.as_ref().map(|path| PathBuf::from(path.replace("%p", &std::process::id().to_string())));
+        let path = self
+            .report
+            .as_ref()
+            .map(|path| PathBuf::from(path.replace("%p", &std::process::id().to_string())));
         let file = path.map(|path| match File::create(&path) {
             Ok(file) => Ok((path, file)),
             Err(error) => Err(Failure::new(format!("--report {}: {error}", path.display()))),
         });
         let file = file.transpose()?;
-        let watch = Watch::new(choices).map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
+        let watch =
+            Watch::new(choices).map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         Ok(Observation { watch: Arc::new(watch), modules, format, file })
     }
 }
@@ -194,7 +215,11 @@ impl Observation {
     }
 
     /// Compiles a module again that was compiled before.
-    pub(crate) fn recompile(&self, engine: &Engine, module: &Module) -> Result<Module, wasm_aot::Error> {
+    pub(crate) fn recompile(
+        &self,
+        engine: &Engine,
+        module: &Module,
+    ) -> Result<Module, wasm_aot::Error> {
         self.watch.recompile(engine, module)
     }
 
@@ -203,7 +228,8 @@ impl Observation {
         self.file.is_some() || !matches!(self.format, Format::Text)
     }
 
-    /// Writes what was observed, and what modules have said, by their names. A report that cannot be written does not change how the program ended.
+    /// Writes what was observed, and what modules have said, by their names. A report that cannot
+    /// be written does not change how the program ended.
     pub(crate) fn end(self, module: &Module, said: Vec<(String, String)>) {
         let reports = self.watch.reports(module);
         if reports.is_empty() && said.is_empty() {

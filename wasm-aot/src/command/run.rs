@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use wasm_aot::observer::{self, ProbeCalls, Program};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
 use wasm_aot::{
-    AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap, UnknownImport, Val, ValType,
+    AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap,
+    UnknownImport, Val, ValType,
 };
 
 /// Run a program: .wasm, .wat or .aot
@@ -41,7 +42,8 @@ pub(crate) struct Run {
     /// How many instructions the program may execute, or each of its threads; exact, and costs time
     #[arg(long, value_name = "NUMBER")]
     max_instructions: Option<u64>,
-    /// If the program ends by a trap, write its state to this file, as a core dump of Wasm; costs time
+    /// If the program ends by a trap, write its state to this file, as a core dump of Wasm; costs
+    /// time
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
     /// How many bytes a linear memory may have
@@ -59,7 +61,8 @@ pub(crate) struct Run {
     /// How functions of monitors are called
     #[arg(long, value_name = "HOW", default_value = "inlined", hide = true)]
     monitor_calls: HowCalled,
-    /// What becomes of imports that nothing defines: the program is refused, or traps when it calls one
+    /// What becomes of imports that nothing defines: the program is refused, or traps when it calls
+    /// one
     #[arg(long, value_name = "HOW", default_value = "refuse")]
     unknown_imports: UnknownImports,
     /// Refuse monitors of which an export fits nowhere that it names
@@ -104,23 +107,37 @@ impl Run {
         let observation = self.monitoring.begin()?;
         let engine = self.making.engine_with(|config| {
             config.counts(observation.counts()).call_targets(observation.call_targets());
-            config.instruction_budgets(self.max_instructions.is_some()).readable_frames(self.dump.is_some());
+            config
+                .instruction_budgets(self.max_instructions.is_some())
+                .readable_frames(self.dump.is_some());
         })?;
         let interruption = Interruption::new().map_err(Failure::new)?;
         let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
-        let mut store = Store::new(&engine, World { program: self.world(interruption.clone())?, monitors, threads: None });
+        let mut store = Store::new(
+            &engine,
+            World { program: self.world(interruption.clone())?, monitors, threads: None },
+        );
         let carried = self.carried()?;
         let observed = Arc::new(match observation.modules() {
-            _ if !carried.is_empty() => self.observed(&engine, &mut store, &observation, &carried)?,
-            [] if observation.hooks() => observer::Observation::of(&self.load_observed(&engine, &observation)?),
+            _ if !carried.is_empty() => {
+                self.observed(&engine, &mut store, &observation, &carried)?
+            }
+            [] if observation.hooks() => {
+                observer::Observation::of(&self.load_observed(&engine, &observation)?)
+            }
             [] => observer::Observation::of(&self.load(&engine, &self.module)?),
             _ => self.observed(&engine, &mut store, &observation, &[])?,
         });
         let module = observed.module().clone();
-        let limits = Limits { stack: self.max_stack, memory: self.max_memory.unwrap_or(usize::MAX >> 1), ..Limits::default() };
+        let limits = Limits {
+            stack: self.max_stack,
+            memory: self.max_memory.unwrap_or(usize::MAX >> 1),
+            ..Limits::default()
+        };
         store.set_limits(limits);
         store.set_instruction_budget(self.max_instructions)?;
-        let timeout = self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
+        let timeout =
+            self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
         store.set_deadline(timeout);
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.threads(&engine, &mut store, &module, (limits, until, &interruption))?;
@@ -136,7 +153,9 @@ impl Run {
                 std::thread::sleep(timeout);
                 interruption.raise();
             };
-            std::thread::Builder::new().spawn(wake).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
+            std::thread::Builder::new()
+                .spawn(wake)
+                .map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
         let patience = duration("--monitor-patience", &self.monitor_patience)?;
         for chosen in carried.iter().map(Packed::chosen) {
@@ -179,14 +198,17 @@ impl Run {
     /// The monitors that are in the program's file.
     fn carried(&self) -> Result<Vec<Packed>, Failure> {
         match Module::is_machine_code(&self.module) {
-            true => {
-                Packed::read(Module::from_file(&self.making.engine()?, &self.module).map_err(about(&self.module))?.monitors())
-            }
+            true => Packed::read(
+                Module::from_file(&self.making.engine()?, &self.module)
+                    .map_err(about(&self.module))?
+                    .monitors(),
+            ),
             false => Ok(Vec::new()),
         }
     }
 
-    /// The program, with the calls of monitors that are modules: those that were asked for, and those in its file.
+    /// The program, with the calls of monitors that are modules: those that were asked for, and
+    /// those in its file.
     fn observed(
         &self,
         engine: &Engine,
@@ -209,8 +231,9 @@ impl Run {
         store.set_limits(modules::limits(self.max_monitor_memory, self.max_stack));
         let all = carried.iter().map(|packed| packed.compile(engine));
         let all = all.chain(observation.modules().iter().map(|chosen| chosen.compile(engine)));
-        let instantiate =
-            |compiled: Result<Compiled, Failure>| compiled?.instantiate(store.as_context_mut(), engine, &program, patience);
+        let instantiate = |compiled: Result<Compiled, Failure>| {
+            compiled?.instantiate(store.as_context_mut(), engine, &program, patience)
+        };
         let observers = all.map(instantiate).collect::<Result<Vec<_>, _>>()?;
         // For built-in monitors that count, the program is compiled.
         let code = code.filter(|_| !observation.counts() && !self.needs_own_code());
@@ -218,18 +241,34 @@ impl Run {
             HowCalled::Inlined => ProbeCalls::Inlined,
             HowCalled::Direct => ProbeCalls::Direct,
         };
-        let observed = observer::Observation::with_code(store, observers, &program, calls, Some(observation.watch()), code);
+        let observed = observer::Observation::with_code(
+            store,
+            observers,
+            &program,
+            calls,
+            Some(observation.watch()),
+            code,
+        );
         let observed = observed.map_err(modules::refused)?;
         let misfits = observed.misfits();
         if let Some((name, why)) = misfits.first().filter(|_| self.strict) {
             return Err(Failure::new(format!("monitor {name}: {why} (--strict)")));
         }
-        let (idle, busy): (Vec<_>, Vec<_>) = observed.matches().into_iter().partition(|(_, count)| *count == 0);
+        let (idle, busy): (Vec<_>, Vec<_>) =
+            observed.matches().into_iter().partition(|(_, count)| *count == 0);
         for (name, _) in idle {
-            let why = misfits.iter().find(|(other, _)| *other == name).map_or(String::new(), |(_, why)| format!(": {why}"));
-            super::complain(format!("monitor {name}: nothing in {} matches any of its exports{why}", path.display()));
+            let why = misfits
+                .iter()
+                .find(|(other, _)| *other == name)
+                .map_or(String::new(), |(_, why)| format!(": {why}"));
+            super::complain(format!(
+                "monitor {name}: nothing in {} matches any of its exports{why}",
+                path.display()
+            ));
         }
-        for (name, why) in misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name)) {
+        for (name, why) in
+            misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name))
+        {
             super::complain(format!("monitor {name}: note: this export is called nowhere: {why}"));
         }
         Ok(observed)
@@ -255,7 +294,9 @@ impl Run {
             Err(error) => return (ended(&self.module, error), false),
         };
         observed.begin(store).into_iter().for_each(super::complain);
-        let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
+        let done = linker
+            .instantiate(&mut *store, module)
+            .and_then(|instance| self.call(store, module, instance));
         if let Err(error) = &done {
             dump(store, error, self.dump.as_deref(), &self.module);
         }
@@ -263,7 +304,10 @@ impl Run {
         let by_thread = threads.and_then(|threads| threads.finish());
         store.set_deadline(Some(patience));
         observed.end(store, done.as_ref().err()).into_iter().for_each(super::complain);
-        let has_begun = !matches!(done, Err(Error::Link(_) | Error::Type(_) | Error::Resource(_) | Error::Compile(_)));
+        let has_begun = !matches!(
+            done,
+            Err(Error::Link(_) | Error::Type(_) | Error::Resource(_) | Error::Compile(_))
+        );
         if let Some(done) = by_thread {
             return (done, true);
         }
@@ -274,11 +318,16 @@ impl Run {
                     super::complain(blame);
                     ended(&self.module, error)
                 }
-                Some(blame) => Err(Failure::with_code(format!("{blame}; the program was stopped"), 134)),
+                Some(blame) => {
+                    Err(Failure::with_code(format!("{blame}; the program was stopped"), 134))
+                }
                 None => match &error {
                     Error::Host(failure) => {
                         let code = if failure.is::<UnknownImport>() { 134 } else { 1 };
-                        Err(Failure::with_code(format!("{}: {error}{}", self.module.display(), store.host_failure()), code))
+                        Err(Failure::with_code(
+                            format!("{}: {error}{}", self.module.display(), store.host_failure()),
+                            code,
+                        ))
                     }
                     _ => ended(&self.module, error),
                 },
@@ -311,7 +360,10 @@ impl Run {
         }
         let libraries = self.libraries(engine)?;
         let (engine, path, module) = (engine.clone(), self.module.clone(), module.clone());
-        let ctx = std::mem::replace(&mut store.data_mut().program, WasiCtx::builder().build().map_err(Failure::new)?);
+        let ctx = std::mem::replace(
+            &mut store.data_mut().program,
+            WasiCtx::builder().build().map_err(Failure::new)?,
+        );
         let traps = self.unknown_imports == UnknownImports::Trap;
         let (budget, dump) = (self.max_instructions, self.dump.clone());
         let parts = Parts { engine, path, module, libraries, limits, budget, dump, until, traps };
@@ -321,18 +373,34 @@ impl Run {
     }
 
     /// Calls what is to be called; gives what a function gave, as lines.
-    fn call(&self, store: &mut Store<World>, module: &Module, instance: Instance) -> Result<String, Error> {
+    fn call(
+        &self,
+        store: &mut Store<World>,
+        module: &Module,
+        instance: Instance,
+    ) -> Result<String, Error> {
         if let Some(name) = &self.invoke {
             let function = function(store, instance, module, name)?;
             let args = arguments(store, function, &self.args)?;
-            return Ok(function.call(&mut *store, &args)?.iter().map(|value| shown(value) + "\n").collect());
+            return Ok(function
+                .call(&mut *store, &args)?
+                .iter()
+                .map(|value| shown(value) + "\n")
+                .collect());
         }
         if let Some(initialize) = instance.get_func(&mut *store, "_initialize") {
             initialize.call(&mut *store, &[])?;
         }
-        match instance.get_func(&mut *store, "_start").or_else(|| instance.get_func(&mut *store, "")) {
+        match instance
+            .get_func(&mut *store, "_start")
+            .or_else(|| instance.get_func(&mut *store, ""))
+        {
             Some(start) => start.call(&mut *store, &[]).map(|_| String::new()),
-            None if module.has_start() || instance.get_func(&mut *store, "_initialize").is_some() => Ok(String::new()),
+            None if module.has_start()
+                || instance.get_func(&mut *store, "_initialize").is_some() =>
+            {
+                Ok(String::new())
+            }
             None => {
                 let functions: Vec<String> = exported_functions(module);
                 let hint = match functions.is_empty() {
@@ -353,7 +421,11 @@ impl Run {
         // Machine code is mapped, however large it is.
         if Module::is_machine_code(path) {
             let module = Module::from_file(engine, path).map_err(about(path))?;
-            return if self.needs_own_code() { module.again(engine).map_err(about(path)) } else { Ok(module) };
+            return if self.needs_own_code() {
+                module.again(engine).map_err(about(path))
+            } else {
+                Ok(module)
+            };
         }
         let bytes = read(path)?;
         match Cache::of_user().filter(|_| !self.no_cache) {
@@ -362,15 +434,17 @@ impl Run {
         }
     }
 
-    /// The program, with what is needed to observe it: made from the module, which machine code has inside.
+    /// The program, with what is needed to observe it: made from the module, which machine code has
+    /// inside.
     fn load_observed(&self, engine: &Engine, observation: &Observation) -> Result<Module, Failure> {
         let path = &self.module;
         match Module::is_machine_code(path) {
-            true if !self.needs_own_code() => {
-                Module::from_file(&self.making.engine()?, path).and_then(|module| observation.recompile(engine, &module))
-            }
+            true if !self.needs_own_code() => Module::from_file(&self.making.engine()?, path)
+                .and_then(|module| observation.recompile(engine, &module)),
             true => observation.recompile(engine, &self.load(engine, path)?),
-            false if observation.rests() => observation.recompile(engine, &self.load(engine, path)?),
+            false if observation.rests() => {
+                observation.recompile(engine, &self.load(engine, path)?)
+            }
             false => observation.compile(engine, &read(path)?),
         }
         .map_err(about(path))
@@ -383,13 +457,19 @@ impl Run {
         builder = builder.arg(name).args(&self.args);
         for variable in &self.env {
             if variable.is_empty() || variable.starts_with('=') {
-                return Err(Failure::usage(format!("--env {variable}: expected NAME=VALUE, or the name of a variable of ours")));
+                return Err(Failure::usage(format!(
+                    "--env {variable}: expected NAME=VALUE, or the name of a variable of ours"
+                )));
             }
             builder = match variable.split_once('=') {
                 Some((name, value)) => builder.env(name, value),
                 None => match std::env::var_os(variable) {
                     Some(value) => builder.env(variable, value),
-                    None => return Err(Failure::usage(format!("--env {variable}: our own environment has no such variable"))),
+                    None => {
+                        return Err(Failure::usage(format!(
+                            "--env {variable}: our own environment has no such variable"
+                        )));
+                    }
                 },
             };
         }
@@ -401,9 +481,12 @@ impl Run {
     }
 }
 
-/// Writes the state in which a trap has left a program, if that is wanted. A dump that cannot be written does not change how the program ended.
+/// Writes the state in which a trap has left a program, if that is wanted. A dump that cannot be
+/// written does not change how the program ended.
 pub(super) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>, program: &Path) {
-    let Some(file) = file.filter(|_| matches!(error, Error::Trap(_) | Error::Probe(_))) else { return };
+    let Some(file) = file.filter(|_| matches!(error, Error::Trap(_) | Error::Probe(_))) else {
+        return;
+    };
     let Some(dump) = store.core_dump(&program.display().to_string()) else { return };
     if let Err(error) = std::fs::write(file, dump) {
         super::complain(format!("--dump {}: {error}", file.display()));
@@ -421,7 +504,9 @@ pub(super) fn ended(path: &Path, error: Error) -> Result<(), Failure> {
             None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 134)),
         },
         Error::Trap(report) => Err(Failure::with_code(format!("{path}: {report}"), 134)),
-        Error::Exception(report) => Err(Failure::with_code(format!("{path}: uncaught exception{report}"), 134)),
+        Error::Exception(report) => {
+            Err(Failure::with_code(format!("{path}: uncaught exception{report}"), 134))
+        }
         other => Err(Failure::new(format!("{path}: {other}"))),
     }
 }
@@ -434,21 +519,34 @@ fn exported_functions(module: &Module) -> Vec<String> {
         .collect()
 }
 
-fn function(store: &mut Store<World>, instance: Instance, module: &Module, name: &str) -> Result<Func, Error> {
+fn function(
+    store: &mut Store<World>,
+    instance: Instance,
+    module: &Module,
+    name: &str,
+) -> Result<Func, Error> {
     match instance.get_export(&mut *store, name) {
         Some(Extern::Func(function)) => Ok(function),
         Some(_) => Err(Error::Link(format!("\"{name}\" is exported, but it is no function"))),
-        None => {
-            Err(Error::Link(format!("no function \"{name}\" is exported; there are: {}", exported_functions(module).join(", "))))
-        }
+        None => Err(Error::Link(format!(
+            "no function \"{name}\" is exported; there are: {}",
+            exported_functions(module).join(", ")
+        ))),
     }
 }
 
 /// Arguments of a function, from the command line.
-fn arguments(store: &mut Store<World>, function: Func, args: &[OsString]) -> Result<Vec<Val>, Error> {
+fn arguments(
+    store: &mut Store<World>,
+    function: Func,
+    args: &[OsString],
+) -> Result<Vec<Val>, Error> {
     let ty = function.ty(&mut *store)?;
     if ty.params().len() != args.len() {
-        return Err(Error::Type(format!("the function is {ty}, and {} arguments are given", args.len())));
+        return Err(Error::Type(format!(
+            "the function is {ty}, and {} arguments are given",
+            args.len()
+        )));
     }
     let each = args.iter().zip(ty.params());
     each.map(|(arg, ty)| {
@@ -464,8 +562,16 @@ fn argument(text: &str, ty: ValType) -> Option<Val> {
         None => text.parse::<u128>().ok(),
     };
     Some(match ty {
-        ValType::I32 => Val::I32(text.parse::<i32>().ok().or_else(|| u32::try_from(wide()?).ok().map(|value| value as i32))?),
-        ValType::I64 => Val::I64(text.parse::<i64>().ok().or_else(|| u64::try_from(wide()?).ok().map(|value| value as i64))?),
+        ValType::I32 => Val::I32(
+            text.parse::<i32>()
+                .ok()
+                .or_else(|| u32::try_from(wide()?).ok().map(|value| value as i32))?,
+        ),
+        ValType::I64 => Val::I64(
+            text.parse::<i64>()
+                .ok()
+                .or_else(|| u64::try_from(wide()?).ok().map(|value| value as i64))?,
+        ),
         ValType::F32 => Val::F32(text.parse::<f32>().ok()?.to_bits()),
         ValType::F64 => Val::F64(text.parse::<f64>().ok()?.to_bits()),
         ValType::V128 => Val::V128(wide()?),
@@ -481,7 +587,9 @@ fn shown(value: &Val) -> String {
         Val::F32(bits) => f32::from_bits(*bits).to_string(),
         Val::F64(bits) => f64::from_bits(*bits).to_string(),
         Val::V128(value) => format!("{value:#034x}"),
-        Val::FuncRef(None) | Val::ExternRef(None) | Val::ExnRef(None) | Val::AnyNull => "null".into(),
+        Val::FuncRef(None) | Val::ExternRef(None) | Val::ExnRef(None) | Val::AnyNull => {
+            "null".into()
+        }
         Val::FuncRef(_) => "a function".into(),
         Val::ExternRef(_) => "something of the host's".into(),
         Val::ExnRef(_) => "an exception".into(),
@@ -490,5 +598,6 @@ fn shown(value: &Val) -> String {
 
 /// A time as people write it.
 fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
-    humantime::parse_duration(text).map_err(|error| Failure::usage(format!("{option} {text}: {error}, as 10s or 500ms")))
+    humantime::parse_duration(text)
+        .map_err(|error| Failure::usage(format!("{option} {text}: {error}, as 10s or 500ms")))
 }

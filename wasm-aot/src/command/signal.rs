@@ -1,5 +1,5 @@
-//! Ctrl-C stops the program, as a trap would, so that what it has opened is closed and where it was is told. Before there is a program, and the second
-//! time, it ends everything.
+//! Ctrl-C stops the program, as a trap would, so that what it has opened is closed and where it was
+//! is told. Before there is a program, and the second time, it ends everything.
 //!
 //! # Safety
 //!
@@ -20,17 +20,21 @@ pub(crate) fn on_interrupt(stop: impl Fn() + Send + 'static) {
     *STOP.lock() = Some(Box::new(stop));
 }
 
-/// Takes the signals that ask the process to end. Call it before other threads are started: they are to leave them to us.
+/// Takes the signals that ask the process to end. Call it before other threads are started: they
+/// are to leave them to us.
 pub(crate) fn watch() {
     let wanted = [libc::SIGINT, libc::SIGTERM];
-    // SAFETY: (1) an empty set is made before signals are added to it; (2) blocking signals changes nothing but who takes them.
+    // SAFETY: (1) an empty set is made before signals are added to it; (2) blocking signals changes
+    // nothing but who takes them.
     let set = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         for signal in wanted {
             // What our parent ignores stays ignored.
             let mut action: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction != libc::SIG_IGN {
+            if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+                && action.sa_sigaction != libc::SIG_IGN
+            {
                 libc::sigaddset(&raw mut set, signal);
             }
         }

@@ -1,7 +1,8 @@
 //! Threads of a program: `wasi` `thread-spawn`.
 //!
-//! Each thread has a store and an instance of its own, with the same shared memories and the same world. Whoever traps or exits first ends all of them; the
-//! return of a thread's function ends that thread only, and that of the program's start all others.
+//! Each thread has a store and an instance of its own, with the same shared memories and the same
+//! world. Whoever traps or exits first ends all of them; the return of a thread's function ends
+//! that thread only, and that of the program's start all others.
 
 use super::Failure;
 use super::modules::{self, World};
@@ -12,14 +13,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use wasm_aot::wasi::{self, Interruption, Shared, WasiCtx};
-use wasm_aot::{Caller, Engine, Error, ExternType, InterruptHandle, Limits, Linker, Memory, Module, SharedMemory, Store};
+use wasm_aot::{
+    Caller, Engine, Error, ExternType, InterruptHandle, Limits, Linker, Memory, Module,
+    SharedMemory, Store,
+};
 
 /// What programs import to start threads, and export to be started.
 const SPAWN: (&str, &str) = ("wasi", "thread-spawn");
 const START: &str = "wasi_thread_start";
 /// Threads are numbered below that.
 const MOST: u32 = 1 << 29;
-/// How long threads are waited for that are to stop: one may be in a call that the kernel does not leave.
+/// How long threads are waited for that are to stop: one may be in a call that the kernel does not
+/// leave.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// What the host needs of a stack beside the program.
 const HOST: usize = 2 << 20;
@@ -72,13 +77,21 @@ pub(crate) fn are_wanted(module: &Module) -> bool {
 
 impl Threads {
     /// For a program that can start some, whose own thread has `main`'s handles.
-    pub(crate) fn new(parts: Parts, ctx: WasiCtx, main: (InterruptHandle, Interruption)) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        parts: Parts,
+        ctx: WasiCtx,
+        main: (InterruptHandle, Interruption),
+    ) -> Result<Self, Failure> {
         let mut memories = Vec::new();
         for import in parts.module.imports() {
             if let ExternType::Memory(ty) = import.ty
                 && ty.shared
             {
-                memories.push((import.module.to_owned(), import.name.to_owned(), SharedMemory::new(ty)?));
+                memories.push((
+                    import.module.to_owned(),
+                    import.name.to_owned(),
+                    SharedMemory::new(ty)?,
+                ));
             }
         }
         let state = State { running: BTreeMap::from([(0, main)]), ..State::default() };
@@ -92,8 +105,14 @@ impl Threads {
     }
 
     /// Gives a linker what the program imports.
-    pub(crate) fn link(&self, linker: &mut Linker<World>, store: &mut Store<World>) -> Result<(), Error> {
-        wasi::add_shared_to_linker(linker, |world: &mut World| &world.threads.as_ref().expect("it has some").1)?;
+    pub(crate) fn link(
+        &self,
+        linker: &mut Linker<World>,
+        store: &mut Store<World>,
+    ) -> Result<(), Error> {
+        wasi::add_shared_to_linker(linker, |world: &mut World| {
+            &world.threads.as_ref().expect("it has some").1
+        })?;
         linker.func_wrap(SPAWN.0, SPAWN.1, |mut caller: Caller<'_, World>, argument: i32| {
             let threads = caller.data_mut().threads.as_ref().map(|(threads, _)| threads.clone());
             threads.map_or(-1, |threads| threads.spawn(argument))
@@ -119,14 +138,17 @@ impl Threads {
         if begins { number.cast_signed() } else { -1 }
     }
 
-    /// The program's own thread is over: so are the others. Gives how one of them has ended the program, if that is what happened.
+    /// The program's own thread is over: so are the others. Gives how one of them has ended the
+    /// program, if that is what happened.
     pub(crate) fn finish(&self) -> Option<Result<(), Failure>> {
         let until = Instant::now() + FAREWELL;
         let mut state = self.0.state.lock();
         let ended = state.ended.take();
         state.running.remove(&0);
         state.stop();
-        while !state.running.is_empty() && !self.0.changed.wait_until(&mut state, until).timed_out() {}
+        while !state.running.is_empty() && !self.0.changed.wait_until(&mut state, until).timed_out()
+        {
+        }
         ended
     }
 }
@@ -180,7 +202,10 @@ impl Group {
         let done = instance.and_then(|instance| {
             let start = instance.get_typed_func::<(i32, i32), ()>(&mut store, START);
             let why = |error| {
-                Error::Link(format!("the program imports \"{}\" \"{}\" and exports no {START}: {error}", SPAWN.0, SPAWN.1))
+                Error::Link(format!(
+                    "the program imports \"{}\" \"{}\" and exports no {START}: {error}",
+                    SPAWN.0, SPAWN.1
+                ))
             };
             start.map_err(why)?.call(&mut store, (number.cast_signed(), argument))
         });
@@ -200,7 +225,9 @@ impl Group {
         let mut store = Store::new(&self.parts.engine, World { program, monitors, threads });
         store.set_limits(self.parts.limits);
         store.set_instruction_budget(self.parts.budget)?;
-        store.set_deadline(self.parts.until.map(|until| until.saturating_duration_since(Instant::now())));
+        store.set_deadline(
+            self.parts.until.map(|until| until.saturating_duration_since(Instant::now())),
+        );
         Ok(store)
     }
 
@@ -237,7 +264,8 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// What a program imports, in a store: WASI, libraries, and what it needs for threads; and traps for what else this one imports, if one is given.
+/// What a program imports, in a store: WASI, libraries, and what it needs for threads; and traps
+/// for what else this one imports, if one is given.
 pub(crate) fn link(
     engine: &Engine,
     store: &mut Store<World>,

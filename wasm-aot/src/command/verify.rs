@@ -10,7 +10,8 @@ use wasm_aot::verify;
 pub(crate) struct Verify {
     /// The file of machine code
     file: PathBuf,
-    /// The module that it should be of; without, only the code is compared with the module that the file holds
+    /// The module that it should be of; without, only the code is compared with the module that the
+    /// file holds
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
 }

@@ -24,13 +24,19 @@ impl Wast {
         let (mut passed, mut failed) = (0, 0);
         let mut rows = Vec::new();
         for file in &self.files {
-            let text = String::from_utf8(read(file)?).map_err(|_| Failure::new(format!("{}: not text", file.display())))?;
+            let text = String::from_utf8(read(file)?)
+                .map_err(|_| Failure::new(format!("{}: not text", file.display())))?;
             let outcome = script::run(&engine, &text).map_err(super::about(file))?;
             for failure in &outcome.failed {
                 complain(format!("{}:{}: {}", file.display(), failure.line, failure.message));
             }
             if !self.json {
-                print(format!("{}: {} passed, {} failed\n", file.display(), outcome.passed, outcome.failed.len()))?;
+                print(format!(
+                    "{}: {} passed, {} failed\n",
+                    file.display(),
+                    outcome.passed,
+                    outcome.failed.len()
+                ))?;
             }
             rows.push(serde_json::json!({
                 "file": file, "passed": outcome.passed, "failed": outcome.failed.len(),
@@ -39,7 +45,10 @@ impl Wast {
             failed += outcome.failed.len();
         }
         print(match self.json {
-            true => format!("{}\n", serde_json::json!({ "passed": passed, "failed": failed, "files": rows })),
+            true => format!(
+                "{}\n",
+                serde_json::json!({ "passed": passed, "failed": failed, "files": rows })
+            ),
             false => format!("{passed} passed, {failed} failed\n"),
         })?;
         if failed == 0 { Ok(()) } else { Err(Failure::silent(1)) }

@@ -21,10 +21,12 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// The access of an instruction, if it makes one of a size that is known. Waiting for others and waking them is none.
+    /// The access of an instruction, if it makes one of a size that is known. Waiting for others
+    /// and waking them is none.
     pub(crate) fn of(op: &Operator<'_>) -> Option<Self> {
-        if let Operator::MemoryAtomicNotify { .. } | Operator::MemoryAtomicWait32 { .. } | Operator::MemoryAtomicWait64 { .. } =
-            op
+        if let Operator::MemoryAtomicNotify { .. }
+        | Operator::MemoryAtomicWait32 { .. }
+        | Operator::MemoryAtomicWait64 { .. } = op
         {
             return None;
         }
@@ -44,7 +46,13 @@ impl Access {
 
 fn loads_lane(op: &Operator<'_>) -> bool {
     use Operator::{V128Load8Lane, V128Load16Lane, V128Load32Lane, V128Load64Lane};
-    matches!(op, V128Load8Lane { .. } | V128Load16Lane { .. } | V128Load32Lane { .. } | V128Load64Lane { .. })
+    matches!(
+        op,
+        V128Load8Lane { .. }
+            | V128Load16Lane { .. }
+            | V128Load32Lane { .. }
+            | V128Load64Lane { .. }
+    )
 }
 
 /// The immediate of an access, and how many operands and results the instruction has.
@@ -80,13 +88,20 @@ mod tests {
 
     /// The accesses of a function's instructions, and which instructions they are.
     fn accesses(body: &str) -> Vec<(u32, u64, u32, u32, bool, bool)> {
-        let bytes = wat::parse_str(format!("(module (memory 1) (memory 1) (func (param v128 i32 i64) {body}))")).expect("text");
+        let bytes = wat::parse_str(format!(
+            "(module (memory 1) (memory 1) (func (param v128 i32 i64) {body}))"
+        ))
+        .expect("text");
         let mut found = Vec::new();
         for payload in wasmparser::Parser::new(0).parse_all(&bytes) {
-            let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("valid") else { continue };
+            let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("valid") else {
+                continue;
+            };
             for op in body.get_operators_reader().expect("a body") {
                 let access = Access::of(&op.expect("an instruction"));
-                found.extend(access.map(|a| (a.memory, a.offset, a.size, a.index, a.reads, a.writes)));
+                found.extend(
+                    access.map(|a| (a.memory, a.offset, a.size, a.index, a.reads, a.writes)),
+                );
             }
         }
         found

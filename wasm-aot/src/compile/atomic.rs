@@ -1,7 +1,8 @@
 //! Atomic accesses, and waiting for others.
 //!
-//! Every access is sequentially consistent, and traps unless its address is a multiple of its size. Accesses that are narrower than their
-//! operands use the operands' low bits and extend what was there with zeros: that goes for the value that `cmpxchg` expects, too.
+//! Every access is sequentially consistent, and traps unless its address is a multiple of its size.
+//! Accesses that are narrower than their operands use the operands' low bits and extend what was
+//! there with zeros: that goes for the value that `cmpxchg` expects, too.
 
 use super::function::Translator;
 use super::memory::memory_of;
@@ -23,8 +24,12 @@ enum Access {
 }
 
 /// What built-in functions give instead of a result, and what it means.
-const FAILURES: [(i64, Trap); 4] =
-    [(-1, Trap::MemoryOutOfBounds), (-2, Trap::UnalignedAtomic), (-3, Trap::SharedMemoryExpected), (-4, Trap::Interrupted)];
+const FAILURES: [(i64, Trap); 4] = [
+    (-1, Trap::MemoryOutOfBounds),
+    (-2, Trap::UnalignedAtomic),
+    (-3, Trap::SharedMemoryExpected),
+    (-4, Trap::Interrupted),
+];
 
 impl Translator<'_> {
     /// Translates an atomic operator; tells whether it was one.
@@ -105,7 +110,9 @@ impl Translator<'_> {
         }
         let offset = self.builder.ins().iconst(I64, memarg.offset as i64);
         match self.info.memories[memory_of(memarg) as usize].wide {
-            true => self.builder.ins().uadd_overflow_trap(index, offset, Trap::MemoryOutOfBounds.code()),
+            true => {
+                self.builder.ins().uadd_overflow_trap(index, offset, Trap::MemoryOutOfBounds.code())
+            }
             // Both are below four gigabytes.
             false => self.builder.ins().iadd(index, offset),
         }
@@ -122,7 +129,8 @@ impl Translator<'_> {
     }
 }
 
-/// Operators in the order of their widths: all 32 bits and all 64, then 8 and 16 of 32, then 8, 16 and 32 of 64.
+/// Operators in the order of their widths: all 32 bits and all 64, then 8 and 16 of 32, then 8, 16
+/// and 32 of 64.
 macro_rules! widths {
     ($op:expr; $( $access:expr => $x32:ident $x64:ident $x8of32:ident $x16of32:ident $x8of64:ident $x16of64:ident $x32of64:ident; )*) => {
         match $op {
@@ -140,7 +148,8 @@ macro_rules! widths {
     };
 }
 
-/// The table of accesses: what is done, where, how much of it is in memory, and as what it is an operand.
+/// The table of accesses: what is done, where, how much of it is in memory, and as what it is an
+/// operand.
 #[rustfmt::skip]
 fn lookup<'a>(op: &'a Operator<'_>) -> Option<(Access, &'a MemArg, Type, Type)> {
     use Access::{Exchange, Load, Modify, Store};

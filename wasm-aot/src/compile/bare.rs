@@ -1,15 +1,18 @@
-//! Bare sites: before an instruction, five bytes that do nothing, or, by their first byte, call whatever they were told to call.
+//! Bare sites: before an instruction, five bytes that do nothing, or, by their first byte, call
+//! whatever they were told to call.
 //!
 //! ```text
 //!     A9 imm32    test eax, imm32    off
 //!     E8 rel32    call               on
 //! ```
 //!
-//! For the code generator a site is a call without arguments that changes no register, so that nothing moves because of it. Flags are dead at a call. Whoever
-//! is called there sees nothing of the program's values: a counter, or a flag, is all that such a place is for.
+//! For the code generator a site is a call without arguments that changes no register, so that
+//! nothing moves because of it. Flags are dead at a call. Whoever is called there sees nothing of
+//! the program's values: a counter, or a flag, is all that such a place is for.
 //!
-//! Instructions that are always executed together share a site, which stands before the first of them: those between which nothing traps, calls or branches.
-//! Whether something may is seen in what they were translated to, so that what hooks add between them is seen, too.
+//! Instructions that are always executed together share a site, which stands before the first of
+//! them: those between which nothing traps, calls or branches. Whether something may is seen in
+//! what they were translated to, so that what hooks add between them is seen, too.
 
 use super::access::Access;
 use super::crossing::OFF;
@@ -17,7 +20,8 @@ use super::function::Translator;
 use super::target::Sites;
 use cranelift_codegen::MachBufferFinalized;
 use cranelift_codegen::ir::{
-    Block, DebugTag, ExtFuncData, ExternalName, FuncRef, Function, Inst, InstBuilder, MemFlagsData, Signature, UserExternalName,
+    Block, DebugTag, ExtFuncData, ExternalName, FuncRef, Function, Inst, InstBuilder, MemFlagsData,
+    Signature, UserExternalName,
 };
 use cranelift_codegen::isa::CallConv;
 use wasmparser::Operator;
@@ -49,7 +53,8 @@ impl Bare {
 impl Sites {
     /// Whether there is a bare site before an instruction.
     pub(crate) fn stand_before(self, op: &Operator<'_>) -> bool {
-        let is_of = |class: Self, belongs: fn(&Operator<'_>) -> bool| self.contains(class) && belongs(op);
+        let is_of =
+            |class: Self, belongs: fn(&Operator<'_>) -> bool| self.contains(class) && belongs(op);
         self.contains(Self::EVERYTHING)
             || is_of(Self::CALL, is_call)
             || is_of(Self::BRANCH, is_branch)
@@ -82,7 +87,10 @@ pub(super) fn is_branch(op: &Operator<'_>) -> bool {
 }
 
 pub(super) fn is_bulk(op: &Operator<'_>) -> bool {
-    matches!(op, Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryInit { .. })
+    matches!(
+        op,
+        Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryInit { .. }
+    )
 }
 
 /// The instructions of a function that have sites, in the order in which they were translated.
@@ -91,15 +99,19 @@ pub(super) struct Together {
     offsets: Vec<u32>,
     /// The first instruction of each site.
     firsts: Vec<u32>,
-    /// The block that whoever comes by the last site comes to, and up to where nothing in it leads away from there.
+    /// The block that whoever comes by the last site comes to, and up to where nothing in it leads
+    /// away from there.
     last: Option<(Block, Option<Inst>)>,
 }
 
 impl Together {
     /// Whether whoever comes by the last site comes here, too: to the end of this block.
     fn goes_on(&mut self, func: &Function, here: Option<Block>) -> bool {
-        let Some((block, seen)) = self.last.filter(|(block, _)| here == Some(*block)) else { return false };
-        let next = seen.map_or_else(|| func.layout.first_inst(block), |seen| func.layout.next_inst(seen));
+        let Some((block, seen)) = self.last.filter(|(block, _)| here == Some(*block)) else {
+            return false;
+        };
+        let next =
+            seen.map_or_else(|| func.layout.first_inst(block), |seen| func.layout.next_inst(seen));
         let mut later = std::iter::successors(next, |inst| func.layout.next_inst(*inst));
         if later.any(|inst| may_leave(func, inst)) {
             return false;
@@ -115,7 +127,8 @@ impl Together {
     }
 }
 
-/// Whether it may be that what follows an instruction is not executed, or is another time than what comes before it.
+/// Whether it may be that what follows an instruction is not executed, or is another time than what
+/// comes before it.
 fn may_leave(func: &Function, inst: Inst) -> bool {
     let (data, opcode) = (func.dfg.insts[inst], func.dfg.insts[inst].opcode());
     let accesses = opcode.can_load() || opcode.can_store();
@@ -136,7 +149,10 @@ impl Translator<'_> {
         if !self.is_together() {
             let callee = self.nobody();
             let call = self.builder.ins().call(callee, &[]);
-            self.builder.func.debug_tags.set(call, [DebugTag::User(self.together.firsts.len() as u32)]);
+            self.builder
+                .func
+                .debug_tags
+                .set(call, [DebugTag::User(self.together.firsts.len() as u32)]);
             self.together.firsts.push(self.together.offsets.len() as u32);
             self.together.last = self.builder.current_block().map(|block| (block, Some(call)));
         }
@@ -159,21 +175,32 @@ impl Translator<'_> {
             return known;
         }
         let signature = self.builder.import_signature(Signature::new(CallConv::PreserveAll));
-        let name = self.builder.func.declare_imported_user_function(UserExternalName::new(NOBODY, 0));
-        let data = ExtFuncData { name: ExternalName::user(name), signature, colocated: true, patchable: true };
+        let name =
+            self.builder.func.declare_imported_user_function(UserExternalName::new(NOBODY, 0));
+        let data = ExtFuncData {
+            name: ExternalName::user(name),
+            signature,
+            colocated: true,
+            patchable: true,
+        };
         *self.nobody.insert(self.builder.import_function(data))
     }
 }
 
 /// Makes sites of what was left in code: off, and calling nobody.
-pub(super) fn make(code: &mut [u8], buffer: &MachBufferFinalized<cranelift_codegen::Final>, together: &Together) -> Vec<Bare> {
+pub(super) fn make(
+    code: &mut [u8],
+    buffer: &MachBufferFinalized<cranelift_codegen::Final>,
+    together: &Together,
+) -> Vec<Bare> {
     let mut instructions = Vec::new();
     for tags in buffer.debug_tags() {
         let [DebugTag::User(site)] = tags.tags else { continue };
         let at = tags.offset - LENGTH;
         code[at as usize] = OFF;
         code[at as usize + 1..tags.offset as usize].fill(0);
-        instructions.extend(together.of(*site as usize).iter().map(|offset| Bare { at, offset: *offset }));
+        instructions
+            .extend(together.of(*site as usize).iter().map(|offset| Bare { at, offset: *offset }));
     }
     instructions.sort_by_key(|bare| bare.at);
     instructions

@@ -91,7 +91,9 @@ impl Row {
     }
 
     fn is_seen(&self, op: &Operator<'_>) -> bool {
-        is_seen(op) || self.shows_locals && matches!(op, Operator::LocalSet { .. } | Operator::LocalTee { .. })
+        is_seen(op)
+            || self.shows_locals
+                && matches!(op, Operator::LocalSet { .. } | Operator::LocalTee { .. })
     }
 }
 
@@ -127,7 +129,12 @@ fn is_seen(op: &Operator<'_>) -> bool {
         | Operator::MemoryAtomicNotify { .. }
         | Operator::MemoryAtomicWait32 { .. }
         | Operator::MemoryAtomicWait64 { .. } => true,
-        _ => bare::is_call(op) || bare::is_branch(op) || bare::is_bulk(op) || Access::of(op).is_some_and(|access| access.writes),
+        _ => {
+            bare::is_call(op)
+                || bare::is_branch(op)
+                || bare::is_bulk(op)
+                || Access::of(op).is_some_and(|access| access.writes)
+        }
     }
 }
 
@@ -177,10 +184,13 @@ mod tests {
     /// For each instruction of a function, how many are in its row up to it, and whether they are
     /// paid for before it.
     fn rows(body: &str) -> Vec<(usize, bool)> {
-        let bytes = wat::parse_str(format!("(module (memory 1) (func $f (param i32) {body}))")).expect("text");
+        let bytes = wat::parse_str(format!("(module (memory 1) (func $f (param i32) {body}))"))
+            .expect("text");
         let mut found = Vec::new();
         for payload in wasmparser::Parser::new(0).parse_all(&bytes) {
-            let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("valid") else { continue };
+            let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("valid") else {
+                continue;
+            };
             for op in body.get_operators_reader().expect("a body").into_iter_with_offsets() {
                 let (_, at) = op.expect("an instruction");
                 let unpaid = Row::of(&body, at as u32, false).expect("it is there");
@@ -194,10 +204,19 @@ mod tests {
     #[test]
     fn rows_end_with_what_is_seen_and_where_control_joins() {
         let straight = rows("local.get 0 i32.const 8 i32.store local.get 0 drop");
-        assert_eq!(straight, [(1, false), (2, false), (3, true), (1, false), (2, false), (1, false)]);
+        assert_eq!(
+            straight,
+            [(1, false), (2, false), (3, true), (1, false), (2, false), (1, false)]
+        );
         let looped = rows("loop local.get 0 br_if 0 nop end call $f");
-        assert_eq!(looped, [(1, false), (2, false), (3, true), (1, false), (1, false), (2, true), (1, false)]);
+        assert_eq!(
+            looped,
+            [(1, false), (2, false), (3, true), (1, false), (1, false), (2, true), (1, false)]
+        );
         let condition = rows("local.get 0 if nop else nop end");
-        assert_eq!(condition, [(1, false), (2, true), (1, false), (2, true), (1, false), (1, false), (1, false)]);
+        assert_eq!(
+            condition,
+            [(1, false), (2, true), (1, false), (2, true), (1, false), (1, false), (1, false)]
+        );
     }
 }

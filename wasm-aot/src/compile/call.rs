@@ -1,6 +1,7 @@
 //! Calls: direct, through tables, through references, in place of the caller, and to the runtime.
 //!
-//! Inside of a try region every call that may throw is a `try_call` whose exceptional way leads to the innermost landing.
+//! Inside of a try region every call that may throw is a `try_call` whose exceptional way leads to
+//! the innermost landing.
 
 use super::function::{FUNCTIONS, Translator, signature};
 use crate::error::CompileError;
@@ -8,8 +9,9 @@ use crate::trap::Trap;
 use crate::types::HeapType;
 use crate::vm::{Builtin, at};
 use cranelift_codegen::ir::{
-    AbiParam, BlockArg, BlockCall, ExceptionTableData, ExceptionTableItem, ExtFuncData, ExternalName, FuncRef, InstBuilder,
-    MemFlagsData, SigRef, Signature, UserExternalName, Value, condcodes::IntCC, types,
+    AbiParam, BlockArg, BlockCall, ExceptionTableData, ExceptionTableItem, ExtFuncData,
+    ExternalName, FuncRef, InstBuilder, MemFlagsData, SigRef, Signature, UserExternalName, Value,
+    condcodes::IntCC, types,
 };
 
 /// What is called.
@@ -91,10 +93,14 @@ impl Translator<'_> {
             return self.enter(function, Trap::UninitializedElement);
         }
         // A null reference is found by the processor: nothing is mapped at its address.
-        let flags = MemFlagsData::new().with_aligned().with_readonly().with_trap_code(Some(Trap::UninitializedElement.code()));
+        let flags = MemFlagsData::new()
+            .with_aligned()
+            .with_readonly()
+            .with_trap_code(Some(Trap::UninitializedElement.code()));
         let found = self.builder.ins().load(types::I32, flags, function, at::FUNC_TYPE);
         let fixed = self.fixed();
-        let expected = self.builder.ins().load(types::I32, fixed, self.vmctx, self.layout.type_number(ty));
+        let expected =
+            self.builder.ins().load(types::I32, fixed, self.vmctx, self.layout.type_number(ty));
         let equal = self.builder.ins().icmp(IntCC::Equal, found, expected);
         self.trap_unless(equal, Trap::IndirectCallType);
         self.count_target(function);
@@ -103,7 +109,8 @@ impl Translator<'_> {
 
     /// Code and instance of a function that may be null.
     fn enter(&mut self, function: Value, trap: Trap) -> (Value, Value) {
-        let flags = MemFlagsData::new().with_aligned().with_readonly().with_trap_code(Some(trap.code()));
+        let flags =
+            MemFlagsData::new().with_aligned().with_readonly().with_trap_code(Some(trap.code()));
         let code = self.builder.ins().load(types::I64, flags, function, at::FUNC_CODE);
         self.count_target(function);
         let fixed = MemFlagsData::trusted().with_readonly();
@@ -139,17 +146,26 @@ impl Translator<'_> {
         args.extend(self.pop_many(params));
         match target {
             Called::Direct(function) => self.builder.ins().return_call(function, &args),
-            Called::Indirect(signature, code) => self.builder.ins().return_call_indirect(signature, code, &args),
+            Called::Indirect(signature, code) => {
+                self.builder.ins().return_call_indirect(signature, code, &args)
+            }
         };
         self.reachable = false;
     }
 
     /// Calls, with a way for exceptions if there is a landing.
-    pub(super) fn call_that_may_throw(&mut self, target: Called, args: &[Value], results: usize) -> Vec<Value> {
+    pub(super) fn call_that_may_throw(
+        &mut self,
+        target: Called,
+        args: &[Value],
+        results: usize,
+    ) -> Vec<Value> {
         let Some(landing) = self.landing() else {
             let call = match target {
                 Called::Direct(function) => self.builder.ins().call(function, args),
-                Called::Indirect(signature, code) => self.builder.ins().call_indirect(signature, code, args),
+                Called::Indirect(signature, code) => {
+                    self.builder.ins().call_indirect(signature, code, args)
+                }
             };
             return self.builder.inst_results(call).to_vec();
         };
@@ -165,7 +181,8 @@ impl Translator<'_> {
         let lists = &mut self.builder.func.dfg.value_lists;
         let returned = BlockCall::new(normal, (0..results as u32).map(BlockArg::TryCallRet), lists);
         let thrown = BlockCall::new(landing, [BlockArg::TryCallExn(0)], lists);
-        let table = ExceptionTableData::new(signature, returned, [ExceptionTableItem::Default(thrown)]);
+        let table =
+            ExceptionTableData::new(signature, returned, [ExceptionTableItem::Default(thrown)]);
         let table = self.builder.func.dfg.exception_tables.push(table);
         match target {
             Called::Direct(function) => self.builder.ins().try_call(function, args, table),
@@ -190,8 +207,16 @@ impl Translator<'_> {
             return *known;
         }
         let signature = self.signature_of(self.info.functions[index as usize]);
-        let name = self.builder.func.declare_imported_user_function(UserExternalName::new(FUNCTIONS, index));
-        let data = ExtFuncData { name: ExternalName::user(name), signature, colocated: true, patchable: false };
+        let name = self
+            .builder
+            .func
+            .declare_imported_user_function(UserExternalName::new(FUNCTIONS, index));
+        let data = ExtFuncData {
+            name: ExternalName::user(name),
+            signature,
+            colocated: true,
+            patchable: false,
+        };
         let reference = self.builder.import_function(data);
         self.functions.insert(index, reference);
         reference

@@ -1,7 +1,8 @@
 //! Blocks, loops, conditions and branches.
 //!
-//! A frame remembers where a branch to it goes and how high the operand stack was. Code that cannot be reached is not translated: only its
-//! frames are counted, as [`Kind::Dead`]. Where a frame ends, translation goes on if somebody branched there or fell through.
+//! A frame remembers where a branch to it goes and how high the operand stack was. Code that cannot
+//! be reached is not translated: only its frames are counted, as [`Kind::Dead`]. Where a frame
+//! ends, translation goes on if somebody branched there or fell through.
 
 use super::function::{Translator, machine_type};
 use super::plan::Moment;
@@ -56,7 +57,14 @@ impl Translator<'_> {
         let behind = self.block(&results);
         debug_assert!(self.builder.current_block() == Some(entry));
         let count = results.len();
-        self.frames.push(Frame { kind: Kind::Block, behind, arity: count, results: count, height: 0, reached: false });
+        self.frames.push(Frame {
+            kind: Kind::Block,
+            behind,
+            arity: count,
+            results: count,
+            height: 0,
+            reached: false,
+        });
     }
 
     /// A new block with parameters of these types.
@@ -80,15 +88,33 @@ impl Translator<'_> {
     pub(super) fn push_dead(&mut self) {
         let height = self.stack.len();
         let behind = Block::from_u32(0);
-        self.frames.push(Frame { kind: Kind::Dead, behind, arity: 0, results: 0, height, reached: false });
+        self.frames.push(Frame {
+            kind: Kind::Dead,
+            behind,
+            arity: 0,
+            results: 0,
+            height,
+            reached: false,
+        });
     }
 
     /// Enters a frame whose parameters are on the stack.
     pub(super) fn push_frame(&mut self, kind: Kind, ty: &FuncType) {
         let behind = self.block(ty.results());
-        let arity = if matches!(kind, Kind::Loop { .. } | Kind::Outer { .. }) { ty.params().len() } else { ty.results().len() };
+        let arity = if matches!(kind, Kind::Loop { .. } | Kind::Outer { .. }) {
+            ty.params().len()
+        } else {
+            ty.results().len()
+        };
         let height = self.stack.len() - ty.params().len();
-        self.frames.push(Frame { kind, behind, arity, results: ty.results().len(), height, reached: false });
+        self.frames.push(Frame {
+            kind,
+            behind,
+            arity,
+            results: ty.results().len(),
+            height,
+            reached: false,
+        });
     }
 
     pub(super) fn begin_block(&mut self, ty: BlockType) -> Result<(), CompileError> {
@@ -135,7 +161,8 @@ impl Translator<'_> {
         self.fall_through();
         let frame = self.frames.last_mut().expect("validated: a frame");
         self.stack.truncate(frame.height);
-        let Kind::If { otherwise, params, at } = std::mem::replace(&mut frame.kind, Kind::Else) else {
+        let Kind::If { otherwise, params, at } = std::mem::replace(&mut frame.kind, Kind::Else)
+        else {
             // Code that begins on the one side never comes to the other one.
             self.reachable = false;
             return;
@@ -247,7 +274,9 @@ impl Translator<'_> {
         let next = self.builder.create_block();
         let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
         match self.counter(self.offset, Way::Taken) {
-            None if !is_hooked => drop(self.builder.ins().brif(condition, target, &values, next, &[])),
+            None if !is_hooked => {
+                drop(self.builder.ins().brif(condition, target, &values, next, &[]))
+            }
             counter => {
                 // Between here and there: elsewhere, others come by.
                 let between = self.builder.create_block();
@@ -266,10 +295,16 @@ impl Translator<'_> {
         let index = self.pop();
         let (_, arity) = self.branch_target(table.default());
         let values = arguments(&self.peek_many(arity));
-        // Operands go along once for each place, however many entries lead there; but entries may be counted.
+        // Operands go along once for each place, however many entries lead there; but entries may
+        // be counted.
         let mut edges = BTreeMap::new();
         let ways = Ways::of(table);
-        let default = self.edge(table.default(), ways.of_entry(table.len(), table.default()), arity, &mut edges);
+        let default = self.edge(
+            table.default(),
+            ways.of_entry(table.len(), table.default()),
+            arity,
+            &mut edges,
+        );
         let mut targets = Vec::with_capacity(table.len() as usize);
         for (i, depth) in table.targets().enumerate() {
             let depth = depth?;
@@ -294,7 +329,14 @@ impl Translator<'_> {
     }
 
     /// Goes to a branch's target, observing the way.
-    fn observe_way(&mut self, counter: Option<i32>, is_hooked: bool, arity: usize, target: Block, values: &[BlockArg]) {
+    fn observe_way(
+        &mut self,
+        counter: Option<i32>,
+        is_hooked: bool,
+        arity: usize,
+        target: Block,
+        values: &[BlockArg],
+    ) {
         if let Some(counter) = counter {
             self.add_to_counter(counter);
         }
@@ -307,9 +349,15 @@ impl Translator<'_> {
         };
     }
 
-    /// Where an entry of a table leads: to its target if no operands go along and nobody counts it, and to a block of its own otherwise, which takes
-    /// them there.
-    fn edge(&mut self, depth: u32, way: Way, arity: usize, edges: &mut BTreeMap<(u32, Option<i32>), Block>) -> BlockCall {
+    /// Where an entry of a table leads: to its target if no operands go along and nobody counts it,
+    /// and to a block of its own otherwise, which takes them there.
+    fn edge(
+        &mut self,
+        depth: u32,
+        way: Way,
+        arity: usize,
+        edges: &mut BTreeMap<(u32, Option<i32>), Block>,
+    ) -> BlockCall {
         let counter = self.counter(self.offset, way);
         let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
         let block = match (arity, counter) {

@@ -1,6 +1,7 @@
 //! Counters on edges.
 //!
-//! A counter is a word of the vmctx, which only one thread at a time executes with: adding to it is one instruction, and asks for no register.
+//! A counter is a word of the vmctx, which only one thread at a time executes with: adding to it is
+//! one instruction, and asks for no register.
 
 use super::budget::Budget;
 use super::function::Translator;
@@ -30,8 +31,13 @@ pub(crate) struct Counting {
 
 impl Counting {
     /// Nothing is counted.
-    pub(super) const NONE: Self =
-        Self { before: 0, functions: Vec::new(), first: Vec::new(), calls: Vec::new(), first_call: Vec::new() };
+    pub(super) const NONE: Self = Self {
+        before: 0,
+        functions: Vec::new(),
+        first: Vec::new(),
+        calls: Vec::new(),
+        first_call: Vec::new(),
+    };
 
     /// Chooses counters for all functions.
     pub(super) fn of(bodies: &[Body<'_>], targets: bool) -> Result<Self, CompileError> {
@@ -75,7 +81,8 @@ impl Counting {
         Some(layout.counter(self.before + self.first[defined] + counter))
     }
 
-    /// Where the counter is of activations that come from another version to a loop of a function, or that go into one.
+    /// Where the counter is of activations that come from another version to a loop of a function,
+    /// or that go into one.
     fn crossing(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
         let places = self.functions.get(defined)?;
         let counter = if comes { places.coming(at as u32) } else { places.going(at as u32) }?;
@@ -117,9 +124,12 @@ impl Translator<'_> {
         self.add_to_counter(words + 8);
     }
 
-    /// What the table of traps says of an access of the present instruction. Who counts, marks or pays has to know which one it was.
+    /// What the table of traps says of an access of the present instruction. Who counts, marks or
+    /// pays has to know which one it was.
     pub(super) fn access_code(&self, stores: bool) -> TrapCode {
-        let is_wanted = self.target.options.counts || self.target.options.budget == Budget::Pays || self.hooking.departs;
+        let is_wanted = self.target.options.counts
+            || self.target.options.budget == Budget::Pays
+            || self.hooking.departs;
         match is_wanted && !self.is_nested() {
             true => Access::at(self.offset, stores).code(),
             false => Trap::MemoryOutOfBounds.code(),

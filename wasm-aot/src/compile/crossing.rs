@@ -1,17 +1,19 @@
-//! Room for crossings in machine code: a comparison and a branch to a cold block become an instruction that does nothing, or, by its first byte, a jump
-//! to that block.
+//! Room for crossings in machine code: a comparison and a branch to a cold block become an
+//! instruction that does nothing, or, by its first byte, a jump to that block.
 //!
 //! ```text
 //!    48 83 F9 01         cmp rcx, 1            A9 xx xx xx xx    test eax, imm32     E9 ...   jmp cold
 //!    0F 84 xx xx xx xx   je cold               0F 1F 44 00 00    nop
 //! ```
 //!
-//! The register allocator may put moves between the two: then the comparison stays, and the crossing is where the branch was. Flags are dead in either case,
-//! since a block begins before and another one behind.
+//! The register allocator may put moves between the two: then the comparison stays, and the
+//! crossing is where the branch was. Flags are dead in either case, since a block begins before and
+//! another one behind.
 //!
-//! Where the crossing is the first thing in its loop, branches back to the loop go *behind* it while it is off, so that the loop runs as if there were none.
-//! They are switched too, by the lowest byte of their distance. A thread that meets only some of the bytes switched runs over the crossing, or goes over
-//! a turn later.
+//! Where the crossing is the first thing in its loop, branches back to the loop go *behind* it
+//! while it is off, so that the loop runs as if there were none. They are switched too, by the
+//! lowest byte of their distance. A thread that meets only some of the bytes switched runs over the
+//! crossing, or goes over a turn later.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use std::ops::Range;
@@ -50,8 +52,8 @@ impl Crossing {
     }
 }
 
-/// Makes crossings of what is marked, and has branches back go behind them. `ranges` are those of all instructions, which begin with whole ones; each with
-/// the number of the loop if it is marked.
+/// Makes crossings of what is marked, and has branches back go behind them. `ranges` are those of
+/// all instructions, which begin with whole ones; each with the number of the loop if it is marked.
 ///
 /// None if a branch is marked that is none of those that are expected: it would be taken one day.
 pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Option<Vec<Crossing>> {
@@ -65,15 +67,20 @@ pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Opt
         }
     }
     rooms.sort_unstable_by_key(|room| room.at);
-    let mut crossings: Vec<Crossing> = rooms.iter().map(|room| Crossing::new(room.number, room.at, [OFF, ON])).collect();
+    let mut crossings: Vec<Crossing> =
+        rooms.iter().map(|room| Crossing::new(room.number, room.at, [OFF, ON])).collect();
     for (range, _) in ranges.iter().filter(|_| !rooms.is_empty()) {
         let bytes = code[range.start as usize..range.end as usize].to_vec();
-        for branch in Decoder::with_ip(64, &bytes, range.start.into(), DecoderOptions::NONE).into_iter() {
+        for branch in
+            Decoder::with_ip(64, &bytes, range.start.into(), DecoderOptions::NONE).into_iter()
+        {
             if branch.is_invalid() || branch.flow_control() == FlowControl::IndirectBranch {
                 // What follows is a table.
                 break;
             }
-            let Some(room) = target(&branch).and_then(|to| rooms.binary_search_by_key(&to, |room| room.at).ok()) else {
+            let Some(room) =
+                target(&branch).and_then(|to| rooms.binary_search_by_key(&to, |room| room.at).ok())
+            else {
                 continue;
             };
             let room = rooms[room];
@@ -93,12 +100,16 @@ pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Opt
 fn branches(code: &[u8], range: &Range<u32>) -> bool {
     let bytes = &code[range.start as usize..range.end as usize];
     let all = Decoder::with_ip(64, bytes, range.start.into(), DecoderOptions::NONE).into_iter();
-    all.into_iter().any(|here| here.is_invalid() || here.flow_control() == FlowControl::ConditionalBranch)
+    all.into_iter()
+        .any(|here| here.is_invalid() || here.flow_control() == FlowControl::ConditionalBranch)
 }
 
 /// Where a branch leads whose distance has four bytes.
 fn target(branch: &Instruction) -> Option<u32> {
-    let is_branch = matches!(branch.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch);
+    let is_branch = matches!(
+        branch.flow_control(),
+        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+    );
     (is_branch && branch.len() >= 5).then_some(branch.near_branch64() as u32)
 }
 
@@ -135,13 +146,21 @@ fn branch(code: &[u8], range: Range<u32>) -> Option<(Option<u32>, Range<u32>, u3
             return None;
         }
         if here.flow_control() == FlowControl::ConditionalBranch {
-            // Code generation writes conditions in one way, and sinks cold blocks behind everything else.
+            // Code generation writes conditions in one way, and sinks cold blocks behind everything
+            // else.
             if here.code() != Code::Je_rel32_64 {
                 return None;
             }
-            let compares = matches!(before.code().mnemonic(), iced_x86::Mnemonic::Cmp | iced_x86::Mnemonic::Test);
+            let compares = matches!(
+                before.code().mnemonic(),
+                iced_x86::Mnemonic::Cmp | iced_x86::Mnemonic::Test
+            );
             let start = compares.then(|| before.ip() as u32);
-            return Some((start, here.ip() as u32..here.next_ip() as u32, here.near_branch64() as u32));
+            return Some((
+                start,
+                here.ip() as u32..here.next_ip() as u32,
+                here.near_branch64() as u32,
+            ));
         }
         before = here;
     }
@@ -176,15 +195,22 @@ mod tests {
     #[test]
     fn a_comparison_and_its_branch_become_one_crossing() {
         let mut code = [0x48, 0x83, 0xF9, 0x01, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00, 0xC3];
-        assert_eq!(make(&mut code, &[(0..10, Some(7)), (10..11, None)]), Some(vec![Crossing::new(7, 0, [OFF, ON])]));
+        assert_eq!(
+            make(&mut code, &[(0..10, Some(7)), (10..11, None)]),
+            Some(vec![Crossing::new(7, 0, [OFF, ON])])
+        );
         // The branch led to 10 + 16; the crossing counts from its own end.
         assert_eq!(code, [OFF, 21, 0, 0, 0, 0x0F, 0x1F, 0x44, 0x00, 0x00, 0xC3]);
     }
 
     #[test]
     fn a_move_between_both_stays() {
-        let mut code = [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00];
-        assert_eq!(make(&mut code, &[(0..13, Some(0))]), Some(vec![Crossing::new(0, 7, [OFF, ON])]));
+        let mut code =
+            [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00];
+        assert_eq!(
+            make(&mut code, &[(0..13, Some(0))]),
+            Some(vec![Crossing::new(0, 7, [OFF, ON])])
+        );
         assert_eq!(code, [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, OFF, 17, 0, 0, 0, 0x90]);
     }
 
@@ -196,7 +222,11 @@ mod tests {
         code.resize(251, 0x90);
         code.extend([0xE9, 0x00, 0xFF, 0xFF, 0xFF]);
         let found = make(&mut code, &[(0..10, Some(3)), (10..256, None)]);
-        let expected = [Crossing::new(3, 0, [OFF, ON]), Crossing::new(3, 14, [0xF8, 0xEE]), Crossing::new(3, 252, [0x0A, 0x00])];
+        let expected = [
+            Crossing::new(3, 0, [OFF, ON]),
+            Crossing::new(3, 14, [0xF8, 0xEE]),
+            Crossing::new(3, 252, [0x0A, 0x00]),
+        ];
         assert_eq!(found, Some(expected.to_vec()));
         let mut far = code.clone();
         far[252] = 0xFE;
@@ -206,7 +236,9 @@ mod tests {
     #[test]
     fn what_is_something_else_is_left_alone_and_other_branches_are_refused() {
         let other = [&[0x48, 0x83, 0xF9, 0x01, 0x0F, 0x85, 0, 0, 0, 0][..], &[0x74, 0x00], &[0x06]];
-        for (bytes, made) in [(&[0x90, 0x90][..], Some(vec![]))].into_iter().chain(other.map(|bytes| (bytes, None))) {
+        for (bytes, made) in
+            [(&[0x90, 0x90][..], Some(vec![]))].into_iter().chain(other.map(|bytes| (bytes, None)))
+        {
             let mut code = bytes.to_vec();
             assert_eq!(make(&mut code, &[(0..bytes.len() as u32, Some(0))]), made);
             assert_eq!(code, bytes);

@@ -1,8 +1,9 @@
 //! Exceptions, in the standard's encoding and in the one before it.
 //!
-//! A try region has a *landing*: a block that is given the exception, whichever call of the region it came out of. There the clauses are compared
-//! one after the other; what none of them takes goes on to the landing outside, or out of the function. The runtime therefore knows
-//! only which calls have a landing, and nothing of tags.
+//! A try region has a *landing*: a block that is given the exception, whichever call of the region
+//! it came out of. There the clauses are compared one after the other; what none of them takes goes
+//! on to the landing outside, or out of the function. The runtime therefore knows only which calls
+//! have a landing, and nothing of tags.
 
 use super::control::{Frame, Kind, arguments};
 use super::function::{SINGLES, Translator, machine_type};
@@ -12,8 +13,8 @@ use crate::trap::Trap;
 use crate::types::FuncType;
 use crate::vm::{Builtin, at};
 use cranelift_codegen::ir::{
-    AbiParam, Block, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, Signature, UserExternalName, Value, condcodes::IntCC,
-    types,
+    AbiParam, Block, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, Signature,
+    UserExternalName, Value, condcodes::IntCC, types,
 };
 use cranelift_codegen::isa::CallConv;
 use wasmparser::{BlockType, Catch, TryTable};
@@ -78,7 +79,15 @@ impl Translator<'_> {
     fn new_try(&mut self, clauses: Vec<Catch>) -> Kind {
         let landing = self.builder.create_block();
         self.builder.append_block_param(landing, types::I64);
-        Kind::Try(Try { landing, next: None, exception: None, caught: false, exhaustive: false, clauses, at: self.offset })
+        Kind::Try(Try {
+            landing,
+            next: None,
+            exception: None,
+            caught: false,
+            exhaustive: false,
+            clauses,
+            at: self.offset,
+        })
     }
 
     pub(super) fn begin_try(&mut self, ty: BlockType) -> Result<(), CompileError> {
@@ -103,7 +112,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Leaves the body, or the clause before, and begins to look at the exception where that is not done yet.
+    /// Leaves the body, or the clause before, and begins to look at the exception where that is not
+    /// done yet.
     fn begin_clause(&mut self) -> Option<Value> {
         self.fall_through();
         let height = self.frames.last().expect("validated: a frame").height;
@@ -161,7 +171,8 @@ impl Translator<'_> {
         }
         self.fall_through();
         let outside = self.frames.len() - 1 - (depth as usize + 1);
-        // Delegated to the frame's own label: to the region that the frame is, or the next one around it.
+        // Delegated to the frame's own label: to the region that the frame is, or the next one
+        // around it.
         let landing = self.landing_within(if outside == 0 { 0 } else { outside + 1 });
         let attempt = self.attempt().expect("validated: delegate ends a try");
         (attempt.caught, attempt.exhaustive) = (true, true);
@@ -172,7 +183,8 @@ impl Translator<'_> {
         self.end();
     }
 
-    /// Ends a region: what no clause has taken goes outside. The frame is no longer on the stack of frames.
+    /// Ends a region: what no clause has taken goes outside. The frame is no longer on the stack of
+    /// frames.
     pub(super) fn end_try(&mut self, mut attempt: Try, frame: &mut Frame) {
         let (at, exception) = match (attempt.next, attempt.exception) {
             (Some(next), Some(exception)) => (next, exception),
@@ -291,8 +303,16 @@ impl Translator<'_> {
                 let mut signature = Signature::new(CallConv::Tail);
                 signature.params.extend([AbiParam::new(types::I64), AbiParam::new(types::I64)]);
                 let signature = self.builder.import_signature(signature);
-                let name = self.builder.func.declare_imported_user_function(UserExternalName::new(SINGLES, 0));
-                let data = ExtFuncData { name: ExternalName::user(name), signature, colocated: true, patchable: false };
+                let name = self
+                    .builder
+                    .func
+                    .declare_imported_user_function(UserExternalName::new(SINGLES, 0));
+                let data = ExtFuncData {
+                    name: ExternalName::user(name),
+                    signature,
+                    colocated: true,
+                    patchable: false,
+                };
                 let throw = self.builder.import_function(data);
                 self.builder.ins().call(throw, &[self.vmctx, exception]);
                 self.trap(Trap::Unreachable);

@@ -12,7 +12,9 @@
 
 use super::function::Translator;
 use cranelift_codegen::CompiledCode;
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKey, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{
+    InstBuilder, StackSlotData, StackSlotKey, StackSlotKind, Value, types,
+};
 
 /// The most locals of a frame that are kept.
 const MOST: usize = 1000;
@@ -26,7 +28,12 @@ impl Translator<'_> {
             return;
         }
         let size = 8 + 8 * kept(self.locals.len()) as u32;
-        let slot = StackSlotData::new_with_key(StackSlotKind::ExplicitSlot, size, 3, StackSlotKey::new(KEY));
+        let slot = StackSlotData::new_with_key(
+            StackSlotKind::ExplicitSlot,
+            size,
+            3,
+            StackSlotKey::new(KEY),
+        );
         let slot = *self.kept.insert(self.builder.create_sized_stack_slot(slot));
         self.builder.ins().stack_store(types::I64, self.vmctx, slot, 0);
         for index in 0..self.locals.len() as u32 {
@@ -37,7 +44,9 @@ impl Translator<'_> {
 
     /// A local of the function has another value.
     pub(super) fn keep_local(&mut self, index: u32, value: Value) {
-        let Some(slot) = self.kept.filter(|_| !self.is_nested() && (index as usize) < MOST) else { return };
+        let Some(slot) = self.kept.filter(|_| !self.is_nested() && (index as usize) < MOST) else {
+            return;
+        };
         if !self.builder.func.dfg.value_type(value).is_vector() {
             self.builder.ins().stack_store(types::I64, value, slot, 8 + 8 * index as i32);
         }

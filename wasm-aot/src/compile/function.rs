@@ -24,11 +24,14 @@ use crate::vm::{Layout, at};
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{
-    AbiParam, AliasRegion, AliasRegionData, ArgumentPurpose, Block, ExternalName, FuncRef, Function, GlobalValue,
-    GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, SourceLoc, StackSlot, Type, UserFuncName, Value, types,
+    AbiParam, AliasRegion, AliasRegionData, ArgumentPurpose, Block, ExternalName, FuncRef,
+    Function, GlobalValue, GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature,
+    SourceLoc, StackSlot, Type, UserFuncName, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
-use cranelift_codegen::{CodegenError, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget};
+use cranelift_codegen::{
+    CodegenError, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget,
+};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use std::collections::HashMap;
 use wasmparser::{FuncValidator, FuncValidatorAllocations, ValidatorResources};
@@ -38,7 +41,8 @@ pub(super) const FUNCTIONS: u32 = 0;
 /// The name space of what every module may have once.
 pub(super) const SINGLES: u32 = 1;
 
-/// The most values of one function while it is translated: many times those that registers can be allocated for.
+/// The most values of one function while it is translated: many times those that registers can be
+/// allocated for.
 const VALUES: usize = 1 << 23;
 
 /// What a call goes to.
@@ -74,7 +78,8 @@ pub(crate) struct Compiled {
     pub(crate) bares: Vec<Bare>,
     /// Where something is noted, in order.
     pub(crate) notes: Vec<NoteSite>,
-    /// How far below their frame pointers its frames keep what can be read of them; 0 if they keep nothing.
+    /// How far below their frame pointers its frames keep what can be read of them; 0 if they keep
+    /// nothing.
     pub(crate) frame: u32,
 }
 
@@ -98,8 +103,9 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// What a thread needs to compile, and keeps from function to function. A translation that does not come to its end leaves blocks and variables of its
-/// own in the frontend, so that the next function begins with a new one.
+/// What a thread needs to compile, and keeps from function to function. A translation that does not
+/// come to its end leaves blocks and variables of its own in the frontend, so that the next
+/// function begins with a new one.
 pub(super) struct Compiler {
     context: Context,
     frontend: FunctionBuilderContext,
@@ -108,20 +114,25 @@ pub(super) struct Compiler {
 
 impl Default for Compiler {
     fn default() -> Self {
-        let (frontend, allocations) = (FunctionBuilderContext::new(), FuncValidatorAllocations::default());
+        let (frontend, allocations) =
+            (FunctionBuilderContext::new(), FuncValidatorAllocations::default());
         Self { context: Context::new(), frontend, allocations }
     }
 }
 
 impl Compiler {
     /// Compiles one function of a module.
-    pub(super) fn function(&mut self, setting: Setting<'_>, body: &Body<'_>) -> Result<Compiled, CompileError> {
+    pub(super) fn function(
+        &mut self,
+        setting: Setting<'_>,
+        body: &Body<'_>,
+    ) -> Result<Compiled, CompileError> {
         let compiled = self.code(setting, body, None)?;
         Ok(compiled.expect("every function has a beginning"))
     }
 
-    /// Compiles a function from its beginning, or from the header of one of its loops. None if the loop has no entry, since more is on the stack
-    /// there than is carried over.
+    /// Compiles a function from its beginning, or from the header of one of its loops. None if the
+    /// loop has no entry, since more is on the stack there than is carried over.
     pub(super) fn code(
         &mut self,
         setting: Setting<'_>,
@@ -149,8 +160,10 @@ impl Compiler {
         let mut validator = validate.into_validator(std::mem::take(&mut self.allocations));
         self.context.clear();
         let signature = signature(setting.info.function_type(index));
-        let signature = if entered.is_some() { switching::entry_signature(&signature) } else { signature };
-        self.context.func = Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
+        let signature =
+            if entered.is_some() { switching::entry_signature(&signature) } else { signature };
+        self.context.func =
+            Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
         let (loops, first) = setting.loops_of(index);
         let mut translator = Translator::new(builder, setting, index, entered);
@@ -177,22 +190,32 @@ enum Attempt {
     Unexpected,
 }
 
-/// Compiles what is in `context`: a function that has these loops, the first of which has that number, and sites of these instructions.
+/// Compiles what is in `context`: a function that has these loops, the first of which has that
+/// number, and sites of these instructions.
 pub(super) fn finish(
     context: &mut Context,
     target: &Target,
     (own, first): (&Loops, u32),
     together: &Together,
 ) -> Result<Option<Compiled>, CompileError> {
-    context.compile(&*target.isa, &mut ControlPlane::default()).map_err(|error| match error.inner {
-        CodegenError::CodeTooLarge => CompileError::TooLarge { what: "the function's code".into(), place: Place::default() },
-        CodegenError::ImplLimitExceeded => {
-            CompileError::TooLarge { what: "the function has more values than can be numbered".into(), place: Place::default() }
+    context.compile(&*target.isa, &mut ControlPlane::default()).map_err(|error| {
+        match error.inner {
+            CodegenError::CodeTooLarge => CompileError::TooLarge {
+                what: "the function's code".into(),
+                place: Place::default(),
+            },
+            CodegenError::ImplLimitExceeded => CompileError::TooLarge {
+                what: "the function has more values than can be numbered".into(),
+                place: Place::default(),
+            },
+            CodegenError::Verifier(errors) => CompileError::unsupported(
+                format!("code generation: {}", errors.to_string().trim_end()),
+                Place::default(),
+            ),
+            other => {
+                CompileError::unsupported(format!("code generation: {other}"), Place::default())
+            }
         }
-        CodegenError::Verifier(errors) => {
-            CompileError::unsupported(format!("code generation: {}", errors.to_string().trim_end()), Place::default())
-        }
-        other => CompileError::unsupported(format!("code generation: {other}"), Place::default()),
     })?;
     let compiled = context.compiled_code().expect("compiled above");
     let (buffer, frame) = (&compiled.buffer, frames::distance(compiled));
@@ -200,13 +223,23 @@ pub(super) fn finish(
     let mut code = buffer.data().to_vec();
     let (bares, notes) = (bare::make(&mut code, buffer, together), once::make(&mut code, buffer));
     let number = |bits| switching::marked(bits).map(|index| first + index);
-    let ranges: Vec<_> =
-        buffer.get_srclocs_sorted().iter().map(|range| (range.start..range.end, number(range.loc.bits()))).collect();
-    let Some(crossings) = (if own.len() > 0 { crossing::make(&mut code, &ranges) } else { Some(Vec::new()) }) else {
+    let ranges: Vec<_> = buffer
+        .get_srclocs_sorted()
+        .iter()
+        .map(|range| (range.start..range.end, number(range.loc.bits())))
+        .collect();
+    let Some(crossings) =
+        (if own.len() > 0 { crossing::make(&mut code, &ranges) } else { Some(Vec::new()) })
+    else {
         return Ok(None);
     };
-    let located = |number: u32| switching::marked(number).map_or(number, |index| own.get(index as usize).at);
-    let traps = buffer.traps().iter().map(|t| Entry { offset: t.offset, number: t.code.as_raw().get().into() }).collect();
+    let located =
+        |number: u32| switching::marked(number).map_or(number, |index| own.get(index as usize).at);
+    let traps = buffer
+        .traps()
+        .iter()
+        .map(|t| Entry { offset: t.offset, number: t.code.as_raw().get().into() })
+        .collect();
     let mut handlers = Vec::new();
     for site in buffer.call_sites() {
         for handler in site.exception_handlers {
@@ -215,9 +248,12 @@ pub(super) fn finish(
             handlers.push(Handler { offset: site.ret_addr, target: *target, frame });
         }
     }
-    let addresses =
-        buffer.get_srclocs_sorted().iter().map(|range| Entry { offset: range.start, number: located(range.loc.bits()) });
-    // What simplification has made belongs to nothing: it is taken for part of what it stands behind. The prologue stands behind nothing.
+    let addresses = buffer
+        .get_srclocs_sorted()
+        .iter()
+        .map(|range| Entry { offset: range.start, number: located(range.loc.bits()) });
+    // What simplification has made belongs to nothing: it is taken for part of what it stands
+    // behind. The prologue stands behind nothing.
     let mut is_prologue = true;
     let belongs = |entry: &Entry| {
         is_prologue &= entry.number == NOTHING;
@@ -228,7 +264,18 @@ pub(super) fn finish(
     let relocs = buffer.relocs().iter().filter(|reloc| !is_of_site(&reloc.target, &context.func));
     let calls = relocs.map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;
-    Ok(Some(Compiled { code, calls, traps, addresses, handlers, loops, crossings, bares, notes, frame }))
+    Ok(Some(Compiled {
+        code,
+        calls,
+        traps,
+        addresses,
+        handlers,
+        loops,
+        crossings,
+        bares,
+        notes,
+        frame,
+    }))
 }
 
 fn is_of_site(target: &FinalizedRelocTarget, func: &Function) -> bool {
@@ -236,7 +283,12 @@ fn is_of_site(target: &FinalizedRelocTarget, func: &Function) -> bool {
     func.params.user_named_funcs()[*name].namespace == bare::NOBODY
 }
 
-fn call_at(at: u32, kind: Reloc, target: &FinalizedRelocTarget, func: &Function) -> Result<CallAt, CompileError> {
+fn call_at(
+    at: u32,
+    kind: Reloc,
+    target: &FinalizedRelocTarget,
+    func: &Function,
+) -> Result<CallAt, CompileError> {
     let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = target else {
         // Rounding and fused multiplication without instructions for them.
         return Err(CompileError::Target(format!(
@@ -245,7 +297,8 @@ fn call_at(at: u32, kind: Reloc, target: &FinalizedRelocTarget, func: &Function)
     };
     assert_eq!(kind, Reloc::X86CallPCRel4, "the only relocation of code without addresses");
     let name = &func.params.user_named_funcs()[*name];
-    let target = if name.namespace == FUNCTIONS { Callee::Function(name.index) } else { Callee::Throw };
+    let target =
+        if name.namespace == FUNCTIONS { Callee::Function(name.index) } else { Callee::Throw };
     Ok(CallAt { at, target })
 }
 
@@ -288,11 +341,13 @@ pub(super) struct Translator<'a> {
     pub(super) counting: &'a Counting,
     pub(super) hooking: Hooking<'a>,
     pub(super) guests: Guests<'a>,
-    /// The function's loops, the number of the first, and the one that the code begins in, if it does not begin with the function.
+    /// The function's loops, the number of the first, and the one that the code begins in, if it
+    /// does not begin with the function.
     pub(super) loops: &'a Loops,
     pub(super) first_loop: u32,
     pub(super) entered: Option<usize>,
-    /// How many frames are open that are before the loop that the code begins in, and not around it.
+    /// How many frames are open that are before the loop that the code begins in, and not around
+    /// it.
     pub(super) passed_frames: u32,
     /// Whether there are crossings, and where they lead.
     pub(super) crosses: bool,
@@ -325,7 +380,12 @@ pub(super) struct Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    fn new(mut builder: FunctionBuilder<'a>, setting: Setting<'a>, index: u32, entered: Option<usize>) -> Self {
+    fn new(
+        mut builder: FunctionBuilder<'a>,
+        setting: Setting<'a>,
+        index: u32,
+        entered: Option<usize>,
+    ) -> Self {
         let Setting { info, layout, target, counting, plan, first_word, .. } = setting;
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
@@ -333,7 +393,11 @@ impl<'a> Translator<'a> {
         builder.seal_block(entry);
         let vmctx = builder.block_params(entry)[0];
         let mut region = |user_id, name: &'static str| {
-            builder.func.dfg.alias_regions.insert(AliasRegionData { user_id, description: name.into() })
+            builder
+                .func
+                .dfg
+                .alias_regions
+                .insert(AliasRegionData { user_id, description: name.into() })
         };
         let regions = Regions {
             vmctx: region(1, "vmctx"),
@@ -392,7 +456,12 @@ impl<'a> Translator<'a> {
                 flags = flags.with_readonly().with_can_move();
             }
             let flags = func.dfg.mem_flags.insert_unchecked(flags);
-            func.create_global_value(GlobalValueData::Load { base, offset: offset.into(), global_type: types::I64, flags })
+            func.create_global_value(GlobalValueData::Load {
+                base,
+                offset: offset.into(),
+                global_type: types::I64,
+                flags,
+            })
         };
         let store = load(vmctx, at::STORE, true);
         let limit = load(store, at::STACK_LIMIT, false);
@@ -447,8 +516,8 @@ impl<'a> Translator<'a> {
         self.builder.set_srcloc(SourceLoc::new(offset as u32));
     }
 
-    /// A few bytes of Wasm may stand for thousands of values: results of calls, operands that blocks pass on. Memory is not to run out before
-    /// code generation refuses them.
+    /// A few bytes of Wasm may stand for thousands of values: results of calls, operands that
+    /// blocks pass on. Memory is not to run out before code generation refuses them.
     pub(super) fn limit_values(&self) -> Result<(), CompileError> {
         match self.builder.func.dfg.num_values() <= VALUES {
             true => Ok(()),
@@ -569,7 +638,8 @@ impl<'a> Translator<'a> {
         self.stack[from..].to_vec()
     }
 
-    /// A value in the shape in which it is passed on: vectors have many shapes, and one that all agree on.
+    /// A value in the shape in which it is passed on: vectors have many shapes, and one that all
+    /// agree on.
     pub(super) fn plain(&mut self, value: Value) -> Value {
         match self.builder.func.dfg.value_type(value).is_vector() {
             true => self.cast(value, types::I8X16),

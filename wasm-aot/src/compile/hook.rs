@@ -1,7 +1,8 @@
 //! Hooks in the code of a function: where they fire, and what they can get hold of there.
 //!
-//! The translator tells of every [`Moment`] that it comes by. A hook's code stands in line with the function's, sees operands and locals as the values that
-//! they are at this moment, and is optimised together with them; where nothing is planned, nothing is emitted.
+//! The translator tells of every [`Moment`] that it comes by. A hook's code stands in line with the
+//! function's, sees operands and locals as the values that they are at this moment, and is
+//! optimised together with them; where nothing is planned, nothing is emitted.
 
 use super::access::Access;
 use super::control::arguments;
@@ -11,7 +12,9 @@ use crate::error::CompileError;
 use crate::trap::Trap;
 use crate::types::ValType;
 use crate::vm::Builtin;
-use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{
+    Block, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
+};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
 use wasmparser::{FuncValidator, Operator, ValidatorResources};
@@ -30,7 +33,8 @@ pub(super) struct Hooking<'a> {
     locals: Vec<ValType>,
     /// The types of operands at the present moment, from the top of the stack.
     operands: Vec<ValType>,
-    /// How many of them the program may be given others for: those below belong to frames outside, which are entered by other ways, too.
+    /// How many of them the program may be given others for: those below belong to frames outside,
+    /// which are entered by other ways, too.
     writable: usize,
     /// The access of the present instruction.
     access: Option<Access>,
@@ -38,7 +42,8 @@ pub(super) struct Hooking<'a> {
     taken: Vec<(Value, ValType)>,
     /// Variables of hooks, by what they call them.
     variables: HashMap<(u32, u64), Variable>,
-    /// While something is written that stands in place of an instruction: where the instruction itself is, and where control goes on with results.
+    /// While something is written that stands in place of an instruction: where the instruction
+    /// itself is, and where control goes on with results.
     replacing: Option<(Block, Block)>,
     /// Where exceptions go that leave the function, if that is hooked.
     pub(super) unwinding: Option<Block>,
@@ -93,7 +98,8 @@ impl<'a> Translator<'a> {
         let is_hooked = !self.hooking.at(offset, None).is_empty();
         let is_bare = self.target.options.sites.stand_before(op);
         // Where branches land, control comes to the instruction behind the place where it stands.
-        let is_landing = matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
+        let is_landing =
+            matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
         if !is_landing {
             self.pay_for(op);
         }
@@ -141,11 +147,18 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// An instruction that takes operands, gives results and goes on: what stands in its place gives them, or has it executed.
-    fn replaceable(&mut self, op: &Operator<'_>, validator: &FuncValidator<ValidatorResources>) -> Result<(), CompileError> {
+    /// An instruction that takes operands, gives results and goes on: what stands in its place
+    /// gives them, or has it executed.
+    fn replaceable(
+        &mut self,
+        op: &Operator<'_>,
+        validator: &FuncValidator<ValidatorResources>,
+    ) -> Result<(), CompileError> {
         let results = op.operator_arity(validator).map_or(0, |(_, results)| results as usize);
-        let types: Vec<ValType> =
-            (0..results).rev().filter_map(|depth| validator.get_operand_type(depth)?.map(crate::module::operand_type)).collect();
+        let types: Vec<ValType> = (0..results)
+            .rev()
+            .filter_map(|depth| validator.get_operand_type(depth)?.map(crate::module::operand_type))
+            .collect();
         let (itself, behind) = (self.block(&[]), self.block(&types));
         self.hooking.replacing = Some((itself, behind));
         self.fire(Moment::Instead);
@@ -165,7 +178,11 @@ impl<'a> Translator<'a> {
     }
 
     /// What stands at a loop that has just begun because code begins in it.
-    pub(super) fn fire_landing(&mut self, op: &Operator<'_>, validator: &FuncValidator<ValidatorResources>) {
+    pub(super) fn fire_landing(
+        &mut self,
+        op: &Operator<'_>,
+        validator: &FuncValidator<ValidatorResources>,
+    ) {
         self.pay_for(op);
         if self.target.options.sites.stand_before(op) {
             self.bare_site();
@@ -182,7 +199,8 @@ impl<'a> Translator<'a> {
         if !self.reachable {
             return;
         }
-        self.hooking.writable = self.stack.len() - self.frames.last().map_or(0, |frame| frame.height);
+        self.hooking.writable =
+            self.stack.len() - self.frames.last().map_or(0, |frame| frame.height);
         for depth in 0..self.stack.len().min(OPERANDS) {
             let Some(Some(ty)) = validator.get_operand_type(depth) else { break };
             self.hooking.operands.push(crate::module::operand_type(ty));
@@ -249,8 +267,8 @@ impl<'a> Translator<'a> {
         self.fire_all(self.hooking.at(self.offset as u32, Some(moment)));
     }
 
-    /// Fires what stands on the way back to a loop's beginning. What happens to operands there is true there only: gives back those that the
-    /// branch takes along.
+    /// Fires what stands on the way back to a loop's beginning. What happens to operands there is
+    /// true there only: gives back those that the branch takes along.
     pub(super) fn fire_aside(&mut self, arity: usize) -> Vec<Value> {
         let kept = self.stack.clone();
         self.fire(Moment::BackEdge);
@@ -261,7 +279,9 @@ impl<'a> Translator<'a> {
 
     fn fire_all(&mut self, hooks: &'a [Hook]) {
         let prepare = |hook: &'a Hook| match &hook.action {
-            Action::Inline(sequence) => sequence.0.prepare(&mut Emitter { translator: self, hook, due: None }),
+            Action::Inline(sequence) => {
+                sequence.0.prepare(&mut Emitter { translator: self, hook, due: None })
+            }
             Action::Call(_) | Action::Note(_) => None,
         };
         let prepared: Vec<Option<Value>> = hooks.iter().map(prepare).collect();
@@ -270,7 +290,9 @@ impl<'a> Translator<'a> {
                 Action::Call(call) => Emitter { translator: self, hook, due }.receive(call),
                 Action::Note(note) => self.note_site(*note),
                 Action::Inline(sequence) => {
-                    if let Err(error) = sequence.0.emit(&mut Emitter { translator: self, hook, due }) {
+                    if let Err(error) =
+                        sequence.0.emit(&mut Emitter { translator: self, hook, due })
+                    {
                         self.hooking.failure.get_or_insert(error);
                     }
                 }
@@ -297,7 +319,8 @@ impl std::fmt::Debug for Emitter<'_, '_> {
 }
 
 impl<'a> Emitter<'_, 'a> {
-    /// Whatever machine code consists of. The block that is current at last is where the function goes on.
+    /// Whatever machine code consists of. The block that is current at last is where the function
+    /// goes on.
     pub(crate) fn builder(&mut self) -> &mut FunctionBuilder<'a> {
         &mut self.translator.builder
     }
@@ -324,7 +347,8 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.hooking.operands.len() as u32
     }
 
-    /// An operand, counted from the top of the stack, and its type. Vectors have the type that they are passed on with.
+    /// An operand, counted from the top of the stack, and its type. Vectors have the type that they
+    /// are passed on with.
     pub(crate) fn operand(&mut self, place: u32) -> Option<(Value, ValType)> {
         let ty = *self.translator.hooking.operands.get(place as usize)?;
         let value = self.translator.topmost(place)?;
@@ -337,7 +361,8 @@ impl<'a> Emitter<'_, 'a> {
         Some((self.translator.plain(value), ty))
     }
 
-    /// Gives the program another operand, of the same type. Tells whether it is one of the innermost frame's: no others are changed.
+    /// Gives the program another operand, of the same type. Tells whether it is one of the
+    /// innermost frame's: no others are changed.
     pub(crate) fn set_operand(&mut self, place: u32, value: Value) -> bool {
         let is_ours = (place as usize) < self.translator.hooking.writable;
         if is_ours {
@@ -382,17 +407,25 @@ impl<'a> Emitter<'_, 'a> {
 
     /// Goes on behind the instruction with these results.
     pub(crate) fn replace(&mut self, results: &[Value]) {
-        let (_, behind) = self.translator.hooking.replacing.expect("it stands in an instruction's place");
-        let results: Vec<Value> = results.iter().map(|value| self.translator.plain(*value)).collect();
+        let (_, behind) =
+            self.translator.hooking.replacing.expect("it stands in an instruction's place");
+        let results: Vec<Value> =
+            results.iter().map(|value| self.translator.plain(*value)).collect();
         self.builder().ins().jump(behind, &arguments(&results));
     }
 
     // --- words of the instance, and of the activation
 
-    /// A variable of 64 bits that the activation has for hooks alone, by any number; at first it is zero.
+    /// A variable of 64 bits that the activation has for hooks alone, by any number; at first it is
+    /// zero.
     pub(crate) fn variable(&mut self, number: u64) -> Variable {
         let builder = &mut self.translator.builder;
-        *self.translator.hooking.variables.entry((self.hook.base, number)).or_insert_with(|| builder.declare_var(types::I64))
+        *self
+            .translator
+            .hooking
+            .variables
+            .entry((self.hook.base, number))
+            .or_insert_with(|| builder.declare_var(types::I64))
     }
 
     /// Where a word is in the vmctx.
@@ -413,7 +446,8 @@ impl<'a> Emitter<'_, 'a> {
 
     /// Reads a word that never changes while machine code of the instance runs.
     pub(crate) fn load_fixed_word(&mut self, word: Word) -> Value {
-        let (flags, at, vmctx) = (self.flags().with_readonly().with_can_move(), self.word(word), self.vmctx());
+        let (flags, at, vmctx) =
+            (self.flags().with_readonly().with_can_move(), self.word(word), self.vmctx());
         self.builder().ins().load(types::I64, flags, vmctx, at)
     }
 
@@ -446,7 +480,8 @@ impl<'a> Emitter<'_, 'a> {
 
     /// Calls a receiver with what the program has.
     pub(crate) fn receive(&mut self, call: &'a Call) {
-        let captured: Vec<Option<Value>> = call.captures.iter().map(|capture| self.captured(*capture)).collect();
+        let captured: Vec<Option<Value>> =
+            call.captures.iter().map(|capture| self.captured(*capture)).collect();
         let slot = self.slot(captured.len());
         for (i, value) in captured.iter().enumerate() {
             let value = match value {
@@ -457,13 +492,16 @@ impl<'a> Emitter<'_, 'a> {
         }
         self.call_receiver(call, slot);
         if call.writes {
-            for (i, capture) in call.captures.iter().enumerate().filter(|(i, _)| captured[*i].is_some()) {
+            for (i, capture) in
+                call.captures.iter().enumerate().filter(|(i, _)| captured[*i].is_some())
+            {
                 self.write_back(*capture, slot, 16 * i as i32);
             }
         }
     }
 
-    /// What the receiver has just made of the value that was captured at that place: its first word.
+    /// What the receiver has just made of the value that was captured at that place: its first
+    /// word.
     pub(crate) fn received(&mut self, place: usize) -> Value {
         let slot = self.slot(place + 1);
         self.builder().ins().stack_load(types::I64, types::I64, slot, 16 * place as i32)
@@ -545,7 +583,11 @@ impl<'a> Emitter<'_, 'a> {
             Some(slot) => slot,
             None => {
                 let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4);
-                *self.translator.hooking.slot.insert(self.translator.builder.create_sized_stack_slot(data))
+                *self
+                    .translator
+                    .hooking
+                    .slot
+                    .insert(self.translator.builder.create_sized_stack_slot(data))
             }
         };
         let data = &mut self.translator.builder.func.sized_stack_slots[slot];

@@ -1,13 +1,16 @@
 //! Linear memory: where an access goes, and what keeps it inside.
 //!
-//! A memory with 32-bit addresses has a reservation of eight gigabytes and a page: an index and an offset, both below four, cannot leave it,
-//! and what is beyond the memory's end is not mapped. So nothing is compared, and its base never moves. Every other memory is compared with its
-//! length, and its base is loaded anew.
+//! A memory with 32-bit addresses has a reservation of eight gigabytes and a page: an index and an
+//! offset, both below four, cannot leave it, and what is beyond the memory's end is not mapped. So
+//! nothing is compared, and its base never moves. Every other memory is compared with its length,
+//! and its base is loaded anew.
 
 use super::function::Translator;
 use crate::trap::Trap;
 use crate::vm::{Builtin, Bulk, GROWTH_INTERRUPTED, MemoryAt, at};
-use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{
+    Endianness, InstBuilder, MemFlagsData, Type, Value, condcodes::IntCC, types,
+};
 use wasmparser::{MemArg, MemArgTarget};
 
 /// Which memory an operator means.
@@ -79,13 +82,16 @@ impl Translator<'_> {
         let beyond = memarg.offset.saturating_add(size.into());
         let beyond = self.builder.ins().iconst(types::I64, beyond as i64);
         let end = match self.info.memories[memory_of(memarg) as usize].wide {
-            true => self.builder.ins().uadd_overflow_trap(index, beyond, Trap::MemoryOutOfBounds.code()),
+            true => {
+                self.builder.ins().uadd_overflow_trap(index, beyond, Trap::MemoryOutOfBounds.code())
+            }
             false => self.builder.ins().iadd(index, beyond),
         };
         (index, end)
     }
 
-    /// Pops the index of an atomic access of `size` bytes, and keeps it inside of the memory and aligned.
+    /// Pops the index of an atomic access of `size` bytes, and keeps it inside of the memory and
+    /// aligned.
     pub(super) fn atomic_address(&mut self, memarg: &MemArg, size: u32) -> (Value, MemFlagsData) {
         let index = self.pop();
         if size > 1 {
@@ -151,7 +157,8 @@ impl Translator<'_> {
         self.push(value);
     }
 
-    /// Loads `narrow` and extends it to `ty`, in one instruction: of two, the second is often not merged into the first.
+    /// Loads `narrow` and extends it to `ty`, in one instruction: of two, the second is often not
+    /// merged into the first.
     pub(super) fn load_extended(&mut self, memarg: &MemArg, narrow: Type, ty: Type, signed: bool) {
         let Address { base, offset, flags } = self.address(memarg, narrow.bytes());
         let ins = self.builder.ins();
@@ -203,7 +210,9 @@ impl Translator<'_> {
     /// The address of a range whose bounds are compared: the whole of it is inside, or this traps.
     fn range(&mut self, memory: u32, place: Value, count: Value) -> Value {
         let end = match self.info.memories[memory as usize].wide {
-            true => self.builder.ins().uadd_overflow_trap(place, count, Trap::MemoryOutOfBounds.code()),
+            true => {
+                self.builder.ins().uadd_overflow_trap(place, count, Trap::MemoryOutOfBounds.code())
+            }
             false => self.builder.ins().iadd(place, count),
         };
         let len = self.memory_len(memory);
@@ -215,7 +224,8 @@ impl Translator<'_> {
 
     pub(super) fn memory_copy(&mut self, to: u32, from: u32) {
         let (place, source, count) = self.pop3();
-        let (place, source, count) = (self.widened(place), self.widened(source), self.widened(count));
+        let (place, source, count) =
+            (self.widened(place), self.widened(source), self.widened(count));
         let from = self.range(from, source, count);
         let to = self.range(to, place, count);
         let done = self.builtin(Builtin::Copy, &[to, from, count]).expect("a result");
@@ -224,9 +234,14 @@ impl Translator<'_> {
 
     pub(super) fn memory_init(&mut self, segment: u32, memory: u32) {
         let (place, source, count) = self.pop3();
-        let (place, source, count) = (self.widened(place), self.widened(source), self.widened(count));
+        let (place, source, count) =
+            (self.widened(place), self.widened(source), self.widened(count));
         let (memory, segment) = (self.number(memory), self.number(segment));
-        self.checked_builtin(Builtin::MemoryInit, &[memory, segment, place, source, count], Trap::MemoryOutOfBounds);
+        self.checked_builtin(
+            Builtin::MemoryInit,
+            &[memory, segment, place, source, count],
+            Trap::MemoryOutOfBounds,
+        );
     }
 
     pub(super) fn data_drop(&mut self, segment: u32) {
@@ -247,7 +262,8 @@ impl Translator<'_> {
     }
 
     fn trap_if_interrupted(&mut self, done: Value) {
-        let interrupted = self.builder.ins().icmp_imm_s(IntCC::Equal, done, i64::from(Bulk::Interrupted as u32));
+        let interrupted =
+            self.builder.ins().icmp_imm_s(IntCC::Equal, done, i64::from(Bulk::Interrupted as u32));
         self.trap_if(interrupted, Trap::Interrupted);
     }
 

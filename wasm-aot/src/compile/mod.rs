@@ -1,7 +1,7 @@
 //! From a module's bytes to machine code, on one screen.
 //!
-//! Bodies are validated and compiled function by function on all processors; what each thread makes depends on its function alone, so that the
-//! same bytes give the same code.
+//! Bodies are validated and compiled function by function on all processors; what each thread makes
+//! depends on its function alone, so that the same bytes give the same code.
 
 mod access;
 mod atomic;
@@ -42,7 +42,10 @@ pub(crate) use function::Callee;
 pub(crate) use hook::Emitter;
 pub(crate) use nested::{Calls, Guest, Import};
 pub(crate) use once::{NOTING, Note, NoteSite, Noter, noting};
-pub(crate) use plan::{Action, Call, Capture, Draft, Firing, HookId, Inline, Moment, Plan, Receiver, Room, Sequence, Word};
+pub(crate) use plan::{
+    Action, Call, Capture, Draft, Firing, HookId, Inline, Moment, Plan, Receiver, Room, Sequence,
+    Word,
+};
 pub(crate) use recompilation::{Piece, Recompilation, Wanted};
 pub(crate) use switching::{BUFFER, MIDDLE, Switching};
 pub(crate) use target::Target;
@@ -84,25 +87,48 @@ pub(crate) struct Compilation {
 }
 
 /// Compiles a module, and the hooks of a plan into it.
-pub(crate) fn compile(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilation, CompileError> {
+pub(crate) fn compile(
+    bytes: &[u8],
+    target: &Target,
+    plan: &Plan,
+) -> Result<Compilation, CompileError> {
     room::with_threads(|| compile_here(bytes, target, plan))
 }
 
 fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilation, CompileError> {
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
-    let counting = if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
+    let counting = if target.options.counts {
+        Counting::of(&bodies, target.options.targets)?
+    } else {
+        Counting::default()
+    };
     let loops = target.options.sites.contains(Sites::LOOPS);
-    let switching = if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
+    let switching =
+        if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
     let first_word = counting.len() + 2 * counting.calls();
-    too_large(first_word as usize + plan.words() as usize, counting::COUNTERS, "what is observed of the module")?;
+    too_large(
+        first_word as usize + plan.words() as usize,
+        counting::COUNTERS,
+        "what is observed of the module",
+    )?;
     let layout = Layout::new(&info, first_word + plan.words());
-    let setting = Setting { info: &info, layout: &layout, target, counting: &counting, switching: &switching, plan, first_word };
+    let setting = Setting {
+        info: &info,
+        layout: &layout,
+        target,
+        counting: &counting,
+        switching: &switching,
+        plan,
+        first_word,
+    };
     let functions = bodies
         .into_par_iter()
         .map_init(Compiler::default, |compiler, body| {
             let index = body.index;
-            compiler.function(setting, &body).map_err(|error| error.within(index, info.function_name(index)))
+            compiler
+                .function(setting, &body)
+                .map_err(|error| error.within(index, info.function_name(index)))
         })
         .collect::<Vec<Result<Compiled, CompileError>>>();
     // The first error by position, whichever thread was the first to meet one.
@@ -113,7 +139,13 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
     too_large(code, 0x7000_0000, "the module's code")?;
     let mut text = Text::link(&info, &functions, &trampolines, target.options.sites);
     text.plan = plan.clone();
-    Ok(Compilation { info, text, counters: counting.len(), calls: counting.calls(), loops: switching.len() })
+    Ok(Compilation {
+        info,
+        text,
+        counters: counting.len(),
+        calls: counting.calls(),
+        loops: switching.len(),
+    })
 }
 
 fn too_large(bytes: usize, most: usize, what: &str) -> Result<(), CompileError> {

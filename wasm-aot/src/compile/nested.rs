@@ -1,10 +1,13 @@
 //! Functions of other modules in the code of a function: called, or written out in it.
 //!
-//! A module that looks on ([`Guest`]) has an instance of its own, whose addresses are known by now: its vmctx and the bases of its memories are
-//! constants. Writing a function out is translating it where it is called, with its own operands, frames and locals: for as long as that lasts, the
-//! translator believes to be in the other module. Arguments that are constants are folded into it, with the branches that depend on them.
+//! A module that looks on ([`Guest`]) has an instance of its own, whose addresses are known by now:
+//! its vmctx and the bases of its memories are constants. Writing a function out is translating it
+//! where it is called, with its own operands, frames and locals: for as long as that lasts, the
+//! translator believes to be in the other module. Arguments that are constants are folded into it,
+//! with the branches that depend on them.
 //!
-//! A body's instructions keep the place of the instruction at which it stands, with a bit that tells them apart ([`ASIDE`]).
+//! A body's instructions keep the place of the instruction at which it stands, with a bit that
+//! tells them apart ([`ASIDE`]).
 
 use super::control::Frame;
 use super::control::Kind;
@@ -19,7 +22,8 @@ use crate::runtime::ModuleInner;
 use crate::types::{FuncType, ValType};
 use crate::vm::{Builtin, Layout, at};
 use cranelift_codegen::ir::{
-    AliasRegionData, FuncRef, InstBuilder, InstructionData, Opcode, SigRef, SourceLoc, Type, Value, ValueDef, types,
+    AliasRegionData, FuncRef, InstBuilder, InstructionData, Opcode, SigRef, SourceLoc, Type, Value,
+    ValueDef, types,
 };
 use cranelift_frontend::Variable;
 use std::collections::HashMap;
@@ -48,14 +52,16 @@ pub(crate) enum Calls {
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) module: Arc<ModuleInner>,
-    /// Where its vmctx is. Nothing if each thread has an instance of its own: then whoever calls it says so.
+    /// Where its vmctx is. Nothing if each thread has an instance of its own: then whoever calls it
+    /// says so.
     pub(crate) vmctx: Option<usize>,
     /// Where its memories are, as far as they never move.
     pub(crate) bases: Vec<Option<usize>>,
     /// What its imported functions are.
     pub(crate) imports: Vec<Import>,
     pub(crate) calls: Calls,
-    /// Which of its functions use slots of activations, themselves or through others: these are always written out.
+    /// Which of its functions use slots of activations, themselves or through others: these are
+    /// always written out.
     pub(crate) framed: Vec<bool>,
     /// By which number slots of activations are told apart from other monitors'.
     pub(crate) number: u32,
@@ -80,7 +86,10 @@ impl Guest {
     }
 
     fn size(&self, function: u32) -> Option<usize> {
-        let body = self.info().bodies.get(function.checked_sub(self.info().imported.functions)? as usize)?;
+        let body = self
+            .info()
+            .bodies
+            .get(function.checked_sub(self.info().imported.functions)? as usize)?;
         Some((body.end - body.start) as usize)
     }
 
@@ -109,8 +118,9 @@ pub(super) struct Guests<'a> {
 }
 
 impl<'a> Emitter<'_, 'a> {
-    /// Calls a function of another instance, or writes it out here, on account of the instruction at `place`. A word of the program's instance says where the
-    /// other one is, if that is not the same in all threads.
+    /// Calls a function of another instance, or writes it out here, on account of the instruction
+    /// at `place`. A word of the program's instance says where the other one is, if that is not the
+    /// same in all threads.
     pub(crate) fn call_guest(
         &mut self,
         (guest, home): (&'a Guest, Option<Word>),
@@ -130,7 +140,8 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.memory_len(memory)
     }
 
-    /// The index of a function, or -1: of the one that a table has at `place`, or of the one that `place` refers to.
+    /// The index of a function, or -1: of the one that a table has at `place`, or of the one that
+    /// `place` refers to.
     pub(crate) fn resolved(&mut self, table: Option<u32>, place: Value) -> Value {
         let place = self.translator.widened(place);
         let table = self.translator.number(table.unwrap_or(u32::MAX));
@@ -167,17 +178,20 @@ impl<'a> Translator<'a> {
 
     /// Where a memory of the guest is whose body is written out, if it never moves.
     pub(super) fn guest_base(&mut self, memory: u32) -> Option<Value> {
-        let base = self.guests.inlining.as_ref()?.guest.bases.get(memory as usize).copied().flatten()?;
+        let base =
+            self.guests.inlining.as_ref()?.guest.bases.get(memory as usize).copied().flatten()?;
         Some(self.builder.ins().iconst(types::I64, base as i64))
     }
 
     /// The vmctx of a guest that is always at the same place.
     fn home_of(&mut self, guest: &Guest) -> Value {
-        let vmctx = guest.vmctx.expect("a guest that moves is called by those who know where it is");
+        let vmctx =
+            guest.vmctx.expect("a guest that moves is called by those who know where it is");
         self.builder.ins().iconst(types::I64, vmctx as i64)
     }
 
-    /// Calls a function of a guest's with that vmctx, or writes it out; `place` is the instruction of the program at which that happens.
+    /// Calls a function of a guest's with that vmctx, or writes it out; `place` is the instruction
+    /// of the program at which that happens.
     fn call_guest(
         &mut self,
         (guest, vmctx): (&'a Guest, Value),
@@ -195,24 +209,38 @@ impl<'a> Translator<'a> {
                 self.guests.written += size;
                 self.write_out((guest, vmctx), function, args, depth, place)
             }
-            (Some(_), true) => Err(self.unsupported("functions of a monitor that use an activation's slots and call themselves")),
+            (Some(_), true) => Err(self.unsupported(
+                "functions of a monitor that use an activation's slots and call themselves",
+            )),
             _ => Ok(self.call_out((guest, vmctx), function, args, place)),
         }
     }
 
     /// Calls a function of a guest's.
-    fn call_out(&mut self, (guest, vmctx): (&'a Guest, Value), function: u32, args: &[Value], place: u32) -> Vec<Value> {
+    fn call_out(
+        &mut self,
+        (guest, vmctx): (&'a Guest, Value),
+        function: u32,
+        args: &[Value],
+        place: u32,
+    ) -> Vec<Value> {
         let before = self.builder.srcloc();
         self.builder.set_srcloc(SourceLoc::new(place | ASIDE));
-        let signature = self.builder.import_signature(super::function::signature(guest.info().function_type(function)));
+        let signature = self
+            .builder
+            .import_signature(super::function::signature(guest.info().function_type(function)));
         let (code, vmctx) = match function < guest.info().imported.functions {
             // What is imported and exported again is where the guest's own instance says.
             true => {
                 let (fixed, import) = (self.fixed(), guest.module.layout.function(function));
-                let code = self.builder.ins().load(types::I64, fixed, vmctx, import + at::FUNC_CODE);
+                let code =
+                    self.builder.ins().load(types::I64, fixed, vmctx, import + at::FUNC_CODE);
                 (code, self.builder.ins().load(types::I64, fixed, vmctx, import + at::FUNC_VMCTX))
             }
-            false => (self.builder.ins().iconst(types::I64, guest.module.function_code(function) as i64), vmctx),
+            false => (
+                self.builder.ins().iconst(types::I64, guest.module.function_code(function) as i64),
+                vmctx,
+            ),
         };
         let all: Vec<Value> = [vmctx].into_iter().chain(args.iter().copied()).collect();
         let call = self.builder.ins().call_indirect(signature, code, &all);
@@ -234,13 +262,17 @@ impl<'a> Translator<'a> {
         self.builder.set_srcloc(SourceLoc::new(place | ASIDE));
         let (info, bytes): (&'a ModuleInfo, &'a [u8]) = (guest.info(), &guest.module.bytes);
         let body = info.bodies[(function - info.imported.functions) as usize].clone();
-        let reader = wasmparser::BinaryReader::new(&bytes[body.start as usize..body.end as usize], u64::from(body.start));
+        let reader = wasmparser::BinaryReader::new(
+            &bytes[body.start as usize..body.end as usize],
+            u64::from(body.start),
+        );
         let body = wasmparser::FunctionBody::new(reader);
         let ty = info.function_type(function);
         let behind = self.block(ty.results());
         let regions = self.guest_regions();
         let results = ty.results().len();
-        let frame = Frame { kind: Kind::Block, behind, arity: results, results, height: 0, reached: false };
+        let frame =
+            Frame { kind: Kind::Block, behind, arity: results, results, height: 0, reached: false };
         let mut other = Surroundings {
             info,
             layout: &guest.module.layout,
@@ -274,7 +306,12 @@ impl<'a> Translator<'a> {
     }
 
     /// The instructions of a body that is written out. Its results are left on the stack.
-    fn body(&mut self, ty: &FuncType, args: &[Value], body: &wasmparser::FunctionBody<'_>) -> Result<(), CompileError> {
+    fn body(
+        &mut self,
+        ty: &FuncType,
+        args: &[Value],
+        body: &wasmparser::FunctionBody<'_>,
+    ) -> Result<(), CompileError> {
         for (ty, value) in ty.params().iter().zip(args) {
             let value = self.plain(*value);
             self.declare_local(*ty, value);
@@ -313,7 +350,8 @@ impl<'a> Translator<'a> {
         std::mem::swap(&mut self.guests.inlining, &mut other.inlining);
     }
 
-    /// Memory of guests never overlaps the program's. Guests may import from each other, so that they share theirs.
+    /// Memory of guests never overlaps the program's. Guests may import from each other, so that
+    /// they share theirs.
     fn guest_regions(&mut self) -> Regions {
         let func = &mut self.builder.func;
         *self.guests.regions.get_or_insert_with(|| {
@@ -336,7 +374,9 @@ impl<'a> Translator<'a> {
         let ty = guest.info().function_type(index);
         let (callee, vmctx, function) = match guest.imports.get(index as usize) {
             None => (guest, self.vmctx, index),
-            Some(Import::Guest(callee, function)) if callee.vmctx.is_some() => (&**callee, self.home_of(callee), *function),
+            Some(Import::Guest(callee, function)) if callee.vmctx.is_some() => {
+                (&**callee, self.home_of(callee), *function)
+            }
             Some(Import::Guest(callee, function)) => {
                 let vmctx = self.fixed_word(guest.module.layout.function(index) + at::FUNC_VMCTX);
                 (&**callee, vmctx, *function)
@@ -377,6 +417,10 @@ impl<'a> Translator<'a> {
         };
         let ty = machine_type(ty);
         let builder = &mut self.builder;
-        Ok(*self.guests.slots.entry((guest, constant, ty)).or_insert_with(|| builder.declare_var(ty)))
+        Ok(*self
+            .guests
+            .slots
+            .entry((guest, constant, ty))
+            .or_insert_with(|| builder.declare_var(ty)))
     }
 }

@@ -62,12 +62,18 @@ impl Translator<'_> {
                 return true;
             }
             Operator::F32Const { value } => {
-                let value = self.builder.ins().f32const(cranelift_codegen::ir::immediates::Ieee32::with_bits(value.bits()));
+                let value = self
+                    .builder
+                    .ins()
+                    .f32const(cranelift_codegen::ir::immediates::Ieee32::with_bits(value.bits()));
                 self.push(value);
                 return true;
             }
             Operator::F64Const { value } => {
-                let value = self.builder.ins().f64const(cranelift_codegen::ir::immediates::Ieee64::with_bits(value.bits()));
+                let value = self
+                    .builder
+                    .ins()
+                    .f64const(cranelift_codegen::ir::immediates::Ieee64::with_bits(value.bits()));
                 self.push(value);
                 return true;
             }
@@ -103,8 +109,10 @@ impl Translator<'_> {
     fn wide_sum(&mut self, add: bool) {
         let (y_low, y_high) = self.pop2();
         let (x_low, x_high) = self.pop2();
-        let (x, y) = (self.builder.ins().iconcat(x_low, x_high), self.builder.ins().iconcat(y_low, y_high));
-        let result = if add { self.builder.ins().iadd(x, y) } else { self.builder.ins().isub(x, y) };
+        let (x, y) =
+            (self.builder.ins().iconcat(x_low, x_high), self.builder.ins().iconcat(y_low, y_high));
+        let result =
+            if add { self.builder.ins().iadd(x, y) } else { self.builder.ins().isub(x, y) };
         let (low, high) = self.builder.ins().isplit(result);
         self.stack.extend([low, high]);
     }

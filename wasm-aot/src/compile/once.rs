@@ -1,12 +1,14 @@
-//! Sites that note, once, that control has come by: the first who does switches the site off, and that is the note.
+//! Sites that note, once, that control has come by: the first who does switches the site off, and
+//! that is the note.
 //!
 //! ```text
 //!     E8 rel32    call noting        nobody has come by so far
 //!     A9 imm32    test eax, imm32    somebody has
 //! ```
 //!
-//! So what is left of a note that was made is an instruction that does nothing, without anything being compiled. `noting` is behind the code that has such
-//! sites; it changes no register, no flag and nothing of the program's, and finds the site by the address that it returns to.
+//! So what is left of a note that was made is an instruction that does nothing, without anything
+//! being compiled. `noting` is behind the code that has such sites; it changes no register, no flag
+//! and nothing of the program's, and finds the site by the address that it returns to.
 //!
 //! For the code generator it is a bare site.
 
@@ -56,12 +58,19 @@ impl Translator<'_> {
     pub(super) fn note_site(&mut self, note: Note) {
         let callee = self.nobody();
         let call = self.builder.ins().call(callee, &[]);
-        self.builder.func.debug_tags.set(call, [DebugTag::User(note.noter.0), DebugTag::User(note.number)]);
+        self.builder
+            .func
+            .debug_tags
+            .set(call, [DebugTag::User(note.noter.0), DebugTag::User(note.number)]);
     }
 }
 
-/// The sites in code, in order; they call what lies where their distance of four bytes leads, which is not known yet.
-pub(super) fn make(code: &mut [u8], buffer: &MachBufferFinalized<cranelift_codegen::Final>) -> Vec<NoteSite> {
+/// The sites in code, in order; they call what lies where their distance of four bytes leads, which
+/// is not known yet.
+pub(super) fn make(
+    code: &mut [u8],
+    buffer: &MachBufferFinalized<cranelift_codegen::Final>,
+) -> Vec<NoteSite> {
     let mut sites = Vec::new();
     for tags in buffer.debug_tags() {
         let [DebugTag::User(noter), DebugTag::User(number)] = *tags.tags else { continue };
@@ -76,7 +85,8 @@ pub(super) fn make(code: &mut [u8], buffer: &MachBufferFinalized<cranelift_codeg
 /// How long `noting` is.
 pub(crate) const NOTING: usize = 24;
 
-/// The code of `noting`, for code that can be written so many bytes further on than where it is executed.
+/// The code of `noting`, for code that can be written so many bytes further on than where it is
+/// executed.
 pub(crate) fn noting(further: usize) -> [u8; NOTING] {
     let further = further.wrapping_sub(LENGTH as usize).to_le_bytes();
     let mut code = [0; NOTING];

@@ -57,10 +57,14 @@ impl Translator<'_> {
             Operator::GlobalGet { global_index } => self.global_get(*global_index),
             Operator::GlobalSet { global_index } => self.global_set(*global_index),
             Operator::Call { function_index } => self.call(*function_index)?,
-            Operator::CallIndirect { type_index, table_index } => self.call_indirect(*type_index, *table_index),
+            Operator::CallIndirect { type_index, table_index } => {
+                self.call_indirect(*type_index, *table_index)
+            }
             Operator::CallRef { type_index } => self.call_ref(*type_index),
             Operator::ReturnCall { function_index } => self.return_call(*function_index)?,
-            Operator::ReturnCallIndirect { type_index, table_index } => self.return_call_indirect(*type_index, *table_index),
+            Operator::ReturnCallIndirect { type_index, table_index } => {
+                self.return_call_indirect(*type_index, *table_index)
+            }
             Operator::ReturnCallRef { type_index } => self.return_call_ref(*type_index),
             Operator::RefNull { .. } => self.ref_null(),
             Operator::RefIsNull => self.ref_is_null(),
@@ -112,15 +116,20 @@ impl Translator<'_> {
             Operator::I64Store { memarg } => self.store(memarg, I64),
             Operator::F32Store { memarg } => self.store(memarg, F32),
             Operator::F64Store { memarg } => self.store(memarg, F64),
-            Operator::I32Store8 { memarg } | Operator::I64Store8 { memarg } => self.store(memarg, I8),
-            Operator::I32Store16 { memarg } | Operator::I64Store16 { memarg } => self.store(memarg, I16),
+            Operator::I32Store8 { memarg } | Operator::I64Store8 { memarg } => {
+                self.store(memarg, I8)
+            }
+            Operator::I32Store16 { memarg } | Operator::I64Store16 { memarg } => {
+                self.store(memarg, I16)
+            }
             Operator::I64Store32 { memarg } => self.store(memarg, I32),
             _ => return false,
         }
         true
     }
 
-    /// Keeps count of frames in code that is not reached; tells whether the operator still has to be translated.
+    /// Keeps count of frames in code that is not reached; tells whether the operator still has to
+    /// be translated.
     fn structural(&mut self, op: &Operator<'_>) -> bool {
         match op {
             Operator::Block { .. }
@@ -131,7 +140,11 @@ impl Translator<'_> {
                 self.push_dead();
                 false
             }
-            Operator::Else | Operator::Catch { .. } | Operator::CatchAll | Operator::Delegate { .. } | Operator::End => true,
+            Operator::Else
+            | Operator::Catch { .. }
+            | Operator::CatchAll
+            | Operator::Delegate { .. }
+            | Operator::End => true,
             _ => false,
         }
     }

@@ -1,8 +1,9 @@
 //! Where a function begins, so that its short loops lie well.
 //!
-//! What the processor fetches, and what it remembers of decoded instructions, comes in lines. A loop of a few instructions takes up to a fifth longer
-//! if it lies across two of them. Code generation does not align loops; but a function can be put at any multiple of 16, and most functions have few
-//! loops that are short, so that a place is found where none of them is cut.
+//! What the processor fetches, and what it remembers of decoded instructions, comes in lines. A
+//! loop of a few instructions takes up to a fifth longer if it lies across two of them. Code
+//! generation does not align loops; but a function can be put at any multiple of 16, and most
+//! functions have few loops that are short, so that a place is found where none of them is cut.
 
 /// What processors fetch and remember together.
 const LINE: usize = 64;
@@ -20,13 +21,17 @@ pub(crate) struct Loop {
     pub(crate) end: u32,
 }
 
-/// The short loops of a function: what lies between the target of a jump that goes back a little and its end.
+/// The short loops of a function: what lies between the target of a jump that goes back a little
+/// and its end.
 ///
-/// Jumps are looked for in the bytes, which a constant may look like one day: then a function has a place that is as good as any. To have the code
-/// generator tell blocks and edges takes it a time that grows with the square of large branch tables.
+/// Jumps are looked for in the bytes, which a constant may look like one day: then a function has a
+/// place that is as good as any. To have the code generator tell blocks and edges takes it a time
+/// that grows with the square of large branch tables.
 pub(super) fn loops(code: &[u8]) -> Vec<Loop> {
     let back = code.windows(6).enumerate().filter_map(|(at, six)| match *six {
-        [0x0F, 0x80..=0x8F, back, 0xFF, 0xFF, 0xFF] | [_, 0xE9, back, 0xFF, 0xFF, 0xFF] => Some((at as u32 + 6, back as i8)),
+        [0x0F, 0x80..=0x8F, back, 0xFF, 0xFF, 0xFF] | [_, 0xE9, back, 0xFF, 0xFF, 0xFF] => {
+            Some((at as u32 + 6, back as i8))
+        }
         _ => None,
     });
     back.filter_map(|(end, back)| Some(Loop { start: end.checked_add_signed(back.into())?, end }))
@@ -41,7 +46,8 @@ pub(super) fn start(at: usize, loops: &[Loop]) -> usize {
     places.min_by_key(|place| (cost(*place, loops), place % USUAL, *place)).unwrap_or(first)
 }
 
-/// What it costs to begin a function there: for each loop, the lines that it lies in beyond those that it needs; the more, the shorter it is.
+/// What it costs to begin a function there: for each loop, the lines that it lies in beyond those
+/// that it needs; the more, the shorter it is.
 fn cost(place: usize, loops: &[Loop]) -> usize {
     let of = |short: &Loop| {
         let (len, start) = ((short.end - short.start) as usize, place + short.start as usize);
@@ -72,7 +78,12 @@ mod tests {
             for from in 0..200 {
                 let short = Loop { start: from, end: from + 49 };
                 let place = start(at, &[short]);
-                assert!(place.is_multiple_of(LEAST) && (at..at + MOST).contains(&place) && !cut(place, short), "{at} {from}");
+                assert!(
+                    place.is_multiple_of(LEAST)
+                        && (at..at + MOST).contains(&place)
+                        && !cut(place, short),
+                    "{at} {from}"
+                );
             }
         }
     }
@@ -103,7 +114,8 @@ mod tests {
         let text = "(module (func (export \"f\") (param i32) (loop $again
             (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))))";
         let module = wat::parse_str(text).expect("text");
-        let compilation = super::super::compile(&module, &target, &crate::compile::Plan::default()).expect("compiled");
+        let compilation = super::super::compile(&module, &target, &crate::compile::Plan::default())
+            .expect("compiled");
         let span = compilation.text.functions[0];
         let found = loops(&compilation.text.code[span.start as usize..span.end as usize]);
         assert!(matches!(found[..], [short] if !cut(span.start as usize, short)), "{found:?}");

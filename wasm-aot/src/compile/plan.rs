@@ -1,11 +1,13 @@
 //! Which hooks are compiled into a version of a module's code.
 //!
-//! A plan is a value: versions of the same module are equal if their plans are. It is made by a [`Draft`], into which monitors that know nothing of each
-//! other put their hooks, one after the other. A hook stands at an instruction, at a [`Moment`] of it; of several at the same one, the one
-//! that was put there first fires first.
+//! A plan is a value: versions of the same module are equal if their plans are. It is made by a
+//! [`Draft`], into which monitors that know nothing of each other put their hooks, one after the
+//! other. A hook stands at an instruction, at a [`Moment`] of it; of several at the same one, the
+//! one that was put there first fires first.
 //!
-//! A hook calls a [`Receiver`] with values of the program's, writes machine code of its own ([`Inline`]), or makes a [`Note`]. What it keeps between two
-//! firings lies in words of the instance that it fires in; a draft gives them out.
+//! A hook calls a [`Receiver`] with values of the program's, writes machine code of its own
+//! ([`Inline`]), or makes a [`Note`]. What it keeps between two firings lies in words of the
+//! instance that it fires in; a draft gives them out.
 
 use super::hook::Emitter;
 use super::once::Note;
@@ -15,21 +17,25 @@ use std::sync::Arc;
 
 /// When a hook fires.
 ///
-/// An instruction is *begun* as often as counts say: a `loop` with every iteration, an `end` whenever control comes to it, also by a branch; `else` and `catch`
-/// when what stands before falls into them.
+/// An instruction is *begun* as often as counts say: a `loop` with every iteration, an `end`
+/// whenever control comes to it, also by a branch; `else` and `catch` when what stands before falls
+/// into them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Moment {
     /// The function has been entered; parameters are locals. Stands at no instruction.
     Entry,
     /// The instruction begins. Its operands are on the stack.
     Before,
-    /// In place of the instruction: the hook gives its results, or has it executed all the same. There is one at most.
+    /// In place of the instruction: the hook gives its results, or has it executed all the same.
+    /// There is one at most.
     Instead,
-    /// Control stands behind the instruction, having come through it. Its results are on the stack. What leaves for elsewhere does not come there.
+    /// Control stands behind the instruction, having come through it. Its results are on the stack.
+    /// What leaves for elsewhere does not come there.
     After,
     /// The branch goes back to its loop's beginning. What it takes along is on the stack.
     BackEdge,
-    /// The function is about to be left for its caller, or for a tail call: results, or arguments, are on the stack. Stands at no instruction.
+    /// The function is about to be left for its caller, or for a tail call: results, or arguments,
+    /// are on the stack. Stands at no instruction.
     Exit,
     /// An exception is about to leave the function. Stands at no instruction.
     Unwind,
@@ -105,7 +111,8 @@ pub(crate) struct Call {
 impl PartialEq for Call {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.receiver, &other.receiver)
-            && (self.number, &self.captures, self.writes) == (other.number, &other.captures, other.writes)
+            && (self.number, &self.captures, self.writes)
+                == (other.number, &other.captures, other.writes)
     }
 }
 
@@ -129,7 +136,8 @@ pub(crate) trait Receiver: Debug + Send + Sync {
     /// An instance ends: its words go.
     fn end(&self, _room: Room) {}
 
-    /// A trap has taken an activation of a function away that was in code with its hooks; the innermost is told first.
+    /// A trap has taken an activation of a function away that was in code with its hooks; the
+    /// innermost is told first.
     fn trapped(&self, _function: u32) {}
 
     /// It has panicked when a hook fired. The program goes on.
@@ -161,7 +169,8 @@ pub(crate) struct Firing<'a> {
     pub(crate) vmctx: usize,
     /// The frame pointer of the activation: no other one that lives has the same.
     pub(crate) frame: usize,
-    /// What was captured. Numbers with fewer bits are extended with zeroes; only vectors have a second word that means something.
+    /// What was captured. Numbers with fewer bits are extended with zeroes; only vectors have a
+    /// second word that means something.
     pub(crate) values: &'a mut [[u64; 2]],
 }
 
@@ -170,8 +179,9 @@ pub(crate) trait Inline: Debug + Send + Sync {
     /// Equal only for those that write the same code.
     fn fingerprint(&self) -> u64;
 
-    /// Reads what tells whether it is called, before any of those fires that stand at the same moment: what one of them does to another holds from the
-    /// next time on. What it gives here, it finds in [`Emitter::due`].
+    /// Reads what tells whether it is called, before any of those fires that stand at the same
+    /// moment: what one of them does to another holds from the next time on. What it gives here, it
+    /// finds in [`Emitter::due`].
     fn prepare(&self, _at: &mut Emitter<'_, '_>) -> Option<cranelift_codegen::ir::Value> {
         None
     }
@@ -234,8 +244,8 @@ impl Plan {
         self.0.as_ref().map_or(0, |parts| parts.words)
     }
 
-    /// Several plans in one, each with the number of words that come before its own, and with the hooks of it that are wanted. Receivers and words that
-    /// are restored stay with the plans.
+    /// Several plans in one, each with the number of words that come before its own, and with the
+    /// hooks of it that are wanted. Receivers and words that are restored stay with the plans.
     pub(crate) fn joined(plans: &[(Self, u32)], is_wanted: impl Fn(usize, HookId) -> bool) -> Self {
         let mut all = Parts::default();
         for (number, (plan, base)) in plans.iter().enumerate() {
@@ -264,7 +274,8 @@ impl Plan {
         self.of(function).iter().map(|hook| hook.id)
     }
 
-    /// Words that become again what they were when machine code was entered, if it is left by a trap or a failure.
+    /// Words that become again what they were when machine code was entered, if it is left by a
+    /// trap or a failure.
     pub(crate) fn restored(&self) -> &[Word] {
         self.0.as_ref().map_or(&[], |parts| &parts.restored)
     }
@@ -274,7 +285,8 @@ impl Plan {
         self.0.as_ref().map_or(&[], |parts| &parts.receivers)
     }
 
-    /// The hooks of a function, in order. They stay where they are as long as the plan or a copy of it is kept.
+    /// The hooks of a function, in order. They stay where they are as long as the plan or a copy of
+    /// it is kept.
     pub(super) fn of(&self, function: u32) -> &[Hook] {
         let Some(parts) = &self.0 else { return &[] };
         let from = parts.hooks.partition_point(|hook| hook.function < function);
@@ -295,7 +307,8 @@ impl Draft {
         first
     }
 
-    /// Has a word become again what it was when machine code was entered, if it is left by a trap or a failure.
+    /// Has a word become again what it was when machine code was entered, if it is left by a trap
+    /// or a failure.
     pub(crate) fn restore(&mut self, word: Word) {
         self.0.restored.push(word);
     }
@@ -311,14 +324,25 @@ impl Draft {
     }
 
     /// Puts a hook at an instruction, behind those that are there.
-    pub(crate) fn hook(&mut self, function: u32, offset: u32, moment: Moment, action: Action) -> HookId {
+    pub(crate) fn hook(
+        &mut self,
+        function: u32,
+        offset: u32,
+        moment: Moment,
+        action: Action,
+    ) -> HookId {
         let id = HookId(self.0.hooks.len() as u32);
         self.0.hooks.push(Hook { function, offset, moment, action, id, base: 0 });
         id
     }
 
     /// Puts a hook at a moment of a function that stands at no instruction.
-    pub(crate) fn hook_function(&mut self, function: u32, moment: Moment, action: Action) -> HookId {
+    pub(crate) fn hook_function(
+        &mut self,
+        function: u32,
+        moment: Moment,
+        action: Action,
+    ) -> HookId {
         debug_assert!(matches!(moment, Moment::Entry | Moment::Exit | Moment::Unwind));
         self.hook(function, 0, moment, action)
     }

@@ -1,4 +1,5 @@
-//! A module that is compiled once more while its instances run, piece by piece: functions from their beginnings, and entries of their loops.
+//! A module that is compiled once more while its instances run, piece by piece: functions from
+//! their beginnings, and entries of their loops.
 
 use super::counting::Counting;
 use super::function::{Callee, Compiled, Compiler, Setting};
@@ -18,7 +19,8 @@ use std::sync::OnceLock;
 pub(crate) struct Wanted {
     /// The defined function.
     pub(crate) function: usize,
-    /// The loop that it is entered in, by its index in the function and by its number; none for the function's beginning.
+    /// The loop that it is entered in, by its index in the function and by its number; none for the
+    /// function's beginning.
     pub(crate) entered: Option<(usize, u32)>,
 }
 
@@ -42,8 +44,9 @@ pub(crate) struct Recompilation<'a> {
 }
 
 impl<'a> Recompilation<'a> {
-    /// Reads a module that was compiled before, and where its threads can go over, unless that is known. Its instances have so many words before those of
-    /// counters, and so many before those of the plan.
+    /// Reads a module that was compiled before, and where its threads can go over, unless that is
+    /// known. Its instances have so many words before those of counters, and so many before those
+    /// of the plan.
     pub(crate) fn new(
         bytes: &'a [u8],
         target: &'a Target,
@@ -53,16 +56,34 @@ impl<'a> Recompilation<'a> {
     ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
         let (mut counting, switching) = room::with_threads(|| {
-            let counting =
-                if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
+            let counting = if target.options.counts {
+                Counting::of(&bodies, target.options.targets)?
+            } else {
+                Counting::default()
+            };
             let loops = target.options.sites.contains(Sites::LOOPS);
-            let find = || if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
+            let find = || {
+                if loops {
+                    Switching::of(&info, &bodies, bytes.len())
+                } else {
+                    Switching::default()
+                }
+            };
             let switching = switching.get_or_init(find);
             Ok::<_, CompileError>((counting, switching))
         })?;
         counting.before = before;
         let layout = Layout::new(&info, first_word + plan.words());
-        Ok(Self { info, bodies, counting, switching, layout, target, plan: plan.clone(), first_word })
+        Ok(Self {
+            info,
+            bodies,
+            counting,
+            switching,
+            layout,
+            target,
+            plan: plan.clone(),
+            first_word,
+        })
     }
 
     /// How many counters its code has.
@@ -70,8 +91,14 @@ impl<'a> Recompilation<'a> {
         self.counting.len()
     }
 
-    /// What there is of a function: its beginning, and an entry for each loop, as far as that is wanted.
-    pub(crate) fn parts(&self, function: usize, begins: bool, enters: bool) -> impl Iterator<Item = Wanted> + use<> {
+    /// What there is of a function: its beginning, and an entry for each loop, as far as that is
+    /// wanted.
+    pub(crate) fn parts(
+        &self,
+        function: usize,
+        begins: bool,
+        enters: bool,
+    ) -> impl Iterator<Item = Wanted> + use<> {
         let (loops, first) = self.switching.of_function(function);
         let entries = (0..if enters { loops.len() } else { 0 })
             .map(move |index| Wanted { function, entered: Some((index, first + index as u32)) });
@@ -81,7 +108,10 @@ impl<'a> Recompilation<'a> {
     /// Compiles parts, in the order of their functions.
     pub(crate) fn piece(&self, wanted: &[Wanted]) -> Result<Piece, CompileError> {
         let compiled: Vec<Result<Option<Compiled>, CompileError>> = room::with_threads(|| {
-            wanted.par_iter().map_init(Compiler::default, |compiler, part| self.part(compiler, *part)).collect()
+            wanted
+                .par_iter()
+                .map_init(Compiler::default, |compiler, part| self.part(compiler, *part))
+                .collect()
         });
         let (mut parts, mut codes) = (Vec::new(), Vec::new());
         for (part, compiled) in wanted.iter().zip(compiled) {
@@ -90,12 +120,17 @@ impl<'a> Recompilation<'a> {
                 codes.push(compiled);
             }
         }
-        let (mut text, elsewhere) = Text::piece(&self.info, &parts, &codes, self.target.options.sites);
+        let (mut text, elsewhere) =
+            Text::piece(&self.info, &parts, &codes, self.target.options.sites);
         text.plan = self.plan.clone();
         Ok(Piece { text, parts, elsewhere })
     }
 
-    fn part(&self, compiler: &mut Compiler, part: Wanted) -> Result<Option<Compiled>, CompileError> {
+    fn part(
+        &self,
+        compiler: &mut Compiler,
+        part: Wanted,
+    ) -> Result<Option<Compiled>, CompileError> {
         let setting = Setting {
             info: &self.info,
             layout: &self.layout,

@@ -21,7 +21,8 @@ impl Translator<'_> {
     }
 
     pub(super) fn ref_func(&mut self, index: u32) {
-        let place = self.info.reference_of(index).expect("every function that is referred to is declared");
+        let place =
+            self.info.reference_of(index).expect("every function that is referred to is declared");
         let offset = self.layout.reference(place);
         let reference = self.builder.ins().iadd_imm_s(self.vmctx, i64::from(offset));
         self.push(reference);
@@ -47,7 +48,11 @@ impl Translator<'_> {
     }
 
     /// Whether the reference on the stack is of a type.
-    pub(super) fn ref_test(&mut self, heap: wasmparser::HeapType, nullable: bool) -> Result<(), CompileError> {
+    pub(super) fn ref_test(
+        &mut self,
+        heap: wasmparser::HeapType,
+        nullable: bool,
+    ) -> Result<(), CompileError> {
         let reference = self.pop();
         let is = self.is_of(reference, heap, nullable)?;
         self.push(is);
@@ -55,7 +60,11 @@ impl Translator<'_> {
     }
 
     /// Traps unless the reference on the stack is of a type.
-    pub(super) fn ref_cast(&mut self, heap: wasmparser::HeapType, nullable: bool) -> Result<(), CompileError> {
+    pub(super) fn ref_cast(
+        &mut self,
+        heap: wasmparser::HeapType,
+        nullable: bool,
+    ) -> Result<(), CompileError> {
         let reference = self.pop();
         let is = self.is_of(reference, heap, nullable)?;
         self.trap_unless(is, Trap::CastFailure);
@@ -63,12 +72,21 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// 1 if a reference is of a type. Types have no others below them, but the abstract ones; and there are no objects, so that what could be one is null.
-    fn is_of(&mut self, reference: Value, heap: wasmparser::HeapType, nullable: bool) -> Result<Value, CompileError> {
+    /// 1 if a reference is of a type. Types have no others below them, but the abstract ones; and
+    /// there are no objects, so that what could be one is null.
+    fn is_of(
+        &mut self,
+        reference: Value,
+        heap: wasmparser::HeapType,
+        nullable: bool,
+    ) -> Result<Value, CompileError> {
         let heap = crate::module::heap_type(heap, self.offset)?;
-        let is_function = |index: u32| matches!(self.info.kinds[index as usize].as_str(), "" | "open ");
+        let is_function =
+            |index: u32| matches!(self.info.kinds[index as usize].as_str(), "" | "open ");
         let (of_null, of_others) = match heap {
-            HeapType::Concrete(index) if is_function(index) => return Ok(self.is_function_of(reference, index, nullable)),
+            HeapType::Concrete(index) if is_function(index) => {
+                return Ok(self.is_function_of(reference, index, nullable));
+            }
             HeapType::Func | HeapType::Extern | HeapType::Exn | HeapType::Any => (nullable, true),
             _ => (nullable, false),
         };
@@ -94,7 +112,8 @@ impl Translator<'_> {
         let flags = MemFlagsData::trusted().with_readonly();
         let found = self.builder.ins().load(types::I32, flags, reference, at::FUNC_TYPE);
         let fixed = self.fixed();
-        let wanted = self.builder.ins().load(types::I32, fixed, self.vmctx, self.layout.type_number(index));
+        let wanted =
+            self.builder.ins().load(types::I32, fixed, self.vmctx, self.layout.type_number(index));
         let equal = self.builder.ins().icmp(IntCC::Equal, found, wanted);
         let equal = self.builder.ins().uextend(types::I32, equal);
         self.builder.ins().jump(behind, &[BlockArg::Value(equal)]);

@@ -1,19 +1,26 @@
 //! Stacks and threads to compile on.
 //!
-//! The compiler goes deep where a module nests deeply, and it may be asked for a trampoline by a host function that Wasm code has called at the very end
-//! of its stack. So it runs on threads of its own, whose stacks are large. A process that may not have threads compiles where it is.
+//! The compiler goes deep where a module nests deeply, and it may be asked for a trampoline by a
+//! host function that Wasm code has called at the very end of its stack. So it runs on threads of
+//! its own, whose stacks are large. A process that may not have threads compiles where it is.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::LazyLock;
 
-/// How large stacks of the compiler's threads are: addresses, of which only what is used becomes memory.
+/// How large stacks of the compiler's threads are: addresses, of which only what is used becomes
+/// memory.
 const STACK: usize = 16 << 20;
 /// What a trampoline may need.
 const TRAMPOLINE: usize = 1 << 20;
 
 /// One thread for each processor; none if the process may not have them.
 static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
-    let pool = |count| ThreadPoolBuilder::new().num_threads(count).stack_size(STACK).thread_name(|i| format!("wasm-compile-{i}"));
+    let pool = |count| {
+        ThreadPoolBuilder::new()
+            .num_threads(count)
+            .stack_size(STACK)
+            .thread_name(|i| format!("wasm-compile-{i}"))
+    };
     pool(0).build().or_else(|_| pool(1).build()).ok()
 });
 

@@ -1,10 +1,13 @@
-//! Vectors of 128 bits: which lanes an operator means, and one or a few instructions of CLIF for it.
+//! Vectors of 128 bits: which lanes an operator means, and one or a few instructions of CLIF for
+//! it.
 //!
-//! On the operand stack a vector has the shape that its maker gave it, and whoever takes it casts it to the shape that it needs: the bits
-//! are the same, and no code comes of it. So the rules of code generation meet comparisons where they look for them, right before selections.
+//! On the operand stack a vector has the shape that its maker gave it, and whoever takes it casts
+//! it to the shape that it needs: the bits are the same, and no code comes of it. So the rules of
+//! code generation meet comparisons where they look for them, right before selections.
 //!
-//! Relaxed operators do what this processor does fastest, and always the same: fused multiplication if it has that, sums of products of
-//! bytes that saturate, minima and maxima that are the first operand when neither is less. Laneselect selects bits, whatever the lanes.
+//! Relaxed operators do what this processor does fastest, and always the same: fused multiplication
+//! if it has that, sums of products of bytes that saturate, minima and maxima that are the first
+//! operand when neither is less. Laneselect selects bits, whatever the lanes.
 
 use super::function::Translator;
 use super::memory::Address;
@@ -180,7 +183,8 @@ impl Translator<'_> {
         self.push(value);
     }
 
-    /// Selects in the mask's shape: if the mask comes from a comparison, code generation then selects lanes.
+    /// Selects in the mask's shape: if the mask comes from a comparison, code generation then
+    /// selects lanes.
     fn bitselect(&mut self) {
         let mask = self.pop();
         let ty = self.builder.func.dfg.value_type(mask);
@@ -216,7 +220,8 @@ impl Translator<'_> {
     fn extract(&mut self, ty: Type, lane: u8) {
         let vector = self.pop_as(ty);
         let value = self.builder.ins().extractlane(vector, lane);
-        let value = if ty.lane_bits() < 32 { self.builder.ins().uextend(I32, value) } else { value };
+        let value =
+            if ty.lane_bits() < 32 { self.builder.ins().uextend(I32, value) } else { value };
         self.push(value);
     }
 
@@ -303,19 +308,22 @@ impl Translator<'_> {
     }
 
     fn truncate_signed_zero(&mut self, x: Value) -> Value {
-        let (wide, zero) = (self.builder.ins().fcvt_to_sint_sat(I64X2, x), self.constant([0; 16], I64X2));
+        let (wide, zero) =
+            (self.builder.ins().fcvt_to_sint_sat(I64X2, x), self.constant([0; 16], I64X2));
         self.builder.ins().snarrow(wide, zero)
     }
 
     fn truncate_unsigned_zero(&mut self, x: Value) -> Value {
-        let (wide, zero) = (self.builder.ins().fcvt_to_uint_sat(I64X2, x), self.constant([0; 16], I64X2));
+        let (wide, zero) =
+            (self.builder.ins().fcvt_to_uint_sat(I64X2, x), self.constant([0; 16], I64X2));
         self.builder.ins().uunarrow(wide, zero)
     }
 
     // --- relaxed: what the processor does of its own accord
 
     fn relaxed_truncate_zero(&mut self, x: Value) -> Value {
-        let (wide, zero) = (self.builder.ins().x86_cvtt2dq(I64X2, x), self.constant([0; 16], I64X2));
+        let (wide, zero) =
+            (self.builder.ins().x86_cvtt2dq(I64X2, x), self.constant([0; 16], I64X2));
         self.builder.ins().snarrow(wide, zero)
     }
 

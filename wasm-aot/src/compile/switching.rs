@@ -1,7 +1,9 @@
-//! Places where a thread goes over from one version of a function's code into another one, in the middle of an activation.
+//! Places where a thread goes over from one version of a function's code into another one, in the
+//! middle of an activation.
 //!
-//! A place is at the header of a loop. While it is off, the code runs over it; while it is on, it jumps to a cold block of the same function, which puts the
-//! values that are live there into the instance's buffer and calls, in place of itself, what a table names for this loop:
+//! A place is at the header of a loop. While it is off, the code runs over it; while it is on, it
+//! jumps to a cold block of the same function, which puts the values that are live there into the
+//! instance's buffer and calls, in place of itself, what a table names for this loop:
 //!
 //! ```text
 //!    header:  A9 ........   off: nothing            cold:   buffer ← locals, operands
@@ -10,12 +12,15 @@
 //!                                       another version's entry of the loop: locals, operands ← buffer; header, body, and what follows
 //! ```
 //!
-//! An *entry* of a loop is the function compiled once more from the loop's header on, as a function of its own. Loops around it, and those behind it, are
-//! not in it: where it comes to one of them, it goes over again, into that loop's entry. So every loop keeps one way in, from outside, and is as good
-//! as it is in the function itself; and the code of all entries grows with the depth of loops, not with their number.
+//! An *entry* of a loop is the function compiled once more from the loop's header on, as a function
+//! of its own. Loops around it, and those behind it, are not in it: where it comes to one of them,
+//! it goes over again, into that loop's entry. So every loop keeps one way in, from outside, and is
+//! as good as it is in the function itself; and the code of all entries grows with the depth of
+//! loops, not with their number.
 //!
-//! Cold blocks come together for what they have in common. The same value at the same place is put there once for all loops that carry it over; where the
-//! buffer has a place for each local of the function, that is most of what loops inside of each other do.
+//! Cold blocks come together for what they have in common. The same value at the same place is put
+//! there once for all loops that carry it over; where the buffer has a place for each local of the
+//! function, that is most of what loops inside of each other do.
 //!
 //! ```text
 //!    loop a:  own values ─┐
@@ -23,7 +28,8 @@
 //!    loop c:  own values ────────────────────┴─ values of all; return_call
 //! ```
 //!
-//! The frame is given up before the other one begins: a thread may go to and fro for ever and its stack does not grow.
+//! The frame is given up before the other one begins: a thread may go to and fro for ever and its
+//! stack does not grow.
 
 use super::control::{Kind, arguments};
 use super::function::Translator;
@@ -32,8 +38,8 @@ use crate::flow::{Graph, Loop, Loops, Way};
 use crate::module::{Body, ModuleInfo};
 use crate::vm::at;
 use cranelift_codegen::ir::{
-    AbiParam, ArgumentPurpose, Block, Function, InstBuilder, InstructionData, MemFlagsData, Signature, SourceLoc, Type, Value,
-    condcodes::IntCC, types,
+    AbiParam, ArgumentPurpose, Block, Function, InstBuilder, InstructionData, MemFlagsData,
+    Signature, SourceLoc, Type, Value, condcodes::IntCC, types,
 };
 use cranelift_codegen::isa::CallConv;
 use rayon::prelude::*;
@@ -41,7 +47,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use wasmparser::{FuncValidator, Operator, OperatorsReader, ValidatorResources};
 
-/// Marks what belongs to a place and not to an instruction of Wasm; modules that reach so far have no places.
+/// Marks what belongs to a place and not to an instruction of Wasm; modules that reach so far have
+/// no places.
 pub(super) const MARK: u32 = 0x4000_0000;
 /// The largest module that has places.
 const LARGEST: usize = MARK as usize - 1;
@@ -51,14 +58,17 @@ pub(super) fn marked(location: u32) -> Option<u32> {
     (location >> 30 == 1).then_some(location & !MARK)
 }
 
-/// What places compare with, and so many numbers behind it: such as have one byte, and that programs seldom compare with.
+/// What places compare with, and so many numbers behind it: such as have one byte, and that
+/// programs seldom compare with.
 const UNCOMMON: i64 = -128;
 const NUMBERS: i64 = 96;
 
-/// The most operands and exceptions that are carried over: where there are more, a thread stays in its version.
+/// The most operands and exceptions that are carried over: where there are more, a thread stays in
+/// its version.
 const OPERANDS: usize = 8192;
 
-/// Where a module's threads can go over: the loops of each function, and the numbers of the first ones.
+/// Where a module's threads can go over: the loops of each function, and the numbers of the first
+/// ones.
 #[derive(Debug, Default)]
 pub(crate) struct Switching {
     functions: Vec<Loops>,
@@ -73,7 +83,9 @@ impl Switching {
         }
         let each = |body: &Body<'_>| loops(info, body).unwrap_or_default();
         let functions: Vec<Loops> = bodies.par_iter().map(each).collect();
-        let first = functions.iter().scan(0, |next, loops| Some(std::mem::replace(next, *next + loops.len() as u32)));
+        let first = functions
+            .iter()
+            .scan(0, |next, loops| Some(std::mem::replace(next, *next + loops.len() as u32)));
         Self { first: first.collect(), functions }
     }
 
@@ -90,13 +102,20 @@ impl Switching {
 
     /// How many loops there are.
     pub(crate) fn len(&self) -> u32 {
-        self.functions.last().map_or(0, |loops| self.first[self.functions.len() - 1] + loops.len() as u32)
+        self.functions
+            .last()
+            .map_or(0, |loops| self.first[self.functions.len() - 1] + loops.len() as u32)
     }
 }
 
 fn loops(info: &ModuleInfo, body: &Body<'_>) -> Option<Loops> {
     let graph = Graph::of(&body.body)?;
-    let declared = body.body.get_locals_reader().ok()?.into_iter().map(|locals| locals.map_or(0, |(count, _)| count as usize));
+    let declared = body
+        .body
+        .get_locals_reader()
+        .ok()?
+        .into_iter()
+        .map(|locals| locals.map_or(0, |(count, _)| count as usize));
     let locals = info.function_type(body.index).params().len() + declared.sum::<usize>();
     Some(Loops::of(&body.body, &graph, locals))
 }
@@ -110,13 +129,15 @@ pub(super) fn entry_signature(function: &Signature) -> Signature {
     signature
 }
 
-/// Where the next value is in the buffer. The word of the vmctx leads into the buffer's middle, so that most distances have one byte.
+/// Where the next value is in the buffer. The word of the vmctx leads into the buffer's middle, so
+/// that most distances have one byte.
 #[derive(Clone, Copy, Debug)]
 struct Place(i32);
 
 /// How far into the buffer the word of the vmctx leads.
 pub(crate) const MIDDLE: usize = 128;
-/// How large a buffer is: for the locals that any function carries over, and as many operands as any loop does.
+/// How large a buffer is: for the locals that any function carries over, and as many operands as
+/// any loop does.
 pub(crate) const BUFFER: usize = 16 * (crate::flow::CARRIED + OPERANDS);
 
 impl Place {
@@ -133,7 +154,8 @@ impl Place {
     }
 }
 
-/// Where the locals of a function are in the buffer, the same for all of its loops, and where operands begin.
+/// Where the locals of a function are in the buffer, the same for all of its loops, and where
+/// operands begin.
 #[derive(Debug)]
 pub(super) struct Carried {
     locals: HashMap<u32, i32>,
@@ -143,7 +165,8 @@ pub(super) struct Carried {
 /// What goes into the buffer, and where: first what most crossings of the function have in common.
 type Put = (Reverse<u32>, i32, Value);
 
-/// A crossing whose code is still to be written: the block that it begins with, its loop, and the values that it puts into the buffer.
+/// A crossing whose code is still to be written: the block that it begins with, its loop, and the
+/// values that it puts into the buffer.
 #[derive(Debug)]
 pub(super) struct Going {
     block: Block,
@@ -165,8 +188,13 @@ impl Translator<'_> {
         self.builder.set_cold_block(cold);
         self.cold.push(cold);
         self.builder.set_srcloc(SourceLoc::new(MARK | index as u32));
-        // These instructions make room for the place. Loops inside of each other have different numbers, so that the one comparison is not the other one too.
-        let condition = self.builder.ins().icmp_imm_s(IntCC::Equal, steering, UNCOMMON + index as i64 % NUMBERS);
+        // These instructions make room for the place. Loops inside of each other have different
+        // numbers, so that the one comparison is not the other one too.
+        let condition = self.builder.ins().icmp_imm_s(
+            IntCC::Equal,
+            steering,
+            UNCOMMON + index as i64 % NUMBERS,
+        );
         self.builder.ins().brif(condition, cold, &[], on, &[]);
         self.builder.set_srcloc(SourceLoc::new(self.offset as u32));
         self.builder.seal_block(cold);
@@ -211,8 +239,11 @@ impl Translator<'_> {
         let live = self.loops.get(index).live.clone();
         let values: Vec<Value> = live.iter().map(|local| self.local(*local)).collect();
         let mut place = self.carried().operands;
-        let mut puts: Vec<Put> =
-            live.iter().zip(values).map(|(local, value)| (Reverse(0), self.carried().locals[local], value)).collect();
+        let mut puts: Vec<Put> = live
+            .iter()
+            .zip(values)
+            .map(|(local, value)| (Reverse(0), self.carried().locals[local], value))
+            .collect();
         for value in self.stack.iter().copied().chain(self.caught()) {
             let to = place.next(self.builder.func.dfg.value_type(value));
             puts.push((Reverse(0), to, value));
@@ -232,8 +263,9 @@ impl Translator<'_> {
         self.carried.as_ref().expect("known by now")
     }
 
-    /// Writes the code of all crossings. What several of them put into the buffer, the same values at the same places, they come together for: as loops lie
-    /// inside of each other, most of what one carries over another one does, too. All come together where the frame is given up.
+    /// Writes the code of all crossings. What several of them put into the buffer, the same values
+    /// at the same places, they come together for: as loops lie inside of each other, most of what
+    /// one carries over another one does, too. All come together where the frame is given up.
     pub(super) fn finish_crossings(&mut self) {
         let mut all = std::mem::take(&mut self.going);
         if all.is_empty() {
@@ -245,7 +277,10 @@ impl Translator<'_> {
             *users.entry((*place, *value)).or_insert(0) += 1;
         }
         for going in &mut all {
-            going.puts.iter_mut().for_each(|(common, place, value)| *common = Reverse(users[&(*place, *value)]));
+            going
+                .puts
+                .iter_mut()
+                .for_each(|(common, place, value)| *common = Reverse(users[&(*place, *value)]));
             going.puts.sort_unstable();
         }
         all.sort_unstable_by(|one, other| one.puts.cmp(&other.puts));
@@ -262,9 +297,12 @@ impl Translator<'_> {
         self.builder.ins().return_call_indirect(signature, entry, &[self.vmctx, buffer]);
     }
 
-    /// Writes crossings, which have their first so many values in common; those are put into the buffer `behind`.
+    /// Writes crossings, which have their first so many values in common; those are put into the
+    /// buffer `behind`.
     fn come_together(&mut self, all: &[Going], done: usize, behind: Block) {
-        let go_on_together = |one: &Going, next: &Going| one.puts.get(done).is_some_and(|put| next.puts.get(done) == Some(put));
+        let go_on_together = |one: &Going, next: &Going| {
+            one.puts.get(done).is_some_and(|put| next.puts.get(done) == Some(put))
+        };
         for some in all.chunk_by(go_on_together) {
             let (first, last) = (&some[0], &some[some.len() - 1]);
             if some.len() == 1 {
@@ -272,7 +310,8 @@ impl Translator<'_> {
                 continue;
             }
             // They are sorted: what the first and the last have in common all have.
-            let common = first.puts.iter().zip(&last.puts).take_while(|(one, other)| one == other).count();
+            let common =
+                first.puts.iter().zip(&last.puts).take_while(|(one, other)| one == other).count();
             let block = self.common_block();
             self.come_together(some, common, block);
             let [buffer, number] = self.begin_common(block);
@@ -331,7 +370,8 @@ impl Translator<'_> {
         self.frames.iter().filter_map(|frame| frame.kind.caught()).collect()
     }
 
-    /// Whether a loop that begins here is outside of the one that this code is the entry of: then this code goes over instead.
+    /// Whether a loop that begins here is outside of the one that this code is the entry of: then
+    /// this code goes over instead.
     pub(super) fn leaves_at_loop(&mut self) -> bool {
         let Some(entered) = self.entered else { return false };
         let Some(index) = self.place_here() else { return false };
@@ -345,7 +385,8 @@ impl Translator<'_> {
         true
     }
 
-    /// The header of a loop around the one that this code is the entry of: who branches there goes over.
+    /// The header of a loop around the one that this code is the entry of: who branches there goes
+    /// over.
     pub(super) fn end_outer_loop(&mut self, start: Block, at: usize, below: Vec<Value>) {
         let Some(index) = self.loops.find(at) else { return };
         self.builder.seal_block(start);
@@ -356,7 +397,8 @@ impl Translator<'_> {
         self.stack = operands;
     }
 
-    /// Goes through what is before the loop that this code is the entry of, and begins with it. Tells whether the loop has an entry.
+    /// Goes through what is before the loop that this code is the entry of, and begins with it.
+    /// Tells whether the loop has an entry.
     pub(super) fn pass_to_loop(
         &mut self,
         validator: &mut FuncValidator<ValidatorResources>,
@@ -385,8 +427,14 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates an instruction before the loop that this code is the entry of: nothing, but that frames around the loop have to be known.
-    fn pass_by(&mut self, op: &Operator<'_>, entered: &Loop, height: u32) -> Result<(), CompileError> {
+    /// Translates an instruction before the loop that this code is the entry of: nothing, but that
+    /// frames around the loop have to be known.
+    fn pass_by(
+        &mut self,
+        op: &Operator<'_>,
+        entered: &Loop,
+        height: u32,
+    ) -> Result<(), CompileError> {
         let encloses = entered.around.binary_search(&(self.offset as u32)).is_ok();
         match op {
             Operator::Block { .. }
@@ -435,7 +483,13 @@ impl Translator<'_> {
     }
 
     /// The beginning of an entry of a loop: everything is taken from the buffer.
-    fn enter_loop(&mut self, op: &Operator<'_>, entered: usize, buffer: Value, operands: Vec<Type>) -> Result<(), CompileError> {
+    fn enter_loop(
+        &mut self,
+        op: &Operator<'_>,
+        entered: usize,
+        buffer: Value,
+        operands: Vec<Type>,
+    ) -> Result<(), CompileError> {
         let Operator::Loop { blockty } = op else { unreachable!("a loop begins there") };
         for local in self.loops.get(entered).live.clone() {
             let (variable, ty) = self.variable(local);
@@ -476,7 +530,8 @@ pub(super) fn jumps_to(func: &Function, blocks: &[Block]) -> bool {
         InstructionData::Jump { destination, .. } => Some(destination.block(&func.dfg.value_lists)),
         _ => None,
     };
-    let ends = || func.layout.blocks().filter_map(|block| func.layout.last_inst(block)).filter_map(jumps);
+    let ends =
+        || func.layout.blocks().filter_map(|block| func.layout.last_inst(block)).filter_map(jumps);
     !blocks.is_empty() && ends().any(|to| blocks.contains(&to))
 }
 

@@ -46,7 +46,10 @@ impl Translator<'_> {
     }
 
     fn element_flags(&self, trap: Trap) -> MemFlagsData {
-        MemFlagsData::new().with_aligned().with_alias_region(Some(self.regions.table)).with_trap_code(Some(trap.code()))
+        MemFlagsData::new()
+            .with_aligned()
+            .with_alias_region(Some(self.regions.table))
+            .with_trap_code(Some(trap.code()))
     }
 
     pub(super) fn table_get(&mut self, table: u32) {
@@ -79,21 +82,35 @@ impl Translator<'_> {
     pub(super) fn table_fill(&mut self, table: u32) {
         let (place, element, count) = self.pop3();
         let (place, count, table) = (self.widened(place), self.widened(count), self.number(table));
-        self.checked_builtin(Builtin::TableFill, &[table, place, element, count], Trap::TableOutOfBounds);
+        self.checked_builtin(
+            Builtin::TableFill,
+            &[table, place, element, count],
+            Trap::TableOutOfBounds,
+        );
     }
 
     pub(super) fn table_copy(&mut self, to: u32, from: u32) {
         let (place, source, count) = self.pop3();
-        let (place, source, count) = (self.widened(place), self.widened(source), self.widened(count));
+        let (place, source, count) =
+            (self.widened(place), self.widened(source), self.widened(count));
         let (to, from) = (self.number(to), self.number(from));
-        self.checked_builtin(Builtin::TableCopy, &[to, place, from, source, count], Trap::TableOutOfBounds);
+        self.checked_builtin(
+            Builtin::TableCopy,
+            &[to, place, from, source, count],
+            Trap::TableOutOfBounds,
+        );
     }
 
     pub(super) fn table_init(&mut self, segment: u32, table: u32) {
         let (place, source, count) = self.pop3();
-        let (place, source, count) = (self.widened(place), self.widened(source), self.widened(count));
+        let (place, source, count) =
+            (self.widened(place), self.widened(source), self.widened(count));
         let (table, segment) = (self.number(table), self.number(segment));
-        self.checked_builtin(Builtin::TableInit, &[table, segment, place, source, count], Trap::TableOutOfBounds);
+        self.checked_builtin(
+            Builtin::TableInit,
+            &[table, segment, place, source, count],
+            Trap::TableOutOfBounds,
+        );
     }
 
     pub(super) fn element_drop(&mut self, segment: u32) {

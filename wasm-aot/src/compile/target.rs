@@ -20,7 +20,8 @@ pub enum Optimize {
     SpeedAndSize,
 }
 
-/// Where probes can be switched on while the program runs. The places cost next to nothing while they are off. Several are joined by `|`.
+/// Where probes can be switched on while the program runs. The places cost next to nothing while
+/// they are off. Several are joined by `|`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sites(u8);
 
@@ -29,7 +30,8 @@ impl Sites {
     pub const NONE: Self = Self(0);
     /// Where functions begin.
     pub const FUNCTIONS: Self = Self(1);
-    /// Where functions begin, and at loops: what is in a loop is reached with its next turn. That is what there is unless something else is wanted.
+    /// Where functions begin, and at loops: what is in a loop is reached with its next turn. That
+    /// is what there is unless something else is wanted.
     pub const LOOPS: Self = Self(Self::FUNCTIONS.0 | Self::LOOP.0);
     /// There, and before calls: a counter of a place is switched on by one byte.
     pub const CALLS: Self = Self(Self::LOOPS.0 | Self::CALL.0);
@@ -51,7 +53,8 @@ impl Sites {
         self.0 & other.0 == other.0
     }
 
-    /// How many bytes there are before a function: an instruction that becomes a jump elsewhere by its first byte.
+    /// How many bytes there are before a function: an instruction that becomes a jump elsewhere by
+    /// its first byte.
     pub(crate) fn prefix(self) -> u32 {
         if self == Self::NONE { 0 } else { 5 }
     }
@@ -101,8 +104,11 @@ impl Cpu {
         if self == Self::Native {
             return cranelift_native::builder().map_err(|error| target(&error));
         }
-        let mut builder = isa::lookup_by_name("x86_64-unknown-linux-gnu").map_err(|error| target(&error))?;
-        self.settings().iter().try_for_each(|name| builder.enable(name).map_err(|error| target(&error)))?;
+        let mut builder =
+            isa::lookup_by_name("x86_64-unknown-linux-gnu").map_err(|error| target(&error))?;
+        self.settings()
+            .iter()
+            .try_for_each(|name| builder.enable(name).map_err(|error| target(&error)))?;
         Ok(builder)
     }
 
@@ -111,9 +117,13 @@ impl Cpu {
         if self == Self::Native {
             return None;
         }
-        let features = |cpu| Some(Target::new(Options { cpu, ..Options::default() }).ok()?.features());
+        let features =
+            |cpu| Some(Target::new(Options { cpu, ..Options::default() }).ok()?.features());
         let (wanted, ours) = (features(self)?, features(Self::Native)?);
-        wanted.split(',').find(|feature| !ours.split(',').any(|our| our == *feature)).map(str::to_owned)
+        wanted
+            .split(',')
+            .find(|feature| !ours.split(',').any(|our| our == *feature))
+            .map(str::to_owned)
     }
 }
 
@@ -124,7 +134,8 @@ pub struct Options {
     pub optimize: Optimize,
     /// Whether speculation past bounds checks is prevented.
     pub spectre: bool,
-    /// Whether 32-bit memories have reservations of their whole address space, so that no access is checked.
+    /// Whether 32-bit memories have reservations of their whole address space, so that no access is
+    /// checked.
     pub reservations: bool,
     /// Which processors it is for.
     pub cpu: Cpu,
@@ -208,8 +219,13 @@ impl Target {
 
     /// The processor's features that code may use, as a text that is equal only for equal features.
     pub(crate) fn features(&self) -> String {
-        let mut enabled: Vec<String> =
-            self.isa.isa_flags().iter().filter(|flag| flag.as_bool() == Some(true)).map(|flag| flag.name.to_owned()).collect();
+        let mut enabled: Vec<String> = self
+            .isa
+            .isa_flags()
+            .iter()
+            .filter(|flag| flag.as_bool() == Some(true))
+            .map(|flag| flag.name.to_owned())
+            .collect();
         enabled.sort();
         enabled.join(",")
     }

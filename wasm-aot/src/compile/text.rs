@@ -1,7 +1,7 @@
 //! The machine code of a module, in one piece, and the tables that say what its addresses mean.
 //!
-//! Calls between functions are relative, so that the piece may lie anywhere. Tables are sorted by offset, for binary search in a file that is mapped and
-//! not parsed.
+//! Calls between functions are relative, so that the piece may lie anywhere. Tables are sorted by
+//! offset, for binary search in a file that is mapped and not parsed.
 
 use super::bare::Bare;
 use super::crossing::{Crossing, OFF};
@@ -46,10 +46,12 @@ pub(crate) struct Text {
     pub(crate) trampolines: Vec<(TrampolineKind, Span)>,
     /// Why instructions trap, see [`Trap::from_raw`](crate::trap::Trap::from_raw).
     pub(crate) traps: Offsets,
-    /// Which instructions of Wasm code comes from: where they are in the module, or [`NOTHING`](crate::offsets::NOTHING).
+    /// Which instructions of Wasm code comes from: where they are in the module, or
+    /// [`NOTHING`](crate::offsets::NOTHING).
     pub(crate) addresses: Offsets,
     pub(crate) handlers: Vec<Handler>,
-    /// How far below their frame pointers functions keep what can be read of their frames; 0 for those that keep nothing.
+    /// How far below their frame pointers functions keep what can be read of their frames; 0 for
+    /// those that keep nothing.
     pub(crate) frames: Vec<u32>,
     /// What is compiled in: code knows where its hooks are.
     pub(crate) plan: Plan,
@@ -63,7 +65,12 @@ pub(crate) struct Text {
 
 impl Text {
     /// Puts functions and trampolines one behind the other and connects them.
-    pub(super) fn link(info: &ModuleInfo, functions: &[Compiled], trampolines: &[Trampoline], sites: Sites) -> Self {
+    pub(super) fn link(
+        info: &ModuleInfo,
+        functions: &[Compiled],
+        trampolines: &[Trampoline],
+        sites: Sites,
+    ) -> Self {
         let mut text = Self::default();
         let mut calls = Vec::new();
         for compiled in functions {
@@ -76,10 +83,17 @@ impl Text {
             text.trampolines.push((trampoline.kind, range));
         }
         text.describe(&functions.iter().collect::<Vec<_>>(), trampolines);
-        let throw = text.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw).map(|(_, range)| range.start);
+        let throw = text
+            .trampolines
+            .iter()
+            .find(|(kind, _)| *kind == TrampolineKind::Throw)
+            .map(|(_, range)| range.start);
         for (at, target) in calls {
             let start = match target {
-                Callee::Function(index) => text.functions[(index - info.imported.functions) as usize].start - sites.prefix(),
+                Callee::Function(index) => {
+                    text.functions[(index - info.imported.functions) as usize].start
+                        - sites.prefix()
+                }
                 Callee::Throw => throw.expect("a module with exceptions has the trampoline"),
             };
             text.connect(at, start);
@@ -87,24 +101,32 @@ impl Text {
         text
     }
 
-    /// Puts parts of a module one behind the other, connects what is among them, and tells which calls lead elsewhere.
-    pub(super) fn piece(info: &ModuleInfo, parts: &[Wanted], codes: &[Compiled], sites: Sites) -> (Self, Vec<(u32, Callee)>) {
+    /// Puts parts of a module one behind the other, connects what is among them, and tells which
+    /// calls lead elsewhere.
+    pub(super) fn piece(
+        info: &ModuleInfo,
+        parts: &[Wanted],
+        codes: &[Compiled],
+        sites: Sites,
+    ) -> (Self, Vec<(u32, Callee)>) {
         let mut text = Self::default();
         let (mut calls, mut beginnings) = (Vec::new(), HashMap::new());
         for (part, compiled) in parts.iter().zip(codes) {
             let prefix = if part.entered.is_none() { sites.prefix() } else { 0 };
             let range = text.append(compiled, prefix);
             if part.entered.is_none() {
-                beginnings.insert(info.imported.functions + part.function as u32, range.start - prefix);
+                beginnings
+                    .insert(info.imported.functions + part.function as u32, range.start - prefix);
             }
             calls.extend(compiled.calls.iter().map(|call| (range.start + call.at, call.target)));
             text.functions.push(range);
         }
         text.describe(&codes.iter().collect::<Vec<_>>(), &[]);
-        let (inside, outside): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, target)| match target {
-            Callee::Function(index) => beginnings.contains_key(index),
-            Callee::Throw => false,
-        });
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(|(_, target)| match target {
+                Callee::Function(index) => beginnings.contains_key(index),
+                Callee::Throw => false,
+            });
         for (at, target) in inside {
             if let Callee::Function(index) = target {
                 text.connect(at, beginnings[&index]);
@@ -159,7 +181,10 @@ impl Text {
 }
 
 /// The entries of code that was placed, where it was placed.
-fn moved<'a>(placed: &'a [(&'a Compiled, u32)], entries: fn(&Compiled) -> &[Entry]) -> impl Iterator<Item = Entry> + 'a {
+fn moved<'a>(
+    placed: &'a [(&'a Compiled, u32)],
+    entries: fn(&Compiled) -> &[Entry],
+) -> impl Iterator<Item = Entry> + 'a {
     let of = move |(compiled, start): &(&'a Compiled, u32)| {
         let start = *start;
         entries(compiled).iter().map(move |entry| Entry { offset: start + entry.offset, ..*entry })

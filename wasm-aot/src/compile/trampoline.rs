@@ -18,7 +18,8 @@ use crate::types::{FuncType, ValType};
 use crate::vm::{Builtin, at};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{
-    AbiParam, Function, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, UserFuncName, Value, types,
+    AbiParam, Function, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind,
+    UserFuncName, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -42,12 +43,14 @@ pub(crate) struct Trampoline {
     pub(crate) compiled: Compiled,
 }
 
-/// Those that a module needs: into everything that the host may get hold of, and out to everything it imports.
+/// Those that a module needs: into everything that the host may get hold of, and out to everything
+/// it imports.
 pub(super) fn all(info: &ModuleInfo, target: &Target) -> Result<Vec<Trampoline>, CompileError> {
     let mut kinds = Vec::new();
     let canonical = canonical(info);
     let of = |index: u32| canonical[info.functions[index as usize] as usize];
-    let entered: BTreeSet<u32> = info.referenced.iter().copied().chain(info.start).map(of).collect();
+    let entered: BTreeSet<u32> =
+        info.referenced.iter().copied().chain(info.start).map(of).collect();
     kinds.extend(entered.into_iter().map(TrampolineKind::Enter));
     let imports = info.imports.iter().filter(|import| import.space == Space::Func);
     let left: BTreeSet<u32> = imports.map(|import| of(import.index)).collect();
@@ -69,7 +72,11 @@ pub(super) fn all(info: &ModuleInfo, target: &Target) -> Result<Vec<Trampoline>,
 /// For each type, the first that is represented in the same way.
 fn canonical(info: &ModuleInfo) -> Vec<u32> {
     let mut first = HashMap::new();
-    info.types.iter().zip(0..).map(|(ty, index)| *first.entry(super::shape(ty)).or_insert(index)).collect()
+    info.types
+        .iter()
+        .zip(0..)
+        .map(|(ty, index)| *first.entry(super::shape(ty)).or_insert(index))
+        .collect()
 }
 
 /// Both trampolines of a type, for functions that no module declares.
@@ -84,7 +91,10 @@ fn make(
     build: impl FnOnce(&mut FunctionBuilder<'_>, &[Value]),
 ) -> Result<Compiled, CompileError> {
     let mut frontend = FunctionBuilderContext::new();
-    let mut context = Context::for_function(Function::with_name_signature(UserFuncName::user(SINGLES, FUNCTIONS), signature));
+    let mut context = Context::for_function(Function::with_name_signature(
+        UserFuncName::user(SINGLES, FUNCTIONS),
+        signature,
+    ));
     let mut builder = FunctionBuilder::new(&mut context.func, &mut frontend);
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
@@ -124,7 +134,11 @@ fn leave(ty: &FuncType, target: &Target) -> Result<Compiled, CompileError> {
         let trusted = MemFlagsData::trusted();
         let host = params[0];
         note_exit(builder, host);
-        let slot = builder.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, slots * 16, 4));
+        let slot = builder.create_sized_stack_slot(StackSlotData::new(
+            StackSlotKind::ExplicitSlot,
+            slots * 16,
+            4,
+        ));
         let values = builder.ins().stack_addr(types::I64, slot, 0);
         for (i, param) in params[1..].iter().enumerate() {
             builder.ins().store(trusted, *param, values, 16 * i as i32);
@@ -148,7 +162,8 @@ fn leave(ty: &FuncType, target: &Target) -> Result<Compiled, CompileError> {
         builder.ins().call_indirect(raise, code, &[host]);
         builder.ins().trap(crate::trap::Trap::Unreachable.code());
         builder.switch_to_block(good);
-        let results: Vec<Value> = ty.results().iter().enumerate().map(|(i, ty)| load(builder, *ty, values, i)).collect();
+        let results: Vec<Value> =
+            ty.results().iter().enumerate().map(|(i, ty)| load(builder, *ty, values, i)).collect();
         builder.ins().return_(&results);
     })
 }

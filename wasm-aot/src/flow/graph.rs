@@ -1,16 +1,20 @@
-//! The blocks of a function and the edges between them, as the translator sees them: code that cannot be reached is in no block.
+//! The blocks of a function and the edges between them, as the translator sees them: code that
+//! cannot be reached is in no block.
 //!
-//! A block begins at the function's beginning, at a loop, at an `end` that somebody branches to, and behind whatever may branch. A branch to a block
-//! lands on its `end`; a branch to a loop lands on the `loop`.
+//! A block begins at the function's beginning, at a loop, at an `end` that somebody branches to,
+//! and behind whatever may branch. A branch to a block lands on its `end`; a branch to a loop lands
+//! on the `loop`.
 //!
-//! Bodies are read before they are validated. What is not valid gives some graph, or none, and is refused by the validator afterwards.
+//! Bodies are read before they are validated. What is not valid gives some graph, or none, and is
+//! refused by the validator afterwards.
 
 use wasmparser::{BrTable, Catch, FunctionBody, Operator};
 
 /// What is outside of the function: where its edges come from at first, and go at last.
 pub(crate) const OUTSIDE: u32 = 0;
 
-/// The largest table of a branch whose entries are told apart; those of larger ones are counted by their labels.
+/// The largest table of a branch whose entries are told apart; those of larger ones are counted by
+/// their labels.
 const CASES: usize = 1024;
 
 /// A row of instructions of which each is executed after the one before, if nothing goes wrong.
@@ -82,7 +86,8 @@ pub(crate) struct Graph {
 impl Graph {
     /// Where blocks begin that are executed, in order, and in how many loops they lie.
     pub(crate) fn depths(&self) -> Vec<(u32, u32)> {
-        let mut depths: Vec<(u32, u32)> = self.blocks.iter().map(|block| (block.start, 0)).collect();
+        let mut depths: Vec<(u32, u32)> =
+            self.blocks.iter().map(|block| (block.start, 0)).collect();
         for edge in &self.edges {
             for block in [edge.from, edge.to] {
                 let depth = &mut depths[block as usize].1;
@@ -134,7 +139,12 @@ impl Graph {
     pub(crate) fn of(body: &FunctionBody<'_>) -> Option<Self> {
         let mut reader = body.get_operators_reader().ok()?;
         let mut builder = Builder {
-            graph: Self { blocks: vec![Block { start: 0, end: 0 }], edges: Vec::new(), calls: Vec::new(), loops: Vec::new() },
+            graph: Self {
+                blocks: vec![Block { start: 0, end: 0 }],
+                edges: Vec::new(),
+                calls: Vec::new(),
+                loops: Vec::new(),
+            },
             frames: vec![Frame { kind: Kind::Block, join: None, depth: 0 }],
             current: None,
             depth: 0,
@@ -225,7 +235,10 @@ impl Builder {
             | Operator::ReturnCall { .. }
             | Operator::ReturnCallIndirect { .. }
             | Operator::ReturnCallRef { .. } => self.edge(from, OUTSIDE, at, Way::Exit),
-            Operator::Throw { .. } | Operator::ThrowRef | Operator::Rethrow { .. } | Operator::Unreachable => {
+            Operator::Throw { .. }
+            | Operator::ThrowRef
+            | Operator::Rethrow { .. }
+            | Operator::Unreachable => {
                 self.edge(from, OUTSIDE, at, Way::Thrown);
             }
             _ => return Some(()),
@@ -247,8 +260,10 @@ impl Builder {
     fn enter_region(&mut self, clauses: &[Catch], at: u32) -> Option<()> {
         if self.current.is_some() {
             for (i, clause) in clauses.iter().enumerate() {
-                let (Catch::One { label, .. } | Catch::OneRef { label, .. } | Catch::All { label } | Catch::AllRef { label }) =
-                    clause;
+                let (Catch::One { label, .. }
+                | Catch::OneRef { label, .. }
+                | Catch::All { label }
+                | Catch::AllRef { label }) = clause;
                 let to = self.label(*label)?;
                 self.edge(OUTSIDE, to, at, Way::Catch(i as u32));
             }
@@ -353,7 +368,8 @@ impl Builder {
     }
 }
 
-/// How the ways out of a table of labels are told apart: by the entry, or, where there are very many, by the label.
+/// How the ways out of a table of labels are told apart: by the entry, or, where there are very
+/// many, by the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ways {
     ByEntry,
@@ -383,5 +399,11 @@ fn cases(targets: &BrTable<'_>) -> Option<Vec<(u32, Way)>> {
         labels.sort_unstable();
         labels.dedup();
     }
-    Some(labels.into_iter().enumerate().map(|(i, label)| (label, ways.of_entry(i as u32, label))).collect())
+    Some(
+        labels
+            .into_iter()
+            .enumerate()
+            .map(|(i, label)| (label, ways.of_entry(i as u32, label)))
+            .collect(),
+    )
 }

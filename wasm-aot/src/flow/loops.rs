@@ -1,15 +1,17 @@
-//! The loops of a function in which a thread can go over into another version of the code: where they are, what encloses them, and which locals
-//! somebody reads afterwards.
+//! The loops of a function in which a thread can go over into another version of the code: where
+//! they are, what encloses them, and which locals somebody reads afterwards.
 //!
-//! A local is *live* at a loop if its value there is read before it is written again, on any way from there. All others need not be carried over. Ways
-//! through exceptions are not edges between blocks: what a clause of the function reads is live everywhere.
+//! A local is *live* at a loop if its value there is read before it is written again, on any way
+//! from there. All others need not be carried over. Ways through exceptions are not edges between
+//! blocks: what a clause of the function reads is live everywhere.
 
 use super::graph::{Graph, OUTSIDE, Way};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use wasmparser::{FunctionBody, Operator};
 
-/// The most locals that are carried over, and the most words of all sets of locals of a function: where there are more, a thread stays in its version.
+/// The most locals that are carried over, and the most words of all sets of locals of a function:
+/// where there are more, a thread stays in its version.
 pub(crate) const LIVE: usize = 1000;
 /// The most that all loops of a function carry over together.
 pub(crate) const CARRIED: usize = 8192;
@@ -38,7 +40,8 @@ impl Loop {
     }
 }
 
-/// All such loops of a function, in order, and the locals that are live at any of them, first those that are so at most.
+/// All such loops of a function, in order, and the locals that are live at any of them, first those
+/// that are so at most.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loops {
     all: Vec<Loop>,
@@ -62,17 +65,28 @@ impl Loops {
         let live = accesses.live(graph);
         for (header, here) in &mut loops {
             here.live = live.of(*header).filter(|local| (*local as usize) < locals).collect();
-            let written = accesses.written.iter().filter(|(at, local)| here.contains(*at) && live.has(*header, *local));
+            let written = accesses
+                .written
+                .iter()
+                .filter(|(at, local)| here.contains(*at) && live.has(*header, *local));
             here.written = written.map(|(_, local)| *local).collect();
             here.written.sort_unstable();
             here.written.dedup();
         }
-        Self::carrying(loops.into_iter().map(|(_, here)| here).filter(|here| here.live.len() <= LIVE).collect())
+        Self::carrying(
+            loops
+                .into_iter()
+                .map(|(_, here)| here)
+                .filter(|here| here.live.len() <= LIVE)
+                .collect(),
+        )
     }
 
     fn carrying(all: Vec<Loop>) -> Self {
         let mut users = HashMap::new();
-        all.iter().flat_map(|here| &here.live).for_each(|local| *users.entry(*local).or_insert(0) += 1);
+        all.iter()
+            .flat_map(|here| &here.live)
+            .for_each(|local| *users.entry(*local).or_insert(0) += 1);
         let mut carried: Vec<u32> = users.keys().copied().collect();
         carried.sort_unstable_by_key(|local| (Reverse(users[local]), *local));
         match carried.len() <= CARRIED {
@@ -124,7 +138,10 @@ fn repeated(body: &FunctionBody<'_>, graph: &Graph) -> Option<Vec<(u32, Loop)>> 
                 }));
                 around.push(at);
             }
-            Operator::Block { .. } | Operator::If { .. } | Operator::Try { .. } | Operator::TryTable { .. } => {
+            Operator::Block { .. }
+            | Operator::If { .. }
+            | Operator::Try { .. }
+            | Operator::TryTable { .. } => {
                 open.push(None);
                 around.push(at);
             }
@@ -178,8 +195,14 @@ struct Accesses {
 impl Accesses {
     fn of(body: &FunctionBody<'_>, graph: &Graph, words: usize) -> Option<Self> {
         let count = graph.blocks.len();
-        let mut accesses = Self { read: Sets::new(count, words), wrote: Sets::new(count, words), written: Vec::new() };
-        let mut order: Vec<usize> = (1..count).filter(|block| graph.blocks[*block].start < graph.blocks[*block].end).collect();
+        let mut accesses = Self {
+            read: Sets::new(count, words),
+            wrote: Sets::new(count, words),
+            written: Vec::new(),
+        };
+        let mut order: Vec<usize> = (1..count)
+            .filter(|block| graph.blocks[*block].start < graph.blocks[*block].end)
+            .collect();
         order.sort_unstable_by_key(|block| graph.blocks[*block].start);
         let mut blocks = order.into_iter().peekable();
         let mut reader = body.get_operators_reader().ok()?;
@@ -187,11 +210,16 @@ impl Accesses {
             let (operator, at) = reader.read_with_offset().ok()?;
             let at = at as u32;
             while blocks.next_if(|block| graph.blocks[*block].end <= at).is_some() {}
-            let Some(block) = blocks.peek().copied().filter(|block| graph.blocks[*block].start <= at) else { continue };
+            let Some(block) =
+                blocks.peek().copied().filter(|block| graph.blocks[*block].start <= at)
+            else {
+                continue;
+            };
             match operator {
                 Operator::LocalGet { local_index } => accesses.read(block, local_index)?,
                 Operator::LocalSet { local_index } | Operator::LocalTee { local_index } => {
-                    *accesses.wrote.set(block).get_mut(local_index as usize / 64)? |= 1 << (local_index % 64);
+                    *accesses.wrote.set(block).get_mut(local_index as usize / 64)? |=
+                        1 << (local_index % 64);
                     accesses.written.push((at, local_index));
                 }
                 _ => {}
@@ -234,7 +262,11 @@ impl Accesses {
                 }
             }
         }
-        let clauses = graph.edges.iter().filter(|edge| matches!(edge.way, Way::Catch(_))).map(|edge| edge.to as usize);
+        let clauses = graph
+            .edges
+            .iter()
+            .filter(|edge| matches!(edge.way, Way::Catch(_)))
+            .map(|edge| edge.to as usize);
         let caught = clauses.fold(vec![0; words], |mut all, block| {
             all.iter_mut().zip(&live.bits[block * words..]).for_each(|(all, here)| *all |= here);
             all
@@ -252,10 +284,15 @@ mod tests {
 
     fn loops(text: &str, locals: usize) -> Vec<(Vec<u32>, Vec<u32>, usize)> {
         let module = wat::parse_str(text).expect("text");
-        let reading = crate::module::read(&module, crate::features::Features::default()).expect("valid");
+        let reading =
+            crate::module::read(&module, crate::features::Features::default()).expect("valid");
         let body = &reading.bodies[0].body;
         let graph = Graph::of(body).expect("a graph");
-        Loops::of(body, &graph, locals).all.into_iter().map(|here| (here.live, here.written, here.around.len())).collect()
+        Loops::of(body, &graph, locals)
+            .all
+            .into_iter()
+            .map(|here| (here.live, here.written, here.around.len()))
+            .collect()
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Which edges are counted: those outside of a spanning tree of the graph, in which lie the edges that are gone most often.
+//! Which edges are counted: those outside of a spanning tree of the graph, in which lie the edges
+//! that are gone most often.
 //!
-//! An edge from a block to itself lies in no tree. It would need code of its own between here and there, in the smallest of loops: instead the block is counted,
-//! where the loop begins; how often the edge was gone is what is left when all else that comes there is known.
+//! An edge from a block to itself lies in no tree. It would need code of its own between here and
+//! there, in the smallest of loops: instead the block is counted, where the loop begins; how often
+//! the edge was gone is what is left when all else that comes there is known.
 
 use super::graph::{Graph, Way};
 use std::collections::HashMap;
@@ -17,19 +19,24 @@ pub(crate) struct Places {
     turns: HashMap<u32, u32>,
     /// The edges, by the numbers of their counters.
     edges: Vec<usize>,
-    /// Loops: behind the counters of edges, each has one for activations that come there from another version of the code, and one for those that go.
+    /// Loops: behind the counters of edges, each has one for activations that come there from
+    /// another version of the code, and one for those that go.
     loops: Vec<u32>,
 }
 
 impl Places {
-    /// Chooses the edges of a graph that are counted; their counters are numbered from 0 in the order of edges.
+    /// Chooses the edges of a graph that are counted; their counters are numbered from 0 in the
+    /// order of edges.
     pub(crate) fn of(graph: &Graph) -> Self {
         let edges = counted(graph);
         let (mut counters, mut turns) = (HashMap::new(), HashMap::new());
         for (number, edge) in (0..).zip(&edges) {
             let edge = &graph.edges[*edge];
             let start = graph.blocks[edge.to as usize].start;
-            match edge.from == edge.to && graph.loops.binary_search(&start).is_ok() && !turns.contains_key(&start) {
+            match edge.from == edge.to
+                && graph.loops.binary_search(&start).is_ok()
+                && !turns.contains_key(&start)
+            {
                 true => turns.insert(start, number),
                 false => counters.insert((edge.at, edge.way), number),
             };
@@ -37,7 +44,8 @@ impl Places {
         Self { counters, turns, edges, loops: graph.loops.clone() }
     }
 
-    /// The counter of the block that begins with the loop at `at`, if it is counted instead of an edge.
+    /// The counter of the block that begins with the loop at `at`, if it is counted instead of an
+    /// edge.
     pub(crate) fn turn(&self, at: u32) -> Option<u32> {
         self.turns.get(&at).copied()
     }
@@ -59,7 +67,10 @@ impl Places {
     }
 
     /// What came to each loop and went, from the counters of the function.
-    pub(super) fn crossed<'a>(&'a self, counters: &'a [u64]) -> impl Iterator<Item = (u32, u64, u64)> + 'a {
+    pub(super) fn crossed<'a>(
+        &'a self,
+        counters: &'a [u64],
+    ) -> impl Iterator<Item = (u32, u64, u64)> + 'a {
         let pairs = counters.get(self.edges.len()..).unwrap_or_default().chunks_exact(2);
         self.loops.iter().zip(pairs).map(|(at, pair)| (*at, pair[0], pair[1]))
     }
@@ -99,7 +110,8 @@ fn counted(graph: &Graph) -> Vec<usize> {
         .into_iter()
         .filter(|index| {
             let edge = &graph.edges[*index];
-            // What comes from outside in the middle is known to nobody else; so is what leaves by throwing.
+            // What comes from outside in the middle is known to nobody else; so is what leaves by
+            // throwing.
             matches!(edge.way, Way::Catch(_) | Way::Thrown) || !sets.join(edge.from, edge.to)
         })
         .collect();
@@ -110,7 +122,8 @@ fn counted(graph: &Graph) -> Vec<usize> {
 /// How much is gained if an edge is not counted.
 fn worth(graph: &Graph, index: usize) -> (bool, u32, bool) {
     let edge = &graph.edges[index];
-    // A call in place of the caller may trap behind its counter: exits are never counted. (They all lead to one place, so they close no circle.)
+    // A call in place of the caller may trap behind its counter: exits are never counted. (They all
+    // lead to one place, so they close no circle.)
     let exit = edge.way == Way::Exit;
     // A branch that is counted needs code of its own between here and there.
     let jumps = matches!(edge.way, Way::Taken | Way::Case(_));

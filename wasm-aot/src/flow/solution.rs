@@ -1,4 +1,5 @@
-//! From the counters of some edges, and what has left in the middle, to how often each block and each edge was gone.
+//! From the counters of some edges, and what has left in the middle, to how often each block and
+//! each edge was gone.
 
 use super::graph::{Block, Graph, OUTSIDE};
 use super::places::Places;
@@ -19,9 +20,18 @@ pub(crate) struct Flow {
 }
 
 /// Derives everything from the counters of the edges that are counted.
-pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures: &Departures) -> Flow {
-    // At the headers of loops activations come from another version of the code, or go into one before anything of the block is executed.
-    let crossed = places.crossed(counters).map(|(at, came, went)| (at, i128::from(came) - i128::from(went))).collect();
+pub(crate) fn solve(
+    graph: &Graph,
+    places: &Places,
+    counters: &[u64],
+    departures: &Departures,
+) -> Flow {
+    // At the headers of loops activations come from another version of the code, or go into one
+    // before anything of the block is executed.
+    let crossed = places
+        .crossed(counters)
+        .map(|(at, came, went)| (at, i128::from(came) - i128::from(went)))
+        .collect();
     let mut edges: Vec<Option<u64>> = vec![None; graph.edges.len()];
     for (edge, counter) in places.edges().iter().zip(counters) {
         edges[*edge] = Some(*counter);
@@ -35,8 +45,10 @@ pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures
             }
         }
     }
-    // What is not counted is a forest: some block has a single such edge, which follows from the others, and so on.
-    let mut leaves: Vec<usize> = (1..blocks.len()).filter(|block| blocks[*block].unknown == 1).collect();
+    // What is not counted is a forest: some block has a single such edge, which follows from the
+    // others, and so on.
+    let mut leaves: Vec<usize> =
+        (1..blocks.len()).filter(|block| blocks[*block].unknown == 1).collect();
     while let Some(block) = leaves.pop() {
         if blocks[block].unknown != 1 {
             continue;
@@ -44,7 +56,8 @@ pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures
         let index = blocks[block].sum;
         let surplus = surplus(graph, &blocks[block].edges, &edges, block, &crossed, departures);
         let edge = &graph.edges[index];
-        // Snapshots of what runs may be off by what is on its way; nothing was executed less than never.
+        // Snapshots of what runs may be off by what is on its way; nothing was executed less than
+        // never.
         let value = if edge.from as usize == block { surplus } else { -surplus };
         edges[index] = Some(u64::try_from(value).unwrap_or(0));
         for end in [edge.from, edge.to] {
@@ -58,7 +71,8 @@ pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures
     // So far such an edge says how often its block was entered; no other edge depends on it.
     for (turn, _) in places.turns() {
         let block = graph.edges[turn].to;
-        let others = (0..).zip(&graph.edges).filter(|(index, edge)| *index != turn && edge.to == block);
+        let others =
+            (0..).zip(&graph.edges).filter(|(index, edge)| *index != turn && edge.to == block);
         let others: i128 = others.map(|(index, _)| i128::from(edges[index])).sum();
         let entered = i128::from(edges[turn]) - came_to(&crossed, &graph.blocks[block as usize]);
         edges[turn] = u64::try_from(entered - others).unwrap_or(0);
@@ -71,7 +85,8 @@ pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures
     Flow { blocks, edges, departures: departures.clone() }
 }
 
-/// How many activations came to the header of each loop from another version, less those that went into one.
+/// How many activations came to the header of each loop from another version, less those that went
+/// into one.
 type Crossed = BTreeMap<u32, i128>;
 
 fn came_to(crossed: &Crossed, block: &Block) -> i128 {
@@ -116,7 +131,10 @@ fn surplus(
     let range = graph.blocks[block];
     if range.start < range.end {
         surplus += came_to(crossed, &range);
-        surplus -= departures.range(range.start..range.end).map(|(_, count)| i128::from(*count)).sum::<i128>();
+        surplus -= departures
+            .range(range.start..range.end)
+            .map(|(_, count)| i128::from(*count))
+            .sum::<i128>();
     }
     surplus
 }
@@ -124,7 +142,8 @@ fn surplus(
 impl Flow {
     /// How often the instruction at `at`, which is in `block`, was begun.
     pub(crate) fn executed(&self, graph: &Graph, block: usize, at: u32) -> u64 {
-        let left: u64 = self.departures.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
+        let left: u64 =
+            self.departures.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
         self.blocks[block].saturating_sub(left)
     }
 }
@@ -138,15 +157,25 @@ mod tests {
     /// Any graph, and a walk through it: what goes each edge, and what leaves in the middle.
     fn walk(u: &mut Unstructured<'_>) -> Result<(Graph, Vec<u64>, Departures)> {
         let count = u.int_in_range(1..=8u32)?;
-        let blocks = (0..=count).map(|block| Block { start: 10 * block, end: 10 * block + 10 }).collect();
-        let loops = (1..=count).filter(|_| u.arbitrary().unwrap_or(false)).map(|block| 10 * block).collect();
+        let blocks =
+            (0..=count).map(|block| Block { start: 10 * block, end: 10 * block + 10 }).collect();
+        let loops = (1..=count)
+            .filter(|_| u.arbitrary().unwrap_or(false))
+            .map(|block| 10 * block)
+            .collect();
         let mut graph = Graph { blocks, edges: Vec::new(), calls: Vec::new(), loops };
         let edge = |from, to, at, way, depth| Edge { from, to, at, way, depth };
         graph.edges.push(edge(OUTSIDE, 1, 0, Way::Entry, 0));
         for from in 1..=count {
             for case in 0..u.int_in_range(0..=3u32)? {
                 let to = u.int_in_range(1..=count)?;
-                graph.edges.push(edge(from, to, 10 * from, Way::Case(case), u.int_in_range(0..=3)?));
+                graph.edges.push(edge(
+                    from,
+                    to,
+                    10 * from,
+                    Way::Case(case),
+                    u.int_in_range(0..=3)?,
+                ));
             }
             graph.edges.push(edge(from, OUTSIDE, 10 * from, Way::Exit, 0));
         }
@@ -156,7 +185,8 @@ mod tests {
             gone[0] += 1;
             let mut at = 1;
             while at != OUTSIDE {
-                let ways: Vec<usize> = (1..graph.edges.len()).filter(|edge| graph.edges[*edge].from == at).collect();
+                let ways: Vec<usize> =
+                    (1..graph.edges.len()).filter(|edge| graph.edges[*edge].from == at).collect();
                 if u.is_empty() || u.ratio(1, 20)? {
                     *departures.entry(10 * at + u.int_in_range(0..=9)?).or_default() += 1;
                     break;
@@ -176,7 +206,11 @@ mod tests {
             let places = Places::of(&graph);
             let mut counters: Vec<u64> = places.edges().iter().map(|edge| gone[*edge]).collect();
             for (turn, counter) in places.turns() {
-                let comes = graph.edges.iter().zip(&gone).filter(|(edge, _)| edge.to == graph.edges[turn].to);
+                let comes = graph
+                    .edges
+                    .iter()
+                    .zip(&gone)
+                    .filter(|(edge, _)| edge.to == graph.edges[turn].to);
                 counters[counter as usize] = comes.map(|(_, gone)| gone).sum();
             }
             assert_eq!(solve(&graph, &places, &counters, &departures).edges, gone, "{graph:?}");

@@ -51,7 +51,9 @@ pub(crate) fn read(expression: &wasmparser::ConstExpr<'_>) -> Result<Vec<ConstOp
             Operator::V128Const { value } => ConstOp::V128(u128::from_le_bytes(*value.bytes())),
             Operator::GlobalGet { global_index } => ConstOp::Global(global_index),
             Operator::RefFunc { function_index } => ConstOp::Func(function_index),
-            Operator::RefNull { hty } => ConstOp::Null(super::read::heap_type(hty, offset as usize)?),
+            Operator::RefNull { hty } => {
+                ConstOp::Null(super::read::heap_type(hty, offset as usize)?)
+            }
             Operator::I32Add => ConstOp::I32Add,
             Operator::I32Sub => ConstOp::I32Sub,
             Operator::I32Mul => ConstOp::I32Mul,

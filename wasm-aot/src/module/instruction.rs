@@ -1,8 +1,10 @@
-//! Instructions of all proposals, as the text format spells them: for messages about those that this engine lacks.
+//! Instructions of all proposals, as the text format spells them: for messages about those that
+//! this engine lacks.
 
 use wasmparser::Operator;
 
-/// Defines which method of a visitor each operator goes to: the method has the operator's name, with `_` where the text has `.`.
+/// Defines which method of a visitor each operator goes to: the method has the operator's name,
+/// with `_` where the text has `.`.
 macro_rules! define_visited {
     ($( @$proposal:ident $op:ident $({ $($arg:ident: $argty:ty),* })? => $visit:ident ($($ann:tt)*) )*) => {
         fn visited(operator: &Operator<'_>) -> &'static str {
@@ -17,8 +19,9 @@ wasmparser::for_each_operator!(define_visited);
 
 /// First words of names that a dot follows.
 const PREFIXES: [&str; 27] = [
-    "i32", "i64", "f32", "f64", "v128", "i8x16", "i16x8", "i32x4", "i64x2", "f32x4", "f64x2", "local", "global", "table",
-    "memory", "ref", "struct", "array", "elem", "data", "any", "extern", "i31", "atomic", "cont", "stack", "typed",
+    "i32", "i64", "f32", "f64", "v128", "i8x16", "i16x8", "i32x4", "i64x2", "f32x4", "f64x2",
+    "local", "global", "table", "memory", "ref", "struct", "array", "elem", "data", "any",
+    "extern", "i31", "atomic", "cont", "stack", "typed",
 ];
 
 /// The name of an instruction, without its immediates.
@@ -32,11 +35,17 @@ pub(crate) fn instruction_name(operator: &Operator<'_>) -> String {
         "ref_cast_non_null" | "ref_cast_nullable" => "ref_cast",
         _ => name,
     };
-    let Some((first, rest)) = name.split_once('_').filter(|(first, _)| PREFIXES.contains(first)) else { return name.to_owned() };
+    let Some((first, rest)) = name.split_once('_').filter(|(first, _)| PREFIXES.contains(first))
+    else {
+        return name.to_owned();
+    };
     let rest = match rest.strip_prefix("atomic_") {
         Some(rest) => {
             let dotted = rest.strip_prefix("rmw").and_then(|rest| rest.split_once('_'));
-            dotted.map_or_else(|| format!("atomic.{rest}"), |(width, rest)| format!("atomic.rmw{width}.{rest}"))
+            dotted.map_or_else(
+                || format!("atomic.{rest}"),
+                |(width, rest)| format!("atomic.rmw{width}.{rest}"),
+            )
         }
         None => rest.to_owned(),
     };

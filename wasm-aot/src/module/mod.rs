@@ -1,6 +1,7 @@
 //! A module as it is declared: everything but the bodies of its functions.
 //!
-//! Spaces of indices hold what is imported first and what is defined after it, as in the specification.
+//! Spaces of indices hold what is imported first and what is defined after it, as in the
+//! specification.
 
 mod constant;
 mod instruction;
@@ -27,8 +28,9 @@ pub(crate) struct ModuleInfo {
     pub(crate) name: Option<String>,
     /// Types of functions. Concrete types in them are indices of this vector.
     pub(crate) types: Vec<FuncType>,
-    /// For each type, what distinguishes it from a function of that type: nothing for functions; for structures and arrays, of which there are only
-    /// declarations, what they are. Their fields stand in for parameters.
+    /// For each type, what distinguishes it from a function of that type: nothing for functions;
+    /// for structures and arrays, of which there are only declarations, what they are. Their fields
+    /// stand in for parameters.
     pub(crate) kinds: Vec<String>,
     /// How [`types`](Self::types) are grouped: types of one group may refer to each other.
     pub(crate) groups: Vec<Range<u32>>,
@@ -67,7 +69,8 @@ pub(crate) struct ModuleInfo {
     /// Names of functions. A file has them in the module inside.
     #[serde(skip)]
     pub(crate) names: Names,
-    /// Exported functions and their places among the exports, in the order of functions, once somebody has asked.
+    /// Exported functions and their places among the exports, in the order of functions, once
+    /// somebody has asked.
     #[serde(skip)]
     exported: OnceLock<Vec<(u32, usize)>>,
     /// Custom sections: their names, and where they are in the module's bytes.
@@ -184,7 +187,8 @@ impl ModuleInfo {
         self.names.function(index)
     }
 
-    /// A function's name as people read it: its own, the one it is imported or exported by, or its number.
+    /// A function's name as people read it: its own, the one it is imported or exported by, or its
+    /// number.
     pub(crate) fn label(&self, index: u32) -> String {
         if let Some(name) = self.function_name(index) {
             return crate::error::demangled(name);
@@ -195,14 +199,17 @@ impl ModuleInfo {
         {
             return format!("{}.{}", import.module, import.name);
         }
-        self.exported_name(index).map_or_else(|| format!("function {index}"), crate::error::demangled)
+        self.exported_name(index)
+            .map_or_else(|| format!("function {index}"), crate::error::demangled)
     }
 
     /// The first name that function `index` is exported by.
     fn exported_name(&self, index: u32) -> Option<&str> {
         let exported = self.exported.get_or_init(|| {
-            let functions = self.exports.iter().enumerate().filter(|(_, export)| export.space == Space::Func);
-            let mut exported: Vec<(u32, usize)> = functions.map(|(place, export)| (export.index, place)).collect();
+            let functions =
+                self.exports.iter().enumerate().filter(|(_, export)| export.space == Space::Func);
+            let mut exported: Vec<(u32, usize)> =
+                functions.map(|(place, export)| (export.index, place)).collect();
             exported.sort_unstable();
             exported
         });
@@ -241,6 +248,9 @@ mod tests {
             (func (export "b") (export "a")))"#;
         let bytes = wat::parse_str(text).expect("text");
         let info = super::read(&bytes, Features::default()).expect("a module").info;
-        assert_eq!([0, 1, 2, 3].map(|index| info.label(index)), ["host.f", "named", "function 2", "b"]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|index| info.label(index)),
+            ["host.f", "named", "function 2", "b"]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What a module calls its functions: read when somebody asks, since most runs of a program never do.
+//! What a module calls its functions: read when somebody asks, since most runs of a program never
+//! do.
 
 use crate::artifact::Array;
 use std::sync::OnceLock;
@@ -36,19 +37,23 @@ impl Names {
     pub(crate) fn function(&self, index: u32) -> Option<&str> {
         let known = self.functions.get_or_init(|| functions(&self.section));
         let at = known.binary_search_by_key(&index, |naming| naming.function).ok()?;
-        std::str::from_utf8(self.section.get(known[at].start as usize..known[at].end as usize)?).ok()
+        std::str::from_utf8(self.section.get(known[at].start as usize..known[at].end as usize)?)
+            .ok()
     }
 }
 
-/// Where names are, by function: the first for each. What comes behind something malformed is not read.
+/// Where names are, by function: the first for each. What comes behind something malformed is not
+/// read.
 fn functions(section: &[u8]) -> Vec<Naming> {
     let mut functions = Vec::new();
     for subsection in NameSectionReader::new(BinaryReader::new(section, 0)) {
         match subsection {
-            Ok(Name::Function(map)) => functions.extend(map.into_iter().map_while(Result::ok).map(|naming| {
-                let start = (naming.name.as_ptr() as usize - section.as_ptr() as usize) as u32;
-                Naming { function: naming.index, start, end: start + naming.name.len() as u32 }
-            })),
+            Ok(Name::Function(map)) => {
+                functions.extend(map.into_iter().map_while(Result::ok).map(|naming| {
+                    let start = (naming.name.as_ptr() as usize - section.as_ptr() as usize) as u32;
+                    Naming { function: naming.index, start, end: start + naming.name.len() as u32 }
+                }))
+            }
             Ok(_) => {}
             Err(_) => break,
         }

@@ -1,16 +1,20 @@
 //! Bytes in, declarations and bodies out, validated on the way.
 //!
-//! Bodies are handed out unvalidated together with a validator for each, so that they can be taken up by several threads.
+//! Bodies are handed out unvalidated together with a validator for each, so that they can be taken
+//! up by several threads.
 
-use super::{DataSegment, ElementSegment, Elements, Export, Import, Mode, ModuleInfo, Names, Space, constant};
+use super::{
+    DataSegment, ElementSegment, Elements, Export, Import, Mode, ModuleInfo, Names, Space, constant,
+};
 use crate::artifact::Array;
 use crate::error::{CompileError, Place};
 use crate::features::Features;
 use crate::types::{FuncType, GlobalType, HeapType, MemoryType, RefType, TableType, ValType};
 use std::collections::BTreeSet;
 use wasmparser::{
-    CompositeInnerType, FieldType, FromReader, FuncToValidate, FunctionBody, KnownCustom, Payload, SectionLimited, StorageType,
-    TypeRef, UnpackedIndex, ValidPayload, Validator, ValidatorResources,
+    CompositeInnerType, FieldType, FromReader, FuncToValidate, FunctionBody, KnownCustom, Payload,
+    SectionLimited, StorageType, TypeRef, UnpackedIndex, ValidPayload, Validator,
+    ValidatorResources,
 };
 
 /// The body of a function that is not validated yet.
@@ -27,7 +31,12 @@ impl Body<'_> {
     /// The same once more.
     pub(crate) fn again(&self) -> Self {
         let FuncToValidate { resources, index, ty, features } = &self.validate;
-        let validate = FuncToValidate { resources: resources.clone(), index: *index, ty: *ty, features: *features };
+        let validate = FuncToValidate {
+            resources: resources.clone(),
+            index: *index,
+            ty: *ty,
+            features: *features,
+        };
         Self { index: self.index, validate, body: self.body.clone() }
     }
 }
@@ -60,13 +69,18 @@ pub(crate) fn read(bytes: &[u8], features: Features) -> Result<Reading<'_>, Comp
     }
     reading.info.referenced = referenced.into_iter().collect();
     if let Some(section) = reading.info.names_section() {
-        reading.info.names = Names::new(Array::Owned(bytes[section.start as usize..section.end as usize].to_vec()));
+        reading.info.names =
+            Names::new(Array::Owned(bytes[section.start as usize..section.end as usize].to_vec()));
     }
     Ok(reading)
 }
 
 impl ModuleInfo {
-    fn section(&mut self, payload: Payload<'_>, referenced: &mut BTreeSet<u32>) -> Result<(), CompileError> {
+    fn section(
+        &mut self,
+        payload: Payload<'_>,
+        referenced: &mut BTreeSet<u32>,
+    ) -> Result<(), CompileError> {
         match payload {
             Payload::TypeSection(section) => self.types(section)?,
             Payload::ImportSection(section) => self.imports(section)?,
@@ -78,7 +92,9 @@ impl ModuleInfo {
                 self.tables.push(table_type(&table.ty)?);
                 self.table_inits.push(match table.init {
                     wasmparser::TableInit::RefNull => None,
-                    wasmparser::TableInit::Expr(expression) => Some(self.constant(&expression, referenced)?),
+                    wasmparser::TableInit::Expr(expression) => {
+                        Some(self.constant(&expression, referenced)?)
+                    }
                 });
                 Ok(())
             })?,
@@ -96,24 +112,32 @@ impl ModuleInfo {
                 self.global_inits.push(init);
                 Ok(())
             })?,
-            Payload::ExportSection(section) => each(section, |export| self.export(&export, referenced))?,
+            Payload::ExportSection(section) => {
+                each(section, |export| self.export(&export, referenced))?
+            }
             Payload::StartSection { func, .. } => self.start = Some(func),
-            Payload::ElementSection(section) => each(section, |element| self.element(element, referenced))?,
-            Payload::CodeSectionStart { unchecked_range, .. } => self.code_start = unchecked_range.start as u32,
+            Payload::ElementSection(section) => {
+                each(section, |element| self.element(element, referenced))?
+            }
+            Payload::CodeSectionStart { unchecked_range, .. } => {
+                self.code_start = unchecked_range.start as u32
+            }
             Payload::DataSection(section) => each(section, |data| {
                 let end = data.range.end as u32;
                 let mode = match data.kind {
                     wasmparser::DataKind::Passive => Mode::Passive,
-                    wasmparser::DataKind::Active { memory_index, offset_expr } => {
-                        Mode::Active { target: memory_index, offset: self.constant(&offset_expr, referenced)? }
-                    }
+                    wasmparser::DataKind::Active { memory_index, offset_expr } => Mode::Active {
+                        target: memory_index,
+                        offset: self.constant(&offset_expr, referenced)?,
+                    },
                 };
                 self.data.push(DataSegment { mode, range: end - data.data.len() as u32..end });
                 Ok(())
             })?,
             Payload::CustomSection(section) => {
                 let end = section.range().end as u32;
-                self.custom.push((section.name().to_owned(), end - section.data().len() as u32..end));
+                self.custom
+                    .push((section.name().to_owned(), end - section.data().len() as u32..end));
                 if let KnownCustom::Name(names) = section.as_known() {
                     self.name = self.name.take().or_else(|| module_name(names));
                 }
@@ -123,13 +147,19 @@ impl ModuleInfo {
         Ok(())
     }
 
-    fn types(&mut self, section: SectionLimited<'_, wasmparser::RecGroup>) -> Result<(), CompileError> {
+    fn types(
+        &mut self,
+        section: SectionLimited<'_, wasmparser::RecGroup>,
+    ) -> Result<(), CompileError> {
         for item in section.into_iter_with_offsets() {
             let (offset, group) = item?;
             let start = self.types.len() as u32;
             for ty in group.types() {
                 if !ty.supertype_idxs.is_empty() {
-                    return Err(CompileError::unsupported("gc: subtypes", Place::module(offset as usize)));
+                    return Err(CompileError::unsupported(
+                        "gc: subtypes",
+                        Place::module(offset as usize),
+                    ));
                 }
                 let (declared, kind) = declaration(&ty.composite_type.inner, offset as usize)?;
                 self.types.push(declared);
@@ -140,7 +170,10 @@ impl ModuleInfo {
         Ok(())
     }
 
-    fn imports(&mut self, section: SectionLimited<'_, wasmparser::Imports<'_>>) -> Result<(), CompileError> {
+    fn imports(
+        &mut self,
+        section: SectionLimited<'_, wasmparser::Imports<'_>>,
+    ) -> Result<(), CompileError> {
         for import in section.into_imports() {
             let import = import?;
             let (space, index) = match import.ty {
@@ -165,12 +198,21 @@ impl ModuleInfo {
                     (Space::Tag, step(&mut self.imported.tags))
                 }
             };
-            self.imports.push(Import { module: import.module.to_owned(), name: import.name.to_owned(), space, index });
+            self.imports.push(Import {
+                module: import.module.to_owned(),
+                name: import.name.to_owned(),
+                space,
+                index,
+            });
         }
         Ok(())
     }
 
-    fn export(&mut self, export: &wasmparser::Export<'_>, referenced: &mut BTreeSet<u32>) -> Result<(), CompileError> {
+    fn export(
+        &mut self,
+        export: &wasmparser::Export<'_>,
+        referenced: &mut BTreeSet<u32>,
+    ) -> Result<(), CompileError> {
         let space = match export.kind {
             wasmparser::ExternalKind::Func | wasmparser::ExternalKind::FuncExact => {
                 referenced.insert(export.index);
@@ -185,14 +227,19 @@ impl ModuleInfo {
         Ok(())
     }
 
-    fn element(&mut self, element: wasmparser::Element<'_>, referenced: &mut BTreeSet<u32>) -> Result<(), CompileError> {
+    fn element(
+        &mut self,
+        element: wasmparser::Element<'_>,
+        referenced: &mut BTreeSet<u32>,
+    ) -> Result<(), CompileError> {
         let offset = element.range.start as usize;
         let mode = match element.kind {
             wasmparser::ElementKind::Passive => Mode::Passive,
             wasmparser::ElementKind::Declared => Mode::Declared,
-            wasmparser::ElementKind::Active { table_index, offset_expr } => {
-                Mode::Active { target: table_index.unwrap_or(0), offset: self.constant(&offset_expr, referenced)? }
-            }
+            wasmparser::ElementKind::Active { table_index, offset_expr } => Mode::Active {
+                target: table_index.unwrap_or(0),
+                offset: self.constant(&offset_expr, referenced)?,
+            },
         };
         let (ty, items) = match element.items {
             wasmparser::ElementItems::Functions(section) => {
@@ -226,7 +273,8 @@ impl ModuleInfo {
     }
 }
 
-/// The name of the module itself, if it has one. Names that are malformed are no reason to refuse a module.
+/// The name of the module itself, if it has one. Names that are malformed are no reason to refuse a
+/// module.
 fn module_name(names: wasmparser::NameSectionReader<'_>) -> Option<String> {
     names.into_iter().map_while(Result::ok).find_map(|subsection| match subsection {
         wasmparser::Name::Module { name, .. } => Some(name.to_owned()),
@@ -257,7 +305,11 @@ fn declaration(ty: &CompositeInnerType, offset: usize) -> Result<(FuncType, Stri
             types.push(match field.element_type {
                 StorageType::Val(ty) => value_type(ty, offset)?,
                 StorageType::I8 | StorageType::I16 => {
-                    kind.push_str(if field.element_type == StorageType::I8 { " i8" } else { " i16" });
+                    kind.push_str(if field.element_type == StorageType::I8 {
+                        " i8"
+                    } else {
+                        " i16"
+                    });
                     ValType::I32
                 }
             });
@@ -268,13 +320,17 @@ fn declaration(ty: &CompositeInnerType, offset: usize) -> Result<(FuncType, Stri
         CompositeInnerType::Func(function) => Ok((function_type(function, offset)?, String::new())),
         CompositeInnerType::Struct(structure) => fields("struct", &structure.fields),
         CompositeInnerType::Array(array) => fields("array", &[array.0]),
-        CompositeInnerType::Cont(_) => Err(CompileError::unsupported("continuations", Place::module(offset))),
+        CompositeInnerType::Cont(_) => {
+            Err(CompileError::unsupported("continuations", Place::module(offset)))
+        }
     }
 }
 
 /// A type of functions.
 fn function_type(ty: &wasmparser::FuncType, offset: usize) -> Result<FuncType, CompileError> {
-    let all = |types: &[wasmparser::ValType]| types.iter().map(|ty| value_type(*ty, offset)).collect::<Result<Vec<_>, _>>();
+    let all = |types: &[wasmparser::ValType]| {
+        types.iter().map(|ty| value_type(*ty, offset)).collect::<Result<Vec<_>, _>>()
+    };
     Ok(FuncType::new(all(ty.params())?, all(ty.results())?))
 }
 
@@ -290,14 +346,15 @@ pub(crate) fn value_type(ty: wasmparser::ValType, offset: usize) -> Result<ValTy
     })
 }
 
-/// The type of an operand, as the validator knows it. It has names of its own for the module's types: what refers to a function of one of them
-/// refers to a function.
+/// The type of an operand, as the validator knows it. It has names of its own for the module's
+/// types: what refers to a function of one of them refers to a function.
 pub(crate) fn operand_type(ty: wasmparser::ValType) -> ValType {
     match value_type(ty, 0) {
         Ok(ty) => ty,
-        Err(_) => {
-            ValType::Ref(RefType { nullable: ty.as_reference_type().is_none_or(|ty| ty.is_nullable()), heap: HeapType::Func })
-        }
+        Err(_) => ValType::Ref(RefType {
+            nullable: ty.as_reference_type().is_none_or(|ty| ty.is_nullable()),
+            heap: HeapType::Func,
+        }),
     }
 }
 
@@ -308,7 +365,12 @@ fn reference_type(ty: wasmparser::RefType, offset: usize) -> Result<RefType, Com
 /// What a reference refers to.
 pub(crate) fn heap_type(ty: wasmparser::HeapType, offset: usize) -> Result<HeapType, CompileError> {
     use wasmparser::AbstractHeapType as Abstract;
-    let unsupported = || CompileError::unsupported(format!("gc: references to {}", heap_name(ty)), Place::module(offset));
+    let unsupported = || {
+        CompileError::unsupported(
+            format!("gc: references to {}", heap_name(ty)),
+            Place::module(offset),
+        )
+    };
     match ty {
         wasmparser::HeapType::Abstract { shared: false, ty } => Ok(match ty {
             Abstract::Func => HeapType::Func,
@@ -325,7 +387,9 @@ pub(crate) fn heap_type(ty: wasmparser::HeapType, offset: usize) -> Result<HeapT
             Abstract::None => HeapType::None,
             _ => return Err(unsupported()),
         }),
-        wasmparser::HeapType::Concrete(UnpackedIndex::Module(index)) => Ok(HeapType::Concrete(index)),
+        wasmparser::HeapType::Concrete(UnpackedIndex::Module(index)) => {
+            Ok(HeapType::Concrete(index))
+        }
         _ => Err(unsupported()),
     }
 }
@@ -333,20 +397,31 @@ pub(crate) fn heap_type(ty: wasmparser::HeapType, offset: usize) -> Result<HeapT
 /// What a reference refers to, as the text format spells it.
 fn heap_name(ty: wasmparser::HeapType) -> String {
     // A nullable reference to it is spelled around it.
-    let spelled = wasmparser::RefType::new(true, ty).map_or_else(|| "(ref null ?)".to_owned(), |ty| ty.to_string());
+    let spelled = wasmparser::RefType::new(true, ty)
+        .map_or_else(|| "(ref null ?)".to_owned(), |ty| ty.to_string());
     let inner = spelled.strip_prefix("(ref null ").and_then(|rest| rest.strip_suffix(')'));
     inner.or(spelled.strip_suffix("ref")).unwrap_or(&spelled).to_owned()
 }
 
 fn table_type(ty: &wasmparser::TableType) -> Result<TableType, CompileError> {
-    Ok(TableType { element: reference_type(ty.element_type, 0)?, minimum: ty.initial, maximum: ty.maximum, wide: ty.table64 })
+    Ok(TableType {
+        element: reference_type(ty.element_type, 0)?,
+        minimum: ty.initial,
+        maximum: ty.maximum,
+        wide: ty.table64,
+    })
 }
 
 fn memory_type(ty: &wasmparser::MemoryType) -> Result<MemoryType, CompileError> {
     if ty.page_size_log2.is_some_and(|log2| log2 != 16) {
         return Err(CompileError::unsupported("pages that are not of 64 KiB", Place::default()));
     }
-    Ok(MemoryType { minimum: ty.initial, maximum: ty.maximum, wide: ty.memory64, shared: ty.shared })
+    Ok(MemoryType {
+        minimum: ty.initial,
+        maximum: ty.maximum,
+        wide: ty.memory64,
+        shared: ty.shared,
+    })
 }
 
 fn global_type(ty: &wasmparser::GlobalType) -> Result<GlobalType, CompileError> {

@@ -1,7 +1,8 @@
 //! `alloc`: what the program allocates, where, and what of it is still there.
 //!
-//! Allocators are known by the names of their functions, exported or not; which argument is what follows from the name. Of allocators that call each
-//! other, the outermost counts. A site is where it was called from, and who had called that.
+//! Allocators are known by the names of their functions, exported or not; which argument is what
+//! follows from the name. Of allocators that call each other, the outermost counts. A site is where
+//! it was called from, and who had called that.
 
 use super::hooked::Hooked;
 use super::outline::Outline;
@@ -99,14 +100,21 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
 
 /// What a function does, by its name or one that it is exported by.
 fn deed(info: &ModuleInfo, index: u32, label: &str) -> Option<Deed> {
-    let exported = info.exports.iter().filter(|export| export.space == Space::Func && export.index == index);
+    let exported =
+        info.exports.iter().filter(|export| export.space == Space::Func && export.index == index);
     let ty = info.function_type(index);
     let shape = (ty.params().len() as u32, ty.results().len() as u32);
     let mut names = exported.map(|export| export.name.as_str()).chain([label]);
     names.find_map(|name| {
         // Paths, and hashes in them, come before.
-        let bare = if name.starts_with("operator") { name } else { name.rsplit("::").next().unwrap_or(name) };
-        let known = ALLOCATORS.iter().find(|(known, params, results, _)| *known == bare && (*params, *results) == shape);
+        let bare = if name.starts_with("operator") {
+            name
+        } else {
+            name.rsplit("::").next().unwrap_or(name)
+        };
+        let known = ALLOCATORS
+            .iter()
+            .find(|(known, params, results, _)| *known == bare && (*params, *results) == shape);
         known.map(|(.., deed)| *deed)
     })
 }
@@ -121,7 +129,12 @@ impl Hooked for Allocations {
             let number = 2 * deeds.len() as u64;
             deeds.push((function.index, deed));
             let call = |number, captures: Vec<Capture>| {
-                Action::Call(Call { receiver: Arc::<Self>::clone(&self), number, captures, writes: false })
+                Action::Call(Call {
+                    receiver: Arc::<Self>::clone(&self),
+                    number,
+                    captures,
+                    writes: false,
+                })
             };
             let params = (0..ty.params().len() as u32).map(Capture::Local).collect();
             let results = (0..ty.results().len() as u32).map(Capture::Operand).collect();
@@ -136,12 +149,17 @@ impl Hooked for Allocations {
     }
 
     fn report(&self, module: &Module) -> Report {
-        let mut report = Report::new("alloc", &["bytes", "blocks", "live bytes", "live", "site", "source"]);
+        let mut report =
+            Report::new("alloc", &["bytes", "blocks", "live bytes", "live", "site", "source"]);
         let places = Places::of(module);
         let state = self.state.lock();
         for (way, site) in &state.sites {
-            let shown: Vec<String> = way.iter().map(|(function, at)| places.place(*function, *at)).collect();
-            if way.first().is_some_and(|(function, _)| !self.choice.wants(&module.inner.label(*function))) {
+            let shown: Vec<String> =
+                way.iter().map(|(function, at)| places.place(*function, *at)).collect();
+            if way
+                .first()
+                .is_some_and(|(function, _)| !self.choice.wants(&module.inner.label(*function)))
+            {
                 continue;
             }
             let source = way.iter().find_map(|(_, at)| places.source(*at)).unwrap_or_default();
@@ -162,7 +180,10 @@ impl Hooked for Allocations {
             state.peak
         ));
         if state.strange > 0 {
-            report.notes.push(format!("{} times something was freed that was not seen allocated", state.strange));
+            report.notes.push(format!(
+                "{} times something was freed that was not seen allocated",
+                state.strange
+            ));
         }
         report.notes.extend(state.failure.clone());
         report
@@ -183,7 +204,10 @@ impl Receiver for Allocations {
             instance.open.push((firing.frame, deed, values));
             return;
         }
-        let Some((_, deed, args)) = instance.open.pop_if(|(frame, ..)| *frame == firing.frame) else { return };
+        let Some((_, deed, args)) = instance.open.pop_if(|(frame, ..)| *frame == firing.frame)
+        else {
+            return;
+        };
         if !instance.open.is_empty() {
             return;
         }
@@ -225,7 +249,8 @@ impl State {
         (site.live, site.live_bytes) = (site.live + 1, site.live_bytes + size);
         self.live += size;
         self.peak = self.peak.max(self.live);
-        let before = self.instances.entry(firing.vmctx).or_default().blocks.insert(pointer, (size, way));
+        let before =
+            self.instances.entry(firing.vmctx).or_default().blocks.insert(pointer, (size, way));
         if let Some(block) = before {
             self.gone(&block);
         }

@@ -1,13 +1,16 @@
 //! `const`: arguments that are always the same.
 //!
-//! The first call of a function in an instance keeps its arguments in words of the instance; every later one adds to a second word, for each, the bits that
-//! differ. So nothing depends on what was seen before, and what is zero in the end was constant.
+//! The first call of a function in an instance keeps its arguments in words of the instance; every
+//! later one adds to a second word, for each, the bits that differ. So nothing depends on what was
+//! seen before, and what is zero in the end was constant.
 
 use super::hooked::{Hooked, fingerprint};
 use super::outline::Outline;
 use super::trace::shown;
 use super::{Cell, Choice, MonitorError, Report};
-use crate::compile::{Action, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word};
+use crate::compile::{
+    Action, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word,
+};
 use crate::error::CompileError;
 use crate::runtime::{Module, Places};
 use crate::types::ValType;
@@ -31,7 +34,8 @@ struct State {
     ended: Vec<Seen>,
 }
 
-/// A function with parameters, and its words: calls, then for each half of each parameter the first value, and which bits were others.
+/// A function with parameters, and its words: calls, then for each half of each parameter the first
+/// value, and which bits were others.
 #[derive(Debug)]
 struct Observed {
     index: u32,
@@ -64,7 +68,11 @@ impl Hooked for Constants {
             }
             let words = draft.words(1 + 4 * params.len() as u32);
             let compare = Compare { words, params: params.len() as u32 };
-            draft.hook_function(function.index, Moment::Entry, Action::Inline(Sequence(Arc::new(compare))));
+            draft.hook_function(
+                function.index,
+                Moment::Entry,
+                Action::Inline(Sequence(Arc::new(compare))),
+            );
             functions.push(Observed { index: function.index, params, words });
         }
         // Planned once.
@@ -72,7 +80,8 @@ impl Hooked for Constants {
     }
 
     fn report(&self, module: &Module) -> Report {
-        let mut report = Report::new("const", &["function", "calls", "arguments", "constant", "source"]);
+        let mut report =
+            Report::new("const", &["function", "calls", "arguments", "constant", "source"]);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
         let (state, places) = (self.state.lock(), Places::of(module));
         let (mut all, mut constant) = (0u64, 0u64);
@@ -83,12 +92,18 @@ impl Hooked for Constants {
                 continue;
             }
             let each = seen.values.iter().zip(&function.params);
-            let shown: Vec<String> =
-                each.map(|((first, others), ty)| if *others == [0; 2] { shown(*ty, *first) } else { "?".into() }).collect();
+            let shown: Vec<String> = each
+                .map(
+                    |((first, others), ty)| {
+                        if *others == [0; 2] { shown(*ty, *first) } else { "?".into() }
+                    },
+                )
+                .collect();
             let same = shown.iter().filter(|argument| *argument != "?").count();
             (all, constant) = (all + shown.len() as u64, constant + same as u64);
             let arguments = format!("({})", shown.join(", "));
-            let (name, source) = (module.inner.label(function.index), places.of_function(function.index));
+            let (name, source) =
+                (module.inner.label(function.index), places.of_function(function.index));
             let label = Cell::Function { name, index: function.index };
             report.row([label, seen.calls.into(), arguments.into(), same.into(), source.into()]);
         }
@@ -121,7 +136,9 @@ impl Seen {
             return;
         }
         self.calls += other.calls;
-        for ((first, others), (other_first, other_others)) in self.values.iter_mut().zip(other.values) {
+        for ((first, others), (other_first, other_others)) in
+            self.values.iter_mut().zip(other.values)
+        {
             for half in 0..2 {
                 others[half] |= other_others[half] | (first[half] ^ other_first[half]);
             }
@@ -141,7 +158,11 @@ impl Receiver for Constants {
         state.rooms.retain(|other| *other != room);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
         state.ended.resize_with(functions.len(), Seen::default);
-        state.ended.iter_mut().zip(functions).for_each(|(seen, function)| seen.add(function.seen(room)));
+        state
+            .ended
+            .iter_mut()
+            .zip(functions)
+            .for_each(|(seen, function)| seen.add(function.seen(room)));
     }
 }
 
@@ -158,7 +179,8 @@ impl Inline for Compare {
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        let halves: Vec<(u32, Value)> = (0..self.params).flat_map(|index| halves(at, index)).collect();
+        let halves: Vec<(u32, Value)> =
+            (0..self.params).flat_map(|index| halves(at, index)).collect();
         let calls = at.load_word(self.words);
         let more = at.builder().ins().iadd_imm_s(calls, 1);
         at.store_word(self.words, more);
@@ -183,11 +205,14 @@ impl Inline for Compare {
     }
 }
 
-/// A parameter as words: one, or two of a vector; and which word of the function's has the first value.
+/// A parameter as words: one, or two of a vector; and which word of the function's has the first
+/// value.
 fn halves(at: &mut Emitter<'_, '_>, index: u32) -> Vec<(u32, Value)> {
     let Some((value, ty)) = at.local(index) else { return Vec::new() };
     let (word, builder) = (1 + 4 * index, at.builder());
-    let extended = |value, builder: &mut cranelift_frontend::FunctionBuilder<'_>| builder.ins().uextend(types::I64, value);
+    let extended = |value, builder: &mut cranelift_frontend::FunctionBuilder<'_>| {
+        builder.ins().uextend(types::I64, value)
+    };
     match ty {
         ValType::I32 => vec![(word, extended(value, builder))],
         ValType::F32 => {
@@ -196,9 +221,12 @@ fn halves(at: &mut Emitter<'_, '_>, index: u32) -> Vec<(u32, Value)> {
         }
         ValType::F64 => vec![(word, builder.ins().bitcast(types::I64, MemFlagsData::new(), value))],
         ValType::V128 => {
-            let little = MemFlagsData::new().with_endianness(cranelift_codegen::ir::Endianness::Little);
+            let little =
+                MemFlagsData::new().with_endianness(cranelift_codegen::ir::Endianness::Little);
             let wide = builder.ins().bitcast(types::I64X2, little, value);
-            [0u8, 1].map(|half| (word + u32::from(half), builder.ins().extractlane(wide, half))).to_vec()
+            [0u8, 1]
+                .map(|half| (word + u32::from(half), builder.ins().extractlane(wide, half)))
+                .to_vec()
         }
         ValType::I64 | ValType::Ref(_) => vec![(word, value)],
     }

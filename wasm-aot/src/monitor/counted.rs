@@ -19,7 +19,10 @@ fn place(function: &FunctionCounts<'_>, offset: u32) -> Cell {
 }
 
 pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
-    let mut report = Report::new("hotness", &["count", "share", "reach", "function", "pc", "instruction", "source"]);
+    let mut report = Report::new(
+        "hotness",
+        &["count", "share", "reach", "function", "pc", "instruction", "source"],
+    );
     let functions = functions(choice, counts);
     let mut each: Vec<(usize, InstructionCount<'_>)> = Vec::new();
     for (i, function) in functions.iter().enumerate() {
@@ -29,7 +32,9 @@ pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
     let all = each.len();
     if !choice.has("code") {
         each.retain(|(_, instruction)| instruction.count > 0);
-        each.sort_by_key(|(function, instruction)| (std::cmp::Reverse(instruction.count), *function, instruction.offset));
+        each.sort_by_key(|(function, instruction)| {
+            (std::cmp::Reverse(instruction.count), *function, instruction.offset)
+        });
     }
     let executed = each.iter().filter(|(_, instruction)| instruction.count > 0).count();
     let note = format!("{total} executions of {executed} instructions, of {all}");
@@ -51,12 +56,17 @@ pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
         ]);
     }
     report.notes.push(note);
-    report.total([("executions", total), ("executed", executed as u64), ("instructions", all as u64)]);
+    report.total([
+        ("executions", total),
+        ("executed", executed as u64),
+        ("instructions", all as u64),
+    ]);
     report
 }
 
 pub(super) fn branches(choice: &Choice, counts: &Counts) -> Report {
-    let mut report = Report::new("branches", &["function", "pc", "instruction", "ways", "taken", "source"]);
+    let mut report =
+        Report::new("branches", &["function", "pc", "instruction", "ways", "taken", "source"]);
     let mut total = 0;
     for function in functions(choice, counts) {
         for branch in function.branches() {
@@ -87,13 +97,18 @@ pub(super) fn branches(choice: &Choice, counts: &Counts) -> Report {
 }
 
 pub(super) fn loops(choice: &Choice, counts: &Counts) -> Report {
-    let mut report = Report::new("loops", &["function", "pc", "iterations", "entries", "mean", "source"]);
+    let mut report =
+        Report::new("loops", &["function", "pc", "iterations", "entries", "mean", "source"]);
     for function in functions(choice, counts) {
         for header in function.loops() {
             if header.iterations == 0 && !choice.has("zero") {
                 continue;
             }
-            let mean = if header.entries == 0 { 0.0 } else { header.iterations as f64 / header.entries as f64 };
+            let mean = if header.entries == 0 {
+                0.0
+            } else {
+                header.iterations as f64 / header.entries as f64
+            };
             report.row([
                 label(&function),
                 place(&function, header.offset),
@@ -139,8 +154,11 @@ pub(super) fn calls(choice: &Choice, counts: &Counts) -> Report {
         total += made.iter().map(|call| call.count).sum::<u64>();
         if choice.has("graph") {
             let mut callees: BTreeMap<String, u64> = BTreeMap::new();
-            made.into_iter().for_each(|call| *callees.entry(call.callee).or_default() += call.count);
-            callees.into_iter().for_each(|(callee, count)| report.row([label(&function), callee.into(), count.into()]));
+            made.into_iter()
+                .for_each(|call| *callees.entry(call.callee).or_default() += call.count);
+            callees.into_iter().for_each(|(callee, count)| {
+                report.row([label(&function), callee.into(), count.into()])
+            });
             continue;
         }
         for call in made {
@@ -168,7 +186,9 @@ pub(super) fn edges(choice: &Choice, counts: &Counts) -> Report {
     for function in functions(choice, counts) {
         for edge in function.edges() {
             if edge.count > 0 {
-                let end = |at: Option<u32>, outside: &str| at.map_or_else(|| outside.into(), |at| place(&function, at));
+                let end = |at: Option<u32>, outside: &str| {
+                    at.map_or_else(|| outside.into(), |at| place(&function, at))
+                };
                 report.row([
                     label(&function),
                     end(edge.from, "caller"),
@@ -232,8 +252,12 @@ pub(super) fn globals(choice: &Choice, counts: &Counts) -> Report {
     for function in functions(choice, counts) {
         for instruction in function.instructions() {
             match instruction.operator {
-                Operator::GlobalGet { global_index } => globals.entry(global_index).or_default().0 += instruction.count,
-                Operator::GlobalSet { global_index } => globals.entry(global_index).or_default().1 += instruction.count,
+                Operator::GlobalGet { global_index } => {
+                    globals.entry(global_index).or_default().0 += instruction.count
+                }
+                Operator::GlobalSet { global_index } => {
+                    globals.entry(global_index).or_default().1 += instruction.count
+                }
                 _ => {}
             }
         }

@@ -37,7 +37,9 @@ impl Hooked for Coverage {
         let is_detailed = self.choice.has("missed");
         let columns: &[&str] = match is_detailed {
             true => &["function", "from", "to", "instructions", "source"],
-            false => &["function", "instructions", "covered", "share", "blocks", "reached", "of blocks"],
+            false => {
+                &["function", "instructions", "covered", "share", "blocks", "reached", "of blocks"]
+            }
         };
         let mut report = Report::new("coverage", columns);
         let places = Places::of(module);
@@ -52,12 +54,19 @@ impl Hooked for Coverage {
                 false => report.row(row(function, counts)),
             }
         });
-        let percent = |part: usize, whole: usize| if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 };
+        let percent = |part: usize, whole: usize| {
+            if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
+        };
         let [covered, all, reached, blocks] = sums;
-        report.notes.push(format!("instructions: {covered} of {all} ({:.1}%)", percent(covered, all)));
-        let totals = [("instructions", all), ("covered", covered), ("blocks", blocks), ("reached", reached)];
+        report
+            .notes
+            .push(format!("instructions: {covered} of {all} ({:.1}%)", percent(covered, all)));
+        let totals =
+            [("instructions", all), ("covered", covered), ("blocks", blocks), ("reached", reached)];
         report.total(totals.map(|(name, total)| (name, total as u64)));
-        report.notes.push(format!("blocks: {reached} of {blocks} ({:.1}%)", percent(reached, blocks)));
+        report
+            .notes
+            .push(format!("blocks: {reached} of {blocks} ({:.1}%)", percent(reached, blocks)));
         report
     }
 }
@@ -65,7 +74,15 @@ impl Hooked for Coverage {
 fn row(function: &Function, [covered, all, reached, blocks]: [usize; 4]) -> [Cell; 7] {
     let share = |part: usize, whole: usize| Cell::share(part as u64, whole as u64);
     let label = function.label.clone().into();
-    [label, all.into(), covered.into(), share(covered, all), blocks.into(), reached.into(), share(reached, blocks)]
+    [
+        label,
+        all.into(),
+        covered.into(),
+        share(covered, all),
+        blocks.into(),
+        reached.into(),
+        share(reached, blocks),
+    ]
 }
 
 /// Where what was not executed begins and ends.
@@ -79,6 +96,12 @@ fn missed(function: &Function, covered: &[bool], places: &Places<'_>, report: &m
         }
         let place = |at: u32| Cell::place(at - function.start, function.start);
         let source = places.source(own[0]).unwrap_or_default();
-        report.row([function.label.clone().into(), place(own[0]), place(own[own.len() - 1]), own.len().into(), source.into()]);
+        report.row([
+            function.label.clone().into(),
+            place(own[0]),
+            place(own[own.len() - 1]),
+            own.len().into(),
+            source.into(),
+        ]);
     }
 }

@@ -61,7 +61,12 @@ impl Table<'_> {
     fn folded(&self) -> String {
         let mut out = String::new();
         for i in self.sum.in_order() {
-            let _ = writeln!(out, "{} {}", self.way(i, usize::MAX), self.nanoseconds(self.sum.contexts[i].own));
+            let _ = writeln!(
+                out,
+                "{} {}",
+                self.way(i, usize::MAX),
+                self.nanoseconds(self.sum.contexts[i].own)
+            );
         }
         out
     }
@@ -75,7 +80,9 @@ impl Table<'_> {
         match flamegraph::from_lines(&mut options, folded.lines(), &mut svg) {
             Ok(()) => svg,
             // Nothing was called.
-            Err(_) => b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>\n".to_vec(),
+            Err(_) => {
+                b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>\n".to_vec()
+            }
         }
     }
 
@@ -84,11 +91,19 @@ impl Table<'_> {
         for i in self.sum.in_order() {
             let context = &self.sum.contexts[i];
             let name = (self.name)(context.function).replace('\\', "\\\\").replace('"', "\\\"");
-            let share = if self.nested[0] == 0 { 0.0 } else { self.nested[i] as f64 / self.nested[0] as f64 * 100.0 };
+            let share = if self.nested[0] == 0 {
+                0.0
+            } else {
+                self.nested[i] as f64 / self.nested[0] as f64 * 100.0
+            };
             let (own, nested) = (self.nanoseconds(context.own), self.nanoseconds(self.nested[i]));
-            let _ = writeln!(out, "  n{i} [label=\"{name}\\n{nested} ns ({share:.1}%), {own} ns itself\"];");
+            let _ = writeln!(
+                out,
+                "  n{i} [label=\"{name}\\n{nested} ns ({share:.1}%), {own} ns itself\"];"
+            );
             if context.parent != 0 {
-                let _ = writeln!(out, "  n{} -> n{i} [label=\"{}\"];", context.parent, context.calls);
+                let _ =
+                    writeln!(out, "  n{} -> n{i} [label=\"{}\"];", context.parent, context.calls);
             }
         }
         out.push_str("}\n");
@@ -112,12 +127,16 @@ impl Table<'_> {
             functions.entry(context.function).or_insert(next);
             let mut sample = Message::default();
             // The innermost first. Locations have the numbers of their functions.
-            sample.packed(1, self.sum.way(i, usize::MAX).iter().rev().map(|function| functions[function]));
+            sample.packed(
+                1,
+                self.sum.way(i, usize::MAX).iter().rev().map(|function| functions[function]),
+            );
             sample.packed(2, [context.calls, self.nanoseconds(context.own)]);
             profile.message(2, &sample);
         }
         for (function, id) in &functions {
-            let (mut line, mut location, mut named) = (Message::default(), Message::default(), Message::default());
+            let (mut line, mut location, mut named) =
+                (Message::default(), Message::default(), Message::default());
             line.number(1, *id);
             location.number(1, *id);
             location.message(4, &line);

@@ -1,7 +1,8 @@
 //! `functions`: how often each function was called, and how much time it has taken itself.
 //!
-//! Every function has an account, also those that are imported and called directly. Who enters a function charges it, and charges who was charged before when it
-//! leaves, by whichever way. Time in functions that nobody looks at is their callers'.
+//! Every function has an account, also those that are imported and called directly. Who enters a
+//! function charges it, and charges who was charged before when it leaves, by whichever way. Time
+//! in functions that nobody looks at is their callers'.
 
 use super::hooked::{Hooked, fingerprint};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
@@ -53,9 +54,10 @@ impl Hooked for Functions {
         draft.tell(Arc::<Self>::clone(&self));
         for function in outline.chosen(&self.choice) {
             put_spans(draft, function, outline.info.imported.functions, |span| match span {
-                Span::Begin(function) => {
-                    Action::Inline(Sequence(Arc::new(Enter { meter, account: accounts.plus(2 * (function + 1)) })))
-                }
+                Span::Begin(function) => Action::Inline(Sequence(Arc::new(Enter {
+                    meter,
+                    account: accounts.plus(2 * (function + 1)),
+                }))),
                 Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
             });
         }
@@ -64,13 +66,17 @@ impl Hooked for Functions {
     }
 
     fn report(&self, module: &Module) -> Report {
-        let mut report = Report::new("functions", &["function", "calls", "nanoseconds", "share", "mean", "source"]);
+        let mut report = Report::new(
+            "functions",
+            &["function", "calls", "nanoseconds", "share", "mean", "source"],
+        );
         let Some(planned) = self.plan.get() else { return report };
         let (hz, places) = (self.speed.hz(), Places::of(module));
         let state = self.state.lock();
         let mut sums = state.ended.clone();
         state.rooms.iter().for_each(|room| planned.add(*room, &mut sums));
-        let mut each: Vec<(u32, [u64; 2])> = (0..).zip(sums.into_iter().skip(1)).filter(|(_, sum)| sum[1] > 0).collect();
+        let mut each: Vec<(u32, [u64; 2])> =
+            (0..).zip(sums.into_iter().skip(1)).filter(|(_, sum)| sum[1] > 0).collect();
         each.sort_by_key(|(function, [ticks, _])| (std::cmp::Reverse(*ticks), *function));
         let total: u64 = each.iter().map(|(_, [ticks, _])| ticks).sum();
         let nanoseconds = |ticks: u64| (ticks as f64 / hz * 1e9).round() as u64;

@@ -1,10 +1,12 @@
 //! `latency`: how long calls take, of a sample that costs a given share of processor time.
 //!
-//! The twin of the native profiler: what is timed, and when, is up to the same [`Conductor`]. Every function that is observed has two words in
-//! the instance: how often it was called, and which call is to be timed next. So a call that is not timed costs an addition and a comparison;
-//! one that is timed asks the host for the time, at its beginning and at its end, and brings it home in a variable of the activation. A function that
-//! is called too often even for that loses its hooks between its terms: then it runs as if nobody looked, and how often it was called is estimated. Its code
-//! without hooks is there all the time, so that this takes a few stores.
+//! The twin of the native profiler: what is timed, and when, is up to the same [`Conductor`]. Every
+//! function that is observed has two words in the instance: how often it was called, and which call
+//! is to be timed next. So a call that is not timed costs an addition and a comparison; one that is
+//! timed asks the host for the time, at its beginning and at its end, and brings it home in a
+//! variable of the activation. A function that is called too often even for that loses its hooks
+//! between its terms: then it runs as if nobody looked, and how often it was called is estimated.
+//! Its code without hooks is there all the time, so that this takes a few stores.
 //!
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
@@ -12,20 +14,24 @@ use super::hooked::{Hooked, fingerprint};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
-use crate::compile::{Action, Call, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word};
+use crate::compile::{
+    Action, Call, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word,
+};
 use crate::error::CompileError;
 use crate::runtime::{Module, ModuleInner, Origin, Places, When};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use profiler::{
-    ClockEvidence, Conductor, Costs, Draw, FuncId, Label, Mode, Policy, Probes, Rest, Sample, Skip, TableOptions, Ticks,
+    ClockEvidence, Conductor, Costs, Draw, FuncId, Label, Mode, Policy, Probes, Rest, Sample, Skip,
+    TableOptions, Ticks,
 };
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use wasmparser::Operator;
 
-/// The calls of functions with fewer instructions, that call nobody and have no loop, are over before a clock could tell.
+/// The calls of functions with fewer instructions, that call nobody and have no loop, are over
+/// before a clock could tell.
 const SHORT: usize = 40;
 /// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
 const COUNT: f64 = 8.0;
@@ -121,12 +127,19 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
         why,
     };
     let mut policy: Policy = match choice.value("policy") {
-        Some(name) => name.parse().map_err(|error: profiler::NoPolicy| refused("policy", error.to_string()))?,
+        Some(name) => name
+            .parse()
+            .map_err(|error: profiler::NoPolicy| refused("policy", error.to_string()))?,
         None => Policy::default(),
     };
     if let Some(percent) = choice.value("budget") {
-        let share = percent.trim_end_matches('%').parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent <= 100.0);
-        let share = share.ok_or_else(|| refused("budget", "expected a share of processor time, as 1%".into()))?;
+        let share = percent
+            .trim_end_matches('%')
+            .parse::<f64>()
+            .ok()
+            .filter(|percent| *percent > 0.0 && *percent <= 100.0);
+        let share = share
+            .ok_or_else(|| refused("budget", "expected a share of processor time, as 1%".into()))?;
         match &mut policy {
             Policy::Adaptive { budget } => *budget = share / 100.0,
             _ => return Err(refused("budget", "only the policy adaptive has one".into())),
@@ -134,17 +147,35 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     }
     Ok(Arc::new_cyclic(|this| {
         let (words, functions, code, state) = Default::default();
-        Latency { choice: choice.clone(), speed: Speed::since_now(), words, functions, code, state, this: this.clone(), policy }
+        Latency {
+            choice: choice.clone(),
+            speed: Speed::since_now(),
+            words,
+            functions,
+            code,
+            state,
+            this: this.clone(),
+            policy,
+        }
     }))
 }
 
 /// Whether a function's calls are too short to be timed.
 fn is_short(function: &Function<'_>) -> bool {
     let goes_on = |op: &Operator<'_>| {
-        matches!(op, Operator::Loop { .. } | Operator::Call { .. } | Operator::CallIndirect { .. } | Operator::CallRef { .. })
-            || matches!(op, Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryGrow { .. })
+        matches!(
+            op,
+            Operator::Loop { .. }
+                | Operator::Call { .. }
+                | Operator::CallIndirect { .. }
+                | Operator::CallRef { .. }
+        ) || matches!(
+            op,
+            Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryGrow { .. }
+        )
     };
-    function.instructions.len() < SHORT && !function.instructions.iter().any(|instruction| goes_on(&instruction.op))
+    function.instructions.len() < SHORT
+        && !function.instructions.iter().any(|instruction| goes_on(&instruction.op))
 }
 
 impl Hooked for Latency {
@@ -165,7 +196,11 @@ impl Hooked for Latency {
                 Call { receiver, number, captures: Vec::new(), writes: false }
             };
             let probe = |call: Call, begins: bool| {
-                Action::Inline(Sequence(Arc::new(Probe { count: words.plus(2 * place), call, begins })))
+                Action::Inline(Sequence(Arc::new(Probe {
+                    count: words.plus(2 * place),
+                    call,
+                    begins,
+                })))
             };
             let moments = [(Moment::Entry, true), (Moment::Exit, false), (Moment::Unwind, false)];
             let hooks = moments.map(|(moment, begins)| {
@@ -173,7 +208,11 @@ impl Hooked for Latency {
                 draft.hook_function(function.index, moment, probe(call(number), begins))
             });
             let body = outline.info.body(function.index);
-            functions.push(Observed { index: function.index, hooks: hooks.into(), bytes: body.end - body.start });
+            functions.push(Observed {
+                index: function.index,
+                hooks: hooks.into(),
+                bytes: body.end - body.start,
+            });
         }
         let count = functions.len();
         // Planned once.
@@ -187,7 +226,10 @@ impl Hooked for Latency {
     }
 
     fn report(&self, module: &Module) -> Report {
-        let columns = ["function", "calls", "samples", "mean ns", "p50 ns", "p90 ns", "p99 ns", "max ns", "total ns", "source"];
+        let columns = [
+            "function", "calls", "samples", "mean ns", "p50 ns", "p90 ns", "p99 ns", "max ns",
+            "total ns", "source",
+        ];
         let mut report = Report::new("latency", &columns);
         let Some((functions, short)) = self.functions.get() else { return report };
         let mut state = self.state.lock();
@@ -196,10 +238,14 @@ impl Hooked for Latency {
         let places = Places::of(module);
         let mut profile = conductor.profile(now());
         profile.set_hz(self.speed.hz());
-        profile.label(|id| Label { name: module.inner.label(functions[id.0 as usize - 1].index), ..Label::default() });
+        profile.label(|id| Label {
+            name: module.inner.label(functions[id.0 as usize - 1].index),
+            ..Label::default()
+        });
         for function in &mut profile.functions {
             let place = function.id.0 as usize - 1;
-            // The conductor estimates what it has not seen; but all calls of a function that has always had its hooks are counted.
+            // The conductor estimates what it has not seen; but all calls of a function that has
+            // always had its hooks are counted.
             if !state.parts[place].was_out {
                 function.set_calls(state.called[place]);
             }
@@ -209,7 +255,9 @@ impl Hooked for Latency {
         profile.header.spent.samples = state.samples;
         let total = |function: &profiler::Function| function.total.map_or(0.0, |total| total.value);
         profile.functions.sort_by(|a, b| total(b).total_cmp(&total(a)));
-        let time = |value: Option<f64>| value.map_or_else(|| Cell::from(""), |value| Cell::Count(value.max(0.0).round() as u64));
+        let time = |value: Option<f64>| {
+            value.map_or_else(|| Cell::from(""), |value| Cell::Count(value.max(0.0).round() as u64))
+        };
         for function in &profile.functions {
             let percentile = |share| time(function.percentile(share, &profile.header));
             report.row([
@@ -225,7 +273,10 @@ impl Hooked for Latency {
                 places.of_function(functions[function.id.0 as usize - 1].index).into(),
             ]);
         }
-        report.notes.push(format!("{} calls were timed, by the policy {}", state.samples, profile.header.policy));
+        report.notes.push(format!(
+            "{} calls were timed, by the policy {}",
+            state.samples, profile.header.policy
+        ));
         let estimated = state.parts.iter().filter(|part| part.was_out).count();
         if estimated > 0 {
             report
@@ -237,7 +288,8 @@ impl Hooked for Latency {
         }
         let rows = self.choice.top().unwrap_or(0);
         let by_total = TableOptions { sort: profiler::Sort::Total, ..TableOptions::default() };
-        let table = profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..by_total });
+        let table =
+            profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..by_total });
         // The table has said already what comes first.
         report.drawing = Some(format!("== latency ==\n{table}{}\n", report.notes[1..].join("\n")));
         report
@@ -252,7 +304,13 @@ impl Latency {
     /// Begins to ask the conductor, in a thread of its own, for as long as the monitor is there.
     fn start(&self, functions: usize) {
         let hz = self.speed.hz();
-        let mut conductor = Conductor::new(self.policy.clone(), profiler::Clock { hz, step: 1 }, measured(), now().0, now());
+        let mut conductor = Conductor::new(
+            self.policy.clone(),
+            profiler::Clock { hz, step: 1 },
+            measured(),
+            now().0,
+            now(),
+        );
         (1..=functions as u32).for_each(|id| conductor.discovered(FuncId(id), 2));
         let part = Part { mode: Mode::Count, left: 0, armed: now(), is_out: false, was_out: false };
         let mut state = self.state.lock();
@@ -262,7 +320,8 @@ impl Latency {
         let this = self.this.clone();
         let work = move || {
             while let Some(monitor) = this.upgrade() {
-                // Whoever changes versions of the code waits for the state, and not the other way round.
+                // Whoever changes versions of the code waits for the state, and not the other way
+                // round.
                 let is_free = monitor.leaves_out_for_free();
                 let mut state = monitor.state.lock();
                 state.tell(&monitor);
@@ -273,7 +332,9 @@ impl Latency {
                 monitor.leave_out(changes);
                 drop(monitor);
                 let pause = Duration::from_secs_f64(next.since(now()).0 as f64 / hz);
-                std::thread::sleep(pause.clamp(Duration::from_millis(1), Duration::from_millis(50)));
+                std::thread::sleep(
+                    pause.clamp(Duration::from_millis(1), Duration::from_millis(50)),
+                );
             }
         };
         // Without it, every function keeps its first mode.
@@ -288,21 +349,36 @@ impl Latency {
         module.upgrade().is_some_and(|inner| Module { inner }.is_attached_alone(*origin))
     }
 
-    /// The functions whose hooks are to be put back, and those whose hooks are to be left out: if that needs compiling, for the first time when counting has
-    /// cost as much as that will.
+    /// The functions whose hooks are to be put back, and those whose hooks are to be left out: if
+    /// that needs compiling, for the first time when counting has cost as much as that will.
     fn changes(&self, state: &State, is_free: bool) -> [Vec<usize>; 2] {
         let Some((functions, _)) = self.functions.get() else { return Default::default() };
-        let is_paid = |place: usize| is_free || state.called[place] as f64 * COUNT >= f64::from(functions[place].bytes) * BYTE;
+        let is_paid = |place: usize| {
+            is_free
+                || state.called[place] as f64 * COUNT >= f64::from(functions[place].bytes) * BYTE
+        };
         let changed = |out: bool| {
-            let parts = state.parts.iter().enumerate().filter(|(_, part)| part.is_out != out && part.is_wanted() != out);
-            parts.map(|(place, _)| place).filter(|place| state.parts[*place].was_out || is_paid(*place)).collect()
+            let parts = state
+                .parts
+                .iter()
+                .enumerate()
+                .filter(|(_, part)| part.is_out != out && part.is_wanted() != out);
+            parts
+                .map(|(place, _)| place)
+                .filter(|place| state.parts[*place].was_out || is_paid(*place))
+                .collect()
         };
         [changed(false), changed(true)]
     }
 
-    /// Has hooks left out, or put back, of functions by their places. Threads that are in one of them finish their call.
+    /// Has hooks left out, or put back, of functions by their places. Threads that are in one of
+    /// them finish their call.
     fn leave_out(&self, changes: [Vec<usize>; 2]) {
-        let (Some((functions, _)), Some((module, origin))) = (self.functions.get(), self.code.get()) else { return };
+        let (Some((functions, _)), Some((module, origin))) =
+            (self.functions.get(), self.code.get())
+        else {
+            return;
+        };
         let Some(module) = module.upgrade().map(|inner| Module { inner }) else { return };
         for (places, out) in changes.into_iter().zip([false, true]) {
             let hooks = places.iter().flat_map(|place| {
@@ -355,7 +431,9 @@ impl State {
         let part = self.parts[place];
         let room = self.instances[instance].room;
         let next = match part.mode {
-            Mode::Sample(draw) if part.left > 0 => room.word(count).load(Relaxed) + 1 + self.skipped(&draw),
+            Mode::Sample(draw) if part.left > 0 => {
+                room.word(count).load(Relaxed) + 1 + self.skipped(&draw)
+            }
             _ => NEVER,
         };
         room.word(count.plus(1)).store(next, Relaxed);
@@ -379,7 +457,9 @@ impl State {
     }
 
     fn tell_of(&mut self, monitor: &Latency, at: usize) {
-        let (Some(conductor), Some(words)) = (&mut self.conductor, monitor.words.get()) else { return };
+        let (Some(conductor), Some(words)) = (&mut self.conductor, monitor.words.get()) else {
+            return;
+        };
         let instance = &mut self.instances[at];
         for (place, (told, part)) in instance.told.iter_mut().zip(&self.parts).enumerate() {
             let count = instance.room.word(words.plus(2 * place as u32)).load(Relaxed);
@@ -394,8 +474,12 @@ impl State {
 
     /// A call of a function is to be timed, perhaps: when it has begun, or 0.
     fn entered(&mut self, monitor: &Latency, vmctx: usize, place: usize, frame: usize) -> u64 {
-        let Some(at) = self.instances.iter().position(|instance| instance.room.vmctx == vmctx) else { return 0 };
-        let wanted = matches!(self.parts[place].mode, Mode::Sample(_)) && self.parts[place].left > 0;
+        let Some(at) = self.instances.iter().position(|instance| instance.room.vmctx == vmctx)
+        else {
+            return 0;
+        };
+        let wanted =
+            matches!(self.parts[place].mode, Mode::Sample(_)) && self.parts[place].left > 0;
         let part = &mut self.parts[place];
         if wanted && part.left < u32::MAX {
             part.left -= 1;
@@ -422,7 +506,11 @@ impl State {
 
     /// The call has ended.
     fn left(&mut self, vmctx: usize, begun: u64, frame: usize, ended: u64) {
-        let Some(instance) = self.instances.iter_mut().find(|instance| instance.room.vmctx == vmctx) else { return };
+        let Some(instance) =
+            self.instances.iter_mut().find(|instance| instance.room.vmctx == vmctx)
+        else {
+            return;
+        };
         let Some(conductor) = &mut self.conductor else { return };
         // What is above has been left by a trap.
         while let Some(open) = instance.open.pop() {
@@ -438,7 +526,14 @@ impl State {
             }
             self.samples += 1;
             let Open { nested, children, .. } = open;
-            conductor.sample(&Sample { function, call_site: 0, ticks, nested, children, outermost: true });
+            conductor.sample(&Sample {
+                function,
+                call_site: 0,
+                ticks,
+                nested,
+                children,
+                outermost: true,
+            });
             return;
         }
     }
@@ -459,7 +554,8 @@ fn measured() -> Costs {
     let mut ticks = place.into_inner().1;
     ticks.sort_unstable();
     let bias = ticks[ticks.len() / 2] as f64;
-    // An addition and two comparisons of words that are at hand; what is left out costs no more. Switching is looking a version up, and a few stores.
+    // An addition and two comparisons of words that are at hand; what is left out costs no more.
+    // Switching is looking a version up, and a few stores.
     Costs { pair, bias, count: COUNT, toggle: 5_000.0, skip: COUNT }
 }
 
@@ -490,7 +586,8 @@ impl Receiver for Latency {
     }
 }
 
-/// Where a function begins: counts the call, and asks whether it is timed. Where it ends: tells, if it was.
+/// Where a function begins: counts the call, and asks whether it is timed. Where it ends: tells, if
+/// it was.
 #[derive(Debug)]
 struct Probe {
     /// The function's count; its limit is behind it.

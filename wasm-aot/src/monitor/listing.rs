@@ -4,7 +4,8 @@ use crate::runtime::{BlockCount, EdgeCount, FunctionCounts, InstructionCount};
 use std::fmt::Write as _;
 use wasmparser::Operator;
 
-/// The text of functions that were called: how often each instruction was executed, its part of all executions, and where it comes from.
+/// The text of functions that were called: how often each instruction was executed, its part of all
+/// executions, and where it comes from.
 pub(super) fn of(functions: &[FunctionCounts<'_>], total: u64) -> String {
     let mut out = String::from("== hotness ==\n");
     for function in functions.iter().filter(|function| function.calls() > 0) {
@@ -15,8 +16,10 @@ pub(super) fn of(functions: &[FunctionCounts<'_>], total: u64) -> String {
             depth = depth.saturating_sub(closes);
             let source = function.source(instruction.offset);
             // A line is told once.
-            let source_shown =
-                source.clone().filter(|_| source != before).map_or(String::new(), |source| format!("  ;; {source}"));
+            let source_shown = source
+                .clone()
+                .filter(|_| source != before)
+                .map_or(String::new(), |source| format!("  ;; {source}"));
             before = source;
             let _ = writeln!(
                 out,
@@ -60,15 +63,24 @@ fn nesting(op: &Operator<'_>) -> (usize, usize) {
     }
 }
 
-/// The graphs of functions that were called: blocks with their instructions and counts, edges with theirs; what is never gone is dashed.
+/// The graphs of functions that were called: blocks with their instructions and counts, edges with
+/// theirs; what is never gone is dashed.
 pub(super) fn graphs(functions: &[FunctionCounts<'_>]) -> String {
-    let mut out = String::from("digraph \"control-flow\" {\n  node [shape=box, fontname=monospace];\n");
+    let mut out =
+        String::from("digraph \"control-flow\" {\n  node [shape=box, fontname=monospace];\n");
     for function in functions.iter().filter(|function| function.calls() > 0) {
         let index = function.index();
-        let _ = writeln!(out, "  subgraph cluster_{index} {{\n    label=\"{}\";", quoted(&function.label()));
+        let _ = writeln!(
+            out,
+            "  subgraph cluster_{index} {{\n    label=\"{}\";",
+            quoted(&function.label())
+        );
         let instructions = function.instructions();
         function.blocks().iter().for_each(|block| node(&mut out, index, block, &instructions));
-        let _ = writeln!(out, "    f{index}_in [label=\"called\", shape=oval];\n    f{index}_out [label=\"left\", shape=oval];");
+        let _ = writeln!(
+            out,
+            "    f{index}_in [label=\"called\", shape=oval];\n    f{index}_out [label=\"left\", shape=oval];"
+        );
         function.edges().iter().for_each(|each| edge(&mut out, index, each));
         out.push_str("  }\n");
     }
@@ -76,11 +88,21 @@ pub(super) fn graphs(functions: &[FunctionCounts<'_>]) -> String {
     out
 }
 
-fn node(out: &mut String, function: u32, block: &BlockCount, instructions: &[InstructionCount<'_>]) {
-    let inside = instructions.iter().filter(|instruction| block.range.contains(&instruction.offset));
+fn node(
+    out: &mut String,
+    function: u32,
+    block: &BlockCount,
+    instructions: &[InstructionCount<'_>],
+) {
+    let inside =
+        instructions.iter().filter(|instruction| block.range.contains(&instruction.offset));
     // To the left: \l ends a line so.
     let lines: String = inside.map(|i| format!("+{} {}\\l", i.offset, quoted(&i.text()))).collect();
-    let _ = writeln!(out, "    f{function}_{} [label=\"x {}\\n{lines}\"];", block.range.start, block.count);
+    let _ = writeln!(
+        out,
+        "    f{function}_{} [label=\"x {}\\n{lines}\"];",
+        block.range.start, block.count
+    );
 }
 
 fn edge(out: &mut String, function: u32, edge: &EdgeCount) {

@@ -8,9 +8,11 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Monitors that are attached to a module whose instances may be running, in the order in which they came.
+/// Monitors that are attached to a module whose instances may be running, in the order in which
+/// they came.
 ///
-/// What was attached once, with the same options, goes on with what it knows when it is attached again.
+/// What was attached once, with the same options, goes on with what it knows when it is attached
+/// again.
 #[derive(Debug)]
 pub struct Live {
     module: Module,
@@ -49,7 +51,9 @@ pub enum LiveError {
     #[error("{0} observes programs from their beginning: run --monitor {0}")]
     FromTheBeginning(&'static str),
     /// It would write to what is the program's.
-    #[error("{0} writes a line for each event to the program's standard error: say where to, as {0},file=FILE")]
+    #[error(
+        "{0} writes a line for each event to the program's standard error: say where to, as {0},file=FILE"
+    )]
     Floods(&'static str),
     /// The code cannot be changed.
     #[error(transparent)]
@@ -117,7 +121,11 @@ impl Live {
     /// What is attached under a name, with its options as they were written.
     pub fn options(&self, name: &str) -> Option<String> {
         let state = self.state.lock();
-        let known = state.attached.iter().map(|(place, _)| &state.known[*place]).find(|known| known.choice.name() == name);
+        let known = state
+            .attached
+            .iter()
+            .map(|(place, _)| &state.known[*place])
+            .find(|known| known.choice.name() == name);
         known.map(|known| known.text.clone())
     }
 
@@ -125,7 +133,11 @@ impl Live {
     pub fn switch_one(&self, name: &str, on: bool) -> Result<bool, Error> {
         let mut state = self.state.lock();
         let State { known, attached, resting, .. } = &mut *state;
-        let Some((place, _)) = attached.iter().find(|(place, _)| known[*place].choice.name() == name) else { return Ok(false) };
+        let Some((place, _)) =
+            attached.iter().find(|(place, _)| known[*place].choice.name() == name)
+        else {
+            return Ok(false);
+        };
         resting.retain(|other| other != place);
         resting.extend((!on).then_some(*place));
         self.apply(&mut state).map(|()| true)
@@ -154,11 +166,21 @@ impl Live {
     /// Has the module's code be as what is attached wants it.
     fn apply(&self, state: &mut State) -> Result<(), Error> {
         let is_active = |place: &usize| !state.is_off && !state.resting.contains(place);
-        let active: Vec<usize> = state.attached.iter().map(|(place, _)| *place).filter(|place| is_active(place)).collect();
+        let active: Vec<usize> = state
+            .attached
+            .iter()
+            .map(|(place, _)| *place)
+            .filter(|place| is_active(place))
+            .collect();
         let known = &mut state.known;
-        let parts: Vec<usize> = active.iter().filter_map(|place| known[*place].hooks.as_ref().map(|(_, part)| *part)).collect();
-        let counting: Vec<usize> = active.into_iter().filter(|place| known[*place].hooks.is_none()).collect();
-        let begun: Vec<(usize, Share)> = counting.iter().map(|place| (*place, known[*place].counted.clone())).collect();
+        let parts: Vec<usize> = active
+            .iter()
+            .filter_map(|place| known[*place].hooks.as_ref().map(|(_, part)| *part))
+            .collect();
+        let counting: Vec<usize> =
+            active.into_iter().filter(|place| known[*place].hooks.is_none()).collect();
+        let begun: Vec<(usize, Share)> =
+            counting.iter().map(|place| (*place, known[*place].counted.clone())).collect();
         let begun = begun.into_iter().map(|(place, mut share)| {
             share.begin(&self.module);
             (place, share)
@@ -166,7 +188,10 @@ impl Live {
         let begun: Vec<(usize, Share)> = begun.collect();
         self.module.observe(!counting.is_empty(), &parts)?;
         begun.into_iter().for_each(|(place, share)| known[place].counted = share);
-        let ended = known.iter_mut().enumerate().filter(|(place, known)| known.counted.goes_on() && !counting.contains(place));
+        let ended = known
+            .iter_mut()
+            .enumerate()
+            .filter(|(place, known)| known.counted.goes_on() && !counting.contains(place));
         ended.for_each(|(_, known)| known.counted.end(&self.module));
         Ok(())
     }
@@ -177,23 +202,31 @@ impl Live {
         !state.is_off && state.attached.iter().any(|(place, _)| !state.resting.contains(place))
     }
 
-    /// How many events all that is attached has seen so far: accesses, calls, ways between blocks, whatever each is made of.
+    /// How many events all that is attached has seen so far: accesses, calls, ways between blocks,
+    /// whatever each is made of.
     pub fn events(&self) -> u64 {
         let state = self.state.lock();
-        let of = |known: &Known| known.hooks.as_ref().map(|(observer, _)| observer.events(&self.module));
+        let of =
+            |known: &Known| known.hooks.as_ref().map(|(observer, _)| observer.events(&self.module));
         let counts = || self.module.counted_events();
         let mut counted = None;
         state
             .attached
             .iter()
-            .map(|(place, _)| of(&state.known[*place]).unwrap_or_else(|| *counted.get_or_insert_with(counts)))
+            .map(|(place, _)| {
+                of(&state.known[*place]).unwrap_or_else(|| *counted.get_or_insert_with(counts))
+            })
             .sum()
     }
 
     /// The names of what is attached, and since when.
     pub fn attached(&self) -> Vec<(&'static str, Instant)> {
         let state = self.state.lock();
-        state.attached.iter().map(|(place, since)| (state.known[*place].choice.name(), *since)).collect()
+        state
+            .attached
+            .iter()
+            .map(|(place, since)| (state.known[*place].choice.name(), *since))
+            .collect()
     }
 
     /// What there is to say: all that is attached, or the one of that name.
@@ -206,14 +239,24 @@ impl Live {
             .filter_map(|(place, since)| {
                 let known = known.get_mut(*place).filter(|known| is_wanted(known))?;
                 let mut report = match &known.hooks {
-                    Some((observer, _)) => Report { shown: known.choice.top(), ..observer.report(&self.module) },
+                    Some((observer, _)) => {
+                        Report { shown: known.choice.top(), ..observer.report(&self.module) }
+                    }
                     None => {
-                        let counts = self.module.counts_of(&known.counted.reading(&self.module, &[])?)?;
+                        let counts =
+                            self.module.counts_of(&known.counted.reading(&self.module, &[])?)?;
                         known.choice.report_of(&counts)?
                     }
                 };
-                let note = format!("attached for {:.1?}; what is being executed at this moment may be missing", since.elapsed());
-                known.choice.nobody(&self.module).into_iter().for_each(|nobody| report.remark(nobody));
+                let note = format!(
+                    "attached for {:.1?}; what is being executed at this moment may be missing",
+                    since.elapsed()
+                );
+                known
+                    .choice
+                    .nobody(&self.module)
+                    .into_iter()
+                    .for_each(|nobody| report.remark(nobody));
                 report.remark(note);
                 Some(report)
             })

@@ -1,13 +1,16 @@
 //! `loop-traces`: which paths the iterations of each loop took, and how often.
 //!
-//! An activation has a variable for each loop: the number of the present iteration's [path](super::paths). When an iteration is over, its number is compared
-//! with that of the one before, which is counted in the instance; only another one is told to the host.
+//! An activation has a variable for each loop: the number of the present iteration's
+//! [path](super::paths). When an iteration is over, its number is compared with that of the one
+//! before, which is counted in the instance; only another one is told to the host.
 
 use super::hooked::{Hooked, fingerprint};
 use super::outline::Outline;
 use super::paths::{Act, Decision, Paths, TOO_LONG, When};
 use super::{Cell, Choice, MonitorError, Report};
-use crate::compile::{Action, Call, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word};
+use crate::compile::{
+    Action, Call, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word,
+};
 use crate::error::CompileError;
 use crate::runtime::{Module, Places};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
@@ -31,7 +34,8 @@ struct Traced {
     paths: Paths,
     /// Where its instructions are in the module.
     places: Vec<u32>,
-    /// The words of its loops, two each: the latest number, and how often it came since another one did.
+    /// The words of its loops, two each: the latest number, and how often it came since another one
+    /// did.
     words: Word,
 }
 
@@ -57,7 +61,8 @@ impl Hooked for LoopTraces {
             if paths.loops.is_empty() {
                 continue;
             }
-            let places: Vec<u32> = function.instructions.iter().map(|instruction| instruction.at).collect();
+            let places: Vec<u32> =
+                function.instructions.iter().map(|instruction| instruction.at).collect();
             let words = draft.words(2 * paths.loops.len() as u32);
             for (number, of) in paths.loops.iter().enumerate() {
                 let begin = Action::Inline(Sequence(Arc::new(Begin { words, of: number })));
@@ -65,13 +70,25 @@ impl Hooked for LoopTraces {
             }
             for step in &paths.steps {
                 let over = |of: usize| {
-                    let (receiver, number) = (Arc::<Self>::clone(&self), (functions.len() as u64) << 32 | of as u64);
+                    let (receiver, number) =
+                        (Arc::<Self>::clone(&self), (functions.len() as u64) << 32 | of as u64);
                     Call { receiver, number, captures: Vec::new(), writes: false }
                 };
                 let calls = (0..paths.loops.len()).map(over).collect();
-                let step = Go { words, decision: step.decision, ways: step.ways.clone(), calls, place: step.place };
+                let step = Go {
+                    words,
+                    decision: step.decision,
+                    ways: step.ways.clone(),
+                    calls,
+                    place: step.place,
+                };
                 let place = places[step.place];
-                draft.hook(function.index, place, Moment::Before, Action::Inline(Sequence(Arc::new(step))));
+                draft.hook(
+                    function.index,
+                    place,
+                    Moment::Before,
+                    Action::Inline(Sequence(Arc::new(step))),
+                );
             }
             functions.push(Traced { index: function.index, paths, places, words });
         }
@@ -96,23 +113,35 @@ impl Hooked for LoopTraces {
         state.rooms.iter().for_each(|room| add(functions, *room, &mut counts));
         let names = Places::of(module);
         let mut rows: Vec<_> = counts.into_iter().collect();
-        rows.sort_by_key(|((function, of, number), count)| (std::cmp::Reverse(*count), *function, *of, *number));
+        rows.sort_by_key(|((function, of, number), count)| {
+            (std::cmp::Reverse(*count), *function, *of, *number)
+        });
         let total: u64 = rows.iter().map(|(_, count)| count).sum();
         for ((function, of, number), count) in rows {
             let traced = &functions[function];
             let start = module.inner.info.body(traced.index).start;
             let header = traced.places[traced.paths.loops[of].start];
-            let shown = |(place, way): (usize, u32)| format!("+{}:{way}", traced.places[place] - start);
+            let shown =
+                |(place, way): (usize, u32)| format!("+{}:{way}", traced.places[place] - start);
             let path = match traced.paths.decisions(of, number) {
                 Some(decisions) => decisions.into_iter().map(shown).collect::<Vec<_>>().join(" "),
                 None => "(more decisions than there is room for)".into(),
             };
             let source = names.source(header).unwrap_or_default();
-            let label = Cell::Function { name: module.inner.label(traced.index), index: traced.index };
-            report.row([count.into(), label, Cell::place(header - start, start), Cell::from(path), source.into()]);
+            let label =
+                Cell::Function { name: module.inner.label(traced.index), index: traced.index };
+            report.row([
+                count.into(),
+                label,
+                Cell::place(header - start, start),
+                Cell::from(path),
+                source.into(),
+            ]);
         }
         report.total([("iterations", total)]);
-        report.notes.push(format!("{total} iterations; those that a trap or an exception has ended are not among them"));
+        report.notes.push(format!(
+            "{total} iterations; those that a trap or an exception has ended are not among them"
+        ));
         report
     }
 }
@@ -134,9 +163,13 @@ fn add(functions: &[Traced], room: Room, counts: &mut HashMap<(usize, usize, u64
 impl Receiver for LoopTraces {
     fn fire(&self, firing: &mut Firing<'_>) {
         let (at, of) = ((firing.number >> 32) as usize, (firing.number & 0xffff_ffff) as usize);
-        let Some(function) = self.functions.get().and_then(|functions| functions.get(at)) else { return };
+        let Some(function) = self.functions.get().and_then(|functions| functions.get(at)) else {
+            return;
+        };
         let mut state = self.state.lock();
-        let Some(room) = state.rooms.iter().find(|room| room.vmctx == firing.vmctx).copied() else { return };
+        let Some(room) = state.rooms.iter().find(|room| room.vmctx == firing.vmctx).copied() else {
+            return;
+        };
         if firing.values[0][0] == 0 {
             return;
         }
@@ -198,7 +231,10 @@ struct Go {
 
 impl Inline for Go {
     fn fingerprint(&self) -> u64 {
-        fingerprint("loop-traces", &(self.words, self.place, &self.decision, &self.ways, &self.calls))
+        fingerprint(
+            "loop-traces",
+            &(self.words, self.place, &self.decision, &self.ways, &self.calls),
+        )
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {

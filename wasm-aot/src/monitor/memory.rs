@@ -1,12 +1,16 @@
 //! `memory`: how often each page was read and written, and if wanted, every access.
 //!
-//! Pages have counters in the instance, two words each, in the order of pages; so counting is an addition at an address that follows from that of the access.
-//! What traps has accessed nothing. An access is that of the page in which it begins.
+//! Pages have counters in the instance, two words each, in the order of pages; so counting is an
+//! addition at an address that follows from that of the access. What traps has accessed nothing. An
+//! access is that of the page in which it begins.
 
 use super::hooked::Hooked;
 use super::outline::{Instruction, Outline};
 use super::{Cell, Choice, MonitorError, Report};
-use crate::compile::{Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word};
+use crate::compile::{
+    Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, Moment, Receiver, Room,
+    Sequence, Word,
+};
 use crate::error::CompileError;
 use crate::runtime::{Module, memory_of};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -95,8 +99,16 @@ impl Hooked for Memory {
                     let action = Action::Inline(Sequence(Arc::new(counter)));
                     draft.hook(function.index, instruction.at, Moment::After, action);
                 }
-                let Some((event, captures)) = self.event(&function.label, start, instruction) else { continue };
-                let call = Call { receiver: Arc::<Self>::clone(&self), number: events.len() as u64, captures, writes: false };
+                let Some((event, captures)) = self.event(&function.label, start, instruction)
+                else {
+                    continue;
+                };
+                let call = Call {
+                    receiver: Arc::<Self>::clone(&self),
+                    number: events.len() as u64,
+                    captures,
+                    writes: false,
+                };
                 draft.hook(function.index, instruction.at, Moment::After, Action::Call(call));
                 events.push(event);
             }
@@ -122,7 +134,12 @@ impl Hooked for Memory {
             let hex = |address: u64| Cell::from(format!("{address:08x}"));
             report.row([(*memory).into(), hex(from), hex(to), (*reads).into(), (*writes).into()]);
         }
-        report.notes.push(format!("{} reads and {} writes in {} pages", sums[0], sums[1], counts.len()));
+        report.notes.push(format!(
+            "{} reads and {} writes in {} pages",
+            sums[0],
+            sums[1],
+            counts.len()
+        ));
         report.total([("reads", sums[0]), ("writes", sums[1]), ("pages", counts.len() as u64)]);
         for (memory, (times, pages)) in &state.grown {
             report.notes.push(format!("memory {memory} has grown {times} times, to {pages} pages"));
@@ -137,18 +154,35 @@ impl Hooked for Memory {
 
 impl Memory {
     /// What the host is called for at an instruction, and what it is given.
-    fn event(&self, function: &str, start: u32, instruction: &Instruction<'_>) -> Option<(Event, Vec<Capture>)> {
+    fn event(
+        &self,
+        function: &str,
+        start: u32,
+        instruction: &Instruction<'_>,
+    ) -> Option<(Event, Vec<Capture>)> {
         // Length, source, destination, from the top of the stack.
-        let range =
-            |reads: Option<u32>, writes: Option<u32>| (Event::Range { reads, writes }, [0, 1, 2].map(Capture::Taken).to_vec());
+        let range = |reads: Option<u32>, writes: Option<u32>| {
+            (Event::Range { reads, writes }, [0, 1, 2].map(Capture::Taken).to_vec())
+        };
         Some(match instruction.op {
-            Operator::MemoryGrow { mem } => (Event::Grow(mem), vec![Capture::Taken(0), Capture::Operand(0)]),
-            Operator::MemoryFill { mem } | Operator::MemoryInit { mem, .. } => range(None, Some(mem)),
+            Operator::MemoryGrow { mem } => {
+                (Event::Grow(mem), vec![Capture::Taken(0), Capture::Operand(0)])
+            }
+            Operator::MemoryFill { mem } | Operator::MemoryInit { mem, .. } => {
+                range(None, Some(mem))
+            }
             Operator::MemoryCopy { dst_mem, src_mem } => range(Some(src_mem), Some(dst_mem)),
             _ => {
                 self.trace.as_ref()?;
                 let access = Access::of(&instruction.op)?;
-                (Event::Access { function: function.to_owned(), offset: instruction.at - start, access }, vec![Capture::Address])
+                (
+                    Event::Access {
+                        function: function.to_owned(),
+                        offset: instruction.at - start,
+                        access,
+                    },
+                    vec![Capture::Address],
+                )
             }
         })
     }
@@ -157,7 +191,8 @@ impl Memory {
     fn add(&self, room: Room, counts: &mut BTreeMap<(u32, u32), [u64; 2]>) {
         for (memory, pages) in self.pages.get().into_iter().flatten().enumerate() {
             for page in 0..=pages.count {
-                let [reads, writes] = [0, 1].map(|which| room.word(pages.first.plus(2 * page + which)).load(Relaxed));
+                let [reads, writes] =
+                    [0, 1].map(|which| room.word(pages.first.plus(2 * page + which)).load(Relaxed));
                 if reads + writes > 0 {
                     let sums = counts.entry((memory as u32, page)).or_default();
                     *sums = [sums[0] + reads, sums[1] + writes];
@@ -170,7 +205,10 @@ impl Memory {
     fn count_range(&self, vmctx: usize, memory: u32, from: u64, len: u64, writes: bool) {
         let (Some(pages), Some(last)) = (self.pages.get(), len.checked_sub(1)) else { return };
         let pages = &pages[memory as usize];
-        let Some(room) = self.state.lock().rooms.iter().find(|room| room.vmctx == vmctx).copied() else { return };
+        let Some(room) = self.state.lock().rooms.iter().find(|room| room.vmctx == vmctx).copied()
+        else {
+            return;
+        };
         let page = |address: u64| (address >> 16).min(pages.count.into()) as u32;
         for page in page(from)..=page(from + last) {
             // Nobody else adds meanwhile: the instance's thread waits for us.
@@ -188,7 +226,10 @@ impl Memory {
         let bytes = memory_of(vmctx, access.memory, address, access.size as usize);
         let value: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
         let (memory, size) = (access.memory, access.size);
-        let written = writeln!(trace.lock(), "{function},{offset},{kind},{memory},{address:#x},{size},{value}");
+        let written = writeln!(
+            trace.lock(),
+            "{function},{offset},{kind},{memory},{address:#x},{size},{value}"
+        );
         if let Err(error) = written {
             self.state.lock().failure.get_or_insert(format!("trace: {error}"));
         }
@@ -197,14 +238,23 @@ impl Memory {
 
 impl Receiver for Memory {
     fn fire(&self, firing: &mut Firing<'_>) {
-        let Some(event) = self.events.get().and_then(|events| events.get(firing.number as usize)) else { return };
+        let Some(event) = self.events.get().and_then(|events| events.get(firing.number as usize))
+        else {
+            return;
+        };
         let value = |place: usize| firing.values[place][0];
         match event {
-            Event::Access { function, offset, access } => self.write(firing.vmctx, function, *offset, *access, value(0)),
+            Event::Access { function, offset, access } => {
+                self.write(firing.vmctx, function, *offset, *access, value(0))
+            }
             Event::Range { reads, writes } => {
                 let (len, source, destination) = (value(0), value(1), value(2));
-                reads.iter().for_each(|memory| self.count_range(firing.vmctx, *memory, source, len, false));
-                writes.iter().for_each(|memory| self.count_range(firing.vmctx, *memory, destination, len, true));
+                reads
+                    .iter()
+                    .for_each(|memory| self.count_range(firing.vmctx, *memory, source, len, false));
+                writes.iter().for_each(|memory| {
+                    self.count_range(firing.vmctx, *memory, destination, len, true)
+                });
             }
             Event::Grow(memory) => {
                 let (by, before) = (value(0), value(1));

@@ -1,7 +1,9 @@
-//! Time in machine code: who is charged for what has passed since the last time somebody looked at the clock.
+//! Time in machine code: who is charged for what has passed since the last time somebody looked at
+//! the clock.
 //!
-//! An *account* is two words in memory: ticks, and how often it was opened. At each moment one account of an instance is charged. A switch to another one
-//! charges the present one with what has passed, so that no time is charged twice or to nobody.
+//! An *account* is two words in memory: ticks, and how often it was opened. At each moment one
+//! account of an instance is charged. A switch to another one charges the present one with what has
+//! passed, so that no time is charged twice or to nobody.
 
 use super::outline::Function;
 use crate::compile::{Action, Draft, Emitter, Moment, Room, Word};
@@ -28,7 +30,8 @@ pub(super) const TICKS: i32 = 0;
 pub(super) const COUNT: i32 = 8;
 
 impl Meter {
-    /// A meter of every instance. After a trap, that account is charged again which was charged when machine code was entered.
+    /// A meter of every instance. After a trap, that account is charged again which was charged
+    /// when machine code was entered.
     pub(super) fn new(draft: &mut Draft) -> Self {
         let current = draft.words(2);
         draft.restore(current);
@@ -53,7 +56,8 @@ impl Meter {
         at.builtin(Builtin::Charge, &[words, to]);
     }
 
-    /// Opens an account once more, and charges it from now on. What was charged before is remembered by the activation.
+    /// Opens an account once more, and charges it from now on. What was charged before is
+    /// remembered by the activation.
     pub(super) fn open(self, at: &mut Emitter<'_, '_>, account: Value, before: Value) {
         let flags = at.flags();
         let count = at.builder().ins().load(types::I64, flags, account, COUNT);
@@ -74,7 +78,8 @@ impl Meter {
         self.switch(at, to);
     }
 
-    /// Where the activation remembers what was charged before. What is opened at an instruction is closed there, and what is opened at none by the function.
+    /// Where the activation remembers what was charged before. What is opened at an instruction is
+    /// closed there, and what is opened at none by the function.
     fn before(self, at: &mut Emitter<'_, '_>) -> Variable {
         at.variable(u64::from(self.current.0) << 32 | u64::from(at.hook().offset))
     }
@@ -89,7 +94,12 @@ pub(super) enum Span {
 }
 
 /// Puts hooks where a function is entered and left, and around its calls of imported functions.
-pub(super) fn put_spans(draft: &mut Draft, function: &Function<'_>, imported: u32, mut action: impl FnMut(Span) -> Action) {
+pub(super) fn put_spans(
+    draft: &mut Draft,
+    function: &Function<'_>,
+    imported: u32,
+    mut action: impl FnMut(Span) -> Action,
+) {
     draft.hook_function(function.index, Moment::Entry, action(Span::Begin(function.index)));
     for moment in [Moment::Exit, Moment::Unwind] {
         draft.hook_function(function.index, moment, action(Span::End));
@@ -98,7 +108,12 @@ pub(super) fn put_spans(draft: &mut Draft, function: &Function<'_>, imported: u3
         if let Operator::Call { function_index } = instruction.op
             && function_index < imported
         {
-            draft.hook(function.index, instruction.at, Moment::Before, action(Span::Begin(function_index)));
+            draft.hook(
+                function.index,
+                instruction.at,
+                Moment::Before,
+                action(Span::Begin(function_index)),
+            );
             draft.hook(function.index, instruction.at, Moment::After, action(Span::End));
         }
     }

@@ -1,9 +1,10 @@
 //! Monitors: what people want to know of a running program, and what has to be observed for it.
 //!
-//! A monitor is chosen by its name, with options behind it: `hotness,function=parse*,top=20`. It says what it needs, and the engine's code is made so
-//! that it is there; at the end, or when somebody asks, it makes a [`Report`] of it. Monitors do not know of each other: two that
-//! need the same share it. Counts are made for all monitors together; what needs values or time puts hooks of its own into the code
-//! (`Hooked`).
+//! A monitor is chosen by its name, with options behind it: `hotness,function=parse*,top=20`. It
+//! says what it needs, and the engine's code is made so that it is there; at the end, or when
+//! somebody asks, it makes a [`Report`] of it. Monitors do not know of each other: two that need
+//! the same share it. Counts are made for all monitors together; what needs values or time puts
+//! hooks of its own into the code (`Hooked`).
 
 mod alloc;
 mod constant;
@@ -45,7 +46,8 @@ pub struct Kind {
     pub name: &'static str,
     /// What it tells.
     pub about: &'static str,
-    /// The options that it has beside `function=GLOB` and `top=N`, as they are written: `zero`, `depth=N`, `dot[=FILE]`.
+    /// The options that it has beside `function=GLOB` and `top=N`, as they are written: `zero`,
+    /// `depth=N`, `dot[=FILE]`.
     pub options: &'static [(&'static str, &'static str)],
     source: Source,
 }
@@ -55,7 +57,8 @@ pub struct Kind {
 enum Source {
     /// Counts of edges, which all that are made of them share.
     Counts {
-        /// Whether it wants to know where calls go, see [`Config::call_targets`](crate::Config::call_targets).
+        /// Whether it wants to know where calls go, see
+        /// [`Config::call_targets`](crate::Config::call_targets).
         call_targets: bool,
         report: fn(&Choice, &Counts) -> Report,
     },
@@ -137,7 +140,10 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "latency",
         about: "how long calls take, with percentiles: a sample that costs a given share of processor time",
-        options: &[("budget=PERCENT", "of processor time; 1% otherwise"), ("policy=NAME", "adaptive, paper, exact or count")],
+        options: &[
+            ("budget=PERCENT", "of processor time; 1% otherwise"),
+            ("policy=NAME", "adaptive, paper, exact or count"),
+        ],
         source: Source::Hooks(latency::begin),
     },
     Kind {
@@ -155,7 +161,10 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "memory",
         about: "how often each page of memory was read and written",
-        options: &[("trace=FILE", "every access: function, offset, kind, memory, address, size, what is there then")],
+        options: &[(
+            "trace=FILE",
+            "every access: function, offset, kind, memory, address, size, what is there then",
+        )],
         source: Source::Hooks(memory::begin),
     },
     Kind {
@@ -189,8 +198,8 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl Choice {
-    /// What there is to say of what the module's instances have done so far, if that is made of counts. Nothing if nobody counted, see
-    /// [`Module::counts`].
+    /// What there is to say of what the module's instances have done so far, if that is made of
+    /// counts. Nothing if nobody counted, see [`Module::counts`].
     pub fn report(&self, module: &Module) -> Option<Report> {
         self.report_of(&module.counts()?)
     }
@@ -208,7 +217,8 @@ impl Choice {
         matches!(self.kind.source, Source::Counts { .. })
     }
 
-    /// Whether it wants to know where calls go, see [`Config::call_targets`](crate::Config::call_targets).
+    /// Whether it wants to know where calls go, see
+    /// [`Config::call_targets`](crate::Config::call_targets).
     pub fn wants_call_targets(&self) -> bool {
         matches!(self.kind.source, Source::Counts { call_targets: true, .. })
     }

@@ -1,12 +1,15 @@
 //! Which instructions were executed, as the code notes it.
 //!
-//! When the last instruction of a block begins, all of the block has been executed. That is noted there, once: what is left of it is an instruction that
-//! does nothing. Who leaves a block in its middle is noted by whoever takes the frame away. So notes say all there is to say, to the instruction.
+//! When the last instruction of a block begins, all of the block has been executed. That is noted
+//! there, once: what is left of it is an instruction that does nothing. Who leaves a block in its
+//! middle is noted by whoever takes the frame away. So notes say all there is to say, to the
+//! instruction.
 //!
-//! A block needs no note if all its ways lead to blocks that are come to from nowhere else: it was executed if any of them was reached. That is known at
-//! once if nothing is called there.
+//! A block needs no note if all its ways lead to blocks that are come to from nowhere else: it was
+//! executed if any of them was reached. That is known at once if nothing is called there.
 //!
-//! What was noted has nothing more to tell. Its places are taken out of functions that are executed often, and what was executed runs as if nobody looked.
+//! What was noted has nothing more to tell. Its places are taken out of functions that are executed
+//! often, and what was executed runs as if nobody looked.
 
 use super::outline::{self, Outline};
 use crate::compile::{Action, Draft, HookId, Moment, Note, Noter};
@@ -36,7 +39,8 @@ pub(crate) struct Function {
     pub(super) start: u32,
     /// Where instructions are.
     pub(crate) instructions: Vec<u32>,
-    /// Blocks that are not empty, in order, and what tells that they were executed; the first note, and how many there are.
+    /// Blocks that are not empty, in order, and what tells that they were executed; the first note,
+    /// and how many there are.
     pub(super) blocks: Vec<(Block, Sign)>,
     first: u32,
     notes: u32,
@@ -67,7 +71,8 @@ impl Noted {
         Arc::new(Self { noter: Noter::new(), functions, module })
     }
 
-    /// Has functions, in the order of their indices, note what of them is executed. That is planned once.
+    /// Has functions, in the order of their indices, note what of them is executed. That is planned
+    /// once.
     pub(super) fn plan<'o, 'a: 'o>(
         &self,
         outline: &Outline<'_>,
@@ -78,7 +83,8 @@ impl Noted {
         let mut functions: Vec<Function> = Vec::new();
         let mut first = 0;
         for function in chosen {
-            let instructions: Vec<u32> = function.instructions.iter().map(|instruction| instruction.at).collect();
+            let instructions: Vec<u32> =
+                function.instructions.iter().map(|instruction| instruction.at).collect();
             let mut notes = 0;
             let sign = |(block, followers): (Block, Vec<usize>)| {
                 if !followers.is_empty() {
@@ -90,7 +96,8 @@ impl Noted {
                 let note = Action::Note(Note { noter: self.noter, number });
                 (block, Sign::Note(number, draft.hook(function.index, last, Moment::Before, note)))
             };
-            let blocks: Vec<(Block, Sign)> = blocks(outline, function).into_iter().map(sign).collect();
+            let blocks: Vec<(Block, Sign)> =
+                blocks(outline, function).into_iter().map(sign).collect();
             let start = outline.info.body(function.index).start;
             let (index, label) = (function.index, function.label.clone());
             functions.push(Function { index, label, start, instructions, blocks, first, notes });
@@ -109,11 +116,16 @@ impl Noted {
         draft: &mut Draft,
     ) -> Result<(), CompileError> {
         Outline::with(bytes, features, |outline| {
-            self.plan(outline, outline.functions.iter().filter(|function| wants(function.index)), draft);
+            self.plan(
+                outline,
+                outline.functions.iter().filter(|function| wants(function.index)),
+                draft,
+            );
         })
     }
 
-    /// The notes are in a module's code now, or will be when they are observed: those of the module's own plan, or of an attached one.
+    /// The notes are in a module's code now, or will be when they are observed: those of the
+    /// module's own plan, or of an attached one.
     pub(crate) fn compiled(self: &Arc<Self>, module: &Module, origin: Origin) {
         let _ = self.module.set(Arc::downgrade(&module.inner));
         // Without a thread for it sites stay where they are: that takes time, and nothing else.
@@ -121,8 +133,14 @@ impl Noted {
         let _ = module.retire(origin, whose);
     }
 
-    /// Visits each function, with what of it was executed so far, if frames wait at these addresses.
-    pub(crate) fn each(&self, module: &Module, waiting: &[usize], mut visit: impl FnMut(&Function, Executed)) {
+    /// Visits each function, with what of it was executed so far, if frames wait at these
+    /// addresses.
+    pub(crate) fn each(
+        &self,
+        module: &Module,
+        waiting: &[usize],
+        mut visit: impl FnMut(&Function, Executed),
+    ) {
         let Some(functions) = self.functions.get() else { return };
         let (noted, departed) = (self.noted(module, functions), module.inner.departed(waiting));
         let none = BTreeSet::new();
@@ -141,11 +159,13 @@ impl Noted {
     }
 }
 
-/// The blocks of a function that have instructions, in order; and where all ways lead that one has, if nobody else comes there.
+/// The blocks of a function that have instructions, in order; and where all ways lead that one has,
+/// if nobody else comes there.
 fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block, Vec<usize>)> {
     let range = outline.info.body(function.index);
     let bytes = &outline.bytes[range.start as usize..range.end as usize];
-    let body = wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, range.start.into()));
+    let body =
+        wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, range.start.into()));
     let Graph { blocks: all, edges, loops, .. } = Graph::of(&body).unwrap_or_default();
     let is_there = |block: &Block| block.start < block.end;
     let mut order: Vec<usize> = (1..all.len()).filter(|block| is_there(&all[*block])).collect();
@@ -157,14 +177,24 @@ fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block
         ways[edge.from as usize].push(edge.to as usize);
         comes[edge.to as usize] += 1;
     }
-    let calls: Vec<u32> = function.instructions.iter().filter(|instruction| calls(&instruction.op)).map(|call| call.at).collect();
-    let waits = |block: Block| calls.partition_point(|at| *at < block.start) < calls.partition_point(|at| *at < block.end);
+    let calls: Vec<u32> = function
+        .instructions
+        .iter()
+        .filter(|instruction| calls(&instruction.op))
+        .map(|call| call.at)
+        .collect();
+    let waits = |block: Block| {
+        calls.partition_point(|at| *at < block.start) < calls.partition_point(|at| *at < block.end)
+    };
     // Loops are come to from other versions of the code, too.
     let follows = |from: usize, to: usize| {
         let place = places[to].filter(|place| Some(*place) > places[from])?;
-        (comes[to] == 1 && loops.binary_search(&all[to].start).is_err() && !waits(all[to])).then_some(place)
+        (comes[to] == 1 && loops.binary_search(&all[to].start).is_err() && !waits(all[to]))
+            .then_some(place)
     };
-    let followers = |block: usize| ways[block].iter().map(|to| follows(block, *to)).collect::<Option<Vec<usize>>>();
+    let followers = |block: usize| {
+        ways[block].iter().map(|to| follows(block, *to)).collect::<Option<Vec<usize>>>()
+    };
     order.iter().map(|block| (all[*block], followers(*block).unwrap_or_default())).collect()
 }
 
@@ -193,16 +223,23 @@ impl Function {
             let place = |at: u32| self.instructions.partition_point(|other| *other < at);
             executed[place(block.start)..place(end)].fill(true);
         }
-        Executed { instructions: executed, blocks: reached.into_iter().filter(|reached| *reached).count() }
+        Executed {
+            instructions: executed,
+            blocks: reached.into_iter().filter(|reached| *reached).count(),
+        }
     }
 }
 
 impl Spent for Noted {
     fn spent(&self, function: u32) -> Vec<HookId> {
-        let (Some(functions), Some(module)) = (self.functions.get(), self.module.get().and_then(Weak::upgrade)) else {
+        let (Some(functions), Some(module)) =
+            (self.functions.get(), self.module.get().and_then(Weak::upgrade))
+        else {
             return Vec::new();
         };
-        let Ok(place) = functions.binary_search_by_key(&function, |function| function.index) else { return Vec::new() };
+        let Ok(place) = functions.binary_search_by_key(&function, |function| function.index) else {
+            return Vec::new();
+        };
         let defined = (function - module.info.imported.functions) as usize;
         let noted: BTreeSet<u32> = module.noted(self.noter, Some(defined)).collect();
         let spent = |(_, sign): &(Block, Sign)| match sign {

@@ -29,7 +29,9 @@ pub enum MonitorError {
         known: String,
     },
     /// A monitor stands where options do.
-    #[error("{option} is a monitor, and no option of {monitor}: choose several with --monitor {monitor} --monitor {option}")]
+    #[error(
+        "{option} is a monitor, and no option of {monitor}: choose several with --monitor {monitor} --monitor {option}"
+    )]
     Several {
         /// The monitor.
         monitor: &'static str,
@@ -117,14 +119,18 @@ impl std::str::FromStr for Choice {
 impl Choice {
     fn option(&mut self, text: &str) -> Result<(), MonitorError> {
         let (option, value) = text.split_once('=').unwrap_or((text, ""));
-        let refused = |why: String| MonitorError::Value { option: option.into(), value: value.into(), why };
+        let refused =
+            |why: String| MonitorError::Value { option: option.into(), value: value.into(), why };
         match option {
             "function" => {
                 let glob = Glob::new(value).map_err(|error| refused(error.to_string()))?;
                 self.functions = Some(glob.compile_matcher());
             }
             "top" if value == "all" => self.top = None,
-            "top" => self.top = Some(value.parse().map_err(|_| refused("expected a number, or all".into()))?),
+            "top" => {
+                self.top =
+                    Some(value.parse().map_err(|_| refused("expected a number, or all".into()))?)
+            }
             _ => {
                 let known = self.kind.options.iter().find(|(known, _)| bare(known) == option);
                 let Some((known, _)) = known else { return Err(self.unknown(option)) };
@@ -150,7 +156,8 @@ impl Choice {
         let info = &module.inner.info;
         let all = 0..info.imported.functions + info.bodies.len() as u32;
         let mut labels = all.map(|function| module.inner.label(function));
-        (!labels.any(|label| self.wants(&label))).then(|| format!("no function is called {}", glob.glob().glob()))
+        (!labels.any(|label| self.wants(&label)))
+            .then(|| format!("no function is called {}", glob.glob().glob()))
     }
 
     /// Its name.
@@ -178,8 +185,11 @@ impl Choice {
     pub(super) fn file(&self, option: &'static str) -> Result<Option<File>, MonitorError> {
         let Some(path) = self.value(option) else { return Ok(None) };
         let path = path.replace("%p", &std::process::id().to_string());
-        let failed =
-            |error: std::io::Error| MonitorError::Value { option: option.into(), value: path.clone(), why: error.to_string() };
+        let failed = |error: std::io::Error| MonitorError::Value {
+            option: option.into(),
+            value: path.clone(),
+            why: error.to_string(),
+        };
         File::create(&path).map(Some).map_err(failed)
     }
 
@@ -208,7 +218,9 @@ fn check(option: &str, value: &str) -> Result<(), &'static str> {
     match (option.contains('='), option.contains('['), value.is_empty()) {
         (false, _, false) => Err("the option takes no value"),
         (true, false, true) => Err("the option needs a value"),
-        _ if option.ends_with("=N") && !value.parse::<u32>().is_ok_and(|number| number > 0) => Err("expected a number from 1 on"),
+        _ if option.ends_with("=N") && !value.parse::<u32>().is_ok_and(|number| number > 0) => {
+            Err("expected a number from 1 on")
+        }
         _ => Ok(()),
     }
 }
@@ -262,11 +274,31 @@ mod tests {
     fn what_is_not_known_is_named_with_what_is_near() {
         let error = |text: &str| text.parse::<Choice>().expect_err("refused").to_string();
         assert!(error("hottness").contains("did you mean hotness?"), "{}", error("hottness"));
-        assert!(error("zzz").starts_with("no monitor is called zzz; there are alloc"), "{}", error("zzz"));
-        assert!(error("branches,zeros").contains("did you mean zero?"), "{}", error("branches,zeros"));
-        assert!(error("branches,top=x").contains("expected a number"), "{}", error("branches,top=x"));
-        assert!(error("branches,zero=1").contains("takes no value"), "{}", error("branches,zero=1"));
-        assert!(error("branches,function=[").starts_with("function=[: "), "{}", error("branches,function=["));
+        assert!(
+            error("zzz").starts_with("no monitor is called zzz; there are alloc"),
+            "{}",
+            error("zzz")
+        );
+        assert!(
+            error("branches,zeros").contains("did you mean zero?"),
+            "{}",
+            error("branches,zeros")
+        );
+        assert!(
+            error("branches,top=x").contains("expected a number"),
+            "{}",
+            error("branches,top=x")
+        );
+        assert!(
+            error("branches,zero=1").contains("takes no value"),
+            "{}",
+            error("branches,zero=1")
+        );
+        assert!(
+            error("branches,function=[").starts_with("function=[: "),
+            "{}",
+            error("branches,function=[")
+        );
         let several = "choose several with --monitor hotness --monitor branches";
         assert!(error("hotness,branches").ends_with(several), "{}", error("hotness,branches"));
         assert!(Choices::new(["loops", "loops,top=1"]).is_err());

@@ -34,14 +34,22 @@ pub(super) struct Instruction<'a> {
 
 impl<'a> Outline<'a> {
     /// Reads a module's functions, and gives them to `look`.
-    pub(super) fn with<T>(bytes: &'a [u8], features: Features, look: impl FnOnce(&Outline<'_>) -> T) -> Result<T, CompileError> {
+    pub(super) fn with<T>(
+        bytes: &'a [u8],
+        features: Features,
+        look: impl FnOnce(&Outline<'_>) -> T,
+    ) -> Result<T, CompileError> {
         let module::Reading { info, bodies } = module::read(bytes, features)?;
-        let functions = bodies.into_iter().map(|body| function(&info, body)).collect::<Result<_, _>>()?;
+        let functions =
+            bodies.into_iter().map(|body| function(&info, body)).collect::<Result<_, _>>()?;
         Ok(look(&Outline { info: &info, bytes, functions }))
     }
 
     /// The functions that a monitor looks at.
-    pub(super) fn chosen<'s>(&'s self, choice: &'s Choice) -> impl Iterator<Item = &'s Function<'a>> {
+    pub(super) fn chosen<'s>(
+        &'s self,
+        choice: &'s Choice,
+    ) -> impl Iterator<Item = &'s Function<'a>> {
         self.functions.iter().filter(|function| choice.wants(&function.label))
     }
 }

@@ -1,8 +1,9 @@
 //! Paths through the bodies of loops, as numbers.
 //!
-//! An iteration is known by its decisions: which way each branch went that lies in the loop, and not in a loop inside; and by which way each loop inside was
-//! left. Decisions are written as digits of a number, the first one highest, behind a leading 1. Who reads the number walks through the loop's
-//! body, and takes a digit wherever there is a decision.
+//! An iteration is known by its decisions: which way each branch went that lies in the loop, and
+//! not in a loop inside; and by which way each loop inside was left. Decisions are written as
+//! digits of a number, the first one highest, behind a leading 1. Who reads the number walks
+//! through the loop's body, and takes a digit wherever there is a decision.
 //!
 //! Places are positions among the function's instructions.
 
@@ -107,7 +108,8 @@ struct Edge {
 impl Paths {
     /// Of a function.
     pub(super) fn of(function: &Function<'_>) -> Self {
-        let ops: Vec<&Operator<'_>> = function.instructions.iter().map(|instruction| &instruction.op).collect();
+        let ops: Vec<&Operator<'_>> =
+            function.instructions.iter().map(|instruction| &instruction.op).collect();
         let (ends, elses) = matching(&ops);
         let mut paths = Self::default();
         let mut frames = vec![Frame { end: ops.len() - 1, header: None }];
@@ -124,18 +126,32 @@ impl Paths {
             match op {
                 Operator::Loop { .. } => {
                     let (start, end) = (place, ends[place]);
-                    paths.loops.push(Loop { start, end, parent: innermost(&frames), exits: Vec::new() });
+                    paths.loops.push(Loop {
+                        start,
+                        end,
+                        parent: innermost(&frames),
+                        exits: Vec::new(),
+                    });
                     frames.push(Frame { end, header: Some(paths.loops.len() - 1) });
                 }
-                Operator::Block { .. } | Operator::If { .. } | Operator::Try { .. } | Operator::TryTable { .. } => {
+                Operator::Block { .. }
+                | Operator::If { .. }
+                | Operator::Try { .. }
+                | Operator::TryTable { .. } => {
                     frames.push(Frame { end: ends[place], header: None });
                 }
                 Operator::End | Operator::Delegate { .. } => drop(frames.pop()),
                 _ => {}
             }
         }
-        let steps = found.into_iter().map(|(place, of, decision, edges)| paths.step(place, of, decision, edges));
-        paths.steps = steps.filter(|step| step.decision.is_some_and(|(_, of)| of.is_some()) || !step.ways.is_empty()).collect();
+        let steps = found
+            .into_iter()
+            .map(|(place, of, decision, edges)| paths.step(place, of, decision, edges));
+        paths.steps = steps
+            .filter(|step| {
+                step.decision.is_some_and(|(_, of)| of.is_some()) || !step.ways.is_empty()
+            })
+            .collect();
         paths
     }
 
@@ -145,49 +161,85 @@ impl Paths {
         frame.header.map_or(frame.end + 1, |header| self.loops[header].start)
     }
 
-    fn flow(&self, op: &Operator<'_>, place: usize, frames: &[Frame], ends: &[usize], elses: &[Option<usize>]) -> Flow {
+    fn flow(
+        &self,
+        op: &Operator<'_>,
+        place: usize,
+        frames: &[Frame],
+        ends: &[usize],
+        elses: &[Option<usize>],
+    ) -> Flow {
         match op {
             Operator::Loop { .. } => Flow::Loop(self.loops.len()),
-            Operator::If { .. } => Flow::Unless(elses[place].map_or(ends[place], |other| other + 1)),
+            Operator::If { .. } => {
+                Flow::Unless(elses[place].map_or(ends[place], |other| other + 1))
+            }
             Operator::Else | Operator::Catch { .. } | Operator::CatchAll => {
                 Flow::To(frames.last().map_or(place + 1, |frame| frame.end))
             }
             Operator::Br { relative_depth } => Flow::To(self.label(frames, *relative_depth)),
             Operator::BrIf { relative_depth }
             | Operator::BrOnNull { relative_depth }
-            | Operator::BrOnNonNull { relative_depth } => Flow::If(self.label(frames, *relative_depth)),
-            Operator::BrTable { targets } => {
-                Flow::Table(labels(targets).into_iter().map(|depth| self.label(frames, depth)).collect())
+            | Operator::BrOnNonNull { relative_depth } => {
+                Flow::If(self.label(frames, *relative_depth))
             }
+            Operator::BrTable { targets } => Flow::Table(
+                labels(targets).into_iter().map(|depth| self.label(frames, depth)).collect(),
+            ),
             op if is_last(op) => Flow::Out,
             _ => Flow::Next,
         }
     }
 
     /// What an instruction decides, and where it may go.
-    fn edges(&self, op: &Operator<'_>, place: usize, frames: &[Frame]) -> Option<(Option<Decision>, Vec<Edge>)> {
+    fn edges(
+        &self,
+        op: &Operator<'_>,
+        place: usize,
+        frames: &[Frame],
+    ) -> Option<(Option<Decision>, Vec<Edge>)> {
         let edge = |when, depth: u32| self.edge(when, frames, depth);
         Some(match op {
             Operator::If { .. } => (Some(Decision::IsTrue), Vec::new()),
             Operator::Br { relative_depth } => (None, vec![edge(When::Always, *relative_depth)]),
-            Operator::BrIf { relative_depth } => (Some(Decision::IsTrue), vec![edge(When::Taken, *relative_depth)]),
-            Operator::BrOnNull { relative_depth } => (Some(Decision::IsNull), vec![edge(When::Taken, *relative_depth)]),
-            Operator::BrOnNonNull { relative_depth } => (Some(Decision::IsNotNull), vec![edge(When::Taken, *relative_depth)]),
+            Operator::BrIf { relative_depth } => {
+                (Some(Decision::IsTrue), vec![edge(When::Taken, *relative_depth)])
+            }
+            Operator::BrOnNull { relative_depth } => {
+                (Some(Decision::IsNull), vec![edge(When::Taken, *relative_depth)])
+            }
+            Operator::BrOnNonNull { relative_depth } => {
+                (Some(Decision::IsNotNull), vec![edge(When::Taken, *relative_depth)])
+            }
             Operator::BrTable { targets } => {
                 let labels = labels(targets);
                 let mut depths = labels.clone();
                 depths.sort_unstable();
                 depths.dedup();
-                let entries =
-                    |depth: u32| (0..).zip(&labels).filter(|(_, other)| **other == depth).map(|(entry, _)| entry).collect();
-                let edges = depths.iter().map(|depth| edge(When::One(entries(*depth)), *depth)).collect();
+                let entries = |depth: u32| {
+                    (0..)
+                        .zip(&labels)
+                        .filter(|(_, other)| **other == depth)
+                        .map(|(entry, _)| entry)
+                        .collect()
+                };
+                let edges =
+                    depths.iter().map(|depth| edge(When::One(entries(*depth)), *depth)).collect();
                 (Some(Decision::Entry(labels.len() as u32 - 1)), edges)
             }
             // What falls out of a loop at its end.
             Operator::End => {
                 let header = frames.last()?.header?;
                 let around = self.loops[header].parent;
-                (None, vec![Edge { when: When::Always, left: vec![header], around, target: place + 1 }])
+                (
+                    None,
+                    vec![Edge {
+                        when: When::Always,
+                        left: vec![header],
+                        around,
+                        target: place + 1,
+                    }],
+                )
             }
             op if returns(op) => (None, vec![edge(When::Always, frames.len() as u32 - 1)]),
             _ => return None,
@@ -210,19 +262,30 @@ impl Paths {
         }
     }
 
-    fn step(&self, place: usize, of: Option<usize>, decision: Option<Decision>, edges: Vec<Edge>) -> Step {
+    fn step(
+        &self,
+        place: usize,
+        of: Option<usize>,
+        decision: Option<Decision>,
+        edges: Vec<Edge>,
+    ) -> Step {
         let ways = edges.into_iter().map(|edge| {
             // Each loop's iteration has ended by the way that the loop inside was left by.
             let chain: Vec<usize> = edge.around.iter().chain(&edge.left).copied().collect();
             let leave = |pair: &[usize]| {
                 let exits = &self.loops[pair[1]].exits;
-                let digit = exits.iter().position(|exit| *exit == edge.target).unwrap_or_default() as u32;
+                let digit =
+                    exits.iter().position(|exit| *exit == edge.target).unwrap_or_default() as u32;
                 Act::Write { of: pair[0], bits: bits(exits.len()), digit }
             };
             let mut acts: Vec<Act> = chain.windows(2).map(leave).collect();
             acts.extend(edge.left.iter().map(|left| Act::Over(*left)));
             // Back to the beginning.
-            acts.extend(edge.around.filter(|around| self.loops[*around].start == edge.target).map(Act::Over));
+            acts.extend(
+                edge.around
+                    .filter(|around| self.loops[*around].start == edge.target)
+                    .map(Act::Over),
+            );
             (edge.when, acts)
         });
         let ways = ways.filter(|(_, acts)| !acts.is_empty()).collect();
@@ -296,13 +359,23 @@ fn labels(table: &BrTable<'_>) -> Vec<u32> {
 fn returns(op: &Operator<'_>) -> bool {
     matches!(
         op,
-        Operator::Return | Operator::ReturnCall { .. } | Operator::ReturnCallIndirect { .. } | Operator::ReturnCallRef { .. }
+        Operator::Return
+            | Operator::ReturnCall { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::ReturnCallRef { .. }
     )
 }
 
-/// Whether no other instruction of its loop comes after an instruction: what is thrown ends the iteration without a number.
+/// Whether no other instruction of its loop comes after an instruction: what is thrown ends the
+/// iteration without a number.
 fn is_last(op: &Operator<'_>) -> bool {
-    let throws = matches!(op, Operator::Unreachable | Operator::Throw { .. } | Operator::ThrowRef | Operator::Rethrow { .. });
+    let throws = matches!(
+        op,
+        Operator::Unreachable
+            | Operator::Throw { .. }
+            | Operator::ThrowRef
+            | Operator::Rethrow { .. }
+    );
     throws || returns(op)
 }
 

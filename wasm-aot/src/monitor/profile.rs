@@ -1,7 +1,8 @@
 //! `profile`: the tree of calling contexts, with how often each was entered and how long it took.
 //!
-//! Who enters a function looks for its node in the node that it comes from: two loads and a comparison, see [`tree`](super::tree). Time is charged to nodes
-//! as [`meter`](super::meter) says, so that recursion, exceptions and tail calls need no care: a tail call ends its caller first.
+//! Who enters a function looks for its node in the node that it comes from: two loads and a
+//! comparison, see [`tree`](super::tree). Time is charged to nodes as [`meter`](super::meter) says,
+//! so that recursion, exceptions and tail calls need no care: a tail call ends its caller first.
 
 use super::flame;
 use super::hooked::{Hooked, fingerprint};
@@ -52,7 +53,12 @@ impl Hooked for Profile {
             put_spans(draft, function, outline.info.imported.functions, |span| match span {
                 Span::Begin(function) => {
                     let receiver = Arc::<Self>::clone(&self);
-                    let look_up = Call { receiver, number: function.into(), captures: Vec::new(), writes: false };
+                    let look_up = Call {
+                        receiver,
+                        number: function.into(),
+                        captures: Vec::new(),
+                        writes: false,
+                    };
                     Action::Inline(Sequence(Arc::new(Enter { meter, function, look_up })))
                 }
                 Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
@@ -67,7 +73,13 @@ impl Hooked for Profile {
         }
         let places = Places::of(module);
         let names: RefCell<HashMap<u32, String>> = RefCell::default();
-        let name = |function| names.borrow_mut().entry(function).or_insert_with(|| module.inner.label(function)).clone();
+        let name = |function| {
+            names
+                .borrow_mut()
+                .entry(function)
+                .or_insert_with(|| module.inner.label(function))
+                .clone()
+        };
         let source = |function| places.of_function(function);
         let table = Table::new(&sum, self.speed.hz(), &name, &source);
         let mut report = table.report();
@@ -76,7 +88,9 @@ impl Hooked for Profile {
                 .notes
                 .push(format!("{without} calls belong to their callers: there were too many contexts (depth=N has fewer)"));
         }
-        let instead = |form: &flame::Form| self.choice.has(form.option()) && self.choice.value(form.option()).is_none();
+        let instead = |form: &flame::Form| {
+            self.choice.has(form.option()) && self.choice.value(form.option()).is_none()
+        };
         report.drawing = Some(match flame::Form::ALL.into_iter().find(instead) {
             Some(form) => String::from_utf8_lossy(&table.drawn(form)).into_owned(),
             None => table.text(&report, self.choice.top()),
@@ -94,7 +108,8 @@ impl Receiver for Profile {
     fn fire(&self, firing: &mut Firing<'_>) {
         // The node that is left goes in, the one that is entered comes out.
         let [value, _] = &mut firing.values[0];
-        *value = self.trees.lock().child(firing.vmctx, *value as usize, firing.number as u32) as u64;
+        *value =
+            self.trees.lock().child(firing.vmctx, *value as usize, firing.number as u32) as u64;
     }
 
     fn begin(&self, room: Room) {
@@ -120,7 +135,12 @@ pub(super) struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// Of a sum.
-    pub(super) fn new(sum: &'a Sum, hz: f64, name: &'a dyn Fn(u32) -> String, source: &'a dyn Fn(u32) -> String) -> Self {
+    pub(super) fn new(
+        sum: &'a Sum,
+        hz: f64,
+        name: &'a dyn Fn(u32) -> String,
+        source: &'a dyn Fn(u32) -> String,
+    ) -> Self {
         let mut nested = sum.nested();
         // What passes outside of all functions is nobody's.
         nested[0] -= sum.contexts[0].own;
@@ -136,13 +156,16 @@ impl<'a> Table<'a> {
     pub(super) fn way(&self, context: usize, most: usize) -> String {
         let functions = self.sum.way(context, most);
         let is_whole = functions.len() == self.sum.contexts[context].depth as usize;
-        let names: Vec<String> = functions.into_iter().map(|function| (self.name)(function).replace(';', ":")).collect();
+        let names: Vec<String> =
+            functions.into_iter().map(|function| (self.name)(function).replace(';', ":")).collect();
         format!("{}{}", if is_whole { "" } else { "…;" }, names.join(";"))
     }
 
     fn report(&self) -> Report {
-        let mut report =
-            Report::new("profile", &["depth", "function", "calls", "self ns", "nested ns", "share", "way", "source"]);
+        let mut report = Report::new(
+            "profile",
+            &["depth", "function", "calls", "self ns", "nested ns", "share", "way", "source"],
+        );
         for i in self.sum.in_order() {
             let context = &self.sum.contexts[i];
             let way = self.way(i, WAY);
@@ -159,8 +182,15 @@ impl<'a> Table<'a> {
         }
         let calls: u64 = self.sum.contexts.iter().map(|context| context.calls).sum();
         let contexts = self.sum.contexts.len() - 1;
-        report.total([("calls", calls), ("contexts", contexts as u64), ("nanoseconds", self.nanoseconds(self.nested[0]))]);
-        report.notes.push(format!("{calls} calls in {contexts} contexts, {}", shown(self.nested[0] as f64 / self.hz)));
+        report.total([
+            ("calls", calls),
+            ("contexts", contexts as u64),
+            ("nanoseconds", self.nanoseconds(self.nested[0])),
+        ]);
+        report.notes.push(format!(
+            "{calls} calls in {contexts} contexts, {}",
+            shown(self.nested[0] as f64 / self.hz)
+        ));
         report
     }
 
@@ -168,14 +198,26 @@ impl<'a> Table<'a> {
     fn text(&self, report: &Report, top: Option<usize>) -> String {
         let order = self.sum.in_order();
         let shown_rows = top.unwrap_or(usize::MAX).min(order.len());
-        let mut out = format!("== profile ==\n{:>12} {:>12} {:>7} {:>12}  function\n", "nested", "self", "share", "calls");
+        let mut out = format!(
+            "== profile ==\n{:>12} {:>12} {:>7} {:>12}  function\n",
+            "nested", "self", "share", "calls"
+        );
         for i in &order[..shown_rows] {
             let context = &self.sum.contexts[*i];
             let time = |ticks: u64| shown(ticks as f64 / self.hz);
-            let share = if self.nested[0] == 0 { 0.0 } else { self.nested[*i] as f64 / self.nested[0] as f64 * 100.0 };
+            let share = if self.nested[0] == 0 {
+                0.0
+            } else {
+                self.nested[*i] as f64 / self.nested[0] as f64 * 100.0
+            };
             let indent = "  ".repeat((context.depth as usize - 1).min(40));
-            let (nested, own, name) = (time(self.nested[*i]), time(context.own), (self.name)(context.function));
-            let _ = writeln!(out, "{nested:>12} {own:>12} {share:>6.1}% {:>12}  {indent}{name}", context.calls);
+            let (nested, own, name) =
+                (time(self.nested[*i]), time(context.own), (self.name)(context.function));
+            let _ = writeln!(
+                out,
+                "{nested:>12} {own:>12} {share:>6.1}% {:>12}  {indent}{name}",
+                context.calls
+            );
         }
         if shown_rows < order.len() {
             let _ = writeln!(out, "… and {} more (top=all shows them)", order.len() - shown_rows);

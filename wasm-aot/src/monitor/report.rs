@@ -1,4 +1,5 @@
-//! What a monitor has to say: columns and rows, and lines above and below them; as text, as CSV, or as JSON.
+//! What a monitor has to say: columns and rows, and lines above and below them; as text, as CSV, or
+//! as JSON.
 
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -91,7 +92,9 @@ impl Cell {
             Self::Place { offset, .. } => format!("+{offset}"),
             Self::Count(count) => count.to_string(),
             Self::Share(share) => format!("{:.1}%", share * 100.0),
-            Self::Counts(counts) => format!("[{}]", counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")),
+            Self::Counts(counts) => {
+                format!("[{}]", counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+            }
         }
     }
 
@@ -179,7 +182,8 @@ impl Report {
             return drawing.clone();
         }
         let rows = &self.rows[..self.shown.unwrap_or(usize::MAX).min(self.rows.len())];
-        let shown: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
+        let shown: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
         let width = |column: usize| {
             let cells = shown.iter().map(|row| row[column].chars().count());
             cells.chain([self.columns[column].chars().count()]).max().unwrap_or_default()
@@ -191,7 +195,11 @@ impl Report {
             let mut text = String::new();
             for (column, cell) in cells.iter().enumerate() {
                 let (gap, width) = (if column == 0 { "" } else { "  " }, widths[column]);
-                let _ = if is_text(column) { write!(text, "{gap}{cell:<width$}") } else { write!(text, "{gap}{cell:>width$}") };
+                let _ = if is_text(column) {
+                    write!(text, "{gap}{cell:<width$}")
+                } else {
+                    write!(text, "{gap}{cell:>width$}")
+                };
             }
             out.push_str(text.trim_end());
             out.push('\n');
@@ -201,7 +209,8 @@ impl Report {
         }
         shown.iter().for_each(|row| line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
         if rows.len() < self.rows.len() {
-            let _ = writeln!(out, "… and {} more (top=all shows them)", self.rows.len() - rows.len());
+            let _ =
+                writeln!(out, "… and {} more (top=all shows them)", self.rows.len() - rows.len());
         }
         for note in &self.notes {
             let _ = writeln!(out, "{note}");
@@ -209,7 +218,8 @@ impl Report {
         out
     }
 
-    /// For programs: a line of names, then a line for each row, each with the monitor's name in front.
+    /// For programs: a line of names, then a line for each row, each with the monitor's name in
+    /// front.
     pub fn csv(&self) -> String {
         let mut out = format!("monitor,{}\n", self.columns.join(","));
         for row in &self.rows {
@@ -222,10 +232,12 @@ impl Report {
     /// For programs: an object with a list of objects.
     pub fn json(&self) -> Value {
         let row = |row: &Vec<Cell>| {
-            let fields = self.columns.iter().zip(row).flat_map(|(column, cell)| cell.fields(column));
+            let fields =
+                self.columns.iter().zip(row).flat_map(|(column, cell)| cell.fields(column));
             Value::Object(fields.collect::<Map<_, _>>())
         };
-        let totals: Map<_, _> = self.totals.iter().map(|(name, total)| ((*name).to_owned(), json!(total))).collect();
+        let totals: Map<_, _> =
+            self.totals.iter().map(|(name, total)| ((*name).to_owned(), json!(total))).collect();
         let rows: Vec<_> = self.rows.iter().map(row).collect();
         json!({ "monitor": self.monitor, "rows": rows, "totals": totals, "notes": self.notes })
     }
@@ -237,7 +249,12 @@ mod tests {
 
     fn report() -> Report {
         let mut report = Report::new("calls", &["function", "calls", "share", "ways"]);
-        report.row(["say \"hi\", twice".into(), 12u64.into(), Cell::share(1, 4), Cell::Counts(vec![1, 2])]);
+        report.row([
+            "say \"hi\", twice".into(),
+            12u64.into(),
+            Cell::share(1, 4),
+            Cell::Counts(vec![1, 2]),
+        ]);
         report.row(["f".into(), 3u64.into(), Cell::share(0, 0), Cell::Counts(vec![])]);
         report.notes.push("15 calls".into());
         report
@@ -270,6 +287,9 @@ mod tests {
             ("== loops ==\nfunction  pc\nf         +7\n", "monitor,function,pc\nloops,f,+7\n")
         );
         let row = json!({"function": "f", "function index": 3, "pc": 7, "pc offset": 47});
-        assert_eq!(report.json(), json!({"monitor": "loops", "rows": [row], "totals": {"loops": 1}, "notes": []}));
+        assert_eq!(
+            report.json(),
+            json!({"monitor": "loops", "rows": [row], "totals": {"loops": 1}, "notes": []})
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! `trace`: every instruction with its operands, or every call with its arguments and every return with its results, in order; as text, or a line of CSV or
-//! JSON for each.
+//! `trace`: every instruction with its operands, or every call with its arguments and every return
+//! with its results, in order; as text, or a line of CSV or JSON for each.
 
 use super::hooked::Hooked;
 use super::outline::Outline;
@@ -26,7 +26,8 @@ pub(super) struct Trace {
 #[derive(Debug)]
 struct State {
     out: Out,
-    /// Where frames are whose functions have been entered, of each instance: those of callers are above.
+    /// Where frames are whose functions have been entered, of each instance: those of callers are
+    /// above.
     frames: Vec<(usize, Vec<usize>)>,
     lines: u64,
     failure: Option<String>,
@@ -134,24 +135,38 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
 impl Hooked for Trace {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let mut events = Vec::new();
-        let mut event = |kind, function: &str, types: &[ValType], captures: &dyn Fn(u32) -> Capture| {
-            let types: Vec<ValType> = types.iter().copied().take(VALUES).collect();
-            let captures = (0..types.len() as u32).map(captures).collect();
-            let call = Call { receiver: Arc::<Self>::clone(&self), number: events.len() as u64, captures, writes: false };
-            events.push(Event { kind, function: function.to_owned(), types });
-            Action::Call(call)
-        };
+        let mut event =
+            |kind, function: &str, types: &[ValType], captures: &dyn Fn(u32) -> Capture| {
+                let types: Vec<ValType> = types.iter().copied().take(VALUES).collect();
+                let captures = (0..types.len() as u32).map(captures).collect();
+                let call = Call {
+                    receiver: Arc::<Self>::clone(&self),
+                    number: events.len() as u64,
+                    captures,
+                    writes: false,
+                };
+                events.push(Event { kind, function: function.to_owned(), types });
+                Action::Call(call)
+            };
         draft.tell(Arc::<Self>::clone(&self));
         for function in outline.chosen(&self.choice) {
             let (index, name) = (function.index, function.label.as_str());
             let ty = outline.info.function_type(index);
-            draft.hook_function(index, Moment::Entry, event(Kind::Enter, name, ty.params(), &Capture::Local));
+            draft.hook_function(
+                index,
+                Moment::Entry,
+                event(Kind::Enter, name, ty.params(), &Capture::Local),
+            );
             if !self.choice.has("calls") {
                 let start = outline.info.body(index).start;
                 for instruction in &function.instructions {
-                    let operands: Vec<ValType> = instruction.operands.iter().rev().copied().collect();
+                    let operands: Vec<ValType> =
+                        instruction.operands.iter().rev().copied().collect();
                     let from_top = |place: u32| Capture::Operand(operands.len() as u32 - 1 - place);
-                    let kind = Kind::Instruction(instruction.at - start, spelled(&instruction.op, outline.bytes, instruction.at));
+                    let kind = Kind::Instruction(
+                        instruction.at - start,
+                        spelled(&instruction.op, outline.bytes, instruction.at),
+                    );
                     let action = event(kind, name, &operands, &from_top);
                     draft.hook(index, instruction.at, Moment::Before, action);
                 }
@@ -159,7 +174,11 @@ impl Hooked for Trace {
             let results = ty.results();
             let from_top = |place: u32| Capture::Operand(results.len() as u32 - 1 - place);
             draft.hook_function(index, Moment::Exit, event(Kind::Leave, name, results, &from_top));
-            draft.hook_function(index, Moment::Unwind, event(Kind::Unwind, name, &[], &Capture::Local));
+            draft.hook_function(
+                index,
+                Moment::Unwind,
+                event(Kind::Unwind, name, &[], &Capture::Local),
+            );
         }
         // Planned once.
         let _ = self.events.set(events);
@@ -187,8 +206,12 @@ impl Hooked for Trace {
 
 impl Receiver for Trace {
     fn fire(&self, firing: &mut Firing<'_>) {
-        let Some(event) = self.events.get().and_then(|events| events.get(firing.number as usize)) else { return };
-        let values: Vec<String> = event.types.iter().zip(&*firing.values).map(|(ty, value)| shown(*ty, *value)).collect();
+        let Some(event) = self.events.get().and_then(|events| events.get(firing.number as usize))
+        else {
+            return;
+        };
+        let values: Vec<String> =
+            event.types.iter().zip(&*firing.values).map(|(ty, value)| shown(*ty, *value)).collect();
         let mut state = self.state.lock();
         let depth = state.depth(firing.vmctx, firing.frame, &event.kind);
         let line = state.form.line(depth, event, &values);
@@ -222,7 +245,10 @@ impl State {
             }
         };
         let frames = &mut self.frames[at].1;
-        while frames.last().is_some_and(|last| *last < frame || (*last == frame && matches!(kind, Kind::Enter))) {
+        while frames
+            .last()
+            .is_some_and(|last| *last < frame || (*last == frame && matches!(kind, Kind::Enter)))
+        {
             frames.pop();
         }
         match kind {

@@ -1,8 +1,10 @@
 //! Trees of calling contexts: a node for each function and each way to it.
 //!
-//! Machine code finds the node of a function that it enters among eight places of the node that it is in, by the function's number; what is not there is looked up
-//! here, and put there. Nodes stay where they are while machine code may know them. An instance has a tree of its own, so that no two threads add to
-//! the same node; what it says is added to a sum when the instance ends, and its nodes are used again.
+//! Machine code finds the node of a function that it enters among eight places of the node that it
+//! is in, by the function's number; what is not there is looked up here, and put there. Nodes stay
+//! where they are while machine code may know them. An instance has a tree of its own, so that no
+//! two threads add to the same node; what it says is added to a sum when the instance ends, and its
+//! nodes are used again.
 //!
 //! ```text
 //!     0 ticks    8 calls    16 function    24 eight nodes that were called from here
@@ -35,7 +37,8 @@ pub(super) const FUNCTION: i32 = offset_of!(Node, function) as i32;
 /// See [`FUNCTION`].
 pub(super) const CALLED: i32 = offset_of!(Node, called) as i32;
 
-const _: () = assert!(offset_of!(Node, ticks) as i32 == TICKS && offset_of!(Node, calls) as i32 == COUNT);
+const _: () =
+    assert!(offset_of!(Node, ticks) as i32 == TICKS && offset_of!(Node, calls) as i32 == COUNT);
 
 /// What stands in places that nobody has.
 static NONE: Node = Node {
@@ -121,10 +124,12 @@ impl Trees {
         self.address(root)
     }
 
-    /// The node of a function that is entered from another node: their addresses. The node itself if there are too many.
+    /// The node of a function that is entered from another node: their addresses. The node itself
+    /// if there are too many.
     pub(super) fn child(&mut self, instance: usize, parent: usize, function: u32) -> usize {
         let Some(&from) = self.numbers.get(&parent) else { return parent };
-        let known = self.trees.get(&instance).and_then(|tree| tree.known.get(&(from, function))).copied();
+        let known =
+            self.trees.get(&instance).and_then(|tree| tree.known.get(&(from, function))).copied();
         let Some(child) = known.or_else(|| self.make(function.into())) else {
             // The caller is not called once more.
             self.without += 1;
@@ -155,7 +160,8 @@ impl Trees {
         let mut places = HashMap::new();
         for (number, parent) in &tree.nodes {
             let node = self.node(*number);
-            let (ticks, calls, function) = (node.ticks.load(Relaxed), node.calls.load(Relaxed), node.function.load(Relaxed));
+            let (ticks, calls, function) =
+                (node.ticks.load(Relaxed), node.calls.load(Relaxed), node.function.load(Relaxed));
             let place = match places.get(parent) {
                 Some(parent) => sum.place(*parent, function as u32),
                 None => sum.root(),
@@ -238,7 +244,8 @@ impl Sum {
         nested
     }
 
-    /// All contexts but the outside, each followed by those that were called from it; those that took longer come first.
+    /// All contexts but the outside, each followed by those that were called from it; those that
+    /// took longer come first.
     pub(super) fn in_order(&self) -> Vec<usize> {
         let nested = self.nested();
         let mut called = vec![Vec::new(); self.contexts.len()];
@@ -256,7 +263,8 @@ impl Sum {
         order
     }
 
-    /// The last functions on the way to a context, so many at most, the outermost first, it included.
+    /// The last functions on the way to a context, so many at most, the outermost first, it
+    /// included.
     pub(super) fn way(&self, context: usize, most: usize) -> Vec<u32> {
         let mut way = Vec::new();
         let mut at = context;
@@ -289,11 +297,23 @@ mod tests {
         }
         for ended in [false, true] {
             let (sum, without) = trees.sum();
-            let ways: Vec<_> = sum.in_order().into_iter().map(|i| (sum.way(i, 9), sum.contexts[i].calls)).collect();
-            assert_eq!(ways, [(vec![7], 1), (vec![7, 8], 3), (vec![7, 8, 8], 5), (vec![7, 16], 2)], "ended: {ended}");
+            let ways: Vec<_> = sum
+                .in_order()
+                .into_iter()
+                .map(|i| (sum.way(i, 9), sum.contexts[i].calls))
+                .collect();
+            assert_eq!(
+                ways,
+                [(vec![7], 1), (vec![7, 8], 3), (vec![7, 8, 8], 5), (vec![7, 16], 2)],
+                "ended: {ended}"
+            );
             assert_eq!((sum.nested(), without), (vec![110, 110, 80, 20, 50], 0));
             let cut = sum.cut(2);
-            let ways: Vec<_> = cut.in_order().into_iter().map(|i| (cut.way(i, 9), cut.contexts[i].calls)).collect();
+            let ways: Vec<_> = cut
+                .in_order()
+                .into_iter()
+                .map(|i| (cut.way(i, 9), cut.contexts[i].calls))
+                .collect();
             assert_eq!(ways, [(vec![7], 1), (vec![7, 8], 3), (vec![7, 16], 2)]);
             assert_eq!(cut.nested()[0], 110);
             trees.end(1);

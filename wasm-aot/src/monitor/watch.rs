@@ -48,7 +48,8 @@ impl Watch {
         self.0.iter().any(|(choice, _)| choice.is_counted())
     }
 
-    /// Whether it has to count where calls go, see [`Config::call_targets`](crate::Config::call_targets).
+    /// Whether it has to count where calls go, see
+    /// [`Config::call_targets`](crate::Config::call_targets).
     pub fn needs_call_targets(&self) -> bool {
         self.0.iter().any(|(choice, _)| choice.wants_call_targets())
     }
@@ -58,7 +59,8 @@ impl Watch {
         self.0.iter().any(|(_, observer)| observer.is_some())
     }
 
-    /// Whether nothing has to be compiled into a module that has sites: what rests most of the time is attached.
+    /// Whether nothing has to be compiled into a module that has sites: what rests most of the time
+    /// is attached.
     pub fn rests(&self) -> bool {
         !self.needs_counts() && self.hooked().all(|observer| observer.rests())
     }
@@ -83,7 +85,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Compiles a module that was compiled before, and has it inside; if nothing has to be compiled into it, its code is used as it is.
+    /// Compiles a module that was compiled before, and has it inside; if nothing has to be compiled
+    /// into it, its code is used as it is.
     pub fn recompile(&self, engine: &Engine, module: &Module) -> Result<Module, Error> {
         if !self.rests() || !module.can_attach() {
             return self.compile(engine, &*module.inner.bytes);
@@ -92,7 +95,8 @@ impl Watch {
         Ok(module.clone())
     }
 
-    /// Whether a module that was compiled before will do, as far as what rests has to be attached to it.
+    /// Whether a module that was compiled before will do, as far as what rests has to be attached
+    /// to it.
     pub(crate) fn can_rest_on(&self, module: &Module) -> bool {
         module.can_attach() || !self.hooked().any(|observer| observer.rests())
     }
@@ -102,7 +106,8 @@ impl Watch {
         self.0.iter().filter_map(|(_, observer)| observer.as_ref())
     }
 
-    /// The hooks that the monitors need in a module that an engine compiles, to which others may be added.
+    /// The hooks that the monitors need in a module that an engine compiles, to which others may be
+    /// added.
     pub(crate) fn draft(&self, engine: &Engine, bytes: &[u8]) -> Result<Draft, Error> {
         let compiled_in = |observer: &&Arc<dyn Hooked>| !(observer.rests() && engine.has_sites());
         let observers: Vec<&Arc<dyn Hooked>> = self.hooked().filter(compiled_in).collect();
@@ -122,7 +127,8 @@ impl Watch {
         self.0.iter().map(|(choice, _)| choice.name())
     }
 
-    /// What there is to say of what the module's instances have done so far, in the order in which monitors were chosen.
+    /// What there is to say of what the module's instances have done so far, in the order in which
+    /// monitors were chosen.
     pub fn reports(&self, module: &Module) -> Vec<Report> {
         let each = |(choice, observer): &(Choice, Option<Arc<dyn Hooked>>)| {
             let mut report = match observer {

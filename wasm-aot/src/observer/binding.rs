@@ -40,7 +40,8 @@ pub(crate) enum Argument {
     MemoryBytes(u32),
     /// Whether the reference on the stack is null, or is not.
     IsNull(bool),
-    /// The index of the function that is about to be used, or -1: of a table's entry, or of the reference at a depth.
+    /// The index of the function that is about to be used, or -1: of a table's entry, or of the
+    /// reference at a depth.
     Entry(u32),
     Reference(u32),
 }
@@ -79,6 +80,8 @@ impl Bindings {
 
     /// Each of them, with its function.
     pub(crate) fn take(self) -> impl Iterator<Item = (u32, Binding)> {
-        self.functions.into_iter().flat_map(|(function, list)| list.into_iter().map(move |binding| (function, binding)))
+        self.functions
+            .into_iter()
+            .flat_map(|(function, list)| list.into_iter().map(move |binding| (function, binding)))
     }
 }

@@ -4,7 +4,9 @@ use super::binding::Binding;
 use super::counting::{Counting, Place};
 use super::derived::{Derivation, Derived, calls_take_less};
 use super::insertion::Inserted;
-use super::observation::{Matched, Monitor, Observation, Places, ProbeCalls, begin, begin_counting, bound_memories, made};
+use super::observation::{
+    Matched, Monitor, Observation, Places, ProbeCalls, begin, begin_counting, bound_memories, made,
+};
 use super::sequence::Sequence;
 use super::standing::{self, At, Probe, Standing};
 use super::telling::{self, loaded};
@@ -57,18 +59,42 @@ impl<'p> Composition<'p> {
         code: Option<Module>,
     ) -> Result<Self, ObserverError> {
         let draft = match watch {
-            Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
+            Some(watch) => {
+                watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?
+            }
             None => Draft::default(),
         };
         let has_sites = store.engine().has_sites();
         let (places, monitors, derivable, presences, inserted) = Default::default();
-        Ok(Self { program, calls, watch, code, has_sites, draft, places, monitors, derivable, presences, inserted })
+        Ok(Self {
+            program,
+            calls,
+            watch,
+            code,
+            has_sites,
+            draft,
+            places,
+            monitors,
+            derivable,
+            presences,
+            inserted,
+        })
     }
 
     /// Compares a monitor with the program, and adds what it needs.
-    pub(super) fn add<T: 'static>(&mut self, mut store: StoreContextMut<'_, T>, observer: Observer) -> Result<(), ObserverError> {
+    pub(super) fn add<T: 'static>(
+        &mut self,
+        mut store: StoreContextMut<'_, T>,
+        observer: Observer,
+    ) -> Result<(), ObserverError> {
         let number = self.monitors.len();
-        let matched = Matched::new(store.as_context_mut(), observer, number as u16, self.calls, self.program)?;
+        let matched = Matched::new(
+            store.as_context_mut(),
+            observer,
+            number as u16,
+            self.calls,
+            self.program,
+        )?;
         matched.places(&mut self.places, &self.monitors, &self.program.info)?;
         let sizes = matched.observer.instance.sizes(store.core());
         let own = self.derivations(number, &matched, &sizes);
@@ -94,28 +120,51 @@ impl<'p> Composition<'p> {
                 let coming = self.probes(&observer, probes, home.is_some());
                 self.presences.push((number, coming));
             }
-            None => list.into_iter().for_each(|(function, binding)| self.hook(&guest, home, function, binding)),
+            None => list
+                .into_iter()
+                .for_each(|(function, binding)| self.hook(&guest, home, function, binding)),
         }
         self.inserted.push(inserted);
         let (others, news, presence) = Default::default();
-        self.monitors.push(Monitor { observer, others, homes, is_called, news, matches, presence, is_gone: false });
+        self.monitors.push(Monitor {
+            observer,
+            others,
+            homes,
+            is_called,
+            news,
+            matches,
+            presence,
+            is_gone: false,
+        });
         Ok(())
     }
 
-    /// A monitor's calls as what follows without them, if it does, and if the program can be had to tell it while it runs, where it is to be switched.
-    fn derivations(&self, number: usize, matched: &Matched, sizes: &[usize]) -> Option<Vec<Derivation>> {
+    /// A monitor's calls as what follows without them, if it does, and if the program can be had to
+    /// tell it while it runs, where it is to be switched.
+    fn derivations(
+        &self,
+        number: usize,
+        matched: &Matched,
+        sizes: &[usize],
+    ) -> Option<Vec<Derivation>> {
         let Matched { observer, guest, list, .. } = matched;
         let can_count = self.code.as_ref().map_or(self.has_sites, Module::can_attach);
-        let own = observer.derivations(self.calls, || Derivation::of_all(number, guest, list, sizes, &self.program.bytes));
-        own.filter(|own| !observer.is_switched_from_outside() || can_count && own.iter().all(Derivation::needs_counts))
+        let own = observer.derivations(self.calls, || {
+            Derivation::of_all(number, guest, list, sizes, &self.program.bytes)
+        });
+        own.filter(|own| {
+            !observer.is_switched_from_outside()
+                || can_count && own.iter().all(Derivation::needs_counts)
+        })
     }
 
     /// Probes that can be switched: beside the code, if there is a way there, and in it otherwise.
     fn probes(&mut self, observer: &Observer, mut probes: Vec<Probe>, has_homes: bool) -> Coming {
-        let place = match (observer.is_toggled() && self.has_sites || self.code.is_some()) && !has_homes {
-            true => At::Apart,
-            false => At::Once,
-        };
+        let place =
+            match (observer.is_toggled() && self.has_sites || self.code.is_some()) && !has_homes {
+                true => At::Apart,
+                false => At::Once,
+            };
         if place == At::Once {
             probes.iter_mut().for_each(|probe| probe.put(&mut self.draft));
         }
@@ -127,36 +176,63 @@ impl<'p> Composition<'p> {
         let (offset, moment) = standing::standing(&binding);
         let (guest, fingerprint) = (Arc::clone(guest), standing::fingerprint());
         let (word, is_limited, counter, contained) = Default::default();
-        let sequence = Sequence { guest, home, binding, word, is_limited, counter, contained, fingerprint };
-        self.draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
+        let sequence =
+            Sequence { guest, home, binding, word, is_limited, counter, contained, fingerprint };
+        self.draft.hook(
+            function,
+            offset,
+            moment,
+            Action::Inline(compile::Sequence(Arc::new(sequence))),
+        );
     }
 
-    /// What is derived. If nothing has to be counted for anybody, monitors are called that do little at few places.
+    /// What is derived. If nothing has to be counted for anybody, monitors are called that do
+    /// little at few places.
     fn derived(&mut self, engine: &Engine) -> Vec<Derivation> {
         let all = std::mem::take(&mut self.derivable);
         let is_alone = all.iter().all(|one| self.monitors[one.number].observer.is_alone);
-        let counts = engine.target().options.counts || self.code.as_ref().is_some_and(|code| code.inner.options.counts);
+        let counts = engine.target().options.counts
+            || self.code.as_ref().is_some_and(|code| code.inner.options.counts);
         let needs_counts = |one: &Derivable| one.own.iter().any(Derivation::needs_counts);
-        let is_to_be_counted = |one: &Derivable| needs_counts(one) && !calls_take_less(&one.own, self.program);
+        let is_to_be_counted =
+            |one: &Derivable| needs_counts(one) && !calls_take_less(&one.own, self.program);
         if !is_alone || counts || all.iter().any(is_to_be_counted) {
             return all.into_iter().flat_map(|one| one.own).collect();
         }
         let (called, noted): (Vec<_>, Vec<_>) = all.into_iter().partition(needs_counts);
         for Derivable { number, guest, home, list, .. } in called {
             self.monitors[number].is_called = true;
-            list.into_iter().for_each(|(function, binding)| self.hook(&guest, home, function, binding));
+            list.into_iter()
+                .for_each(|(function, binding)| self.hook(&guest, home, function, binding));
         }
         noted.into_iter().flat_map(|one| one.own).collect()
     }
 
     /// Compiles the program so, unless its code will do as it is.
-    pub(super) fn finish<T: 'static>(mut self, store: &mut Store<T>) -> Result<Observation, ObserverError> {
+    pub(super) fn finish<T: 'static>(
+        mut self,
+        store: &mut Store<T>,
+    ) -> Result<Observation, ObserverError> {
         bound_memories(&mut store.as_context_mut());
         let derived = self.derived(store.engine());
-        let derived = Derived::plan(derived, self.program, store.engine(), &mut self.draft).map_err(ObserverError::program)?;
-        let Self { program, calls, watch, code, draft, places, mut monitors, presences, inserted, .. } = self;
+        let derived = Derived::plan(derived, self.program, store.engine(), &mut self.draft)
+            .map_err(ObserverError::program)?;
+        let Self {
+            program,
+            calls,
+            watch,
+            code,
+            draft,
+            places,
+            mut monitors,
+            presences,
+            inserted,
+            ..
+        } = self;
         let plan = draft.finish();
-        let code = code.filter(|code| plan == Plan::default() && (!derived.needs_counts() || code.inner.options.counts));
+        let code = code.filter(|code| {
+            plan == Plan::default() && (!derived.needs_counts() || code.inner.options.counts)
+        });
         let code = code.filter(|code| watch.is_none_or(|watch| watch.can_rest_on(code)));
         let engine = match derived.needs_counts() {
             false => store.engine().clone(),
@@ -167,17 +243,28 @@ impl<'p> Composition<'p> {
         watch.map_or(Ok(()), |watch| watch.compiled(&module)).map_err(ObserverError::program)?;
         derived.compiled(&module);
         if let Some(bound) = monitors.iter().find(|monitor| monitor.is_called) {
-            module.bind(store.as_context_mut().core().id, &bound.observer.name).map_err(ObserverError::program)?;
+            module
+                .bind(store.as_context_mut().core().id, &bound.observer.name)
+                .map_err(ObserverError::program)?;
         }
         for (Monitor { observer, .. }, inserted) in monitors.iter().zip(inserted) {
-            observer.switches.insertions().begin(&module, observer, inserted, &observer.switches)?;
+            observer.switches.insertions().begin(
+                &module,
+                observer,
+                inserted,
+                &observer.switches,
+            )?;
         }
         for (number, coming) in presences {
             let Monitor { observer, presence, .. } = &mut monitors[number];
             let switches = observer.switches.clone();
             *presence = Some(match coming {
-                Coming::Probes(probes, place) => begin(observer, Standing::new(&module, probes, switches, place))?,
-                Coming::Counts(calls, places) => begin_counting(Counting::new(&module, calls, places, switches))?,
+                Coming::Probes(probes, place) => {
+                    begin(observer, Standing::new(&module, probes, switches, place))?
+                }
+                Coming::Counts(calls, places) => {
+                    begin_counting(Counting::new(&module, calls, places, switches))?
+                }
             });
         }
         for Monitor { observer, news, .. } in &mut monitors {
@@ -185,7 +272,8 @@ impl<'p> Composition<'p> {
             *news = telling::news(observer, &module);
         }
         let threads = Mutex::new(vec![store.as_context_mut().core().id]);
-        let (monitors, places, derived) = (Mutex::new(monitors), Mutex::new(places), Mutex::new(derived));
+        let (monitors, places, derived) =
+            (Mutex::new(monitors), Mutex::new(places), Mutex::new(derived));
         Ok(Observation { module, calls, monitors, threads, places, derived })
     }
 }

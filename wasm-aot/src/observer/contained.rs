@@ -1,10 +1,13 @@
-//! Monitors whose failures are their own: what traps or does not end switches its monitor off, and the program goes on.
+//! Monitors whose failures are their own: what traps or does not end switches its monitor off, and
+//! the program goes on.
 //!
-//! Their functions are called through the host, in activations of their own, so that whatever happens there ends there. That takes time; all others are
-//! called by the program's code, and a failure of theirs is the program's end.
+//! Their functions are called through the host, in activations of their own, so that whatever
+//! happens there ends there. That takes time; all others are called by the program's code, and a
+//! failure of theirs is the program's end.
 //!
-//! A call that does not end is interrupted by somebody who looks now and then which one is being made. Both agree, under a lock, on whether it is still being made:
-//! the program is never interrupted for a monitor that has just returned.
+//! A call that does not end is interrupted by somebody who looks now and then which one is being
+//! made. Both agree, under a lock, on whether it is still being made: the program is never
+//! interrupted for a monitor that has just returned.
 
 use super::guest::{Listener, Observer};
 use super::switches::Switches;
@@ -44,7 +47,11 @@ struct Call {
 
 impl Contained {
     /// A monitor whose calls may take so long.
-    pub(super) fn new(observer: &Observer, interruption: &Arc<Interruption>, patience: Duration) -> Option<Arc<Self>> {
+    pub(super) fn new(
+        observer: &Observer,
+        interruption: &Arc<Interruption>,
+        patience: Duration,
+    ) -> Option<Arc<Self>> {
         let each = observer.rules.iter().map(|rule| {
             let types = rule.params.iter().map(|given| given.ty).collect();
             Some((rule.export.clone(), observer.function(rule.function)?, types))
@@ -60,7 +67,10 @@ impl Contained {
         });
         let who = Arc::downgrade(&this);
         // Without a thread, calls that do not end are the program's end.
-        let _ = std::thread::Builder::new().name("wasm-patience".into()).stack_size(1 << 20).spawn(move || watch(&who));
+        let _ = std::thread::Builder::new()
+            .name("wasm-patience".into())
+            .stack_size(1 << 20)
+            .spawn(move || watch(&who));
         Some(this)
     }
 
@@ -69,7 +79,12 @@ impl Contained {
         let receiver: Arc<dyn Receiver> = Arc::<Self>::clone(self);
         let number = u64::from(rule) << 32 | u64::from(offset);
         // The hook's code hands values over itself.
-        compile::Call { receiver, number, captures: vec![Capture::Local(u32::MAX); values], writes: false }
+        compile::Call {
+            receiver,
+            number,
+            captures: vec![Capture::Local(u32::MAX); values],
+            writes: false,
+        }
     }
 
     /// Calls a function; gives why it has failed, if that is its own doing.
@@ -116,12 +131,16 @@ impl Receiver for Contained {
         let Some(error) = self.called(firing.vmctx, *function, &values) else { return };
         self.switches.switch_all(false);
         let why = match error.trap() {
-            Some(Trap::Interrupted) => format!("it does not end within {}", humantime::format_duration(self.patience)),
+            Some(Trap::Interrupted) => {
+                format!("it does not end within {}", humantime::format_duration(self.patience))
+            }
             Some(trap) => trap.to_string(),
             None => error.to_string(),
         };
         let (name, export) = (Printable(&self.name), Printable(export));
-        let what = format!("monitor {name}: {export}, at offset {offset:#x}: {why}; it is switched off, and the program goes on");
+        let what = format!(
+            "monitor {name}: {export}, at offset {offset:#x}: {why}; it is switched off, and the program goes on"
+        );
         self.listener.tell(&what);
     }
 }

@@ -1,7 +1,8 @@
-//! A monitor that can be switched, and whose calls follow from how often instructions are executed: while it observes, the program's code counts, and nothing of the
-//! monitor is in it.
+//! A monitor that can be switched, and whose calls follow from how often instructions are executed:
+//! while it observes, the program's code counts, and nothing of the monitor is in it.
 //!
-//! What counters say belongs to it in part ([`Share`]); of single probes that are off it is noted how often control has come there.
+//! What counters say belongs to it in part ([`Share`]); of single probes that are off it is noted
+//! how often control has come there.
 
 use super::binding::Binding;
 use super::derived::{Derivation, Derivations};
@@ -48,7 +49,12 @@ struct State {
 
 impl Counting {
     /// Off at first.
-    pub(super) fn new(module: &Module, calls: Vec<Derivation>, places: Vec<Place>, switches: Switches) -> Self {
+    pub(super) fn new(
+        module: &Module,
+        calls: Vec<Derivation>,
+        places: Vec<Place>,
+        switches: Switches,
+    ) -> Self {
         let mut calls = Derivations::new(calls);
         switch(&mut calls, &switches);
         let state = State { calls, events: 0, is_wanted: false, counted: Share::default() };
@@ -91,7 +97,10 @@ impl Counting {
 
     /// Reads what was counted since somebody has read it, if frames wait at these addresses.
     fn read(&self, state: &mut State, waiting: &[usize]) {
-        let own = state.counted.reading(&self.module, waiting).and_then(|reading| self.module.counts_of(&reading));
+        let own = state
+            .counted
+            .reading(&self.module, waiting)
+            .and_then(|reading| self.module.counts_of(&reading));
         if let Some(counts) = own {
             state.events += state.calls.read(&self.module, &counts);
         }

@@ -1,12 +1,13 @@
-//! Calls that need not be made, since what they would have done follows from what the program's code tells anyway.
+//! Calls that need not be made, since what they would have done follows from what the program's
+//! code tells anyway.
 //!
 //! | what a function does | what it follows from |
 //! |---|---|
 //! | adds constants to cells, or sets them | how often it would have been called: counters, see [`Counts`](crate::Counts) |
 //! | the same, and takes itself away | whether the program has come there: notes, see `monitor/noted.rs` |
 //!
-//! That holds if all that a monitor does while the program runs is of this kind, and no cell depends on the order of calls. What belongs to the cells is given
-//! them before anybody looks.
+//! That holds if all that a monitor does while the program runs is of this kind, and no cell
+//! depends on the order of calls. What belongs to the cells is given them before anybody looks.
 
 use super::Program;
 use super::binding::{Binding, Moment};
@@ -26,7 +27,8 @@ use wasmparser::{BinaryReader, FunctionBody};
 /// What follows from what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
-    /// How often the instruction was executed, or went one way, of the order in which they are counted.
+    /// How often the instruction was executed, or went one way, of the order in which they are
+    /// counted.
     Count(Option<usize>),
     /// Whether it was executed.
     Note,
@@ -44,7 +46,8 @@ pub(super) struct Derivation {
     /// The identity of the probe, and whether it would be called.
     pub(super) id: u32,
     pub(super) is_on: bool,
-    /// How often control has come there, as far as that was read, and how many calls the cells do not know of.
+    /// How often control has come there, as far as that was read, and how many calls the cells do
+    /// not know of.
     seen: u64,
     due: u64,
 }
@@ -62,16 +65,30 @@ impl Derivation {
         for (function, binding) in bindings {
             let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
             let (function, id, is_on, seen, due) = (*function, binding.id, true, 0, 0);
-            let one = |sign, effects| Self { observer, function, offset, sign, effects, id, is_on, seen, due };
+            let one = |sign, effects| Self {
+                observer,
+                function,
+                offset,
+                sign,
+                effects,
+                id,
+                is_on,
+                seen,
+                due,
+            };
             match tally::followed(guest, binding, program)? {
                 Followed::Always(effects) => all.push(one(Sign::Count(None), effects)),
                 Followed::Once(effects) => all.push(one(Sign::Note, effects)),
                 Followed::ByWay(ways) => {
-                    all.extend((0..).zip(ways).map(|(way, effects)| one(Sign::Count(Some(way)), effects)));
+                    all.extend(
+                        (0..).zip(ways).map(|(way, effects)| one(Sign::Count(Some(way)), effects)),
+                    );
                 }
             }
         }
-        (are_in_any_order(&all) && tally::are_apart(all.iter().flat_map(|one| one.effects.cells()), sizes)).then_some(all)
+        (are_in_any_order(&all)
+            && tally::are_apart(all.iter().flat_map(|one| one.effects.cells()), sizes))
+        .then_some(all)
     }
 
     /// Whether it follows from how often something was executed.
@@ -93,14 +110,19 @@ impl Derivation {
     fn tell(&mut self, instance: Instance, core: &StoreCore) {
         let more = std::mem::take(&mut self.due);
         if more != 0 {
-            self.effects.additions.iter().for_each(|(cell, by)| instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more)));
-            self.effects.settings.iter().for_each(|(cell, value)| instance.set(core, *cell, value.cast_unsigned()));
+            self.effects.additions.iter().for_each(|(cell, by)| {
+                instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more))
+            });
+            self.effects
+                .settings
+                .iter()
+                .for_each(|(cell, value)| instance.set(core, *cell, value.cast_unsigned()));
         }
     }
 }
 
-/// Whether it takes less to call a monitor's functions, which add to few cells at few places, than to count whatever the program does. They are in the order of
-/// functions.
+/// Whether it takes less to call a monitor's functions, which add to few cells at few places, than
+/// to count whatever the program does. They are in the order of functions.
 pub(super) fn calls_take_less(all: &[Derivation], program: &Program) -> bool {
     let (mut calls, mut counters) = (0, 0);
     for (function, range) in (program.info.imported.functions..).zip(&program.info.bodies) {
@@ -108,10 +130,16 @@ pub(super) fn calls_take_less(all: &[Derivation], program: &Program) -> bool {
         let body = FunctionBody::new(BinaryReader::new(bytes, range.start.into()));
         let graph = Graph::of(&body).unwrap_or_default();
         let depths = graph.depths();
-        let depth = |offset: u32| depths[..depths.partition_point(|(start, _)| *start <= offset)].last().map_or(0, |last| last.1);
+        let depth = |offset: u32| {
+            depths[..depths.partition_point(|(start, _)| *start <= offset)]
+                .last()
+                .map_or(0, |last| last.1)
+        };
         let from = all.partition_point(|one| one.function < function);
         let own = all[from..].iter().take_while(|one| one.function == function);
-        calls += own.map(|one| one.effects.cells().count() as u64 * often(depth(one.offset))).sum::<u64>();
+        calls += own
+            .map(|one| one.effects.cells().count() as u64 * often(depth(one.offset)))
+            .sum::<u64>();
         counters += Places::of(&graph).cost(&graph);
     }
     calls < counters
@@ -149,7 +177,9 @@ impl Derivations {
         let mut calls = 0;
         for function in counts.functions() {
             let base = module.inner.info.body(function.index()).start;
-            read_function(self.of(function.index()), &function, base, |one, count| calls += one.read(count));
+            read_function(self.of(function.index()), &function, base, |one, count| {
+                calls += one.read(count)
+            });
         }
         calls
     }
@@ -183,7 +213,12 @@ impl Derivations {
 }
 
 /// Reads how often each instruction of a function was executed, whose body begins at `base`.
-fn read_function(own: &mut [Derivation], function: &FunctionCounts<'_>, base: u32, mut read: impl FnMut(&mut Derivation, u64)) {
+fn read_function(
+    own: &mut [Derivation],
+    function: &FunctionCounts<'_>,
+    base: u32,
+    mut read: impl FnMut(&mut Derivation, u64),
+) {
     let mut due = own.iter_mut().peekable();
     while let Some(entry) = due.next_if(|one| one.offset == 0) {
         read(entry, function.calls());
@@ -217,13 +252,23 @@ pub(super) struct Derived {
 
 impl Derived {
     /// Those of all monitors. What the program has to note is drafted.
-    pub(super) fn plan(all: Vec<Derivation>, program: &Program, engine: &Engine, draft: &mut Draft) -> Result<Self, Error> {
+    pub(super) fn plan(
+        all: Vec<Derivation>,
+        program: &Program,
+        engine: &Engine,
+        draft: &mut Draft,
+    ) -> Result<Self, Error> {
         let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(Derivation::needs_counts);
         let noted = (!once.is_empty()).then(Noted::new);
         if let Some(noted) = &noted {
             let functions: HashSet<u32> = once.iter().map(|one| one.function).collect();
             let features = engine.target().options.features;
-            noted.plan_of(&program.bytes, features, |function| functions.contains(&function), draft)?;
+            noted.plan_of(
+                &program.bytes,
+                features,
+                |function| functions.contains(&function),
+                draft,
+            )?;
         }
         Ok(Self { counted: Derivations::new(counted), once: Derivations::new(once), noted })
     }
@@ -240,8 +285,14 @@ impl Derived {
         }
     }
 
-    /// Gives cells what belongs to them by now: those of monitors that have an instance in the store.
-    pub(super) fn settle(&mut self, module: &Module, core: &StoreCore, instance: impl Fn(usize) -> Option<Instance>) {
+    /// Gives cells what belongs to them by now: those of monitors that have an instance in the
+    /// store.
+    pub(super) fn settle(
+        &mut self,
+        module: &Module,
+        core: &StoreCore,
+        instance: impl Fn(usize) -> Option<Instance>,
+    ) {
         let waiting = waiting(core);
         let reading = if self.needs_counts() { module.reading_at(&waiting) } else { None };
         if let Some(counts) = reading.and_then(|reading| module.counts_of(&reading)) {

@@ -1,11 +1,13 @@
-//! What happens in the engine, and not at an instruction: exports of monitors that begin with `engine:`.
+//! What happens in the engine, and not at an instruction: exports of monitors that begin with
+//! `engine:`.
 //!
 //! ```text
 //!     engine:memory_grown (memory, after)
 //! ```
 //!
-//! Which events there are, and what they tell, is in the table of events that scripts are checked by. Only modules that import the marker have such exports; all others
-//! may call their functions as they like. As elsewhere, what is not understood is an error with its place.
+//! Which events there are, and what they tell, is in the table of events that scripts are checked
+//! by. Only modules that import the marker have such exports; all others may call their functions
+//! as they like. As elsewhere, what is not understood is an error with its place.
 
 use super::name::{Malformed, near};
 use super::rule::is_extended;
@@ -44,7 +46,10 @@ pub(crate) fn reactions(info: &ModuleInfo) -> (Vec<Reaction>, Vec<Malformed>) {
     if !is_extended(info) {
         return (reactions, wrong);
     }
-    let own = info.exports.iter().filter(|export| export.space == Space::Func && export.name.starts_with("engine:"));
+    let own = info
+        .exports
+        .iter()
+        .filter(|export| export.space == Space::Func && export.name.starts_with("engine:"));
     for export in own {
         match reaction(info, &export.name, export.index) {
             Ok(reaction) => reactions.push(reaction),
@@ -61,7 +66,8 @@ fn reaction(info: &ModuleInfo, name: &str, function: u32) -> Result<Reaction, Ma
         Malformed { name: name.to_owned(), at: at..at + len.max(1), why, is_unknown: false }
     };
     let rest = name.strip_prefix("engine:").unwrap_or(name);
-    let (word, list) = rest.split_once('(').map_or((rest.trim(), None), |(word, list)| (word.trim(), Some(list)));
+    let (word, list) =
+        rest.split_once('(').map_or((rest.trim(), None), |(word, list)| (word.trim(), Some(list)));
     let Some(event) = Occurrence::all().find(|event| event.name() == word) else {
         let hint = near(word, Occurrence::all().map(Occurrence::name));
         return Err(wrong(word, format!("no such event of the engine{hint}")));
@@ -75,7 +81,10 @@ fn reaction(info: &ModuleInfo, name: &str, function: u32) -> Result<Reaction, Ma
     let words: Vec<&str> = list.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     if words.len() != ty.params().len() {
         let (given, taken) = (words.len(), ty.params().len());
-        return Err(wrong(rest, format!("the name gives {given} arguments, and the function takes {taken}")));
+        return Err(wrong(
+            rest,
+            format!("the name gives {given} arguments, and the function takes {taken}"),
+        ));
     }
     let (mut params, told) = (Vec::new(), event.told());
     for (word, taken) in words.into_iter().zip(ty.params()) {
@@ -106,7 +115,9 @@ mod tests {
     use crate::features::Features;
 
     fn read(export: &str, params: &str) -> (usize, Vec<String>) {
-        let text = format!(r#"(module (import "wasm-aot:ext" "v1" (func)) (func (export "{export}") {params}))"#);
+        let text = format!(
+            r#"(module (import "wasm-aot:ext" "v1" (func)) (func (export "{export}") {params}))"#
+        );
         let bytes = wat::parse_str(&text).expect("it is text");
         let info = crate::module::read(&bytes, Features::default()).expect("valid").info;
         let (reactions, wrong) = reactions(&info);
@@ -130,7 +141,13 @@ mod tests {
             ("engine:trap (code", "(param i32)", "expected `)`"),
         ] {
             let (reactions, wrong) = read(export, params);
-            assert!(reactions == 0 && wrong.len() == 1 && wrong[0].contains(said) && wrong[0].contains('^'), "{wrong:?}");
+            assert!(
+                reactions == 0
+                    && wrong.len() == 1
+                    && wrong[0].contains(said)
+                    && wrong[0].contains('^'),
+                "{wrong:?}"
+            );
         }
     }
 }

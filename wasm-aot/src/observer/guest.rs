@@ -1,4 +1,5 @@
-//! A module that looks on, instantiated: its functions can be asked, and texts can be handed to them.
+//! A module that looks on, instantiated: its functions can be asked, and texts can be handed to
+//! them.
 
 use super::ObserverError;
 use super::event::{Reaction, reactions};
@@ -6,7 +7,10 @@ use super::name::{Asked, Malformed};
 use super::rule::{self, Helper, Rule, rules};
 use super::switches::Switches;
 use crate::module::{ModuleInfo, Space};
-use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, StoreContextMut, Trap, Val, ValType};
+use crate::{
+    AsContextMut, Extern, Func, Instance, Linker, Memory, Module, StoreContextMut, Trap, Val,
+    ValType,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +52,8 @@ pub struct Observer {
     pub(super) is_alone: bool,
     /// Who is told what goes wrong in it while the program goes on.
     pub(super) listener: Listener,
-    /// Of exports that are called nowhere, by their numbers: the first place that they name, and whose types they do not take.
+    /// Of exports that are called nowhere, by their numbers: the first place that they name, and
+    /// whose types they do not take.
     pub(super) misfits: BTreeMap<u16, String>,
     /// What is wrong with exports that are passed over.
     pub(super) passed_over: Vec<String>,
@@ -127,8 +132,9 @@ impl Number {
 }
 
 impl Observer {
-    /// Instantiates a module that looks on; `linker` has what it imports. What it wants to see is read from the names of its exports.
-    /// `switches` are those that its host functions know, see [`observe::add_to_linker`](super::add_to_linker).
+    /// Instantiates a module that looks on; `linker` has what it imports. What it wants to see is
+    /// read from the names of its exports. `switches` are those that its host functions know, see
+    /// [`observe::add_to_linker`](super::add_to_linker).
     pub fn new<T: 'static>(
         mut store: impl AsContextMut<Data = T>,
         linker: &Linker<T>,
@@ -136,15 +142,18 @@ impl Observer {
         module: &Module,
         switches: &Switches,
     ) -> Result<Self, ObserverError> {
-        let within = |error| ObserverError::Instance { monitor: name.to_owned(), error: Box::new(error) };
+        let within =
+            |error| ObserverError::Instance { monitor: name.to_owned(), error: Box::new(error) };
         let info = &module.inner.info;
         if !info.tags.is_empty() {
             return Err(ObserverError::Exceptions(name.to_owned()));
         }
         let (rules, mut wrong) = rules(info);
-        // What another compiler has made may ask for instructions that we do not know, beside those that we do.
+        // What another compiler has made may ask for instructions that we do not know, beside those
+        // that we do.
         let is_passed_over = !rule::is_extended(info) && !rules.is_empty();
-        let (unknown, known) = wrong.into_iter().partition(|wrong| is_passed_over && wrong.is_unknown);
+        let (unknown, known) =
+            wrong.into_iter().partition(|wrong| is_passed_over && wrong.is_unknown);
         let unknown: Vec<Malformed> = unknown;
         wrong = known;
         let (reactions, others) = reactions(info);
@@ -166,8 +175,9 @@ impl Observer {
         }
         let buffer = buffer(&mut store, instance);
         let exit = instance.get_func(&mut store, "wasm:exit");
-        let is_foreign = (0..info.functions.len() as u32)
-            .any(|index| info.function_name(index).is_some_and(|name| name.starts_with("__whamm_")));
+        let is_foreign = (0..info.functions.len() as u32).any(|index| {
+            info.function_name(index).is_some_and(|name| name.starts_with("__whamm_"))
+        });
         Ok(Self {
             name: name.to_owned(),
             module: module.clone(),
@@ -206,7 +216,8 @@ impl Observer {
         self.instance
     }
 
-    /// Whether the existing compiler has made it, which numbers the labels of `br_table` in its own way.
+    /// Whether the existing compiler has made it, which numbers the labels of `br_table` in its own
+    /// way.
     pub fn is_foreign(&self) -> bool {
         self.is_foreign
     }
@@ -221,14 +232,23 @@ impl Observer {
         self.reactions.len()
     }
 
-    /// Its functions that want to be called when something happens in the engine, and what each takes.
-    pub(super) fn reactions_to(&self, event: Occurrence) -> impl Iterator<Item = (&Reaction, Func)> {
+    /// Its functions that want to be called when something happens in the engine, and what each
+    /// takes.
+    pub(super) fn reactions_to(
+        &self,
+        event: Occurrence,
+    ) -> impl Iterator<Item = (&Reaction, Func)> {
         let own = self.reactions.iter().filter(move |reaction| reaction.event == event);
         own.filter_map(|reaction| Some((reaction, self.function(reaction.function)?)))
     }
 
     /// Tells it what has happened.
-    pub(super) fn react(&self, mut store: impl AsContextMut, event: Occurrence, told: &[i64]) -> Result<(), ObserverError> {
+    pub(super) fn react(
+        &self,
+        mut store: impl AsContextMut,
+        event: Occurrence,
+        told: &[i64],
+    ) -> Result<(), ObserverError> {
         for (reaction, function) in self.reactions_to(event) {
             let failed = |error| ObserverError::Export {
                 monitor: self.name.clone(),
@@ -310,14 +330,24 @@ fn ending(info: &ModuleInfo) -> Option<Malformed> {
     let export = info.exports.iter().find(|export| export.name == "wasm:exit")?;
     let why = match export.space {
         Space::Func if info.function_type(export.index).params().is_empty() => return None,
-        Space::Func => "what is called at the end is given nothing, and this function takes something",
+        Space::Func => {
+            "what is called at the end is given nothing, and this function takes something"
+        }
         _ => "only functions can be called at events",
     };
-    Some(Malformed { name: export.name.clone(), at: 0..export.name.len(), why: why.into(), is_unknown: false })
+    Some(Malformed {
+        name: export.name.clone(),
+        at: 0..export.name.len(),
+        why: why.into(),
+        is_unknown: false,
+    })
 }
 
 /// Where texts are put, if the module says so.
-fn buffer<T: 'static>(store: &mut impl AsContextMut<Data = T>, instance: Instance) -> Option<Buffer> {
+fn buffer<T: 'static>(
+    store: &mut impl AsContextMut<Data = T>,
+    instance: Instance,
+) -> Option<Buffer> {
     let memory = instance.get_memory(&mut *store, "whamm_buffer")?;
     let mut number = |name: &str| match instance.get_export(&mut *store, name) {
         Some(Extern::Global(global)) => global.get(&mut *store).ok()?.i32().map(i32::cast_unsigned),

@@ -1,4 +1,5 @@
-//! What the engine has for modules that look on, beside WASI: what the program is like, taking probes away, and a few tools.
+//! What the engine has for modules that look on, beside WASI: what the program is like, taking
+//! probes away, and a few tools.
 
 use super::insertion::{self, Refusal};
 use super::rule::MARKER;
@@ -30,7 +31,8 @@ impl Program {
         Self::read(engine, module.inner.bytes.to_vec())
     }
 
-    /// The same, of which monitors that ask are told where it was read. For programs that nobody has compared with a monitor yet.
+    /// The same, of which monitors that ask are told where it was read. For programs that nobody
+    /// has compared with a monitor yet.
     #[must_use]
     pub fn at_path(mut self: Arc<Self>, path: impl Into<String>) -> Arc<Self> {
         if let Some(own) = Arc::get_mut(&mut self) {
@@ -50,8 +52,13 @@ impl Program {
     }
 }
 
-/// Gives a linker the host's modules for one monitor: `whamm:dyninstr`, `whamm:reflect`, `wizeng`, and the marker.
-pub fn add_to_linker<T: 'static>(linker: &mut Linker<T>, program: &Arc<Program>, switches: &Switches) -> Result<(), Error> {
+/// Gives a linker the host's modules for one monitor: `whamm:dyninstr`, `whamm:reflect`, `wizeng`,
+/// and the marker.
+pub fn add_to_linker<T: 'static>(
+    linker: &mut Linker<T>,
+    program: &Arc<Program>,
+    switches: &Switches,
+) -> Result<(), Error> {
     linker.func_wrap(MARKER.0, MARKER.1, || {})?;
     slots(linker)?;
     let own = switches.clone();
@@ -65,7 +72,12 @@ pub fn add_to_linker<T: 'static>(linker: &mut Linker<T>, program: &Arc<Program>,
     };
     linker.func_wrap("whamm:dyninstr", "insert_new_probe", insert)?;
     let (own, of) = (switches.clone(), Arc::clone(program));
-    let insert = move |mut caller: Caller<'_, T>, function: i32, pc: i32, callee: Option<Func>, at: i32, len: i32| {
+    let insert = move |mut caller: Caller<'_, T>,
+                       function: i32,
+                       pc: i32,
+                       callee: Option<Func>,
+                       at: i32,
+                       len: i32| {
         let params = String::from_utf8_lossy(&text(&mut caller, at, len)?).into_owned();
         inserted(caller, &of, &own, [function, pc], callee, Some(&params))
     };
@@ -85,7 +97,9 @@ fn inserted<T: 'static>(
 ) -> Result<i32, Error> {
     let Some(callee) = callee else { return Ok(Refusal::Null as i32) };
     let mut store = caller.as_context_mut();
-    let Some((module, index)) = callee.owner(store.core()) else { return Ok(Refusal::Foreign as i32) };
+    let Some((module, index)) = callee.owner(store.core()) else {
+        return Ok(Refusal::Foreign as i32);
+    };
     let wish = match insertion::wish(program, place, callee, &module.info, index, params) {
         Ok(wish) => wish,
         Err(refusal) => return Ok(refusal as i32),
@@ -98,13 +112,21 @@ fn inserted<T: 'static>(
     Ok(done.map_or_else(|refusal| refusal as i32, u32::cast_signed))
 }
 
-/// Slots of activations: code that uses them is written out where it is called, and this is never reached.
+/// Slots of activations: code that uses them is written out where it is called, and this is never
+/// reached.
 fn slots<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
     let elsewhere = || Error::Link("slots of activations exist only in probes".into());
-    for (name, ty) in [("i32", ValType::I32), ("i64", ValType::I64), ("f32", ValType::F32), ("f64", ValType::F64)] {
-        let (get, set) = (FuncType::new([ValType::I32], [ty]), FuncType::new([ValType::I32, ty], []));
-        linker.func_new(MARKER.0, &format!("frame_get_{name}"), get, move |_, _, _| Err(elsewhere()))?;
-        linker.func_new(MARKER.0, &format!("frame_set_{name}"), set, move |_, _, _| Err(elsewhere()))?;
+    for (name, ty) in
+        [("i32", ValType::I32), ("i64", ValType::I64), ("f32", ValType::F32), ("f64", ValType::F64)]
+    {
+        let (get, set) =
+            (FuncType::new([ValType::I32], [ty]), FuncType::new([ValType::I32, ty], []));
+        linker.func_new(MARKER.0, &format!("frame_get_{name}"), get, move |_, _, _| {
+            Err(elsewhere())
+        })?;
+        linker.func_new(MARKER.0, &format!("frame_set_{name}"), set, move |_, _, _| {
+            Err(elsewhere())
+        })?;
     }
     Ok(())
 }
@@ -114,7 +136,8 @@ thread_local! {
     static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-/// Keeps what monitors print through tools of the engine's on this thread, for as long as something is done; gives it with what came of that.
+/// Keeps what monitors print through tools of the engine's on this thread, for as long as something
+/// is done; gives it with what came of that.
 pub fn printed_during<R>(what: impl FnOnce() -> R) -> (R, Vec<u8>) {
     let before = KEPT.replace(Some(Vec::new()));
     let result = what();
@@ -123,7 +146,8 @@ pub fn printed_during<R>(what: impl FnOnce() -> R) -> (R, Vec<u8>) {
 
 /// Prints to stdout, as far as somebody reads it.
 fn print(bytes: &[u8]) {
-    let is_kept = KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.extend_from_slice(bytes)).is_some());
+    let is_kept = KEPT
+        .with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.extend_from_slice(bytes)).is_some());
     if !is_kept {
         let _ = std::io::stdout().write_all(bytes);
     }
@@ -157,7 +181,8 @@ fn tools<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
         let bytes = text(&mut caller, at, len)?;
         Err::<(), _>(Error::host(format!("the monitor says: {}", String::from_utf8_lossy(&bytes))))
     })?;
-    linker.func_wrap(MODULE, "crash", || Err::<(), _>(Error::host("the monitor wants to crash")))?;
+    linker
+        .func_wrap(MODULE, "crash", || Err::<(), _>(Error::host("the monitor wants to crash")))?;
     linker.func_wrap(MODULE, "force_gc", || {})?;
     linker.func_wrap(MODULE, "rdtsc", ticks)?;
     Ok(())

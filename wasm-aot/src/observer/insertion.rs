@@ -1,9 +1,12 @@
-//! Probes that a monitor puts into the program itself, before it runs or while it does, from wherever it is executed.
+//! Probes that a monitor puts into the program itself, before it runs or while it does, from
+//! wherever it is executed.
 //!
-//! They are probes of the engine's (see [`crate::probe`]): they hold for whatever is executed next, and call the monitor through the host. The monitor
-//! knows each by a number, as it knows those that its exports ask for, and takes it away by that number.
+//! They are probes of the engine's (see [`crate::probe`]): they hold for whatever is executed next,
+//! and call the monitor through the host. The monitor knows each by a number, as it knows those
+//! that its exports ask for, and takes it away by that number.
 //!
-//! Before a monitor was compared with the program, its wishes are kept; those that have parameters are compared then, too.
+//! Before a monitor was compared with the program, its wishes are kept; those that have parameters
+//! are compared then, too.
 
 use super::binding::{Argument, Binding, Moment};
 use super::guest::Observer;
@@ -77,7 +80,8 @@ struct Ready {
 }
 
 impl Insertions {
-    /// Puts a probe where a monitor wants it; gives its number. `word` makes the word that switches it.
+    /// Puts a probe where a monitor wants it; gives its number. `word` makes the word that switches
+    /// it.
     pub(super) fn insert<T: 'static>(
         &self,
         mut store: StoreContextMut<'_, T>,
@@ -106,7 +110,10 @@ impl Insertions {
             Some(inserted) => {
                 let mut state = self.0.lock();
                 let ready = state.ready.as_mut().expect("it stays so");
-                ready.place(inserted, word(id), rests).map(|()| Ok(id)).map_err(|error| failed(&error))
+                ready
+                    .place(inserted, word(id), rests)
+                    .map(|()| Ok(id))
+                    .map_err(|error| failed(&error))
             }
         }
     }
@@ -133,7 +140,11 @@ impl Insertions {
         let each = early.into_iter().map(|(id, wish)| {
             let (function, pc) = (wish.function, wish.pc);
             let found = compared(store.as_context_mut(), observer, program, id, wish)?;
-            found.ok_or_else(|| ObserverError::Inserted { monitor: observer.name.clone(), function, pc })
+            found.ok_or_else(|| ObserverError::Inserted {
+                monitor: observer.name.clone(),
+                function,
+                pc,
+            })
         });
         each.collect()
     }
@@ -166,17 +177,33 @@ impl Insertions {
 }
 
 impl Ready {
-    fn place(&mut self, inserted: Inserted, word: Word, rests: &Arc<AtomicBool>) -> Result<(), crate::Error> {
+    fn place(
+        &mut self,
+        inserted: Inserted,
+        word: Word,
+        rests: &Arc<AtomicBool>,
+    ) -> Result<(), crate::Error> {
         let Inserted { id, wish, arguments, moment } = inserted;
         let (when, offset) = match moment {
             Moment::Entry => (When::Entry, 0),
             Moment::Inside | Moment::Behind => (When::After, wish.pc),
-            Moment::Before | Moment::Landed | Moment::Taken | Moment::Instead => (When::Before, wish.pc),
+            Moment::Before | Moment::Landed | Moment::Taken | Moment::Instead => {
+                (When::Before, wish.pc)
+            }
         };
         let place = Place { function: wish.function, offset, when };
         let name = format!("of monitor {}", crate::error::Printable(&self.observer.name));
-        let probe = Arc::new(Calling { name, callee: wish.callee, arguments, word, rests: Arc::clone(rests) });
-        let probe = self.probes.insert(place, probe).map_err(|error| crate::Error::host(error.to_string()))?;
+        let probe = Arc::new(Calling {
+            name,
+            callee: wish.callee,
+            arguments,
+            word,
+            rests: Arc::clone(rests),
+        });
+        let probe = self
+            .probes
+            .insert(place, probe)
+            .map_err(|error| crate::Error::host(error.to_string()))?;
         self.placed.insert(id, (probe, place));
         Ok(())
     }
@@ -194,12 +221,17 @@ fn compared<T: 'static>(
         let moment = if wish.pc == 0 { Moment::Entry } else { Moment::Before };
         return Ok(Some(Inserted { id, wish, arguments: Vec::new(), moment }));
     };
-    let found = matching::bind_at(store, observer, &program.bytes, rule, [wish.function, wish.pc], id)?;
+    let found =
+        matching::bind_at(store, observer, &program.bytes, rule, [wish.function, wish.pc], id)?;
     let Some(Binding { arguments, moment, .. }) = found else { return Ok(None) };
     let is_behind = moment == Moment::Behind;
     let is_seen = |argument: &Argument| match argument {
         Argument::Operand(_) => !is_behind,
-        Argument::MemoryBytes(_) | Argument::IsNull(_) | Argument::Entry(_) | Argument::Reference(_) | Argument::Null => false,
+        Argument::MemoryBytes(_)
+        | Argument::IsNull(_)
+        | Argument::Entry(_)
+        | Argument::Reference(_)
+        | Argument::Null => false,
         _ => true,
     };
     let fits = moment != Moment::Taken && arguments.iter().all(is_seen);
@@ -225,7 +257,8 @@ pub(super) fn wish(
     let bytes = &program.bytes[body.start as usize..body.end as usize];
     let mut reader = wasmparser::BinaryReader::new(bytes, u64::from(body.start));
     reader.set_features(wasmparser::WasmFeatures::all());
-    let sites = site::sites(&program.bytes, &wasmparser::FunctionBody::new(reader)).map_err(|_| Refusal::NoFunction)?;
+    let sites = site::sites(&program.bytes, &wasmparser::FunctionBody::new(reader))
+        .map_err(|_| Refusal::NoFunction)?;
     if pc != 0 && !sites.iter().any(|site| site.pc == pc) {
         return Err(Refusal::NoInstruction);
     }
@@ -236,7 +269,11 @@ pub(super) fn wish(
         None => None,
         Some(text) => {
             let event = if pc == 0 { "wasm:func:entry" } else { "wasm:opcode:*" };
-            let name = if text.trim_start().starts_with('(') { format!("{event} {text}") } else { text.to_owned() };
+            let name = if text.trim_start().starts_with('(') {
+                format!("{event} {text}")
+            } else {
+                text.to_owned()
+            };
             Some(rule::rule(own, &name, index).map_err(|_| Refusal::Unfit)?)
         }
     };
@@ -274,7 +311,12 @@ impl Probe for Calling {
             Argument::Local(index) => frame.local(*index),
             _ => None,
         };
-        let values = self.arguments.iter().map(value).collect::<Option<Vec<_>>>().ok_or("a value is not there")?;
+        let values = self
+            .arguments
+            .iter()
+            .map(value)
+            .collect::<Option<Vec<_>>>()
+            .ok_or("a value is not there")?;
         let called = with_store_of(frame.instance(), |store| self.callee.call(store, &values));
         called.map(drop).map_err(|error| error.to_string())
     }

@@ -1,7 +1,8 @@
 //! A program's sites, compared with what monitors ask for.
 //!
-//! A validator says what lies on the operand stack at each instruction. Predicates and other questions are asked in the order of sites, once for each
-//! match; what is answered is a constant from then on.
+//! A validator says what lies on the operand stack at each instruction. Predicates and other
+//! questions are asked in the order of sites, once for each match; what is answered is a constant
+//! from then on.
 
 use super::ObserverError;
 use super::binding::{Argument, Binding, Bindings, Moment};
@@ -40,17 +41,21 @@ impl Ordered {
         };
         let at = |event: Event| of(&|rule| rule.event == event);
         let mut opcodes: Vec<(Mode, Vec<List>)> = Vec::new();
-        for rule in rules.iter().filter(|rule| matches!(rule.event, Event::Any | Event::Opcode(_))) {
+        for rule in rules.iter().filter(|rule| matches!(rule.event, Event::Any | Event::Opcode(_)))
+        {
             if opcodes.iter().any(|(mode, _)| *mode == rule.mode) {
                 continue;
             }
             let of_mode = of(&|other| other.mode == rule.mode);
-            let is_for = |number: &u16, instruction: usize| match rules[usize::from(*number)].event {
+            let is_for = |number: &u16, instruction: usize| match rules[usize::from(*number)].event
+            {
                 Event::Any => true,
                 Event::Opcode(op) => op.index == instruction,
                 _ => false,
             };
-            let own = |instruction| of_mode.iter().copied().filter(|number| is_for(number, instruction)).collect();
+            let own = |instruction| {
+                of_mode.iter().copied().filter(|number| is_for(number, instruction)).collect()
+            };
             opcodes.push((rule.mode, (0..whamm::events::instructions().len()).map(own).collect()));
         }
         Self {
@@ -88,11 +93,14 @@ impl Wanted {
                 What::Plain(asked) => is(asked),
                 What::Called(called) => helper(called),
             };
-            rules.iter().any(|rule| rule.params.iter().any(param) || rule.predicate.as_ref().is_some_and(helper))
+            rules.iter().any(|rule| {
+                rule.params.iter().any(param) || rule.predicate.as_ref().is_some_and(helper)
+            })
         };
         Self {
             operands: asks(|asked| matches!(asked, Asked::Arg(_))),
-            results: asks(|asked| matches!(asked, Asked::Res(_))) || rules.iter().any(|rule| rule.mode == Mode::Alt),
+            results: asks(|asked| matches!(asked, Asked::Res(_)))
+                || rules.iter().any(|rule| rule.mode == Mode::Alt),
             lines: asks(|asked| matches!(asked, Asked::File | Asked::Line)),
         }
     }
@@ -120,7 +128,8 @@ pub(crate) fn bind<T: 'static>(
     Ok(())
 }
 
-/// Matches one rule of a monitor's with one instruction of a function, or with its beginning: pc 0. Its number is given.
+/// Matches one rule of a monitor's with one instruction of a function, or with its beginning: pc 0.
+/// Its number is given.
 pub(crate) fn bind_at<T: 'static>(
     store: StoreContextMut<'_, T>,
     observer: &mut Observer,
@@ -150,15 +159,23 @@ fn each_function<T: 'static>(
     observer: &mut Observer,
     bytes: &[u8],
     only: Option<u32>,
-    mut each: impl FnMut(&mut Matcher<'_, T>, Body<'_>, FuncValidatorAllocations) -> Result<FuncValidatorAllocations, ObserverError>,
+    mut each: impl FnMut(
+        &mut Matcher<'_, T>,
+        Body<'_>,
+        FuncValidatorAllocations,
+    ) -> Result<FuncValidatorAllocations, ObserverError>,
 ) -> Result<(), ObserverError> {
     let module::Reading { info, bodies } =
-        module::read(bytes, store.core().engine.target().options.features).map_err(ObserverError::program)?;
+        module::read(bytes, store.core().engine.target().options.features)
+            .map_err(ObserverError::program)?;
     let rules = Arc::clone(&observer.rules);
     let (ordered, wanted) = (Ordered::of(&rules), Wanted::by(&rules));
     if !ordered.unwind.is_empty() && !info.tags.is_empty() {
         let rule = &rules[usize::from(ordered.unwind[0])];
-        return Err(ObserverError::Unwind { monitor: observer.name.clone(), export: rule.export.clone() });
+        return Err(ObserverError::Unwind {
+            monitor: observer.name.clone(),
+            export: rule.export.clone(),
+        });
     }
     let mut matcher = Matcher {
         store,
@@ -237,7 +254,9 @@ impl<T: 'static> Matcher<'_, T> {
         body: Body<'_>,
         allocations: FuncValidatorAllocations,
     ) -> Result<FuncValidatorAllocations, ObserverError> {
-        let invalid = |error: wasmparser::BinaryReaderError| ObserverError::program(CompileError::from(error));
+        let invalid = |error: wasmparser::BinaryReaderError| {
+            ObserverError::program(CompileError::from(error))
+        };
         let mut validator = body.validate.into_validator(allocations);
         validator.read_locals(&mut body.body.get_binary_reader()).map_err(invalid)?;
         let sites = site::sites(self.bytes, &body.body).map_err(invalid)?;
@@ -249,7 +268,8 @@ impl<T: 'static> Matcher<'_, T> {
         for (index, site) in sites.iter().enumerate() {
             let last = index + 1 == sites.len();
             let reachable = is_reachable(&validator);
-            let mut place = Place { index, site, last, at_entry: false, operands: vec![], results: vec![] };
+            let mut place =
+                Place { index, site, last, at_entry: false, operands: vec![], results: vec![] };
             if index == 0 {
                 place.at_entry = true;
                 self.all(&self.ordered.entry.clone(), &place, Moment::Entry, &validator)?;
@@ -261,11 +281,25 @@ impl<T: 'static> Matcher<'_, T> {
                     place.operands = Self::operands(&validator, site);
                 }
                 self.blocks(&place, reachable, Moment::Before, &validator)?;
-                self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Before, &validator)?;
+                self.all(
+                    &self.ordered.of_site(site, Mode::Before),
+                    &place,
+                    Moment::Before,
+                    &validator,
+                )?;
                 if site.is_branch() {
                     // Without a condition, it branches.
-                    let moment = if matches!(site.operator, Operator::BrIf { .. }) { Moment::Taken } else { Moment::Before };
-                    self.all(&self.ordered.of_site(site, Mode::SemanticAfter), &place, moment, &validator)?;
+                    let moment = if matches!(site.operator, Operator::BrIf { .. }) {
+                        Moment::Taken
+                    } else {
+                        Moment::Before
+                    };
+                    self.all(
+                        &self.ordered.of_site(site, Mode::SemanticAfter),
+                        &place,
+                        moment,
+                        &validator,
+                    )?;
                 }
                 if site.ends_function() {
                     self.all(&self.ordered.exit.clone(), &place, Moment::Before, &validator)?;
@@ -282,9 +316,15 @@ impl<T: 'static> Matcher<'_, T> {
                 }
                 let comes = if last { reachable || site.targeted } else { reached };
                 self.blocks(&place, comes, Moment::Landed, &validator)?;
-                self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Landed, &validator)?;
+                self.all(
+                    &self.ordered.of_site(site, Mode::Before),
+                    &place,
+                    Moment::Landed,
+                    &validator,
+                )?;
                 if last {
-                    // Behind the last instruction is where the function is left: what it does there on its own account comes before what the exit does.
+                    // Behind the last instruction is where the function is left: what it does there
+                    // on its own account comes before what the exit does.
                     self.after(&place, Moment::Landed, &validator)?;
                     self.all(&self.ordered.exit.clone(), &place, Moment::Landed, &validator)?;
                 }
@@ -317,7 +357,12 @@ impl<T: 'static> Matcher<'_, T> {
         if opens {
             let place = &Place { operands: vec![], results: vec![], ..*place };
             let kept = self.found.len();
-            self.all(&self.ordered.of_site(site, Mode::SemanticAfter), place, Moment::Behind, validator)?;
+            self.all(
+                &self.ordered.of_site(site, Mode::SemanticAfter),
+                place,
+                Moment::Behind,
+                validator,
+            )?;
             waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
             return Ok(());
         }
@@ -325,7 +370,12 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     /// What is behind an instruction on its own account, and what stands in its place.
-    fn after(&mut self, place: &Place<'_, '_>, moment: Moment, validator: &Validator) -> Result<(), ObserverError> {
+    fn after(
+        &mut self,
+        place: &Place<'_, '_>,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
         let results = match (self.wanted.results, place.last) {
             (false, _) => vec![],
             (true, true) => self.returned(),
@@ -336,7 +386,8 @@ impl<T: 'static> Matcher<'_, T> {
         self.all(&self.ordered.of_site(place.site, Mode::After), &place, moment, validator)
     }
 
-    /// A block is left behind the last instruction in it, where control falls through; the first arm of a choice where the other begins.
+    /// A block is left behind the last instruction in it, where control falls through; the first
+    /// arm of a choice where the other begins.
     fn exits(
         &mut self,
         place: &Place<'_, '_>,
@@ -362,25 +413,36 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     /// What stands in place of an instruction gives what the instruction gives.
-    fn instead(&mut self, place: &Place<'_, '_>, validator: &Validator) -> Result<(), ObserverError> {
+    fn instead(
+        &mut self,
+        place: &Place<'_, '_>,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
         let rules = self.ordered.of_site(place.site, Mode::Alt);
         if rules.is_empty() {
             return Ok(());
         }
-        let given = place.site.operator.operator_arity(validator).map_or(0, |(_, results)| results as usize);
+        let given = place
+            .site
+            .operator
+            .operator_arity(validator)
+            .map_or(0, |(_, results)| results as usize);
         let given = &place.results[..given.min(place.results.len())];
         for &rule in &*rules {
             let function = self.rules[usize::from(rule)].function;
             let results = self.observer.module.inner.info.function_type(function).results();
             match results.iter().rev().map(|ty| Some(*ty)).eq(given.iter().copied()) {
                 true => self.all(&[rule], place, Moment::Instead, validator)?,
-                false => self.misfit(rule, place, || format!("it gives [{}], and its function does not", types(given))),
+                false => self.misfit(rule, place, || {
+                    format!("it gives [{}], and its function does not", types(given))
+                }),
             }
         }
         Ok(())
     }
 
-    /// Something does not fit a place that its name asks for; the first of them is told if it fits nowhere.
+    /// Something does not fit a place that its name asks for; the first of them is told if it fits
+    /// nowhere.
     fn misfit(&mut self, rule: u16, place: &Place<'_, '_>, why: impl FnOnce() -> String) {
         let place = || crate::Place {
             function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
@@ -408,7 +470,13 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    fn all(&mut self, rules: &[u16], place: &Place<'_, '_>, moment: Moment, validator: &Validator) -> Result<(), ObserverError> {
+    fn all(
+        &mut self,
+        rules: &[u16],
+        place: &Place<'_, '_>,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
         let pc = if moment == Moment::Entry { 0 } else { place.site.pc };
         if self.only.is_some_and(|only| only != pc) {
             return Ok(());
@@ -421,7 +489,8 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    /// A rule at a place: types first, then the predicate, then questions from the last to the first.
+    /// A rule at a place: types first, then the predicate, then questions from the last to the
+    /// first.
     fn one(
         &mut self,
         number: u16,
@@ -439,7 +508,9 @@ impl<T: 'static> Matcher<'_, T> {
                 What::Plain(asked) => match self.argument(asked, given, place, validator, id) {
                     Some(argument) => arguments.push(argument),
                     None => {
-                        self.misfit(number, place, || format!("there is no {asked} of type {}", given.ty));
+                        self.misfit(number, place, || {
+                            format!("there is no {asked} of type {}", given.ty)
+                        });
                         return Ok(None);
                     }
                 },
@@ -454,11 +525,20 @@ impl<T: 'static> Matcher<'_, T> {
         }
         for (given, argument) in rule.params.iter().zip(&mut arguments).rev() {
             let What::Called(helper) = &given.what else { continue };
-            let Some(value) = self.ask(helper, place, &rule.export, &mut cursor, id)? else { return Ok(None) };
+            let Some(value) = self.ask(helper, place, &rule.export, &mut cursor, id)? else {
+                return Ok(None);
+            };
             *argument = constant(value);
         }
         self.ids += 1;
-        Ok(Some(Binding { rule: number, function: rule.function, arguments, moment, offset: place.site.offset, id }))
+        Ok(Some(Binding {
+            rule: number,
+            function: rule.function,
+            arguments,
+            moment,
+            offset: place.site.offset,
+            id,
+        }))
     }
 
     fn ask(
@@ -477,7 +557,9 @@ impl<T: 'static> Matcher<'_, T> {
             foreign: self.observer.is_foreign,
             lines: self.lines.as_ref().map(|lines| lines as &dyn Source),
         };
-        let answer = self.observer.ask(&mut self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
+        let answer = self
+            .observer
+            .ask(&mut self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
         answer.map_err(|error| {
             let (monitor, helper) = (self.observer.name.clone(), helper.name.clone());
             let place = Box::new(crate::Place {
@@ -487,7 +569,9 @@ impl<T: 'static> Matcher<'_, T> {
             let export = export.to_owned();
             match is_endless(&error) {
                 true => ObserverError::Endless { monitor, export, helper, place },
-                false => ObserverError::Match { monitor, export, helper, place, error: Box::new(error) },
+                false => {
+                    ObserverError::Match { monitor, export, helper, place, error: Box::new(error) }
+                }
             }
         })
     }
@@ -504,15 +588,26 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     /// What is handed over for something that is asked for; nothing if the site does not have it.
-    fn argument(&self, asked: &Asked, given: &Given, place: &Place<'_, '_>, validator: &Validator, id: u32) -> Option<Argument> {
+    fn argument(
+        &self,
+        asked: &Asked,
+        given: &Given,
+        place: &Place<'_, '_>,
+        validator: &Validator,
+        id: u32,
+    ) -> Option<Argument> {
         let fits = |ty: Option<&Option<ValType>>| match ty {
             Some(Some(ty)) => ty.matches(given.ty),
             Some(None) => place.site.event.is_some_and(|event| is_natural(event, asked)),
             None => false,
         };
         Some(match asked {
-            Asked::Arg(n) => fits(place.operands.get(*n as usize)).then_some(Argument::Operand(*n))?,
-            Asked::Res(n) => fits(place.results.get(*n as usize)).then_some(Argument::Result(*n))?,
+            Asked::Arg(n) => {
+                fits(place.operands.get(*n as usize)).then_some(Argument::Operand(*n))?
+            }
+            Asked::Res(n) => {
+                fits(place.results.get(*n as usize)).then_some(Argument::Result(*n))?
+            }
             Asked::Local(n) => {
                 let ty = validator.get_local_type(*n).map(module::operand_type)?;
                 ty.matches(given.ty).then_some(Argument::Local(*n))?
@@ -528,7 +623,9 @@ impl<T: 'static> Matcher<'_, T> {
                 Operator::CallIndirect { table_index: table, .. }
                 | Operator::ReturnCallIndirect { table_index: table, .. }
                 | Operator::TableGet { table } => Argument::Entry(table),
-                Operator::CallRef { .. } | Operator::ReturnCallRef { .. } | Operator::TableSet { .. } => Argument::Reference(0),
+                Operator::CallRef { .. }
+                | Operator::ReturnCallRef { .. }
+                | Operator::TableSet { .. } => Argument::Reference(0),
                 _ => return None,
             },
             _ => {
@@ -563,7 +660,10 @@ fn is_natural(event: &'static whamm::events::Instruction, asked: &Asked) -> bool
     natural(Some(event), &name).is_some_and(|ty| ty != whamm::types::Ty::Any)
 }
 
-fn natural(event: Option<&'static whamm::events::Instruction>, name: &str) -> Option<whamm::types::Ty> {
+fn natural(
+    event: Option<&'static whamm::events::Instruction>,
+    name: &str,
+) -> Option<whamm::types::Ty> {
     whamm::events::Event::Opcode(event?).variable(name).map(|definition| definition.ty)
 }
 
@@ -576,7 +676,8 @@ fn operand(validator: &Validator, depth: usize) -> Option<Option<ValType>> {
     validator.get_operand_type(depth).map(|ty| ty.map(module::operand_type))
 }
 
-/// Types on the operand stack, from the top: of the innermost block, which sees nothing of what lies below.
+/// Types on the operand stack, from the top: of the innermost block, which sees nothing of what
+/// lies below.
 fn stack(validator: &Validator, most: usize) -> Vec<Option<ValType>> {
     let below = validator.get_control_frame(0).map_or(0, |frame| frame.height);
     let own = (validator.operand_stack_height() as usize).saturating_sub(below);
@@ -628,7 +729,8 @@ impl Facts<'_, '_, '_> {
             Asked::NumTargets => number(targets()?.len()),
             Asked::DefaultTarget => number(targets()?.default()),
             Asked::Targets => {
-                let list: Vec<String> = targets()?.targets().flatten().map(|depth| depth.to_string()).collect();
+                let list: Vec<String> =
+                    targets()?.targets().flatten().map(|depth| depth.to_string()).collect();
                 text(&list.join(","))
             }
             Asked::Offset => Some(Known::Value(Number::I64(self.access()?.offset.cast_signed()))),
@@ -641,8 +743,12 @@ impl Facts<'_, '_, '_> {
                 Some((_, name)) => text(name),
                 None => text(self.info.function_name(self.callee()?).unwrap_or_default()),
             },
-            Asked::TargetFnType => text(if self.import(self.callee()?).is_some() { "import" } else { "local" }),
-            Asked::TargetImpModule => text(self.import(self.callee()?).map_or("", |(module, _)| module)),
+            Asked::TargetFnType => {
+                text(if self.import(self.callee()?).is_some() { "import" } else { "local" })
+            }
+            Asked::TargetImpModule => {
+                text(self.import(self.callee()?).map_or("", |(module, _)| module))
+            }
             Asked::File => text(&self.source().map(|(file, _)| file).unwrap_or_default()),
             Asked::Line => number(self.source().map_or(0, |(_, line)| line)),
             Asked::Imm(n) => self.immediate(*n).filter(|value| value.ty() == ty).map(Known::Value),
@@ -650,7 +756,8 @@ impl Facts<'_, '_, '_> {
         }
     }
 
-    /// File and line of the source, where the program has debug information. That counts from the start of the code section.
+    /// File and line of the source, where the program has debug information. That counts from the
+    /// start of the code section.
     fn source(&self) -> Option<(String, u32)> {
         let offset = u64::from(self.place.site.offset.checked_sub(self.info.code_start)?);
         self.lines?.at(offset)
@@ -663,17 +770,24 @@ impl Facts<'_, '_, '_> {
 
     fn callee(&self) -> Option<u32> {
         match self.place.site.operator {
-            Operator::Call { function_index } | Operator::ReturnCall { function_index } => Some(function_index),
+            Operator::Call { function_index } | Operator::ReturnCall { function_index } => {
+                Some(function_index)
+            }
             _ => None,
         }
     }
 
     fn import(&self, function: u32) -> Option<(&str, &str)> {
         let is = |import: &&module::Import| import.space == Space::Func && import.index == function;
-        self.info.imports.iter().find(is).map(|import| (import.module.as_str(), import.name.as_str()))
+        self.info
+            .imports
+            .iter()
+            .find(is)
+            .map(|import| (import.module.as_str(), import.name.as_str()))
     }
 
-    /// An immediate by its number. The existing compiler does not count the number of a table's labels.
+    /// An immediate by its number. The existing compiler does not count the number of a table's
+    /// labels.
     fn immediate(&self, n: u32) -> Option<Number> {
         let is_table = matches!(self.place.site.operator, Operator::BrTable { .. });
         let n = n as usize + usize::from(is_table && self.foreign);

@@ -5,12 +5,17 @@ use crate::runtime::ModuleInner;
 use wasmparser::{Parser, Payload};
 use whamm::merging::{Declaration, SECTION};
 
-/// Why the reports of several instances of a module do not become one, if so. A module without reports leaves that to whoever reads its memory.
+/// Why the reports of several instances of a module do not become one, if so. A module without
+/// reports leaves that to whoever reads its memory.
 pub(super) fn unmergeable(module: &ModuleInner) -> Option<String> {
     module.info.exports.iter().find(|export| export.name == "wasm:exit")?;
     match declaration(module) {
-        None => Some(format!("it reports, and does not say (in a section {SECTION}) what of that can be added up")),
-        Some(declaration) => declaration.refused().map(|why| format!("what it reports cannot be merged: {why}")),
+        None => Some(format!(
+            "it reports, and does not say (in a section {SECTION}) what of that can be added up"
+        )),
+        Some(declaration) => {
+            declaration.refused().map(|why| format!("what it reports cannot be merged: {why}"))
+        }
     }
 }
 
@@ -24,7 +29,8 @@ fn declaration(module: &ModuleInner) -> Option<Declaration> {
 }
 
 impl Observation {
-    /// Makes one report of those that the instances of a monitor have made of their threads: rows of variables that are only added to become sums.
+    /// Makes one report of those that the instances of a monitor have made of their threads: rows
+    /// of variables that are only added to become sums.
     pub fn merged(&self, name: &str, reports: &[&str]) -> Result<String, ObserverError> {
         let refused = |why: String| ObserverError::Threads { monitor: name.to_owned(), why };
         let monitors = self.monitors.lock();
@@ -33,10 +39,12 @@ impl Observation {
         };
         let module = &monitor.observer.module.inner;
         match declaration(module) {
-            None => Err(refused(unmergeable(module).unwrap_or_else(|| "it reports nothing".into()))),
-            Some(declaration) => {
-                declaration.merge(reports).map_err(|why| refused(format!("what it reports cannot be merged: {why}")))
+            None => {
+                Err(refused(unmergeable(module).unwrap_or_else(|| "it reports nothing".into())))
             }
+            Some(declaration) => declaration
+                .merge(reports)
+                .map_err(|why| refused(format!("what it reports cannot be merged: {why}"))),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Modules that look on: monitors that are WebAssembly themselves.
 //!
-//! The names of such a module's exports say when its functions want to be called (`name`). Each is compared with every `site` of a
-//! program (`matching`); what can be known when a site is matched becomes a constant, by asking the module if need be (`guest`). What is left, which
-//! function is called where with what (`binding`), is compiled into the program.
+//! The names of such a module's exports say when its functions want to be called (`name`). Each is
+//! compared with every `site` of a program (`matching`); what can be known when a site is matched
+//! becomes a constant, by asking the module if need be (`guest`). What is left, which function is
+//! called where with what (`binding`), is compiled into the program.
 //!
 //! Module and program are instances of one store, each with a memory of its own.
 

@@ -5,8 +5,9 @@
 //!     └────── event ─────┘ mode    └ predicate ─┘   └── parameters ─────┘
 //! ```
 //!
-//! Blanks may stand between all parts, and a list may end in a comma: whoever wrote the first such modules wrote both. Everything else that
-//! is not understood is an error with its place: a probe is never called with other arguments than it asked for.
+//! Blanks may stand between all parts, and a list may end in a comma: whoever wrote the first such
+//! modules wrote both. Everything else that is not understood is an error with its place: a probe
+//! is never called with other arguments than it asked for.
 
 use super::site;
 use std::fmt;
@@ -173,7 +174,8 @@ impl fmt::Display for Asked {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = crate::error::Printable(&self.name).to_string();
-        let carets = "^".repeat(self.at.len().clamp(1, 1 + self.name.len().saturating_sub(self.at.start)));
+        let carets =
+            "^".repeat(self.at.len().clamp(1, 1 + self.name.len().saturating_sub(self.at.start)));
         let lead = 2 + self.at.start;
         write!(f, "  {name}\n{:lead$}{carets} {}", "", self.why)
     }
@@ -186,7 +188,8 @@ pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Stri
     near.map_or_else(String::new, |(_, known)| format!(": did you mean {known}?"))
 }
 
-/// Whether an export wants to be called at an event: all others are functions for the monitor's own use.
+/// Whether an export wants to be called at an event: all others are functions for the monitor's own
+/// use.
 pub(crate) fn is_probe(name: &str) -> bool {
     name.starts_with("wasm:") && name != "wasm:exit"
 }
@@ -209,7 +212,9 @@ pub(crate) fn parse(name: &str, extended: bool) -> Result<Name, Malformed> {
     let params = if reader.rest().is_empty() { Vec::new() } else { reader.list(0)? };
     match reader.rest().is_empty() {
         true => Ok(Name { event, mode, predicate, params }),
-        false => Err(reader.wrong(reader.at..name.len(), "nothing may stand behind the parameters")),
+        false => {
+            Err(reader.wrong(reader.at..name.len(), "nothing may stand behind the parameters"))
+        }
     }
 }
 
@@ -261,7 +266,9 @@ impl<'a> Reader<'a> {
     /// The longest text of letters, digits and these.
     fn identifier(&mut self, more: &str) -> (&'a str, Range<usize>) {
         let rest = self.rest();
-        let len = rest.find(|c: char| !c.is_ascii_alphanumeric() && !more.contains(c)).unwrap_or(rest.len());
+        let len = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && !more.contains(c))
+            .unwrap_or(rest.len());
         let at = self.at..self.at + len;
         self.at += len;
         self.blanks();
@@ -274,7 +281,10 @@ impl<'a> Reader<'a> {
         let packages = ["opcode", "func", "block"];
         if !packages.contains(&package) {
             let hint = near(package, packages.into_iter().chain(["exit"]));
-            return Err(self.wrong(at, format!("no such kind of event; there are opcode, func and block{hint}")));
+            return Err(self.wrong(
+                at,
+                format!("no such kind of event; there are opcode, func and block{hint}"),
+            ));
         }
         self.expect(':')?;
         if package == "opcode" {
@@ -288,7 +298,8 @@ impl<'a> Reader<'a> {
             None => {
                 let names: Vec<&str> = own().map(|(_, name, _)| *name).collect();
                 let hint = near(word, names.iter().copied());
-                Err(self.wrong(at, format!("no such event; {package} has {}{hint}", names.join(", "))))
+                Err(self
+                    .wrong(at, format!("no such event; {package} has {}{hint}", names.join(", "))))
             }
         }
     }
@@ -298,12 +309,17 @@ impl<'a> Reader<'a> {
         if self.take('*') {
             let more = self.rest().starts_with(|c: char| c.is_ascii_alphanumeric() || c == '*');
             return match more {
-                true => Err(self.wrong(start..self.at, "`*` alone means every instruction; there are no patterns")),
+                true => Err(self.wrong(
+                    start..self.at,
+                    "`*` alone means every instruction; there are no patterns",
+                )),
                 false => Ok(Event::Any),
             };
         }
         // Two mnemonics have a blank in them.
-        for (spelled, name) in [("ref.test null", "ref.test_null"), ("ref.cast null", "ref.cast_null")] {
+        for (spelled, name) in
+            [("ref.test null", "ref.test_null"), ("ref.cast null", "ref.cast_null")]
+        {
             if let (true, Some(found)) = (self.rest().starts_with(spelled), instruction(name)) {
                 self.word(spelled);
                 return Ok(Event::Opcode(found));
@@ -324,14 +340,17 @@ impl<'a> Reader<'a> {
         let Some((_, mode)) = MODES.iter().find(|(name, _)| *name == word) else {
             let names = MODES.map(|(name, _)| name);
             let hint = near(word, names.into_iter());
-            return Err(self.wrong(at, format!("no such mode; there are {}{hint}", names.join(", "))));
+            return Err(
+                self.wrong(at, format!("no such mode; there are {}{hint}", names.join(", ")))
+            );
         };
         match event {
             _ if !self.extended => Err(self.wrong(at, NEEDS_MARKER)),
-            Event::Any if *mode == Mode::Alt => Err(self.wrong(at, "say which instruction is replaced: `*` are all")),
-            Event::Opcode(op) if *mode == Mode::Alt && !site::is_replaced(op.name) => {
-                Err(self.wrong(at, format!("{} says where control goes on: it is not replaced", op.name)))
+            Event::Any if *mode == Mode::Alt => {
+                Err(self.wrong(at, "say which instruction is replaced: `*` are all"))
             }
+            Event::Opcode(op) if *mode == Mode::Alt && !site::is_replaced(op.name) => Err(self
+                .wrong(at, format!("{} says where control goes on: it is not replaced", op.name))),
             Event::Any | Event::Opcode(_) => Ok(*mode),
             _ => Err(self.wrong(at, "only instructions have modes")),
         }
@@ -356,7 +375,9 @@ impl<'a> Reader<'a> {
         let param = self.param(0)?;
         match param.asked {
             Asked::Call(_) => Ok(param),
-            _ => Err(self.wrong(param.at, "a predicate is a call of one of the monitor's functions")),
+            _ => {
+                Err(self.wrong(param.at, "a predicate is a call of one of the monitor's functions"))
+            }
         }
     }
 
@@ -397,8 +418,13 @@ impl<'a> Reader<'a> {
                 | Asked::Targets
         );
         match depth {
-            0 if text => Err(self.wrong(at, format!("`{word}` is known only to calls when a site is matched: `$f({word})`"))),
-            1 if dynamic => Err(self.wrong(at, format!("`{word}` is not known when a site is matched"))),
+            0 if text => Err(self.wrong(
+                at,
+                format!("`{word}` is known only to calls when a site is matched: `$f({word})`"),
+            )),
+            1 if dynamic => {
+                Err(self.wrong(at, format!("`{word}` is not known when a site is matched")))
+            }
             _ => Ok(Param { asked, at }),
         }
     }
@@ -408,7 +434,11 @@ impl<'a> Reader<'a> {
             return Ok(asked.clone());
         }
         if let Some((_, asked)) = EXTENDED.iter().find(|(name, _)| *name == word) {
-            return if self.extended { Ok(asked.clone()) } else { Err(self.wrong(at.clone(), NEEDS_MARKER)) };
+            return if self.extended {
+                Ok(asked.clone())
+            } else {
+                Err(self.wrong(at.clone(), NEEDS_MARKER))
+            };
         }
         let numbered = |prefix: &str| -> Option<u32> {
             let digits = word.strip_prefix(prefix)?;
@@ -424,7 +454,11 @@ impl<'a> Reader<'a> {
             return Ok(Asked::Local(n));
         }
         if let Some(n) = numbered("res") {
-            return if self.extended { Ok(Asked::Res(n)) } else { Err(self.wrong(at.clone(), NEEDS_MARKER)) };
+            return if self.extended {
+                Ok(Asked::Res(n))
+            } else {
+                Err(self.wrong(at.clone(), NEEDS_MARKER))
+            };
         }
         let families = ["arg0", "imm0", "local0", "res0"];
         let known = PLAIN.iter().chain(&EXTENDED).map(|(name, _)| *name).chain(families);
@@ -461,7 +495,10 @@ mod tests {
         assert!(name.predicate.is_some());
         assert_eq!(asked(&name)[1], Asked::Arg(0));
         assert_eq!(asked(&plain("wasm:func:entry / $76(fname) / ()")), []);
-        assert_eq!(asked(&plain("wasm:opcode:i32.store  ($82(pc), arg1, offset)"))[1..], [Asked::Arg(1), Asked::Offset]);
+        assert_eq!(
+            asked(&plain("wasm:opcode:i32.store  ($82(pc), arg1, offset)"))[1..],
+            [Asked::Arg(1), Asked::Offset]
+        );
     }
 
     #[test]
@@ -469,7 +506,9 @@ mod tests {
         let name = plain("wasm: opcode: i32.load ( pc ,imm0 )");
         assert_eq!(asked(&name), [Asked::Pc, Asked::Imm(0)]);
         assert_eq!(plain("wasm:opcode:*(pc)").event, Event::Any);
-        assert!(matches!(plain("wasm:opcode:ref.test null ()").event, Event::Opcode(op) if op.name == "ref.test_null"));
+        assert!(
+            matches!(plain("wasm:opcode:ref.test null ()").event, Event::Opcode(op) if op.name == "ref.test_null")
+        );
         assert_eq!(plain("wasm:block:end").params, []);
     }
 
@@ -513,9 +552,13 @@ mod tests {
     #[test]
     fn no_text_makes_the_reader_panic() {
         arbtest::arbtest(|u| {
-            const PARTS: [&str; 16] =
-                ["wasm", ":", "opcode", "*", "func", "entry", " ", "/", "$1", "(", ")", ",", "arg0", "pc", "é", "call"];
-            let text: String = (0..u.int_in_range(0..=14)?).map(|_| u.choose(&PARTS).copied()).collect::<Result<_, _>>()?;
+            const PARTS: [&str; 16] = [
+                "wasm", ":", "opcode", "*", "func", "entry", " ", "/", "$1", "(", ")", ",", "arg0",
+                "pc", "é", "call",
+            ];
+            let text: String = (0..u.int_in_range(0..=14)?)
+                .map(|_| u.choose(&PARTS).copied())
+                .collect::<Result<_, _>>()?;
             for extended in [false, true] {
                 if let Err(wrong) = parse(&format!("wasm:{text}"), extended) {
                     assert!(wrong.to_string().contains('^'));

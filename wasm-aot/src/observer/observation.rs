@@ -1,4 +1,5 @@
-//! A program that is looked at: matched, compiled with what its monitors want to be called for, and asked in the end what was seen.
+//! A program that is looked at: matched, compiled with what its monitors want to be called for, and
+//! asked in the end what was seen.
 
 use super::binding::{Binding, Bindings, Moment};
 use super::composition::Composition;
@@ -48,7 +49,8 @@ pub enum Needs {
     Notes,
 }
 
-/// A program, and the monitors that look at it. It may be asked from any thread; what needs the program's store is given it.
+/// A program, and the monitors that look at it. It may be asked from any thread; what needs the
+/// program's store is given it.
 #[derive(Debug)]
 pub struct Observation {
     pub(super) module: Module,
@@ -121,8 +123,9 @@ pub struct Matched {
 }
 
 impl Observation {
-    /// Matches monitors with a program, and compiles it with them. What monitors are asked meanwhile, they are asked in `store`, in which the program
-    /// has to be instantiated, too. The store's limits of now are those of the monitors. What `watch` needs is compiled in as well.
+    /// Matches monitors with a program, and compiles it with them. What monitors are asked
+    /// meanwhile, they are asked in `store`, in which the program has to be instantiated, too. The
+    /// store's limits of now are those of the monitors. What `watch` needs is compiled in as well.
     pub fn new<T: 'static>(
         store: &mut Store<T>,
         observers: Vec<Observer>,
@@ -133,7 +136,8 @@ impl Observation {
         Self::with_code(store, observers, program, calls, watch, None)
     }
 
-    /// The same for a program that is compiled already, by the store's engine: its code is used as it is if nothing has to be compiled in for ever.
+    /// The same for a program that is compiled already, by the store's engine: its code is used as
+    /// it is if nothing has to be compiled in for ever.
     pub fn with_code<T: 'static>(
         store: &mut Store<T>,
         observers: Vec<Observer>,
@@ -152,7 +156,14 @@ impl Observation {
     /// A program that nobody looks at so far.
     pub fn of(module: &Module) -> Self {
         let (monitors, threads, places, derived) = Default::default();
-        Self { module: module.clone(), calls: ProbeCalls::default(), monitors, threads, places, derived }
+        Self {
+            module: module.clone(),
+            calls: ProbeCalls::default(),
+            monitors,
+            threads,
+            places,
+            derived,
+        }
     }
 
     /// The program as it is to be instantiated.
@@ -160,8 +171,8 @@ impl Observation {
         &self.module
     }
 
-    /// Exports that are called nowhere although they name places of the program, by their monitors: each with the first place whose types it does not
-    /// take, or with what is wrong with its name.
+    /// Exports that are called nowhere although they name places of the program, by their monitors:
+    /// each with the first place whose types it does not take, or with what is wrong with its name.
     pub fn misfits(&self) -> Vec<(String, String)> {
         let monitors = self.monitors.lock();
         let of = |monitor: &Monitor| {
@@ -172,22 +183,30 @@ impl Observation {
         monitors.iter().filter(|monitor| !monitor.is_gone).flat_map(of).collect()
     }
 
-    /// How many probes each monitor has in the program, and functions that the engine calls of itself, by its name.
+    /// How many probes each monitor has in the program, and functions that the engine calls of
+    /// itself, by its name.
     pub fn matches(&self) -> Vec<(String, usize)> {
         self.monitors
             .lock()
             .iter()
-            .map(|monitor| (monitor.observer.name.clone(), monitor.matches + monitor.observer.hears()))
+            .map(|monitor| {
+                (monitor.observer.name.clone(), monitor.matches + monitor.observer.hears())
+            })
             .collect()
     }
 
     /// The names of those that look at it.
     pub fn names(&self) -> Vec<String> {
         let monitors = self.monitors.lock();
-        monitors.iter().filter(|monitor| !monitor.is_gone).map(|monitor| monitor.observer.name.clone()).collect()
+        monitors
+            .iter()
+            .filter(|monitor| !monitor.is_gone)
+            .map(|monitor| monitor.observer.name.clone())
+            .collect()
     }
 
-    /// Compares a monitor with the program, whose thread it is that has the store. Nothing is changed so far.
+    /// Compares a monitor with the program, whose thread it is that has the store. Nothing is
+    /// changed so far.
     pub fn compare<T: 'static>(
         &self,
         mut store: StoreContextMut<'_, T>,
@@ -199,19 +218,25 @@ impl Observation {
             return Err(ObserverError::Threads { monitor: observer.name, why: why.into() });
         }
         let number = self.monitors.lock().len() as u16;
-        let mut matched = Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
+        let mut matched =
+            Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
         let Matched { observer, guest, list, derivations, .. } = &mut matched;
         let sizes = observer.instance.sizes(store.core());
-        *derivations = observer.derivations(self.calls, || Derivation::of_all(0, guest, list, &sizes, &program.bytes));
-        derivations.take_if(|own| !self.module.can_attach() || !own.iter().all(Derivation::needs_counts));
+        *derivations = observer
+            .derivations(self.calls, || Derivation::of_all(0, guest, list, &sizes, &program.bytes));
+        derivations
+            .take_if(|own| !self.module.can_attach() || !own.iter().all(Derivation::needs_counts));
         bound_memories(&mut store);
-        self.module.bind(store.core().id, &matched.observer.name).map_err(ObserverError::program)?;
+        self.module
+            .bind(store.core().id, &matched.observer.name)
+            .map_err(ObserverError::program)?;
         loaded(store, &matched.observer, &self.module)?;
         Ok(matched)
     }
 
-    /// Has a monitor look at the program from now on: at functions with their next call, and at loops with their next turn. Gives how many probes it has,
-    /// and functions that the engine calls of itself.
+    /// Has a monitor look at the program from now on: at functions with their next call, and at
+    /// loops with their next turn. Gives how many probes it has, and functions that the engine
+    /// calls of itself.
     pub fn attach(&self, matched: Matched) -> Result<usize, ObserverError> {
         if !self.module.can_attach() {
             let why = "the program was compiled without sites, so that nothing can be attached";
@@ -220,7 +245,12 @@ impl Observation {
         matched.places(&mut self.places.lock(), &self.monitors.lock(), &self.module.inner.info)?;
         let Matched { observer, guest, list, inserted, contained, derivations: own, .. } = matched;
         let matches = list.len() + inserted.len();
-        observer.switches.insertions().begin(&self.module, &observer, inserted, &observer.switches)?;
+        observer.switches.insertions().begin(
+            &self.module,
+            &observer,
+            inserted,
+            &observer.switches,
+        )?;
         let presence = match own {
             Some(own) => {
                 let places = list.iter().map(Place::of).collect();
@@ -228,23 +258,30 @@ impl Observation {
             }
             None => {
                 let probes = made((&guest, None), list, &observer, contained.as_ref());
-                begin(&observer, Standing::new(&self.module, probes, observer.switches.clone(), At::Apart))?
+                begin(
+                    &observer,
+                    Standing::new(&self.module, probes, observer.switches.clone(), At::Apart),
+                )?
             }
         };
         let (is_called, presence) = (matches!(presence, Presence::Probes(_)), Some(presence));
         let (others, homes) = (HashMap::new(), None);
         let news = telling::news(&observer, &self.module);
-        let monitor = Monitor { observer, others, homes, is_called, news, matches, presence, is_gone: false };
+        let monitor =
+            Monitor { observer, others, homes, is_called, news, matches, presence, is_gone: false };
         let hears = monitor.observer.hears();
         self.monitors.lock().push(monitor);
         Ok(matches + hears)
     }
 
-    /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it has seen stays.
+    /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it
+    /// has seen stays.
     pub fn detach(&self, name: &str) -> Result<bool, ObserverError> {
         let found = {
             let mut monitors = self.monitors.lock();
-            let found = monitors.iter_mut().filter(|monitor| !monitor.is_gone && monitor.presence.is_some());
+            let found = monitors
+                .iter_mut()
+                .filter(|monitor| !monitor.is_gone && monitor.presence.is_some());
             found.rev().find(|monitor| monitor.observer.name == name).map(|monitor| {
                 monitor.is_gone = true;
                 monitor.presence.clone()
@@ -257,27 +294,39 @@ impl Observation {
     /// What monitors that have not gone have in the code.
     fn presences(&self) -> Vec<Presence> {
         let monitors = self.monitors.lock();
-        monitors.iter().filter(|monitor| !monitor.is_gone).filter_map(|monitor| monitor.presence.clone()).collect()
+        monitors
+            .iter()
+            .filter(|monitor| !monitor.is_gone)
+            .filter_map(|monitor| monitor.presence.clone())
+            .collect()
     }
 
-    /// Has every monitor say what it has seen of the thread that has the store; gives what went wrong. What is only added up is told where monitors were
-    /// compared with the program, for all threads.
+    /// Has every monitor say what it has seen of the thread that has the store; gives what went
+    /// wrong. What is only added up is told where monitors were compared with the program, for all
+    /// threads.
     pub fn report<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
         self.report_of(store.as_context_mut(), None)
     }
 
     /// The same for every monitor that looks on, or the one of that name: what it has seen so far.
-    pub fn report_of<T: 'static>(&self, mut store: StoreContextMut<'_, T>, name: Option<&str>) -> Vec<ObserverError> {
+    pub fn report_of<T: 'static>(
+        &self,
+        mut store: StoreContextMut<'_, T>,
+        name: Option<&str>,
+    ) -> Vec<ObserverError> {
         self.settle(&mut store);
         let mut wrong = self.tell_compiled(&mut store);
         let monitors = self.monitors.lock();
-        let wanted = monitors.iter().filter(|monitor| !monitor.is_gone && name.is_none_or(|name| monitor.observer.name == name));
+        let wanted = monitors.iter().filter(|monitor| {
+            !monitor.is_gone && name.is_none_or(|name| monitor.observer.name == name)
+        });
         let id = store.core().id;
         wrong.extend(wanted.filter_map(|monitor| monitor.of(id)?.report(&mut store).err()));
         wrong
     }
 
-    /// Gives monitors' cells what belongs to them by now: what they only add to is not always added at once. [`report`](Self::report) does it.
+    /// Gives monitors' cells what belongs to them by now: what they only add to is not always added
+    /// at once. [`report`](Self::report) does it.
     pub fn settle(&self, mut store: impl AsContextMut) {
         let mut derived = self.derived.lock();
         let monitors = self.monitors.lock();
@@ -295,12 +344,14 @@ impl Observation {
         }
     }
 
-    /// Whether probes that are compiled in keep something in activations: it would be lost if the program were stopped somewhere.
+    /// Whether probes that are compiled in keep something in activations: it would be lost if the
+    /// program were stopped somewhere.
     pub fn may_be_stopped(&self) -> bool {
         self.monitors.lock().iter().all(|monitor| !monitor.observer.keeps_slots())
     }
 
-    /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at the place, or its own.
+    /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at
+    /// the place, or its own.
     pub fn blame(&self, error: &Error) -> Option<String> {
         let Error::Trap(report) = error else { return None };
         let frame = report.backtrace.frames.iter().find(|frame| frame.aside)?;
@@ -318,8 +369,10 @@ impl Observation {
                 names.push(name);
             }
         }
-        let place =
-            crate::Place { function: Some((frame.function, frame.name.clone())), offset: frame.offset.map(|at| at as usize) };
+        let place = crate::Place {
+            function: Some((frame.function, frame.name.clone())),
+            offset: frame.offset.map(|at| at as usize),
+        };
         let why = match report.trap {
             crate::Trap::Interrupted => "was being called".into(),
             trap => trap.to_string(),
@@ -327,19 +380,27 @@ impl Observation {
         Some(format!("{}, at {place}: {why}", names.join(", or ")))
     }
 
-    /// Switches probes of a monitor, from whatever thread, at once; gives how many of those that were meant are on.
+    /// Switches probes of a monitor, from whatever thread, at once; gives how many of those that
+    /// were meant are on.
     pub fn switch(&self, which: &Selection, on: bool) -> Result<Switched, SelectionError> {
         let monitors = self.monitors.lock();
         let own = || monitors.iter().filter(|monitor| !monitor.is_gone);
-        let Some(monitor) = own().rev().find(|monitor| monitor.observer.name == which.monitor) else {
-            let known = own().filter(|monitor| monitor.presence.is_some()).map(|monitor| monitor.observer.name.clone());
-            return Err(SelectionError::NoMonitor { monitor: which.monitor.clone(), known: known.collect() });
+        let Some(monitor) = own().rev().find(|monitor| monitor.observer.name == which.monitor)
+        else {
+            let known = own()
+                .filter(|monitor| monitor.presence.is_some())
+                .map(|monitor| monitor.observer.name.clone());
+            return Err(SelectionError::NoMonitor {
+                monitor: which.monitor.clone(),
+                known: known.collect(),
+            });
         };
         let Some(presence) = monitor.presence.clone() else {
             return Err(SelectionError::Fixed { monitor: which.monitor.clone() });
         };
         let (info, rules) = (&self.module.inner.info, &monitor.observer.rules);
-        let start = |function: u32| info.bodies[(function - info.imported.functions) as usize].start;
+        let start =
+            |function: u32| info.bodies[(function - info.imported.functions) as usize].start;
         let mut meant = 0;
         presence.each(|probe| {
             let rule = &rules[usize::from(probe.rule)].export;
@@ -363,14 +424,16 @@ impl Observation {
         Ok(Switched { meant, on: presence.switches().on(), all: presence.switches().count() })
     }
 
-    /// Has all monitors that can be switched observe, or rest. Which probes of each are on stays as it is. Tells whether there are any.
+    /// Has all monitors that can be switched observe, or rest. Which probes of each are on stays as
+    /// it is. Tells whether there are any.
     pub fn rest(&self, on: bool) -> Result<bool, ObserverError> {
         let presences = self.presences();
         let attached = presences.iter().try_for_each(|presence| presence.attach(on));
         attached.map(|()| !presences.is_empty()).map_err(ObserverError::program)
     }
 
-    /// Has calls of probes counted from now on, of all monitors whose code can be made anew for that; tells whether there are any.
+    /// Has calls of probes counted from now on, of all monitors whose code can be made anew for
+    /// that; tells whether there are any.
     pub fn count_events(&self) -> Result<bool, ObserverError> {
         let presences = self.presences();
         let counted = presences.iter().map(Presence::count).collect::<Result<Vec<bool>, _>>();
@@ -382,7 +445,8 @@ impl Observation {
         self.presences().iter().map(Presence::events).sum()
     }
 
-    /// The names of monitors that can be switched, with how many of their probes are on, and how many there are.
+    /// The names of monitors that can be switched, with how many of their probes are on, and how
+    /// many there are.
     pub fn switched(&self) -> Vec<(String, usize, usize)> {
         let monitors = self.monitors.lock();
         let own = monitors.iter().filter(|monitor| !monitor.is_gone);
@@ -429,7 +493,10 @@ const INSERTED: &str = "inserted";
 
 /// What a function is called: as people read it, and as it is exported.
 fn names(info: &ModuleInfo, function: u32) -> Vec<String> {
-    let exports = info.exports.iter().filter(|export| export.space == Space::Func && export.index == function);
+    let exports = info
+        .exports
+        .iter()
+        .filter(|export| export.space == Space::Func && export.index == function);
     std::iter::once(info.label(function)).chain(exports.map(|export| export.name.clone())).collect()
 }
 
@@ -459,7 +526,9 @@ impl Matched {
             ProbeCalls::Direct => Calls::Direct,
         };
         let mut guests = Guests::new(calls, observer.has_threads);
-        let guest = guests.of(store.core(), &observer.instance, number.into()).expect("an instance of this store");
+        let guest = guests
+            .of(store.core(), &observer.instance, number.into())
+            .expect("an instance of this store");
         observer.switches.make(0, bindings.len(), observer.starts_on());
         if let Some(why) = observer.is_for_one_thread().filter(|_| observer.has_threads) {
             return Err(ObserverError::Threads { monitor: observer.name, why });
@@ -468,14 +537,24 @@ impl Matched {
             Some(_) if observer.rules.iter().any(|rule| rule.mode == Mode::Alt) => {
                 return Err(ObserverError::Replacing(observer.name));
             }
-            Some(_) if observer.keeps_slots() => return Err(ObserverError::Contained(observer.name)),
+            Some(_) if observer.keeps_slots() => {
+                return Err(ObserverError::Contained(observer.name));
+            }
             Some(patience) => Contained::new(&observer, store.core().interruption(), patience),
             None => None,
         };
         let own = observer.switches.clone();
         let inserted = own.insertions().compare(store, &mut observer, program)?;
         let derivations = None;
-        Ok(Self { observer, guest, list: bindings.take().collect(), inserted, contained, derivations, number })
+        Ok(Self {
+            observer,
+            guest,
+            list: bindings.take().collect(),
+            inserted,
+            contained,
+            derivations,
+            number,
+        })
     }
 
     /// The monitor's name.
@@ -484,14 +563,27 @@ impl Matched {
     }
 
     /// Notes what stands where. Only one may stand in place of an instruction.
-    pub(super) fn places(&self, places: &mut Places, monitors: &[Monitor], info: &ModuleInfo) -> Result<(), ObserverError> {
+    pub(super) fn places(
+        &self,
+        places: &mut Places,
+        monitors: &[Monitor],
+        info: &ModuleInfo,
+    ) -> Result<(), ObserverError> {
         let named = |&(_, monitor, rule): &(u32, u16, u16)| {
-            let before = monitors.get(usize::from(monitor)).filter(|before| !before.is_gone).map(|before| &before.observer);
+            let before = monitors
+                .get(usize::from(monitor))
+                .filter(|before| !before.is_gone)
+                .map(|before| &before.observer);
             let observer = if monitor == self.number { Some(&self.observer) } else { before };
-            observer.map(|observer| (observer, &observer.rules[usize::from(rule)])).filter(|(_, rule)| rule.mode == Mode::Alt)
+            observer
+                .map(|observer| (observer, &observer.rules[usize::from(rule)]))
+                .filter(|(_, rule)| rule.mode == Mode::Alt)
         };
-        places.note(self.list.iter().map(|(_, binding)| (binding.offset, self.number, binding.rule)));
-        for (function, binding) in self.list.iter().filter(|(_, binding)| binding.moment == Moment::Instead) {
+        places
+            .note(self.list.iter().map(|(_, binding)| (binding.offset, self.number, binding.rule)));
+        for (function, binding) in
+            self.list.iter().filter(|(_, binding)| binding.moment == Moment::Instead)
+        {
             let own = (binding.offset, self.number, binding.rule);
             let mut before = places.at(binding.offset).iter().take_while(|place| **place != own);
             if let Some((observer, rule)) = before.find_map(named) {
@@ -500,7 +592,10 @@ impl Matched {
                     monitor: self.observer.name.clone(),
                     export: self.observer.rules[usize::from(binding.rule)].export.clone(),
                     other: format!("{} of {}", rule.export, observer.name),
-                    place: Box::new(crate::Place { function: Some((*function, Some(info.label(*function)))), offset }),
+                    place: Box::new(crate::Place {
+                        function: Some((*function, Some(info.label(*function)))),
+                        offset,
+                    }),
                 });
             }
         }
@@ -514,19 +609,27 @@ pub(super) fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
     let most = core.limits().memory;
     let monitors = core.instances.iter().filter(|instance| instance.looks_on.get());
     let own: Vec<usize> = monitors.flat_map(|instance| instance.memories.iter().copied()).collect();
-    own.into_iter().for_each(|memory| core.memories[memory].ceiling = core.memories[memory].ceiling.min(most));
+    own.into_iter()
+        .for_each(|memory| core.memories[memory].ceiling = core.memories[memory].ceiling.min(most));
 }
 
 impl Observer {
     fn imports(&self, module: &str, names: &[&str]) -> bool {
         let imports = &self.module.inner.info.imports;
-        imports.iter().any(|import| import.module == module && names.contains(&import.name.as_str()))
+        imports
+            .iter()
+            .any(|import| import.module == module && names.contains(&import.name.as_str()))
     }
 
-    /// What it needs of a program's code. It has been asked everything that is asked when it is compared with the program, and is good for nothing else
-    /// afterwards.
-    pub fn needs<T: 'static>(self, mut store: impl AsContextMut<Data = T>, program: &Program) -> Result<Needs, ObserverError> {
-        let Matched { observer, guest, list, .. } = Matched::new(store.as_context_mut(), self, 0, ProbeCalls::Inlined, program)?;
+    /// What it needs of a program's code. It has been asked everything that is asked when it is
+    /// compared with the program, and is good for nothing else afterwards.
+    pub fn needs<T: 'static>(
+        self,
+        mut store: impl AsContextMut<Data = T>,
+        program: &Program,
+    ) -> Result<Needs, ObserverError> {
+        let Matched { observer, guest, list, .. } =
+            Matched::new(store.as_context_mut(), self, 0, ProbeCalls::Inlined, program)?;
         let sizes = observer.instance.sizes(store.as_context_mut().core());
         let all = || Derivation::of_all(0, &guest, &list, &sizes, &program.bytes);
         let own = observer.derivations(ProbeCalls::Inlined, all).filter(|own| !own.is_empty());
@@ -537,7 +640,8 @@ impl Observer {
         })
     }
 
-    /// Its calls as what follows without them, if it does, they are to be written out, and nobody looks at its cells meanwhile.
+    /// Its calls as what follows without them, if it does, they are to be written out, and nobody
+    /// looks at its cells meanwhile.
     pub(super) fn derivations(
         &self,
         calls: ProbeCalls,
@@ -567,14 +671,19 @@ impl Observer {
 
     /// Whether it puts probes into the program itself.
     fn inserts(&self) -> bool {
-        self.imports("whamm:dyninstr", &["insert_new_probe"]) || self.imports(MARKER.0, &["insert_probe"])
+        self.imports("whamm:dyninstr", &["insert_new_probe"])
+            || self.imports(MARKER.0, &["insert_probe"])
     }
 
     /// Why it cannot have an instance for each thread, if so.
     fn is_for_one_thread(&self) -> Option<String> {
         match (self.inserts(), self.contained) {
-            (true, _) => Some("the probes that it inserts itself call one instance, whatever the thread".into()),
-            (_, Some(_)) => Some("its failures cannot be its own there: leave on-trap=off out".into()),
+            (true, _) => Some(
+                "the probes that it inserts itself call one instance, whatever the thread".into(),
+            ),
+            (_, Some(_)) => {
+                Some("its failures cannot be its own there: leave on-trap=off out".into())
+            }
             _ => super::merging::unmergeable(&self.module.inner),
         }
     }
@@ -614,7 +723,8 @@ impl Observer {
         self.has_threads = true;
     }
 
-    /// The program is instantiated in the store in which it is compared, and nowhere else: what would follow without calls may be called where that takes less.
+    /// The program is instantiated in the store in which it is compared, and nowhere else: what
+    /// would follow without calls may be called where that takes less.
     pub fn set_alone(&mut self) {
         self.is_alone = true;
     }
@@ -624,7 +734,8 @@ impl Observer {
         self.starts_on = false;
     }
 
-    /// Has its traps, and calls that take longer than that, switch it off: the program goes on. It is called through the host then.
+    /// Has its traps, and calls that take longer than that, switch it off: the program goes on. It
+    /// is called through the host then.
     pub fn set_contained(&mut self, patience: Duration) {
         self.contained = Some(patience);
     }

@@ -1,4 +1,5 @@
-//! How a monitor that can be switched is present in a program: by probes in its code, or by counters that say what probes would have done.
+//! How a monitor that can be switched is present in a program: by probes in its code, or by
+//! counters that say what probes would have done.
 
 use super::counting::{Counting, Place};
 use super::standing::Standing;
@@ -26,7 +27,8 @@ impl Presence {
     pub(super) fn each(&self, mut visit: impl FnMut(Place)) {
         match self {
             Self::Probes(standing) => standing.each(|probe| {
-                let (function, rule, id, offset) = (probe.function, probe.rule, probe.id, probe.offset);
+                let (function, rule, id, offset) =
+                    (probe.function, probe.rule, probe.id, probe.offset);
                 visit(Place { function, rule, id, offset });
             }),
             Self::Counts(counting) => counting.places.iter().copied().for_each(visit),

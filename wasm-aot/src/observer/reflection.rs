@@ -1,4 +1,5 @@
-//! What a program's module looks like, for monitors: how many of each there are, and the bytes by which each is declared.
+//! What a program's module looks like, for monitors: how many of each there are, and the bytes by
+//! which each is declared.
 //!
 //! Whoever reads says where to and how much fits; the answer is how long it is.
 
@@ -18,7 +19,8 @@ struct Outline {
     whole: [Range<usize>; 14],
     customs: Vec<Range<usize>>,
     bodies: Vec<Range<usize>>,
-    /// Of the spaces into which something can be imported, by the numbers of their sections: which imports fill them.
+    /// Of the spaces into which something can be imported, by the numbers of their sections: which
+    /// imports fill them.
     imported: [Vec<u32>; 14],
 }
 
@@ -52,9 +54,13 @@ impl Outline {
                 Payload::DataSection(s) => outline.section(DATA, s),
                 Payload::TagSection(s) => outline.section(TAGS, s),
                 Payload::CustomSection(s) => {
-                    outline.customs.push(s.range().end as usize - s.data().len()..s.range().end as usize);
+                    outline
+                        .customs
+                        .push(s.range().end as usize - s.data().len()..s.range().end as usize);
                 }
-                Payload::CodeSectionEntry(body) => outline.bodies.push(body.range().start as usize..body.range().end as usize),
+                Payload::CodeSectionEntry(body) => {
+                    outline.bodies.push(body.range().start as usize..body.range().end as usize)
+                }
                 _ => {}
             }
         }
@@ -67,12 +73,18 @@ impl Outline {
         outline
     }
 
-    fn section<'a, T: wasmparser::FromReader<'a>>(&mut self, number: usize, section: SectionLimited<'a, T>) {
+    fn section<'a, T: wasmparser::FromReader<'a>>(
+        &mut self,
+        number: usize,
+        section: SectionLimited<'a, T>,
+    ) {
         let range = section.range();
         self.whole[number] = range.start as usize..range.end as usize;
-        let starts: Vec<usize> = section.into_iter_with_offsets().flatten().map(|(offset, _)| offset as usize).collect();
+        let starts: Vec<usize> =
+            section.into_iter_with_offsets().flatten().map(|(offset, _)| offset as usize).collect();
         let ends = starts.iter().copied().skip(1).chain([range.end as usize]);
-        self.sections[number] = starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect();
+        self.sections[number] =
+            starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect();
     }
 }
 
@@ -94,7 +106,8 @@ fn copy_text<T>(caller: &mut Caller<'_, T>, text: &str, at: i32, room: i32) -> R
     Ok(text.len() as i32)
 }
 
-/// Copies what fits of a range of the program's bytes into the caller's memory; gives how much there is.
+/// Copies what fits of a range of the program's bytes into the caller's memory; gives how much
+/// there is.
 fn copy<T>(
     caller: &mut Caller<'_, T>,
     program: &Program,
@@ -111,7 +124,10 @@ fn copy<T>(
 }
 
 /// Gives a linker what can be asked of the program's module.
-pub(super) fn add_to_linker<T: 'static>(linker: &mut Linker<T>, program: &Arc<Program>) -> Result<(), Error> {
+pub(super) fn add_to_linker<T: 'static>(
+    linker: &mut Linker<T>,
+    program: &Arc<Program>,
+) -> Result<(), Error> {
     let outline = Arc::new(Outline::of(&program.bytes, &program.info));
     for (number, count, read) in [
         (TYPES, "get_num_types", "read_type_def"),
@@ -128,53 +144,104 @@ pub(super) fn add_to_linker<T: 'static>(linker: &mut Linker<T>, program: &Arc<Pr
         let len = outline.sections[number].len() as i32;
         linker.func_wrap(MODULE, count, move || len)?;
         let (outline, program) = (Arc::clone(&outline), Arc::clone(program));
-        linker.func_wrap(MODULE, read, move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
-            copy(&mut caller, &program, outline.sections[number].get(index.cast_unsigned() as usize), at, room)
-        })?;
+        linker.func_wrap(
+            MODULE,
+            read,
+            move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
+                copy(
+                    &mut caller,
+                    &program,
+                    outline.sections[number].get(index.cast_unsigned() as usize),
+                    at,
+                    room,
+                )
+            },
+        )?;
     }
     let (customs, len) = (outline.customs.len() as i32, program.bytes.len() as i32);
     linker.func_wrap(MODULE, "get_num_custom_sections", move || customs)?;
     linker.func_wrap(MODULE, "get_module_size", move || len)?;
     let own = Arc::clone(program);
-    linker.func_wrap(MODULE, "is_imported", move |section: i32, index: i32| imported(&own.info, section, index))?;
+    linker.func_wrap(MODULE, "is_imported", move |section: i32, index: i32| {
+        imported(&own.info, section, index)
+    })?;
     let spaces = Arc::clone(&outline);
-    linker.func_wrap(MODULE, "get_import_index", move |section: i32, index: i32| import_index(&spaces, section, index))?;
-    let own = Arc::clone(program);
-    linker.func_wrap(MODULE, "read_module_path", move |mut caller: Caller<'_, T>, at: i32, room: i32| {
-        copy_text(&mut caller, &own.path, at, room)
+    linker.func_wrap(MODULE, "get_import_index", move |section: i32, index: i32| {
+        import_index(&spaces, section, index)
     })?;
     let own = Arc::clone(program);
-    linker.func_wrap(MODULE, "read_module_name", move |mut caller: Caller<'_, T>, at: i32, room: i32| {
-        copy_text(&mut caller, own.info.name.as_deref().unwrap_or_default(), at, room)
-    })?;
+    linker.func_wrap(
+        MODULE,
+        "read_module_path",
+        move |mut caller: Caller<'_, T>, at: i32, room: i32| {
+            copy_text(&mut caller, &own.path, at, room)
+        },
+    )?;
+    let own = Arc::clone(program);
+    linker.func_wrap(
+        MODULE,
+        "read_module_name",
+        move |mut caller: Caller<'_, T>, at: i32, room: i32| {
+            copy_text(&mut caller, own.info.name.as_deref().unwrap_or_default(), at, room)
+        },
+    )?;
     bytes(linker, program, &outline)
 }
 
 /// What is read by other numbers than those of a section's items.
-fn bytes<T: 'static>(linker: &mut Linker<T>, program: &Arc<Program>, outline: &Arc<Outline>) -> Result<(), Error> {
+fn bytes<T: 'static>(
+    linker: &mut Linker<T>,
+    program: &Arc<Program>,
+    outline: &Arc<Outline>,
+) -> Result<(), Error> {
     let own = Arc::clone(program);
-    linker.func_wrap(MODULE, "read_module_def", move |mut caller: Caller<'_, T>, at: i32, room: i32| {
-        copy(&mut caller, &own, Some(&(0..own.bytes.len())), at, room)
-    })?;
+    linker.func_wrap(
+        MODULE,
+        "read_module_def",
+        move |mut caller: Caller<'_, T>, at: i32, room: i32| {
+            copy(&mut caller, &own, Some(&(0..own.bytes.len())), at, room)
+        },
+    )?;
     let (own, parts) = (Arc::clone(program), Arc::clone(outline));
-    linker.func_wrap(MODULE, "read_section", move |mut caller: Caller<'_, T>, section: i32, at: i32, room: i32| {
-        copy(&mut caller, &own, parts.whole.get(section.cast_unsigned() as usize), at, room)
-    })?;
+    linker.func_wrap(
+        MODULE,
+        "read_section",
+        move |mut caller: Caller<'_, T>, section: i32, at: i32, room: i32| {
+            copy(&mut caller, &own, parts.whole.get(section.cast_unsigned() as usize), at, room)
+        },
+    )?;
     let (own, parts) = (Arc::clone(program), Arc::clone(outline));
-    linker.func_wrap(MODULE, "read_custom_section", move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
-        copy(&mut caller, &own, parts.customs.get(index.cast_unsigned() as usize), at, room)
-    })?;
+    linker.func_wrap(
+        MODULE,
+        "read_custom_section",
+        move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
+            copy(&mut caller, &own, parts.customs.get(index.cast_unsigned() as usize), at, room)
+        },
+    )?;
     let (own, parts) = (Arc::clone(program), Arc::clone(outline));
-    linker.func_wrap(MODULE, "read_function_body", move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
-        copy(&mut caller, &own, parts.bodies.get(index.cast_unsigned() as usize), at, room)
-    })?;
+    linker.func_wrap(
+        MODULE,
+        "read_function_body",
+        move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
+            copy(&mut caller, &own, parts.bodies.get(index.cast_unsigned() as usize), at, room)
+        },
+    )?;
     let own = Arc::clone(program);
-    linker.func_wrap(MODULE, "read_function_name", move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
-        if index.cast_unsigned() as usize >= own.info.functions.len() {
-            return Err(Trap::TableOutOfBounds.into());
-        }
-        copy_text(&mut caller, own.info.function_name(index.cast_unsigned()).unwrap_or_default(), at, room)
-    })?;
+    linker.func_wrap(
+        MODULE,
+        "read_function_name",
+        move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
+            if index.cast_unsigned() as usize >= own.info.functions.len() {
+                return Err(Trap::TableOutOfBounds.into());
+            }
+            copy_text(
+                &mut caller,
+                own.info.function_name(index.cast_unsigned()).unwrap_or_default(),
+                at,
+                room,
+            )
+        },
+    )?;
     Ok(())
 }
 

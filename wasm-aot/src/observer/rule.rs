@@ -49,7 +49,8 @@ pub(crate) fn is_extended(info: &ModuleInfo) -> bool {
     info.imports.iter().any(|import| (import.module.as_str(), import.name.as_str()) == MARKER)
 }
 
-/// All rules of a module, in the order of its exports, and everything that is wrong with the others.
+/// All rules of a module, in the order of its exports, and everything that is wrong with the
+/// others.
 pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
     let extended = is_extended(info);
     let functions = functions(info);
@@ -57,12 +58,14 @@ pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
     for export in info.exports.iter().filter(|export| name::is_probe(&export.name)) {
         if export.space != Space::Func {
             let at = 0..export.name.len();
-            let (name, why) = (export.name.clone(), "only functions can be called at events".into());
+            let (name, why) =
+                (export.name.clone(), "only functions can be called at events".into());
             wrong.push(Malformed { name, at, why, is_unknown: false });
             continue;
         }
         let reading = Reading { info, functions: &functions, name: &export.name };
-        match name::parse(&export.name, extended).and_then(|name| reading.rule(&name, export.index)) {
+        match name::parse(&export.name, extended).and_then(|name| reading.rule(&name, export.index))
+        {
             Ok(rule) => rules.push(rule),
             Err(why) => wrong.push(why),
         }
@@ -70,7 +73,8 @@ pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
     (rules, wrong)
 }
 
-/// The rule of a function that is no export: what it asks for in a name of its own. Everything that we have may be asked for.
+/// The rule of a function that is no export: what it asks for in a name of its own. Everything that
+/// we have may be asked for.
 pub(crate) fn rule(info: &ModuleInfo, name: &str, function: u32) -> Result<Rule, Malformed> {
     let functions = functions(info);
     let reading = Reading { info, functions: &functions, name };
@@ -96,7 +100,8 @@ impl Reading<'_> {
     }
 
     fn rule(&self, name: &Name, function: u32) -> Result<Rule, Malformed> {
-        let predicate = name.predicate.as_ref().map(|param| self.predicate(name, param)).transpose()?;
+        let predicate =
+            name.predicate.as_ref().map(|param| self.predicate(name, param)).transpose()?;
         let all = 0..self.name.len();
         let ty = self.info.function_type(function);
         let mut taken = ty.params().iter();
@@ -111,54 +116,87 @@ impl Reading<'_> {
                 What::Called(helper) => match self.info.function_type(helper.function).results() {
                     [result] => Some(*result),
                     results => {
-                        let why = format!("{} gives {} results, and a parameter is one", helper.name, results.len());
+                        let why = format!(
+                            "{} gives {} results, and a parameter is one",
+                            helper.name,
+                            results.len()
+                        );
                         return Err(self.wrong(&param.at, why));
                     }
                 },
                 What::Plain(asked) => fixed(asked).map(|types| types[0]),
             };
-            let Some(ty) = taken.next() else { return Err(self.wrong(&all, self.differs(name, ty))) };
-            if offered.is_some_and(|offered| !offered.matches(*ty)) || matches!(ty, ValType::Ref(_)) && offered.is_none() {
-                let offered = offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
-                return Err(self.wrong(&param.at, format!("this is {offered}, and the function takes {ty}")));
+            let Some(ty) = taken.next() else {
+                return Err(self.wrong(&all, self.differs(name, ty)));
+            };
+            if offered.is_some_and(|offered| !offered.matches(*ty))
+                || matches!(ty, ValType::Ref(_)) && offered.is_none()
+            {
+                let offered =
+                    offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
+                return Err(self
+                    .wrong(&param.at, format!("this is {offered}, and the function takes {ty}")));
             }
             params.push(Given { what, ty: *ty });
         }
         match taken.next() {
-            None => Ok(Rule { export: self.name.to_owned(), function, event: name.event, mode: name.mode, predicate, params }),
+            None => Ok(Rule {
+                export: self.name.to_owned(),
+                function,
+                event: name.event,
+                mode: name.mode,
+                predicate,
+                params,
+            }),
             Some(_) => Err(self.wrong(&all, self.differs(name, ty))),
         }
     }
 
     fn differs(&self, name: &Name, ty: &FuncType) -> String {
-        format!("the name gives {} arguments, and the function takes {}", name.params.len(), ty.params().len())
+        format!(
+            "the name gives {} arguments, and the function takes {}",
+            name.params.len(),
+            ty.params().len()
+        )
     }
 
     fn predicate(&self, name: &Name, param: &Param) -> Result<Helper, Malformed> {
-        let Asked::Call(call) = &param.asked else { return Err(self.wrong(&param.at, "a predicate is a call")) };
+        let Asked::Call(call) = &param.asked else {
+            return Err(self.wrong(&param.at, "a predicate is a call"));
+        };
         let helper = self.helper(name, call, &param.at)?;
         match self.info.function_type(helper.function).results() {
             [ValType::I32] => Ok(helper),
-            _ => Err(self.wrong(&param.at, format!("a predicate gives i32, and {} does not", call.function))),
+            _ => Err(self.wrong(
+                &param.at,
+                format!("a predicate gives i32, and {} does not", call.function),
+            )),
         }
     }
 
     fn helper(&self, name: &Name, call: &Call, at: &Range<usize>) -> Result<Helper, Malformed> {
         let Some(function) = self.functions.get(call.function.as_str()) else {
             let hint = name::near(&call.function, self.functions.keys().copied());
-            return Err(self.wrong(at, format!("the module exports no function {}{hint}", call.function)));
+            return Err(
+                self.wrong(at, format!("the module exports no function {}{hint}", call.function))
+            );
         };
         let ty = self.info.function_type(*function);
         let (mut taken, mut params, mut given) = (ty.params().iter(), Vec::new(), 0);
         for param in &call.params {
             self.is_offered(name, param)?;
-            let types = fixed(&param.asked).map_or(vec![None], |types| types.iter().copied().map(Some).collect());
+            let types = fixed(&param.asked)
+                .map_or(vec![None], |types| types.iter().copied().map(Some).collect());
             for (i, offered) in types.into_iter().enumerate() {
                 given += 1;
                 let Some(ty) = taken.next() else { continue };
                 if offered.is_some_and(|offered| offered != *ty) || matches!(ty, ValType::Ref(_)) {
-                    let offered = offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
-                    return Err(self.wrong(&param.at, format!("this is {offered}, and {} takes {ty}", call.function)));
+                    let offered =
+                        offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
+                    return Err(self.wrong(
+                        &param.at,
+                        format!("this is {offered}, and {} takes {ty}", call.function),
+                    ));
                 }
                 if i == 0 {
                     params.push((param.asked.clone(), *ty));
@@ -168,13 +206,18 @@ impl Reading<'_> {
         match given == ty.params().len() {
             true => Ok(Helper { name: call.function.clone(), function: *function, params }),
             false => {
-                let why = format!("{} takes {} values, and is given {given}", call.function, ty.params().len());
+                let why = format!(
+                    "{} takes {} values, and is given {given}",
+                    call.function,
+                    ty.params().len()
+                );
                 Err(self.wrong(at, why))
             }
         }
     }
 
-    /// Whether the event has what is asked for, as far as the event alone tells. At all instructions together, those are meant that have it.
+    /// Whether the event has what is asked for, as far as the event alone tells. At all
+    /// instructions together, those are meant that have it.
     fn is_offered(&self, name: &Name, param: &Param) -> Result<(), Malformed> {
         let op = match name.event {
             Event::Any => return Ok(()),
@@ -183,18 +226,33 @@ impl Reading<'_> {
         };
         let of = |names: &[&str]| op.is_some_and(|op| names.contains(&op.name));
         let (offered, who) = match &param.asked {
-            Asked::Trap => (false, "the rewriting target knows whether an instruction is going to trap: it can be given"),
-            Asked::Offset | Asked::Memory | Asked::Align | Asked::MemoryBytes => {
-                (op.is_some_and(|op| op.accessed().is_some()), "instructions that access memory have")
+            Asked::Trap => (
+                false,
+                "the rewriting target knows whether an instruction is going to trap: it can be given",
+            ),
+            Asked::Offset | Asked::Memory | Asked::Align | Asked::MemoryBytes => (
+                op.is_some_and(|op| op.accessed().is_some()),
+                "instructions that access memory have",
+            ),
+            Asked::NumTargets | Asked::DefaultTarget | Asked::Targets => {
+                (of(&["br_table"]), "br_table has")
             }
-            Asked::NumTargets | Asked::DefaultTarget | Asked::Targets => (of(&["br_table"]), "br_table has"),
             Asked::InstrCount => (name.event == Event::BlockEnd, "block:end has"),
             Asked::TargetFnName | Asked::TargetFnType | Asked::TargetImpModule => {
                 (of(&["call", "return_call"]), "direct calls have")
             }
-            Asked::RefTaken => (of(&["br_on_null", "br_on_non_null"]), "branches on references have"),
+            Asked::RefTaken => {
+                (of(&["br_on_null", "br_on_non_null"]), "branches on references have")
+            }
             Asked::ResolvedFid => (
-                of(&["call_indirect", "return_call_indirect", "call_ref", "return_call_ref", "table.get", "table.set"]),
+                of(&[
+                    "call_indirect",
+                    "return_call_indirect",
+                    "call_ref",
+                    "return_call_ref",
+                    "table.get",
+                    "table.set",
+                ]),
                 "instructions that use functions of tables or references have",
             ),
             Asked::Res(_) => (name.mode == Mode::After, "what is called after instructions has"),
@@ -208,11 +266,14 @@ impl Reading<'_> {
     }
 }
 
-/// The types of what is asked for, where they are always the same: texts are an address and a length.
+/// The types of what is asked for, where they are always the same: texts are an address and a
+/// length.
 fn fixed(asked: &Asked) -> Option<&'static [ValType]> {
     const TEXT: &[ValType] = &[ValType::I32, ValType::I32];
     Some(match asked {
-        Asked::Arg(_) | Asked::Imm(_) | Asked::Local(_) | Asked::Res(_) | Asked::Call(_) => return None,
+        Asked::Arg(_) | Asked::Imm(_) | Asked::Local(_) | Asked::Res(_) | Asked::Call(_) => {
+            return None;
+        }
         Asked::Fname
         | Asked::Opname
         | Asked::TargetFnName
@@ -221,7 +282,10 @@ fn fixed(asked: &Asked) -> Option<&'static [ValType]> {
         | Asked::File
         | Asked::Targets => TEXT,
         Asked::Offset | Asked::MemoryBytes => &[ValType::I64],
-        Asked::Frame => &[ValType::Ref(crate::types::RefType { nullable: true, heap: crate::types::HeapType::Extern })],
+        Asked::Frame => &[ValType::Ref(crate::types::RefType {
+            nullable: true,
+            heap: crate::types::HeapType::Extern,
+        })],
         _ => &[ValType::I32],
     })
 }
@@ -247,7 +311,10 @@ mod tests {
         );
         assert!(wrong.is_empty(), "{wrong:?}");
         assert_eq!(rules.iter().map(|rule| rule.params.len()).collect::<Vec<_>>(), [3, 0]);
-        assert_eq!(rules[0].params.iter().map(|given| given.ty).collect::<Vec<_>>(), [ValType::I32, ValType::I64, ValType::I32]);
+        assert_eq!(
+            rules[0].params.iter().map(|given| given.ty).collect::<Vec<_>>(),
+            [ValType::I32, ValType::I64, ValType::I32]
+        );
     }
 
     #[test]

@@ -70,7 +70,12 @@ impl Inline for Sequence {
                 at.hand_over(call, &args);
                 Vec::new()
             }
-            None => at.call_guest((&self.guest, self.home), self.binding.function, &args, self.binding.offset)?,
+            None => at.call_guest(
+                (&self.guest, self.home),
+                self.binding.function,
+                &args,
+                self.binding.offset,
+            )?,
         };
         if replaced.is_some() {
             at.replace(&results);
@@ -98,23 +103,39 @@ fn unless(at: &mut Emitter<'_, '_>, value: Value, behind: cranelift_codegen::ir:
 }
 
 impl Sequence {
-    fn argument(&self, argument: Argument, at: &mut Emitter<'_, '_>) -> Result<Value, CompileError> {
-        let lacks = || CompileError::unsupported("an operand that code generation does not know", crate::Place::default());
+    fn argument(
+        &self,
+        argument: Argument,
+        at: &mut Emitter<'_, '_>,
+    ) -> Result<Value, CompileError> {
+        let lacks = || {
+            CompileError::unsupported(
+                "an operand that code generation does not know",
+                crate::Place::default(),
+            )
+        };
         let is_behind = self.binding.moment == Moment::Behind;
         Ok(match argument {
-            Argument::I32(value) => at.builder().ins().iconst(types::I32, i64::from(value.cast_unsigned())),
+            Argument::I32(value) => {
+                at.builder().ins().iconst(types::I32, i64::from(value.cast_unsigned()))
+            }
             Argument::I64(value) => at.builder().ins().iconst(types::I64, value),
             Argument::F32(bits) => at.builder().ins().f32const(f32::from_bits(bits)),
             Argument::F64(bits) => at.builder().ins().f64const(f64::from_bits(bits)),
             Argument::V128(bits) => {
-                let constant = at.builder().func.dfg.constants.insert(bits.to_le_bytes().to_vec().into());
+                let constant =
+                    at.builder().func.dfg.constants.insert(bits.to_le_bytes().to_vec().into());
                 at.builder().ins().vconst(types::I8X16, constant)
             }
             Argument::Null => at.builder().ins().iconst(types::I64, 0),
-            Argument::Operand(place) if is_behind => {
-                at.taken(place).or_else(|| at.operand(place)).map(|(value, _)| value).ok_or_else(lacks)?
+            Argument::Operand(place) if is_behind => at
+                .taken(place)
+                .or_else(|| at.operand(place))
+                .map(|(value, _)| value)
+                .ok_or_else(lacks)?,
+            Argument::Operand(place) | Argument::Result(place) => {
+                at.operand(place).map(|(value, _)| value).ok_or_else(lacks)?
             }
-            Argument::Operand(place) | Argument::Result(place) => at.operand(place).map(|(value, _)| value).ok_or_else(lacks)?,
             Argument::Local(index) => at.local(index).map(|(value, _)| value).ok_or_else(lacks)?,
             Argument::MemoryBytes(memory) => at.memory_bytes(memory),
             Argument::IsNull(null) => {

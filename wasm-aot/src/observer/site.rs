@@ -1,7 +1,8 @@
 //! Places in a program where something happens, as modules of this family see them.
 //!
-//! A branch to a block lands on its `end`, a branch to a loop on the `loop`: what is to happen before these happens behind them. A basic block
-//! begins at the function's beginning, at a loop, at an `end` that is branched to, and behind whatever may branch; it ends before the next one, or
+//! A branch to a block lands on its `end`, a branch to a loop on the `loop`: what is to happen
+//! before these happens behind them. A basic block begins at the function's beginning, at a loop,
+//! at an `end` that is branched to, and behind whatever may branch; it ends before the next one, or
 //! where control leaves.
 
 use wasmparser::{BinaryReaderError, BlockType, FunctionBody, Operator};
@@ -21,7 +22,8 @@ pub(crate) struct Site<'a> {
     /// Its row in the table of events, if it has one.
     pub(crate) event: Option<&'static Instruction>,
     pub(crate) nesting: Nesting,
-    /// For what opens a block: its end. For an end or an else: what it belongs to. For all others: itself.
+    /// For what opens a block: its end. For an end or an else: what it belongs to. For all others:
+    /// itself.
     pub(crate) partner: usize,
     /// For what opens a block, or goes on with one: where it ends. For all others: itself.
     pub(crate) end: usize,
@@ -43,17 +45,29 @@ impl Site<'_> {
     /// Whether the function ends with it.
     pub(crate) fn ends_function(&self) -> bool {
         use Operator as O;
-        matches!(self.operator, O::Return | O::ReturnCall { .. } | O::ReturnCallIndirect { .. } | O::ReturnCallRef { .. })
+        matches!(
+            self.operator,
+            O::Return
+                | O::ReturnCall { .. }
+                | O::ReturnCallIndirect { .. }
+                | O::ReturnCallRef { .. }
+        )
     }
 
     /// Whether a probe may be called on the way to where it branches.
     pub(crate) fn is_branch(&self) -> bool {
-        matches!(self.operator, Operator::Br { .. } | Operator::BrIf { .. } | Operator::BrTable { .. })
+        matches!(
+            self.operator,
+            Operator::Br { .. } | Operator::BrIf { .. } | Operator::BrTable { .. }
+        )
     }
 }
 
 /// The sites of a function.
-pub(crate) fn sites<'a>(module: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec<Site<'a>>, BinaryReaderError> {
+pub(crate) fn sites<'a>(
+    module: &'a [u8],
+    body: &FunctionBody<'a>,
+) -> Result<Vec<Site<'a>>, BinaryReaderError> {
     let base = body.range().start;
     let mut sites: Vec<Site<'a>> = Vec::new();
     // What has been opened, and what is branched to: the function itself is none.
@@ -63,13 +77,19 @@ pub(crate) fn sites<'a>(module: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec
         let offset = reader.original_position();
         let operator = reader.read()?;
         let at = sites.len();
-        labels(&operator, |depth| landed.extend(open.len().checked_sub(1 + depth as usize).map(|n| open[n])));
+        labels(&operator, |depth| {
+            landed.extend(open.len().checked_sub(1 + depth as usize).map(|n| open[n]))
+        });
         let nesting = Nesting::of(&operator);
         let mut partner = at;
         match nesting {
             Nesting::Block | Nesting::Loop | Nesting::If => open.push(Some(at)),
             Nesting::Else | Nesting::End => {
-                let opener = if nesting == Nesting::End { open.pop().flatten() } else { open.last().copied().flatten() };
+                let opener = if nesting == Nesting::End {
+                    open.pop().flatten()
+                } else {
+                    open.last().copied().flatten()
+                };
                 if let Some(opener) = opener {
                     // Who has no second arm, or comes to it, jumps to the end.
                     if sites[opener].nesting == Nesting::If && sites[opener].partner == opener {
@@ -80,9 +100,11 @@ pub(crate) fn sites<'a>(module: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec
             }
             Nesting::Plain => {}
         }
-        let bytes = module.get(offset as usize..reader.original_position() as usize).unwrap_or_default();
+        let bytes =
+            module.get(offset as usize..reader.original_position() as usize).unwrap_or_default();
         let (pc, offset) = ((offset - base) as u32, offset as u32);
-        let (event, leads) = (events::code_of(bytes).and_then(events::by_code), at == 0 || nesting == Nesting::Loop);
+        let (event, leads) =
+            (events::code_of(bytes).and_then(events::by_code), at == 0 || nesting == Nesting::Loop);
         sites.push(Site {
             pc,
             offset,
@@ -126,14 +148,19 @@ fn blocks(sites: &mut [Site<'_>]) {
         sites[i].count = count;
     }
     for i in 0..sites.len() {
-        sites[i].closes = leaves(&sites[i].operator) || sites.get(i + 1).is_none_or(|next| next.leads);
+        sites[i].closes =
+            leaves(&sites[i].operator) || sites.get(i + 1).is_none_or(|next| next.leads);
     }
 }
 
-/// Whether something may stand in place of instructions of that name: not of those that say where control goes on.
+/// Whether something may stand in place of instructions of that name: not of those that say where
+/// control goes on.
 pub(crate) fn is_replaced(name: &str) -> bool {
-    const CONTROL: [&str; 9] = ["block", "loop", "if", "else", "end", "try_table", "unreachable", "throw", "throw_ref"];
-    !(name == "br" || ["br_", "return"].iter().any(|kind| name.starts_with(kind)) || CONTROL.contains(&name))
+    const CONTROL: [&str; 9] =
+        ["block", "loop", "if", "else", "end", "try_table", "unreachable", "throw", "throw_ref"];
+    !(name == "br"
+        || ["br_", "return"].iter().any(|kind| name.starts_with(kind))
+        || CONTROL.contains(&name))
 }
 
 /// An immediate of an instruction.
@@ -146,8 +173,9 @@ pub(crate) enum Immediate {
     V128(i128),
 }
 
-/// The immediates of an instruction, in the order in which they are encoded. A list of labels is preceded by their number without the default; an
-/// access to memory has flags, the memory and the offset, and then the lane if it is one's.
+/// The immediates of an instruction, in the order in which they are encoded. A list of labels is
+/// preceded by their number without the default; an access to memory has flags, the memory and the
+/// offset, and then the lane if it is one's.
 pub(crate) fn immediates(site: &Site<'_>) -> Vec<Immediate> {
     use Operator as O;
     let bytes = site.bytes;
@@ -162,13 +190,24 @@ pub(crate) fn immediates(site: &Site<'_>) -> Vec<Immediate> {
             let labels = targets.targets().flatten().chain([targets.default()]).map(n);
             [n(targets.len())].into_iter().chain(labels).collect()
         }
-        O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => vec![Immediate::I32(match blockty {
-            BlockType::Empty => -64,
-            BlockType::Type(_) => signed(bytes.get(1..).unwrap_or_default()),
-            BlockType::FuncType(index) => index.cast_signed(),
-        })],
-        _ if site.event.is_some_and(|event| event.accessed().is_some()) => accessed(bytes).unwrap_or_default(),
-        O::Else | O::End | O::Nop | O::Unreachable | O::Return | O::Select | O::TypedSelect { .. } | O::TryTable { .. } => vec![],
+        O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => {
+            vec![Immediate::I32(match blockty {
+                BlockType::Empty => -64,
+                BlockType::Type(_) => signed(bytes.get(1..).unwrap_or_default()),
+                BlockType::FuncType(index) => index.cast_signed(),
+            })]
+        }
+        _ if site.event.is_some_and(|event| event.accessed().is_some()) => {
+            accessed(bytes).unwrap_or_default()
+        }
+        O::Else
+        | O::End
+        | O::Nop
+        | O::Unreachable
+        | O::Return
+        | O::Select
+        | O::TypedSelect { .. }
+        | O::TryTable { .. } => vec![],
         _ => numbers(bytes).unwrap_or_default(),
     }
 }

@@ -1,13 +1,18 @@
 //! What of a monitor stands in the code of a program that runs, if its probes can be switched.
 //!
-//! Each probe has a word that says whether it is called, see `switches`. What is beyond that is thrift: code need not have probes that are off, and then costs
-//! what it costs where nobody ever was.
+//! Each probe has a word that says whether it is called, see `switches`. What is beyond that is
+//! thrift: code need not have probes that are off, and then costs what it costs where nobody ever
+//! was.
 //!
-//! - A monitor that is off altogether is not in the code at all: its plan is not observed, or all of its hooks are left out.
-//! - Probes that somebody has switched off are left out of their functions, and put back when they are switched on.
-//! - Probes that have gone by themselves are left out of functions in which the program is seen: elsewhere it is not worth it.
+//! - A monitor that is off altogether is not in the code at all: its plan is not observed, or all
+//!   of its hooks are left out.
+//! - Probes that somebody has switched off are left out of their functions, and put back when they
+//!   are switched on.
+//! - Probes that have gone by themselves are left out of functions in which the program is seen:
+//!   elsewhere it is not worth it.
 //!
-//! Probes that are on are always in the code: they are put back before anybody hears that they are on.
+//! Probes that are on are always in the code: they are put back before anybody hears that they are
+//! on.
 
 use super::binding::{Binding, Moment};
 use super::contained::Contained;
@@ -41,7 +46,8 @@ pub(super) struct Probe {
 pub(super) enum At {
     /// In what the module was compiled with: compiled once, for those that go by themselves.
     Once,
-    /// In a plan of their own, which is attached and detached: whoever goes finds the module's own code, whoever comes back finds theirs.
+    /// In a plan of their own, which is attached and detached: whoever goes finds the module's own
+    /// code, whoever comes back finds theirs.
     Apart,
 }
 
@@ -76,7 +82,8 @@ struct State {
 /// Hooks, with their functions.
 type Hooks = Vec<(u32, HookId)>;
 
-/// In so many ways parts of a function's probes are left out: afterwards their words alone say that they are off.
+/// In so many ways parts of a function's probes are left out: afterwards their words alone say that
+/// they are off.
 const VARIANTS: usize = 32;
 
 /// A probe's code is equal to itself only: it knows addresses of this process.
@@ -89,7 +96,9 @@ pub(super) fn fingerprint() -> u64 {
 pub(super) fn standing(binding: &Binding) -> (u32, compile::Moment) {
     match binding.moment {
         Moment::Entry => (0, compile::Moment::Entry),
-        Moment::Before | Moment::Taken | Moment::Landed => (binding.offset, compile::Moment::Before),
+        Moment::Before | Moment::Taken | Moment::Landed => {
+            (binding.offset, compile::Moment::Before)
+        }
         Moment::Instead => (binding.offset, compile::Moment::Instead),
         Moment::Inside | Moment::Behind => (binding.offset, compile::Moment::After),
     }
@@ -106,10 +115,28 @@ impl Probe {
         let (_, moment) = standing(&binding);
         let (rule, id, offset) = (binding.rule, binding.id, binding.offset);
         let (word, is_limited) = (switches.word(id), switches.are_limited());
-        let contained = contained.map(|contained| contained.call(rule, offset, binding.arguments.len()));
+        let contained =
+            contained.map(|contained| contained.call(rule, offset, binding.arguments.len()));
         let (guest, fingerprint) = (Arc::clone(guest), fingerprint());
-        let sequence = Sequence { guest, home, binding, word, is_limited, counter: None, contained, fingerprint };
-        Self { function, rule, id, offset, moment, hook: HookId(number), sequence: Arc::new(sequence) }
+        let sequence = Sequence {
+            guest,
+            home,
+            binding,
+            word,
+            is_limited,
+            counter: None,
+            contained,
+            fingerprint,
+        };
+        Self {
+            function,
+            rule,
+            id,
+            offset,
+            moment,
+            hook: HookId(number),
+            sequence: Arc::new(sequence),
+        }
     }
 
     fn is_on(&self) -> bool {
@@ -136,16 +163,27 @@ impl Probe {
         let Sequence { guest, home, binding, word, is_limited, contained, .. } = &*self.sequence;
         let (guest, binding, contained) = (Arc::clone(guest), binding.clone(), contained.clone());
         let (word, counter, fingerprint) = (word.clone(), Some(counter), fingerprint());
-        let counted = Sequence { guest, home: *home, binding, word, is_limited: *is_limited, counter, contained, fingerprint };
+        let counted = Sequence {
+            guest,
+            home: *home,
+            binding,
+            word,
+            is_limited: *is_limited,
+            counter,
+            contained,
+            fingerprint,
+        };
         self.hook_of(&Arc::new(counted), draft);
     }
 }
 
 impl Standing {
-    /// A monitor's probes, by functions, whose words are there. They are compiled into the module if their hooks are numbered; otherwise nothing of them is in
-    /// the code so far.
+    /// A monitor's probes, by functions, whose words are there. They are compiled into the module
+    /// if their hooks are numbered; otherwise nothing of them is in the code so far.
     pub(super) fn new(module: &Module, probes: Vec<Probe>, switches: Switches, place: At) -> Self {
-        let is_framed = probes.iter().any(|probe| probe.sequence.guest.is_framed(probe.sequence.binding.function));
+        let is_framed = probes
+            .iter()
+            .any(|probe| probe.sequence.guest.is_framed(probe.sequence.binding.function));
         let mut functions = BTreeMap::new();
         for (at, probe) in probes.iter().enumerate() {
             let range = functions.entry(probe.function).or_insert(at..at);
@@ -153,7 +191,14 @@ impl Standing {
         }
         let origin = (place == At::Once).then_some(Origin::Own);
         let state = State { origin, is_observed: origin.is_some(), ..State::default() };
-        Self { module: module.clone(), switches, probes, functions, is_framed, state: Mutex::new(state) }
+        Self {
+            module: module.clone(),
+            switches,
+            probes,
+            functions,
+            is_framed,
+            state: Mutex::new(state),
+        }
     }
 
     /// Visits each probe.
@@ -186,7 +231,9 @@ impl Standing {
             self.plan(&mut state)?;
             self.become_so(&mut state, false)?;
         }
-        let Some(Origin::Part(part)) = state.origin.filter(|_| state.is_observed != is_due) else { return Ok(()) };
+        let Some(Origin::Part(part)) = state.origin.filter(|_| state.is_observed != is_due) else {
+            return Ok(());
+        };
         match is_due {
             true => self.module.observe_also(part)?,
             false => self.module.observe_no_more(part)?,
@@ -220,7 +267,8 @@ impl Standing {
         Ok(())
     }
 
-    /// Has calls of its probes counted, which takes another plan; tells whether they are. Not if they are in what the module was compiled with.
+    /// Has calls of its probes counted, which takes another plan; tells whether they are. Not if
+    /// they are in what the module was compiled with.
     pub(super) fn count(&self) -> Result<bool, Error> {
         let mut state = self.state.lock();
         match state.origin {
@@ -247,29 +295,45 @@ impl Standing {
     /// The hooks of a function whose probes are off, unless their words should be all that says so.
     fn off(&self, function: u32) -> Vec<HookId> {
         let probes = &self.probes[self.functions[&function].clone()];
-        let off: Vec<HookId> = probes.iter().filter(|probe| !probe.is_on()).map(|probe| probe.hook).collect();
+        let off: Vec<HookId> =
+            probes.iter().filter(|probe| !probe.is_on()).map(|probe| probe.hook).collect();
         if self.is_framed && off.len() < probes.len() { Vec::new() } else { off }
     }
 
-    /// What is to be left out that is there, and what is to be there that is left out; or all of it is to be left out.
+    /// What is to be left out that is there, and what is to be there that is left out; or all of it
+    /// is to be left out.
     fn differences(&self, state: &mut State, without: bool) -> (Hooks, Hooks) {
         let (mut out, mut back) = (Vec::new(), Vec::new());
         for (function, range) in &self.functions {
             let all = self.probes[range.clone()].iter().map(|probe| probe.hook);
             let off = if without { all.clone().collect() } else { self.off(*function) };
-            let missing = all.filter(|hook| state.left_out.contains(hook) && off.binary_search(hook).is_err());
+            let missing = all
+                .filter(|hook| state.left_out.contains(hook) && off.binary_search(hook).is_err());
             back.extend(missing.map(|hook| (*function, hook)));
             let variants = state.variants.entry(*function).or_default();
-            if off.is_empty() || !(off.len() == range.len() || variants.contains(&off) || variants.len() < VARIANTS) {
+            if off.is_empty()
+                || !(off.len() == range.len()
+                    || variants.contains(&off)
+                    || variants.len() < VARIANTS)
+            {
                 continue;
             }
-            out.extend(off.iter().filter(|hook| !state.left_out.contains(hook)).map(|hook| (*function, *hook)));
+            out.extend(
+                off.iter()
+                    .filter(|hook| !state.left_out.contains(hook))
+                    .map(|hook| (*function, *hook)),
+            );
             variants.insert(off);
         }
         (out, back)
     }
 
-    fn leave_out(&self, state: &mut State, hooks: &[(u32, HookId)], out: bool) -> Result<(), Error> {
+    fn leave_out(
+        &self,
+        state: &mut State,
+        hooks: &[(u32, HookId)],
+        out: bool,
+    ) -> Result<(), Error> {
         let Some(origin) = state.origin.filter(|_| !hooks.is_empty()) else { return Ok(()) };
         self.module.leave_out(origin, hooks, out, When::NextTurn)?;
         for (_, hook) in hooks {
@@ -282,16 +346,19 @@ impl Standing {
         Ok(())
     }
 
-    /// Leaves out what is off in the functions in which the program is seen; tells whether anything was.
+    /// Leaves out what is off in the functions in which the program is seen; tells whether anything
+    /// was.
     pub(super) fn tidy(&self) -> Result<bool, Error> {
         let first = self.module.inner.info.imported.functions;
-        let functions: BTreeSet<u32> = self.module.running().into_iter().map(|function| first + function as u32).collect();
+        let functions: BTreeSet<u32> =
+            self.module.running().into_iter().map(|function| first + function as u32).collect();
         let mut state = self.state.lock();
         if !state.is_observed || !self.module.can_attach() {
             return Ok(false);
         }
         let own = functions.into_iter().filter(|function| self.functions.contains_key(function));
-        let off = own.flat_map(|function| self.off(function).into_iter().map(move |hook| (function, hook)));
+        let off = own
+            .flat_map(|function| self.off(function).into_iter().map(move |hook| (function, hook)));
         let hooks: Vec<_> = off.filter(|(_, hook)| !state.left_out.contains(hook)).collect();
         self.leave_out(&mut state, &hooks, true)?;
         Ok(!hooks.is_empty())

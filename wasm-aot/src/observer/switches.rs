@@ -1,7 +1,8 @@
 //! Which probes of a monitor are called, and how often still.
 //!
-//! Each probe has a word, which machine code looks at whenever it comes by: that is what holds. Code that is compiled without a probe is only another way
-//! of saying that its word is zero (see `standing`).
+//! Each probe has a word, which machine code looks at whenever it comes by: that is what holds.
+//! Code that is compiled without a probe is only another way of saying that its word is zero (see
+//! `standing`).
 //!
 //! | word | meaning | changed by |
 //! |---|---|---|
@@ -128,7 +129,12 @@ impl Switches {
     /// Switches all probes.
     pub(super) fn switch_all(&self, on: bool) {
         let value = if on { self.on_value() } else { 0 };
-        self.0.rows.read().iter().flat_map(|row| &*row.words).for_each(|word| word.store(value, Relaxed));
+        self.0
+            .rows
+            .read()
+            .iter()
+            .flat_map(|row| &*row.words)
+            .for_each(|word| word.store(value, Relaxed));
     }
 
     /// How many probes are on.

@@ -1,17 +1,22 @@
-//! Functions that only add constants to cells of their monitor's, or set them: what that comes to follows from how often they would have been called.
+//! Functions that only add constants to cells of their monitor's, or set them: what that comes to
+//! follows from how often they would have been called.
 //!
-//! If that is all that a monitor does while the program runs, nobody can tell whether its cells are changed at once or before somebody looks at them. So
-//! its functions are not called at all, see `derived.rs`.
+//! If that is all that a monitor does while the program runs, nobody can tell whether its cells are
+//! changed at once or before somebody looks at them. So its functions are not called at all, see
+//! `derived.rs`.
 //!
-//! A function that is given the operand of a branch may do other things with each way that the branch goes, for how often each was gone is
-//! counted, too: it is followed once for each way, with what is known of the operand there.
+//! A function that is given the operand of a branch may do other things with each way that the
+//! branch goes, for how often each was gone is counted, too: it is followed once for each way, with
+//! what is known of the operand there.
 
 use super::binding::{Argument, Binding, Moment};
 use crate::compile::Guest;
 use crate::flow::Ways;
 use crate::module::Space;
 use std::collections::BTreeMap;
-use wasmparser::{BinaryReader, FunctionBody, MemArg, MemArgTarget, Operator as O, OperatorsReader};
+use wasmparser::{
+    BinaryReader, FunctionBody, MemArg, MemArgTarget, Operator as O, OperatorsReader,
+};
 
 /// A number that a monitor keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +59,8 @@ enum Value {
     AtLeast(u32),
 }
 
-/// What is known of the operand where a branch goes one of its ways, for each of them, in the order of [`BranchCount`](crate::BranchCount).
+/// What is known of the operand where a branch goes one of its ways, for each of them, in the order
+/// of [`BranchCount`](crate::BranchCount).
 fn ways(operator: &O<'_>) -> Option<Vec<Value>> {
     match operator {
         O::If { .. } | O::BrIf { .. } => Some(vec![Value::Number(0), Value::NotZero]),
@@ -86,13 +92,20 @@ pub(crate) fn followed(guest: &Guest, binding: &Binding, program: &[u8]) -> Opti
         let (effects, goes) = follow(guest, binding, None)?;
         return Some(if goes { Followed::Once(effects) } else { Followed::Always(effects) });
     }
-    let instruction = BinaryReader::new(program.get(binding.offset as usize..)?, binding.offset.into());
-    let operator = OperatorsReader::new(instruction).read().ok().filter(|_| binding.moment == Moment::Before)?;
-    let way = |operand| follow(guest, binding, Some(operand)).filter(|(_, goes)| !goes).map(|(effects, _)| effects);
+    let instruction =
+        BinaryReader::new(program.get(binding.offset as usize..)?, binding.offset.into());
+    let operator = OperatorsReader::new(instruction)
+        .read()
+        .ok()
+        .filter(|_| binding.moment == Moment::Before)?;
+    let way = |operand| {
+        follow(guest, binding, Some(operand)).filter(|(_, goes)| !goes).map(|(effects, _)| effects)
+    };
     ways(&operator)?.into_iter().map(way).collect::<Option<_>>().map(Followed::ByWay)
 }
 
-/// Follows a function that is called with an operand of which so much is known; tells also whether it takes its probe away.
+/// Follows a function that is called with an operand of which so much is known; tells also whether
+/// it takes its probe away.
 fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(Effects, bool)> {
     let info = &guest.module.info;
     let range = info.bodies.get(binding.function.checked_sub(info.imported.functions)? as usize)?;
@@ -113,12 +126,25 @@ fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(E
         locals.extend((0..count).map(|_| Value::Number(0)));
     }
     let (stack, sums, settings) = Default::default();
-    let mut follower = Follower { guest, probe: binding.id, locals, stack, sums, settings, goes: false, open: 0, passed: None };
+    let mut follower = Follower {
+        guest,
+        probe: binding.id,
+        locals,
+        stack,
+        sums,
+        settings,
+        goes: false,
+        open: 0,
+        passed: None,
+    };
     for operator in body.get_operators_reader().ok()? {
         follower.step(&operator.ok()?)?;
     }
     let Follower { sums, settings, goes, .. } = follower;
-    Some((Effects { additions: sums.into_iter().collect(), settings: settings.into_iter().collect() }, goes))
+    Some((
+        Effects { additions: sums.into_iter().collect(), settings: settings.into_iter().collect() },
+        goes,
+    ))
 }
 
 /// Functions that have more variables than that do something else than to add.
@@ -226,8 +252,16 @@ impl Follower<'_> {
     fn equal(&mut self) -> Option<bool> {
         match (self.stack.pop()?, self.stack.pop()?) {
             (Value::Number(a), Value::Number(b)) => Some(a as i32 == b as i32),
-            (Value::NotZero, Value::Number(b)) | (Value::Number(b), Value::NotZero) if b as i32 == 0 => Some(false),
-            (Value::AtLeast(a), Value::Number(b)) | (Value::Number(b), Value::AtLeast(a)) if (b as u32) < a => Some(false),
+            (Value::NotZero, Value::Number(b)) | (Value::Number(b), Value::NotZero)
+                if b as i32 == 0 =>
+            {
+                Some(false)
+            }
+            (Value::AtLeast(a), Value::Number(b)) | (Value::Number(b), Value::AtLeast(a))
+                if (b as u32) < a =>
+            {
+                Some(false)
+            }
             _ => None,
         }
     }
@@ -243,7 +277,9 @@ impl Follower<'_> {
 
     fn shifted(&mut self) -> Option<Value> {
         match (self.stack.pop()?, self.stack.pop()?) {
-            (Value::Number(by), Value::Number(number)) => Some(Value::Number(i64::from((number as i32).wrapping_shl(by as u32)))),
+            (Value::Number(by), Value::Number(number)) => {
+                Some(Value::Number(i64::from((number as i32).wrapping_shl(by as u32))))
+            }
             _ => None,
         }
     }
@@ -251,9 +287,15 @@ impl Follower<'_> {
     fn sum(&mut self, sign: i64) -> Option<Value> {
         let (right, left) = (self.stack.pop()?, self.stack.pop()?);
         Some(match (left, right) {
-            (Value::Number(a), Value::Number(b)) => Value::Number(a.wrapping_add(sign.wrapping_mul(b))),
-            (Value::Sum(cell, a), Value::Number(b)) => Value::Sum(cell, a.wrapping_add(sign.wrapping_mul(b))),
-            (Value::Number(a), Value::Sum(cell, b)) if sign > 0 => Value::Sum(cell, a.wrapping_add(b)),
+            (Value::Number(a), Value::Number(b)) => {
+                Value::Number(a.wrapping_add(sign.wrapping_mul(b)))
+            }
+            (Value::Sum(cell, a), Value::Number(b)) => {
+                Value::Sum(cell, a.wrapping_add(sign.wrapping_mul(b)))
+            }
+            (Value::Number(a), Value::Sum(cell, b)) if sign > 0 => {
+                Value::Sum(cell, a.wrapping_add(b))
+            }
             _ => return None,
         })
     }
@@ -273,15 +315,24 @@ impl Follower<'_> {
     /// Of the host's functions, that which takes a probe away, if it is the one that calls.
     fn call(&mut self, function: u32) -> Option<()> {
         let imports = &self.guest.module.info.imports;
-        let import = imports.iter().find(|import| import.space == Space::Func && import.index == function)?;
-        let is_own = matches!(self.stack.pop()?, Value::Number(probe) if probe as u32 == self.probe);
+        let import = imports
+            .iter()
+            .find(|import| import.space == Space::Func && import.index == function)?;
+        let is_own =
+            matches!(self.stack.pop()?, Value::Number(probe) if probe as u32 == self.probe);
         self.goes = true;
-        ((import.module.as_str(), import.name.as_str()) == ("whamm:dyninstr", "remove_probe") && is_own).then_some(())
+        ((import.module.as_str(), import.name.as_str()) == ("whamm:dyninstr", "remove_probe")
+            && is_own)
+            .then_some(())
     }
 
     /// The cell whose address is on the stack.
     fn memory(&mut self, memarg: &MemArg, wide: bool) -> Option<Cell> {
-        let (Value::Number(base), MemArgTarget::Memory(memory)) = (self.stack.pop()?, memarg.target) else { return None };
+        let (Value::Number(base), MemArgTarget::Memory(memory)) =
+            (self.stack.pop()?, memarg.target)
+        else {
+            return None;
+        };
         let address = match self.guest.module.info.memories.get(memory as usize)?.wide {
             true => base.cast_unsigned(),
             false => u64::from(base as u32),
@@ -336,7 +387,10 @@ pub(crate) fn are_apart(cells: impl Iterator<Item = Cell>, sizes: &[usize]) -> b
     }
     places.sort_unstable();
     places.into_iter().all(|(memory, address, size)| {
-        let (Some(end), Some(len)) = (ends.get_mut(memory as usize), sizes.get(memory as usize)) else { return false };
+        let (Some(end), Some(len)) = (ends.get_mut(memory as usize), sizes.get(memory as usize))
+        else {
+            return false;
+        };
         let is_apart = *end <= address;
         let Some(next) = address.checked_add(size) else { return false };
         *end = next;

@@ -1,6 +1,7 @@
 //! What happens in the engine, as monitors are told.
 //!
-//! Each thread's instances are told of their own thread; of the program itself, which is compiled once, those are told that were compared with it first.
+//! Each thread's instances are told of their own thread; of the program itself, which is compiled
+//! once, those are told that were compared with it first.
 
 use super::{Observation, Observer, ObserverError};
 use crate::error::Error;
@@ -20,13 +21,15 @@ impl Observation {
         }) as i64
     }
 
-    /// Tells monitors that the thread that has the store begins to execute the program; gives what went wrong.
+    /// Tells monitors that the thread that has the store begins to execute the program; gives what
+    /// went wrong.
     pub fn begin<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
         let number = self.thread(store.as_context_mut().core().id);
         self.tell(store.as_context_mut(), Occurrence::ThreadStart, &[number])
     }
 
-    /// Tells monitors that the thread that has the store has ended, and how; gives what went wrong. [`report`](Self::report) comes after it.
+    /// Tells monitors that the thread that has the store has ended, and how; gives what went wrong.
+    /// [`report`](Self::report) comes after it.
     pub fn end<T: 'static>(&self, store: &mut Store<T>, why: Option<&Error>) -> Vec<ObserverError> {
         let mut wrong = self.tell_compiled(&mut store.as_context_mut());
         if let Some(Error::Trap(report)) = why {
@@ -34,9 +37,14 @@ impl Observation {
             let function = frame.map_or(-1, |frame| i64::from(frame.function));
             let start = |function: u32| {
                 let info = &self.module.inner.info;
-                function.checked_sub(info.imported.functions).and_then(|at| info.bodies.get(at as usize)).map(|body| body.start)
+                function
+                    .checked_sub(info.imported.functions)
+                    .and_then(|at| info.bodies.get(at as usize))
+                    .map(|body| body.start)
             };
-            let pc = frame.and_then(|frame| frame.offset?.checked_sub(start(frame.function)?)).map_or(-1, i64::from);
+            let pc = frame
+                .and_then(|frame| frame.offset?.checked_sub(start(frame.function)?))
+                .map_or(-1, i64::from);
             let told = [i64::from(report.trap.number()), function, pc];
             wrong.extend(self.tell(store.as_context_mut(), Occurrence::Trap, &told));
         }
@@ -45,20 +53,36 @@ impl Observation {
         wrong
     }
 
-    /// Tells monitors of functions that were compiled once more since they were told, in other versions of the code.
-    pub(super) fn tell_compiled<T: 'static>(&self, store: &mut StoreContextMut<'_, T>) -> Vec<ObserverError> {
+    /// Tells monitors of functions that were compiled once more since they were told, in other
+    /// versions of the code.
+    pub(super) fn tell_compiled<T: 'static>(
+        &self,
+        store: &mut StoreContextMut<'_, T>,
+    ) -> Vec<ObserverError> {
         let mut wrong = Vec::new();
         let id = store.core().id;
-        for monitor in self.monitors.lock().iter().filter(|monitor| !monitor.is_gone && monitor.observer.is_in(id)) {
+        for monitor in self
+            .monitors
+            .lock()
+            .iter()
+            .filter(|monitor| !monitor.is_gone && monitor.observer.is_in(id))
+        {
             for (function, bytes) in monitor.news.as_ref().map(News::take).unwrap_or_default() {
                 let told = [i64::from(function), i64::from(bytes)];
-                wrong.extend(monitor.observer.react(&mut *store, Occurrence::FunctionCompiled, &told).err());
+                wrong.extend(
+                    monitor.observer.react(&mut *store, Occurrence::FunctionCompiled, &told).err(),
+                );
             }
         }
         wrong
     }
 
-    fn tell<T: 'static>(&self, mut store: StoreContextMut<'_, T>, event: Occurrence, told: &[i64]) -> Vec<ObserverError> {
+    fn tell<T: 'static>(
+        &self,
+        mut store: StoreContextMut<'_, T>,
+        event: Occurrence,
+        told: &[i64],
+    ) -> Vec<ObserverError> {
         let monitors = self.monitors.lock();
         let own = monitors.iter().filter(|monitor| !monitor.is_gone);
         let id = store.core().id;
@@ -66,7 +90,8 @@ impl Observation {
     }
 }
 
-/// Tells a monitor of the program that it looks at, and of what is to come as far as the store has to know.
+/// Tells a monitor of the program that it looks at, and of what is to come as far as the store has
+/// to know.
 pub(super) fn loaded<T: 'static>(
     mut store: StoreContextMut<'_, T>,
     observer: &Observer,

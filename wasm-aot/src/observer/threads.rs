@@ -1,12 +1,14 @@
-//! Programs with threads: each thread has a store of its own, and in it instances of the monitors that see what the thread does.
+//! Programs with threads: each thread has a store of its own, and in it instances of the monitors
+//! that see what the thread does.
 //!
-//! The program is compiled once. Its code does not know where such a monitor is: a word of the program's instance says so, which is written when the program is
-//! instantiated in a store ([`Homes`]). What a monitor has found out for the sites is in the code, though. So a thread that joins compares its
-//! instance with the program as the first was, and whatever it answers has to be the same: a record that one instance has made for a site lies at
-//! the same address in all others.
+//! The program is compiled once. Its code does not know where such a monitor is: a word of the
+//! program's instance says so, which is written when the program is instantiated in a store
+//! ([`Homes`]). What a monitor has found out for the sites is in the code, though. So a thread that
+//! joins compares its instance with the program as the first was, and whatever it answers has to be
+//! the same: a record that one instance has made for a site lies at the same address in all others.
 //!
-//! Probes are switched for all threads at once. At the end each instance tells what its thread has done, and the reports become one
-//! ([`Observation::merged`]).
+//! Probes are switched for all threads at once. At the end each instance tells what its thread has
+//! done, and the reports become one ([`Observation::merged`]).
 
 use super::binding::Binding;
 use super::observation::{Monitor, bound_memories};
@@ -32,7 +34,12 @@ pub(super) struct Homes {
 
 impl Homes {
     pub(super) fn new(word: Word, guest: &Arc<Guest>, bindings: &[(u32, Binding)]) -> Arc<Self> {
-        Arc::new(Self { word, addresses: Mutex::default(), guest: Arc::clone(guest), bindings: bindings.to_vec() })
+        Arc::new(Self {
+            word,
+            addresses: Mutex::default(),
+            guest: Arc::clone(guest),
+            bindings: bindings.to_vec(),
+        })
     }
 
     /// In a store, the instance is there.
@@ -47,9 +54,11 @@ impl Receiver for Homes {
     }
 
     fn begin(&self, room: Room) {
-        let home = store_id_of(room.vmctx).and_then(|store| self.addresses.lock().get(&store).copied());
+        let home =
+            store_id_of(room.vmctx).and_then(|store| self.addresses.lock().get(&store).copied());
         // Without one the program would not have been instantiated there.
-        room.word(self.word).store(home.unwrap_or_default() as u64, std::sync::atomic::Ordering::Relaxed);
+        room.word(self.word)
+            .store(home.unwrap_or_default() as u64, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -57,11 +66,15 @@ impl Observation {
     /// The switches of a monitor, by its name, which are those of all its instances.
     pub fn switches(&self, name: &str) -> Option<Switches> {
         let monitors = self.monitors.lock();
-        monitors.iter().find(|monitor| monitor.observer.name() == name).map(|monitor| monitor.observer.switches.clone())
+        monitors
+            .iter()
+            .find(|monitor| monitor.observer.name() == name)
+            .map(|monitor| monitor.observer.switches.clone())
     }
 
-    /// Has a thread with a store of its own execute the program, too: instances of the same modules look at it there. Those that only add to cells of
-    /// their own need none. The linkers that they were made with know the [`switches`](Self::switches) of the first instances.
+    /// Has a thread with a store of its own execute the program, too: instances of the same modules
+    /// look at it there. Those that only add to cells of their own need none. The linkers that they
+    /// were made with know the [`switches`](Self::switches) of the first instances.
     pub fn join<T: 'static>(
         &self,
         store: &mut Store<T>,
@@ -77,7 +90,10 @@ impl Observation {
             let name = monitor.observer.name();
             let Some(homes) = &monitor.homes else {
                 if monitor.is_called {
-                    return Err(refused(name, "it was given no instance for each thread before the program was compiled"));
+                    return Err(refused(
+                        name,
+                        "it was given no instance for each thread before the program was compiled",
+                    ));
                 }
                 continue;
             };
@@ -109,17 +125,26 @@ fn compare<T: 'static>(
 ) -> Result<(), ObserverError> {
     let name = observer.name().to_owned();
     if !observer.switches.are(&monitor.observer.switches) {
-        return Err(refused(&name, "its linker has other switches: give add_to_linker those of the observation"));
+        return Err(refused(
+            &name,
+            "its linker has other switches: give add_to_linker those of the observation",
+        ));
     }
     let mut guests = Guests::new(homes.guest.calls, true);
-    let guest = guests.of(store.as_context_mut().core(), &observer.instance(), number).expect("an instance of this store");
+    let guest = guests
+        .of(store.as_context_mut().core(), &observer.instance(), number)
+        .expect("an instance of this store");
     if !is_same(&guest, &homes.guest) {
-        return Err(refused(&name, "its instances are of several modules, or have several libraries"));
+        return Err(refused(
+            &name,
+            "its instances are of several modules, or have several libraries",
+        ));
     }
     let mut bindings = super::binding::Bindings::default();
     matching::bind(store.as_context_mut(), observer, &program.bytes, &mut bindings)?;
     let found: Vec<(u32, Binding)> = bindings.take().collect();
-    let differs = found.iter().zip(&homes.bindings).find(|(one, other)| one != other).map(|(one, _)| one);
+    let differs =
+        found.iter().zip(&homes.bindings).find(|(one, other)| one != other).map(|(one, _)| one);
     let longer = || found.get(homes.bindings.len()).or(homes.bindings.get(found.len()));
     match differs.or_else(longer) {
         None => Ok(()),

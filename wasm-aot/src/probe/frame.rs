@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 thread_local! {
-    /// The identities of this thread's activations that have one, by their frames. Stacks grow downwards: what is below is gone.
+    /// The identities of this thread's activations that have one, by their frames. Stacks grow
+    /// downwards: what is below is gone.
     static KNOWN: RefCell<BTreeMap<usize, FrameId>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -22,13 +23,15 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub struct FrameId(u64);
 
 impl FrameId {
-    /// Whether the activation is still there, as far as this thread knows: it has neither returned nor been taken away.
+    /// Whether the activation is still there, as far as this thread knows: it has neither returned
+    /// nor been taken away.
     pub fn is_alive(self) -> bool {
         KNOWN.with_borrow(|known| known.values().any(|id| *id == self))
     }
 }
 
-/// Control comes to a site: whatever was deeper is gone, and what was here too if the function has just been entered.
+/// Control comes to a site: whatever was deeper is gone, and what was here too if the function has
+/// just been entered.
 pub(super) fn arrive(inspected: &Inspected, site: usize, frame: usize) {
     KNOWN.with_borrow_mut(|known| {
         let alive = if inspected.sites[site].when == When::Entry { frame + 1 } else { frame };
@@ -38,7 +41,8 @@ pub(super) fn arrive(inspected: &Inspected, site: usize, frame: usize) {
     });
 }
 
-/// Activations were left without any of their ends coming by: whatever is below that place of the stack is gone.
+/// Activations were left without any of their ends coming by: whatever is below that place of the
+/// stack is gone.
 pub(crate) fn forget_below(place: usize) {
     KNOWN.with_borrow_mut(|known| {
         if known.first_key_value().is_some_and(|(lowest, _)| *lowest < place) {
@@ -82,12 +86,21 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    pub(super) fn new(module: &'a Module, inspected: &'a Inspected, site: usize, firing: &'a mut Firing<'_>) -> Self {
+    pub(super) fn new(
+        module: &'a Module,
+        inspected: &'a Inspected,
+        site: usize,
+        firing: &'a mut Firing<'_>,
+    ) -> Self {
         let (vmctx, frame) = (firing.vmctx, firing.frame);
         Self { module, inspected, site, vmctx, frame, values: firing.values, has_identity: false }
     }
 
-    pub(super) fn without_values(module: &'a Module, inspected: &'a Inspected, site: usize) -> Self {
+    pub(super) fn without_values(
+        module: &'a Module,
+        inspected: &'a Inspected,
+        site: usize,
+    ) -> Self {
         Self { module, inspected, site, vmctx: 0, frame: 0, values: &mut [], has_identity: false }
     }
 
@@ -118,10 +131,13 @@ impl<'a> Frame<'a> {
             return FrameId(NEXT.fetch_add(1, Relaxed));
         }
         self.has_identity = true;
-        KNOWN.with_borrow_mut(|known| *known.entry(self.frame).or_insert_with(|| FrameId(NEXT.fetch_add(1, Relaxed))))
+        KNOWN.with_borrow_mut(|known| {
+            *known.entry(self.frame).or_insert_with(|| FrameId(NEXT.fetch_add(1, Relaxed)))
+        })
     }
 
-    /// The activations that wait for this one, the nearest first: functions, and where they are, from the beginning of their bodies.
+    /// The activations that wait for this one, the nearest first: functions, and where they are,
+    /// from the beginning of their bodies.
     pub fn callers(&self) -> Vec<(u32, u32)> {
         if self.vmctx == 0 {
             return Vec::new();
@@ -149,7 +165,11 @@ impl<'a> Frame<'a> {
 
     /// Gives the program another value of a local.
     pub fn set_local(&mut self, index: u32, val: &Val) -> Result<(), String> {
-        let ty = *self.inspected.locals.get(index as usize).ok_or_else(|| format!("there is no local {index}"))?;
+        let ty = *self
+            .inspected
+            .locals
+            .get(index as usize)
+            .ok_or_else(|| format!("there is no local {index}"))?;
         let bits = bits(ty, val).ok_or_else(|| format!("local {index} is of type {ty}"))?;
         *self.values.get_mut(index as usize).ok_or("there are no values any more")? = bits;
         Ok(())
@@ -157,7 +177,11 @@ impl<'a> Frame<'a> {
 
     /// How many operands can be seen: sixty-four at most.
     pub fn operands(&self) -> u32 {
-        if self.values.is_empty() { 0 } else { self.inspected.sites[self.site].operands.len() as u32 }
+        if self.values.is_empty() {
+            0
+        } else {
+            self.inspected.sites[self.site].operands.len() as u32
+        }
     }
 
     /// An operand, counted from the top of the stack.
@@ -169,7 +193,8 @@ impl<'a> Frame<'a> {
     /// Gives the program another operand: one of the innermost block's.
     pub fn set_operand(&mut self, place: u32, val: &Val) -> Result<(), String> {
         let operands = &self.inspected.sites[self.site].operands;
-        let ty = *operands.get(place as usize).ok_or_else(|| format!("there is no operand {place}"))?;
+        let ty =
+            *operands.get(place as usize).ok_or_else(|| format!("there is no operand {place}"))?;
         if place as usize >= self.inspected.writable(self.site) {
             return Err(format!("operand {place} belongs to a block around this one"));
         }
@@ -192,7 +217,8 @@ impl<'a> Frame<'a> {
         Some(MemoryAccess { memory, address: index.checked_add(offset)?, size, reads, writes })
     }
 
-    /// What a memory of the instance holds. Empty if that is outside, or if there is no such memory.
+    /// What a memory of the instance holds. Empty if that is outside, or if there is no such
+    /// memory.
     pub fn read_memory(&self, memory: u32, address: u64, len: usize) -> Vec<u8> {
         match self.vmctx {
             0 => Vec::new(),

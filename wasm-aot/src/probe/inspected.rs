@@ -61,15 +61,21 @@ pub(super) struct Inspected {
     lists: Vec<RwLock<Arc<[Standing]>>>,
     histograms: RwLock<HashMap<usize, Arc<[AtomicU64; CLASSES]>>>,
     places: HashMap<(u32, When), usize>,
-    /// Whether somebody holds an activation of it by its identity, which ends where the activation does.
+    /// Whether somebody holds an activation of it by its identity, which ends where the activation
+    /// does.
     watched: AtomicBool,
     /// Whose probes stand there.
     pub(super) board: Arc<Board>,
 }
 
 impl Inspected {
-    /// Reads a function, and plans a stand at each of its places. Gives the function too: it is told that control comes by.
-    pub(super) fn new(board: Arc<Board>, module: &ModuleInner, function: u32) -> Result<(Arc<Self>, Plan), ProbeError> {
+    /// Reads a function, and plans a stand at each of its places. Gives the function too: it is
+    /// told that control comes by.
+    pub(super) fn new(
+        board: Arc<Board>,
+        module: &ModuleInner,
+        function: u32,
+    ) -> Result<(Arc<Self>, Plan), ProbeError> {
         let first = module.info.imported.functions;
         let last = (first + module.info.bodies.len() as u32).saturating_sub(1);
         if function < first || function > last {
@@ -77,13 +83,24 @@ impl Inspected {
         }
         let (locals, sites) = sites(module, function).map_err(Error::from)?;
         let cells: Arc<[Cell]> = sites.iter().map(|_| Cell::default()).collect();
-        let places = sites.iter().enumerate().map(|(i, site)| ((site.offset, site.when), i)).collect();
+        let places =
+            sites.iter().enumerate().map(|(i, site)| ((site.offset, site.when), i)).collect();
         let lists = sites.iter().map(|_| RwLock::new(Arc::from([]))).collect();
         let mut draft = Draft::default();
         let histograms = RwLock::default();
         let watched = AtomicBool::new(false);
         let cells_of_code = Arc::clone(&cells);
-        let inspected = Arc::new(Self { function, locals, sites, cells, lists, histograms, places, watched, board });
+        let inspected = Arc::new(Self {
+            function,
+            locals,
+            sites,
+            cells,
+            lists,
+            histograms,
+            places,
+            watched,
+            board,
+        });
         let receiver: Arc<dyn crate::compile::Receiver> = Arc::<Self>::clone(&inspected);
         draft.tell(Arc::clone(&receiver));
         let start = body_start(module, function);
@@ -96,7 +113,8 @@ impl Inspected {
                 .chain(operands)
                 .chain([Capture::Local(u32::MAX)])
                 .collect();
-            let call = Call { receiver: Arc::clone(&receiver), number: i as u64, captures, writes: true };
+            let call =
+                Call { receiver: Arc::clone(&receiver), number: i as u64, captures, writes: true };
             let offset = if stands_at_none(site.when) { 0 } else { start + site.offset };
             let stand = Stand { cells: Arc::clone(&cells_of_code), index: i, call };
             draft.hook(function, offset, moment, Action::Inline(Sequence(Arc::new(stand))));
@@ -115,11 +133,13 @@ impl Inspected {
         if let Some(site) = self.site(place) {
             return Ok(site);
         }
-        let begins = |at: u32| self.sites.iter().any(|site| site.offset == at && !stands_at_none(site.when));
+        let begins =
+            |at: u32| self.sites.iter().any(|site| site.offset == at && !stands_at_none(site.when));
         if stands_at_none(when) || begins(offset) {
             return Err(ProbeError::NotThere { function, offset, when });
         }
-        let offsets = || self.sites.iter().filter(|site| !stands_at_none(site.when)).map(|site| site.offset);
+        let offsets =
+            || self.sites.iter().filter(|site| !stands_at_none(site.when)).map(|site| site.offset);
         let before = offsets().filter(|at| *at < offset).max();
         let after = offsets().filter(|at| *at > offset).min();
         let near = match (before, after) {
@@ -138,7 +158,9 @@ impl Inspected {
     pub(super) fn insert(&self, site: usize, standing: Standing) {
         if matches!(standing.kind, Kind::Histogram) {
             let mut histograms = self.histograms.write();
-            let classes = histograms.entry(site).or_insert_with(|| Arc::new([const { AtomicU64::new(0) }; CLASSES]));
+            let classes = histograms
+                .entry(site)
+                .or_insert_with(|| Arc::new([const { AtomicU64::new(0) }; CLASSES]));
             self.cells[site].classes.store(classes.as_ptr() as usize, Relaxed);
         }
         let mut list = self.lists[site].write();
@@ -158,7 +180,8 @@ impl Inspected {
     /// Has the flag say who stands there.
     pub(super) fn refresh(&self, site: usize, is_everywhere: bool) {
         let when = self.sites[site].when;
-        let ends = matches!(when, When::Entry | When::Exit | When::Unwind) && self.watched.load(Relaxed);
+        let ends =
+            matches!(when, When::Entry | When::Exit | When::Unwind) && self.watched.load(Relaxed);
         let calls = ends || (is_everywhere && when == When::Before);
         let bits = |standing: &Standing| match standing.kind {
             Kind::Probe(_) | Kind::Flag(_) => CALLS,
@@ -166,8 +189,11 @@ impl Inspected {
             Kind::Histogram => MEASURES,
         };
         let list = self.lists[site].read();
-        let flag =
-            list.iter().filter(|standing| standing.is_on).map(bits).fold(if calls { CALLS } else { 0 }, |all, bit| all | bit);
+        let flag = list
+            .iter()
+            .filter(|standing| standing.is_on)
+            .map(bits)
+            .fold(if calls { CALLS } else { 0 }, |all, bit| all | bit);
         self.cells[site].flag.store(flag, Relaxed);
     }
 
@@ -182,7 +208,9 @@ impl Inspected {
 
     pub(super) fn histogram(&self, site: usize) -> Vec<u64> {
         let histograms = self.histograms.read();
-        histograms.get(&site).map_or_else(Vec::new, |classes| classes.iter().map(|class| class.load(Relaxed)).collect())
+        histograms.get(&site).map_or_else(Vec::new, |classes| {
+            classes.iter().map(|class| class.load(Relaxed)).collect()
+        })
     }
 
     /// How many operands can be given others for.
@@ -209,9 +237,15 @@ fn moment(when: When) -> Option<Moment> {
 }
 
 /// The types of a function's locals, and all places of it.
-fn sites(module: &ModuleInner, function: u32) -> Result<(Vec<ValType>, Vec<Site>), crate::error::CompileError> {
+fn sites(
+    module: &ModuleInner,
+    function: u32,
+) -> Result<(Vec<ValType>, Vec<Site>), crate::error::CompileError> {
     let Reading { info, bodies } = module::read(&module.bytes, module.options.features)?;
-    let body = bodies.into_iter().nth((function - info.imported.functions) as usize).expect("compared before");
+    let body = bodies
+        .into_iter()
+        .nth((function - info.imported.functions) as usize)
+        .expect("compared before");
     let start = body_start(module, function);
     let ty = info.function_type(function);
     let mut locals = ty.params().to_vec();
@@ -252,7 +286,7 @@ fn sites(module: &ModuleInner, function: u32) -> Result<(Vec<ValType>, Vec<Site>
 
 /// The types of operands that are known, from the top of the stack.
 fn operands(validator: &FuncValidator<ValidatorResources>) -> Vec<ValType> {
-    let known =
-        (0..(validator.operand_stack_height() as usize).min(OPERANDS)).map_while(|at| validator.get_operand_type(at).flatten());
+    let known = (0..(validator.operand_stack_height() as usize).min(OPERANDS))
+        .map_while(|at| validator.get_operand_type(at).flatten());
     known.map(module::operand_type).collect()
 }

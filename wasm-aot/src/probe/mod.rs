@@ -1,15 +1,21 @@
 //! Probes: Rust code of an embedder's that runs where the program comes by.
 //!
-//! A probe stands at a [`Place`]: an instruction of a function, or the function's beginning or end. The first probe of a function has it compiled once more,
-//! with a flag at every place; threads that are in the function go over with their next call or the next turn of their loop. From then on a probe is inserted
-//! and removed by storing a flag, which holds for whatever is executed next, by any thread.
+//! A probe stands at a [`Place`]: an instruction of a function, or the function's beginning or end.
+//! The first probe of a function has it compiled once more, with a flag at every place; threads
+//! that are in the function go over with their next call or the next turn of their loop. From then
+//! on a probe is inserted and removed by storing a flag, which holds for whatever is executed next,
+//! by any thread.
 //!
 //! # Rules
 //!
-//! - Probes of a place fire in the order in which they were inserted, those that stand everywhere among them. The same probe inserted twice fires twice.
-//! - What a probe inserts or removes at the place that is firing holds from the next time on that control comes there; elsewhere it holds at once.
-//! - What a probe writes into locals, operands or memory is what the program goes on with, and what the next probe reads.
-//! - A probe that fails ends the program when the others of its event have fired, with an error that names it. One that panics is removed, see [`Probes::panicked`]; the program goes on.
+//! - Probes of a place fire in the order in which they were inserted, those that stand everywhere
+//!   among them. The same probe inserted twice fires twice.
+//! - What a probe inserts or removes at the place that is firing holds from the next time on that
+//!   control comes there; elsewhere it holds at once.
+//! - What a probe writes into locals, operands or memory is what the program goes on with, and what
+//!   the next probe reads.
+//! - A probe that fails ends the program when the others of its event have fired, with an error
+//!   that names it. One that panics is removed, see [`Probes::panicked`]; the program goes on.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -61,11 +67,13 @@ pub enum When {
     After,
     /// The branch is about to go back to its loop's beginning.
     BackEdge,
-    /// The function is about to be left for its caller, or for a tail call, with its results or the arguments on the stack.
+    /// The function is about to be left for its caller, or for a tail call, with its results or the
+    /// arguments on the stack.
     Exit,
     /// An exception is about to leave the function.
     Unwind,
-    /// A trap, or a failure of the host's such as the program's exit, here or in what was called, has taken the activation away. There are no values any more.
+    /// A trap, or a failure of the host's such as the program's exit, here or in what was called,
+    /// has taken the activation away. There are no values any more.
     Trap,
 }
 
@@ -74,7 +82,8 @@ pub enum When {
 pub struct Place {
     /// The function's index, among all.
     pub function: u32,
-    /// Where the instruction is, from the beginning of the function's body; 0 for moments that stand at none.
+    /// Where the instruction is, from the beginning of the function's body; 0 for moments that
+    /// stand at none.
     pub offset: u32,
     /// When.
     pub when: When,
@@ -107,18 +116,23 @@ pub trait Probe: Send + Sync {
     /// What it is called in errors.
     fn name(&self) -> &str;
 
-    /// Whether it is called in the event that begins now: all probes of a place are asked before the first of them fires, so that what one of them does to
-    /// another holds from the next event on.
+    /// Whether it is called in the event that begins now: all probes of a place are asked before
+    /// the first of them fires, so that what one of them does to another holds from the next event
+    /// on.
     fn is_due(&self) -> bool {
         true
     }
 
-    /// Control has come by. The program waits. A failure ends it, when the other probes of the event have fired.
+    /// Control has come by. The program waits. A failure ends it, when the other probes of the
+    /// event have fired.
     fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String>;
 }
 
 /// A probe from a name and a function.
-pub fn probe(name: &str, fire: impl Fn(&mut Frame<'_>) -> Result<(), String> + Send + Sync + 'static) -> Arc<dyn Probe> {
+pub fn probe(
+    name: &str,
+    fire: impl Fn(&mut Frame<'_>) -> Result<(), String> + Send + Sync + 'static,
+) -> Arc<dyn Probe> {
     struct Named<F>(String, F);
     impl<F: Fn(&mut Frame<'_>) -> Result<(), String> + Send + Sync> Probe for Named<F> {
         fn name(&self) -> &str {
@@ -161,7 +175,9 @@ pub enum ProbeError {
         near: String,
     },
     /// Control never comes there in this way.
-    #[error("function {function} has nothing at {offset} that a probe of that kind could stand at: {when:?}")]
+    #[error(
+        "function {function} has nothing at {offset} that a probe of that kind could stand at: {when:?}"
+    )]
     NotThere {
         /// The function.
         function: u32,
@@ -253,12 +269,14 @@ impl Probes {
         self.0.insert(place, Kind::Counter)
     }
 
-    /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when control comes by for the first time, and costs nothing from then on.
+    /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when control comes by for
+    /// the first time, and costs nothing from then on.
     pub fn flag(&self, place: Place) -> Result<ProbeId, ProbeError> {
         self.0.insert(place, Kind::Flag(Arc::default()))
     }
 
-    /// Inserts a histogram of the topmost operand, see [`histogram`](Self::histogram): machine code adds to it.
+    /// Inserts a histogram of the topmost operand, see [`histogram`](Self::histogram): machine code
+    /// adds to it.
     pub fn measure(&self, place: Place) -> Result<ProbeId, ProbeError> {
         self.0.insert(place, Kind::Histogram)
     }
@@ -286,7 +304,11 @@ impl Probes {
     /// How often control came by since a counter stood at the place.
     pub fn counted(&self, place: Place) -> u64 {
         let bare = self.0.bare(place).map_or(0, |(module, number)| module.counted_bare(number));
-        bare + self.0.inspected(place.function).and_then(|inspected| Some(inspected.counted(inspected.site(place)?))).unwrap_or(0)
+        bare + self
+            .0
+            .inspected(place.function)
+            .and_then(|inspected| Some(inspected.counted(inspected.site(place)?)))
+            .unwrap_or(0)
     }
 
     /// Whether control came by while a flag stood there.
@@ -294,9 +316,13 @@ impl Probes {
         self.0.is_flagged(id)
     }
 
-    /// How often the topmost operand at the place was 0, 1, 2 to 3, 4 to 7, and so on, since a histogram stood there.
+    /// How often the topmost operand at the place was 0, 1, 2 to 3, 4 to 7, and so on, since a
+    /// histogram stood there.
     pub fn histogram(&self, place: Place) -> Vec<u64> {
-        let found = self.0.inspected(place.function).and_then(|inspected| Some(inspected.histogram(inspected.site(place)?)));
+        let found = self
+            .0
+            .inspected(place.function)
+            .and_then(|inspected| Some(inspected.histogram(inspected.site(place)?)));
         found.unwrap_or_default()
     }
 }
@@ -416,7 +442,9 @@ impl Board {
     fn is_flagged(&self, id: ProbeId) -> bool {
         let state = self.state.lock();
         match state.bare.get(&id) {
-            Some((want, _)) => self.module.upgrade().is_some_and(|module| module.is_set_bare(*want)),
+            Some((want, _)) => {
+                self.module.upgrade().is_some_and(|module| module.is_set_bare(*want))
+            }
             None => state.flags.get(&id).is_some_and(|flag| flag.load(Relaxed)),
         }
     }
@@ -432,7 +460,11 @@ impl Board {
         self.state.lock().places.insert(id, None);
         {
             let mut everywhere = self.everywhere.write();
-            *everywhere = everywhere.iter().cloned().chain([Standing { id, kind: Kind::Probe(probe), is_on: true }]).collect();
+            *everywhere = everywhere
+                .iter()
+                .cloned()
+                .chain([Standing { id, kind: Kind::Probe(probe), is_on: true }])
+                .collect();
         }
         self.refresh_all();
         Ok(id)
@@ -455,7 +487,8 @@ impl Board {
             None => {
                 {
                     let mut everywhere = self.everywhere.write();
-                    *everywhere = everywhere.iter().filter(|other| other.id != id).cloned().collect();
+                    *everywhere =
+                        everywhere.iter().filter(|other| other.id != id).cloned().collect();
                 }
                 self.refresh_all();
             }
@@ -479,10 +512,17 @@ impl Board {
         }
     }
 
-    /// Fires all probes of a site, those that stand there now, in order. Gives the failure of the first that fails.
-    fn fire_all(&self, inspected: &Inspected, site: usize, frame: &mut Frame<'_>) -> Option<String> {
+    /// Fires all probes of a site, those that stand there now, in order. Gives the failure of the
+    /// first that fails.
+    fn fire_all(
+        &self,
+        inspected: &Inspected,
+        site: usize,
+        frame: &mut Frame<'_>,
+    ) -> Option<String> {
         let (here, everywhere) = (inspected.standing(site), Arc::clone(&self.everywhere.read()));
-        let everywhere = if inspected.sites[site].when == When::Before { &everywhere[..] } else { &[] };
+        let everywhere =
+            if inspected.sites[site].when == When::Before { &everywhere[..] } else { &[] };
         // Both are in order: who was inserted first comes first.
         let (mut here, mut everywhere) = (here.iter().peekable(), everywhere.iter().peekable());
         let mut next = || match (here.peek(), everywhere.peek()) {
@@ -508,7 +548,9 @@ impl Board {
             };
             match catch_unwind(AssertUnwindSafe(|| probe.fire(frame))) {
                 Ok(Ok(())) => {}
-                Ok(Err(why)) => drop(failure.get_or_insert_with(|| format!("probe {}: {why}", probe.name()))),
+                Ok(Err(why)) => {
+                    drop(failure.get_or_insert_with(|| format!("probe {}: {why}", probe.name())))
+                }
                 Err(_) => {
                     self.remove(*id);
                     self.state.lock().panicked.push(probe.name().to_owned());
@@ -554,7 +596,10 @@ impl Receiver for Inspected {
 /// The same probes, of which one is on or off from now on.
 fn switched(all: &[Standing], id: ProbeId, on: bool) -> Arc<[Standing]> {
     all.iter()
-        .map(|standing| Standing { is_on: if standing.id == id { on } else { standing.is_on }, ..standing.clone() })
+        .map(|standing| Standing {
+            is_on: if standing.id == id { on } else { standing.is_on },
+            ..standing.clone()
+        })
         .collect()
 }
 

@@ -29,7 +29,13 @@ fn address<T>(of: &T) -> i64 {
 /// Adds one to the word there; others may, too.
 fn add(at: &mut Emitter<'_, '_>, place: Value) {
     let one = at.builder().ins().iconst(types::I64, 1);
-    at.builder().ins().atomic_rmw(types::I64, MemFlagsData::trusted(), AtomicRmwOp::Add, place, one);
+    at.builder().ins().atomic_rmw(
+        types::I64,
+        MemFlagsData::trusted(),
+        AtomicRmwOp::Add,
+        place,
+        one,
+    );
 }
 
 impl Inline for Stand {
@@ -43,11 +49,17 @@ impl Inline for Stand {
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        let operands: Vec<Value> = (0..at.operands()).map_while(|place| at.operand(place).map(|(value, _)| value)).collect();
-        let ours = (0..operands.len()).take_while(|place| at.set_operand(*place as u32, operands[*place])).count();
+        let operands: Vec<Value> = (0..at.operands())
+            .map_while(|place| at.operand(place).map(|(value, _)| value))
+            .collect();
+        let ours = (0..operands.len())
+            .take_while(|place| at.set_operand(*place as u32, operands[*place]))
+            .count();
         self.cell().writable.store(ours, Relaxed);
-        let kept: Vec<BlockArg> = operands[..ours].iter().map(|value| BlockArg::Value(*value)).collect();
-        let [served, counted, passed, measured, asked, called, next] = [(); 7].map(|()| at.builder().create_block());
+        let kept: Vec<BlockArg> =
+            operands[..ours].iter().map(|value| BlockArg::Value(*value)).collect();
+        let [served, counted, passed, measured, asked, called, next] =
+            [(); 7].map(|()| at.builder().create_block());
         for block in [served, counted, passed, measured, asked, called] {
             at.builder().set_cold_block(block);
         }
@@ -83,8 +95,10 @@ impl Inline for Stand {
         at.receive(&self.call);
         let failed = at.received(self.call.captures.len() - 1);
         at.trap_if(failed, Trap::Probe);
-        let written: Vec<BlockArg> =
-            (0..ours as u32).filter_map(|place| at.operand(place)).map(|(value, _)| BlockArg::Value(value)).collect();
+        let written: Vec<BlockArg> = (0..ours as u32)
+            .filter_map(|place| at.operand(place))
+            .map(|(value, _)| BlockArg::Value(value))
+            .collect();
         at.builder().ins().jump(next, &written);
         at.builder().seal_block(next);
         at.builder().switch_to_block(next);

@@ -1,12 +1,15 @@
 //! Going into machine code, and coming out of it by every way there is.
 //!
-//! An *activation* is one entry from the host. It remembers the host's stack pointer; whoever has to leave early, be it a trap in a signal handler
-//! or a host function that failed, gives the processor back that stack pointer and goes on behind the entry, as if the code had returned
-//! with another status. Frames of machine code in between own nothing and need no clean-up; frames of the host have returned already.
+//! An *activation* is one entry from the host. It remembers the host's stack pointer; whoever has
+//! to leave early, be it a trap in a signal handler or a host function that failed, gives the
+//! processor back that stack pointer and goes on behind the entry, as if the code had returned with
+//! another status. Frames of machine code in between own nothing and need no clean-up; frames of
+//! the host have returned already.
 //!
 //! # Safety
 //!
-//! This module exists to switch stacks' tops by hand. Nothing of the host's lies between an entry and what leaves it.
+//! This module exists to switch stacks' tops by hand. Nothing of the host's lies between an entry
+//! and what leaves it.
 #![allow(unsafe_code)]
 
 use super::store::StoreCore;
@@ -111,8 +114,13 @@ std::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    fn fastinst_wasm_enter(stack: *mut usize, trampoline: *const u8, vmctx: *mut u8, code: *const u8, values: *mut u128)
-    -> usize;
+    fn fastinst_wasm_enter(
+        stack: *mut usize,
+        trampoline: *const u8,
+        vmctx: *mut u8,
+        code: *const u8,
+        values: *mut u128,
+    ) -> usize;
     fn fastinst_wasm_leave(stack: usize, status: usize) -> !;
     fn fastinst_wasm_resume(code: usize, frame: usize, stack: usize, exception: usize) -> !;
 }
@@ -131,8 +139,13 @@ const DEPTH: usize = 128;
 /// Calls machine code.
 ///
 /// # Safety
-/// `entry` is of the type that `values` are of, there is room for its results, and the store is this thread's.
-pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -> Result<(), Failure> {
+/// `entry` is of the type that `values` are of, there is room for its results, and the store is
+/// this thread's.
+pub(crate) unsafe fn enter(
+    store: &StoreCore,
+    entry: Entry,
+    values: *mut u128,
+) -> Result<(), Failure> {
     let cell: &StoreCell = store.cell();
     let outer = CURRENT.get();
     // The store's outermost activation: where this thread's stack ends is not known yet.
@@ -142,7 +155,15 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
         cell.stack_limit.store(super::stack::limit(store.limits().stack), Relaxed);
     }
     let outer_exit = (cell.exit_frame.load(Relaxed), cell.exit_pc.load(Relaxed));
-    let mut activation = Activation { stack: 0, store, outer, outer_exit, fault: None, taken_away: Vec::new(), failure: None };
+    let mut activation = Activation {
+        stack: 0,
+        store,
+        outer,
+        outer_exit,
+        fault: None,
+        taken_away: Vec::new(),
+        failure: None,
+    };
     let activation = &raw mut activation;
     store.interruption().enter();
     if store.interruption().is_requested() && store.interruption().take() {
@@ -151,8 +172,17 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
     }
     let kept = store.keep_words();
     CURRENT.set(activation);
-    // SAFETY: (1) the caller, see # Safety; (2) the activation lives until the call has returned, by whichever way.
-    let status = unsafe { fastinst_wasm_enter(&raw mut (*activation).stack, entry.trampoline, entry.vmctx, entry.code, values) };
+    // SAFETY: (1) the caller, see # Safety; (2) the activation lives until the call has returned,
+    // by whichever way.
+    let status = unsafe {
+        fastinst_wasm_enter(
+            &raw mut (*activation).stack,
+            entry.trampoline,
+            entry.vmctx,
+            entry.code,
+            values,
+        )
+    };
     CURRENT.set(outer);
     leave(store, outermost);
     cell.exit_frame.store(outer_exit.0, Relaxed);
@@ -188,20 +218,27 @@ pub(crate) fn current() -> *mut Activation {
 }
 
 impl Activation {
-    /// Where a signal handler has the processor go on so that the trap in [`fault`](Self::fault) ends the activation.
+    /// Where a signal handler has the processor go on so that the trap in [`fault`](Self::fault)
+    /// ends the activation.
     pub(crate) fn landing(&self) -> Landing {
-        Landing { pc: fastinst_wasm_leave as *const () as usize, stack: self.stack, status: TRAPPED }
+        Landing {
+            pc: fastinst_wasm_leave as *const () as usize,
+            stack: self.stack,
+            status: TRAPPED,
+        }
     }
 
     /// Notes a trap. Usable in a signal handler, for an activation that no trap has ended.
     pub(crate) fn trap(&mut self, trap: Trap, pc: usize, frame: usize) {
-        // The allocator may be what was interrupted; but nothing of the host's runs while machine code does, so it is not.
+        // The allocator may be what was interrupted; but nothing of the host's runs while machine
+        // code does, so it is not.
         let mut frames = Vec::with_capacity(DEPTH);
         frames.push(pc);
         // SAFETY: (1) the store outlives its activations.
         let store = unsafe { &*self.store };
         // However deep a monitor is in itself, it is told where in the program it was called.
-        let mut sought = store.instances.iter().any(|instance| instance.looks_on.get()) && !store.is_aside(pc);
+        let mut sought =
+            store.instances.iter().any(|instance| instance.looks_on.get()) && !store.is_aside(pc);
         let reads = store.reads_frames;
         let mut kept = Vec::with_capacity(if reads { DEPTH } else { 0 });
         // SAFETY: (1) `frame` is the frame pointer of machine code that was at `pc`.
@@ -216,11 +253,12 @@ impl Activation {
             }
             frames.len() < DEPTH || sought
         };
-        // SAFETY: (1) `frame` is the frame pointer of machine code, whose frames are chained up to the entry; (2) the walk ends
-        // where return addresses are no longer machine code's.
+        // SAFETY: (1) `frame` is the frame pointer of machine code, whose frames are chained up to
+        // the entry; (2) the walk ends where return addresses are no longer machine code's.
         unsafe { super::backtrace::walk_frames(store, frame, visit) };
         // A function that finds no stack for itself has executed nothing so far.
-        let begun = (!store.code_at(pc).is_some_and(|(code, offset)| code.has_not_begun(offset))).then_some(pc);
+        let begun = (!store.code_at(pc).is_some_and(|(code, offset)| code.has_not_begun(offset)))
+            .then_some(pc);
         // SAFETY: (1) as above.
         unsafe { store.depart_all(begun.filter(|_| trap != Trap::Unreachable), frame) };
         // SAFETY: (1) as above.
@@ -237,7 +275,8 @@ pub(crate) struct Landing {
     pub(crate) status: usize,
 }
 
-/// Leaves machine code with a failure of the host's. Whoever throws an exception has noted the frames that it takes away.
+/// Leaves machine code with a failure of the host's. Whoever throws an exception has noted the
+/// frames that it takes away.
 ///
 /// # Safety
 /// Called from a function that machine code has called and that owns nothing.

@@ -24,10 +24,15 @@ pub(crate) unsafe fn walk(store: &StoreCore, frame: usize, mut visit: impl FnMut
 ///
 /// # Safety
 /// As above.
-pub(crate) unsafe fn walk_frames(store: &StoreCore, mut frame: usize, mut visit: impl FnMut(usize, usize) -> bool) {
+pub(crate) unsafe fn walk_frames(
+    store: &StoreCore,
+    mut frame: usize,
+    mut visit: impl FnMut(usize, usize) -> bool,
+) {
     while frame != 0 {
-        // SAFETY: (1) the caller, for the first; a frame of machine code holds its caller's frame pointer and its return address; (2) the
-        // entry's own frame is the host's, whose code is not in the store.
+        // SAFETY: (1) the caller, for the first; a frame of machine code holds its caller's frame
+        // pointer and its return address; (2) the entry's own frame is the host's, whose code is
+        // not in the store.
         let (next, pc) = unsafe { (*(frame as *const usize), *((frame + 8) as *const usize)) };
         if store.code_at(pc).is_none() || !visit(pc, next) {
             return;
@@ -36,7 +41,8 @@ pub(crate) unsafe fn walk_frames(store: &StoreCore, mut frame: usize, mut visit:
     }
 }
 
-/// A trap as it is reported, when the store is again where it was before the activation that has trapped.
+/// A trap as it is reported, when the store is again where it was before the activation that has
+/// trapped.
 pub(crate) fn report(store: &StoreCore, fault: &Fault) -> Error {
     let mut frames = describe(store, &fault.frames, true);
     let unaffordable = fault.frames.first().and_then(|pc| store.settle_budget(fault.trap, *pc));
@@ -59,7 +65,8 @@ pub(crate) fn here(store: &StoreCore) -> Backtrace {
     Backtrace { frames: describe(store, &addresses, false) }
 }
 
-/// Return addresses and frame pointers of the frames that a host function, or the runtime, was called from.
+/// Return addresses and frame pointers of the frames that a host function, or the runtime, was
+/// called from.
 pub(super) fn outside(store: &StoreCore) -> Vec<(usize, usize)> {
     let (frame, pc) = store.exit();
     let mut frames = of_exit(store, frame, pc);
@@ -67,13 +74,15 @@ pub(super) fn outside(store: &StoreCore) -> Vec<(usize, usize)> {
     frames
 }
 
-/// Where frames of machine code are that wait for the host, of all activations of the store: addresses inside of their instructions.
+/// Where frames of machine code are that wait for the host, of all activations of the store:
+/// addresses inside of their instructions.
 pub(crate) fn waiting(store: &StoreCore) -> Vec<usize> {
     let mut all = Vec::new();
     let mut add = |(frame, pc): (usize, usize)| {
         if pc != 0 {
             all.push(pc - 1);
-            // SAFETY: (1) trampolines note the frame pointer of the machine code that called them, and it waits for the host.
+            // SAFETY: (1) trampolines note the frame pointer of the machine code that called them,
+            // and it waits for the host.
             unsafe { walk(store, frame, |pc| (all.push(pc - 1), true).1) };
         }
     };
@@ -95,8 +104,11 @@ fn of_exit(store: &StoreCore, frame: usize, pc: usize) -> Vec<(usize, usize)> {
         return Vec::new();
     }
     let mut frames = vec![(pc, frame)];
-    // SAFETY: (1) trampolines note the frame pointer of the machine code that called them, and it waits for the host.
-    unsafe { walk_frames(store, frame, |pc, frame| (frames.push((pc, frame)), frames.len() < 128).1) };
+    // SAFETY: (1) trampolines note the frame pointer of the machine code that called them, and it
+    // waits for the host.
+    unsafe {
+        walk_frames(store, frame, |pc, frame| (frames.push((pc, frame)), frames.len() < 128).1)
+    };
     frames
 }
 
@@ -117,7 +129,8 @@ fn outside_of_activation(store: &StoreCore) -> Vec<(usize, usize)> {
     frames
 }
 
-/// What is known of addresses. Return addresses are behind the call that they belong to; the first may be the instruction itself.
+/// What is known of addresses. Return addresses are behind the call that they belong to; the first
+/// may be the instruction itself.
 fn describe(store: &StoreCore, addresses: &[usize], first_is_exact: bool) -> Vec<FrameInfo> {
     let mut sources = Sources::default();
     let each = |(i, pc): (usize, &usize)| {

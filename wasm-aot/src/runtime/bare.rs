@@ -1,4 +1,5 @@
-//! What bare sites call: for each site that somebody wants something of, a few instructions that count who comes by.
+//! What bare sites call: for each site that somebody wants something of, a few instructions that
+//! count who comes by.
 //!
 //! ```text
 //!          push rax; mov rax, cell; lock inc qword [rax]
@@ -8,16 +9,20 @@
 //!          jmp out
 //! ```
 //!
-//! A site stands for all instructions that are executed together, and knows nothing of what is wanted of each. It counts, once and for all that use it: what
-//! a counter of an instruction has counted is by how much its sites have since it stands, and a flag is whether they have at all. A site is on while a
-//! counter stands at one of its instructions, or a flag that has not seen anybody; where only flags stand, the first who comes by switches it off.
+//! A site stands for all instructions that are executed together, and knows nothing of what is
+//! wanted of each. It counts, once and for all that use it: what a counter of an instruction has
+//! counted is by how much its sites have since it stands, and a flag is whether they have at all. A
+//! site is on while a counter stands at one of its instructions, or a flag that has not seen
+//! anybody; where only flags stand, the first who comes by switches it off.
 //!
-//! An instruction may have several sites: one in each version of its function. All of them are switched together.
+//! An instruction may have several sites: one in each version of its function. All of them are
+//! switched together.
 //!
 //! # Safety
 //!
-//! This module exists to write code that may be running (assumptions A2, A3 and A5 of `wordpatch`): a site is switched by one byte, and its distance is stored
-//! once, while that byte makes nothing of it, with a barrier before it may.
+//! This module exists to write code that may be running (assumptions A2, A3 and A5 of `wordpatch`):
+//! a site is switched by one byte, and its distance is stored once, while that byte makes nothing
+//! of it, with a barrier before it may.
 #![allow(unsafe_code)]
 
 use super::code::Code;
@@ -26,7 +31,9 @@ use crate::compile::{Bare, CALL, LENGTH, OFF};
 use crate::error::Error;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use wordpatch::{Barrier, CodeMemory};
 
 /// What somebody wants of an instruction's sites.
@@ -59,7 +66,8 @@ pub(crate) struct Bares(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Instructions that have sites, in the order of their places in the module; filled when somebody asks for the first time.
+    /// Instructions that have sites, in the order of their places in the module; filled when
+    /// somebody asks for the first time.
     instructions: Vec<Instruction>,
     sites: Vec<Site>,
     flags: HashMap<u64, Flag>,
@@ -77,11 +85,13 @@ struct Instruction {
     counter: Option<Counter>,
     /// Flags that are on.
     flags: Vec<u64>,
-    /// Whether anything was ever wanted: its sites call something then, those of code that comes later too.
+    /// Whether anything was ever wanted: its sites call something then, those of code that comes
+    /// later too.
     is_used: bool,
 }
 
-/// What was counted of an instruction: until the last time that nobody wanted it, and by its sites since they had these counts.
+/// What was counted of an instruction: until the last time that nobody wanted it, and by its sites
+/// since they had these counts.
 #[derive(Debug, Default)]
 struct Counter {
     users: u32,
@@ -146,26 +156,35 @@ impl Site {
         let Some(cell) = &self.cell else { return };
         cell.locked(|| {
             cell.until.store(if self.counters > 0 { u64::MAX } else { self.latest }, Relaxed);
-            let is_on = self.counters > 0 || (self.flags > 0 && cell.count.load(Relaxed) <= self.latest);
+            let is_on =
+                self.counters > 0 || (self.flags > 0 && cell.count.load(Relaxed) <= self.latest);
             // SAFETY: (A3) one byte; (1) a site's, in writable memory that its code keeps.
-            unsafe { AtomicU8::from_ptr(self.writable as *mut u8) }.store(if is_on { CALL } else { OFF }, Release);
+            unsafe { AtomicU8::from_ptr(self.writable as *mut u8) }
+                .store(if is_on { CALL } else { OFF }, Release);
         });
     }
 
     /// Has it call code of its own as soon as it is on. Tells whether it did not before.
-    fn connect(&mut self, memory: &mut Vec<(CodeMemory, usize)>, code: &Code) -> Result<bool, Error> {
+    fn connect(
+        &mut self,
+        memory: &mut Vec<(CodeMemory, usize)>,
+        code: &Code,
+    ) -> Result<bool, Error> {
         if self.cell.is_some() {
             return Ok(false);
         }
         let cell = Box::<Cell>::default();
-        let stub = write(memory, code, &stub(std::ptr::from_ref(&*cell) as u64, self.writable as u64))?;
+        let stub =
+            write(memory, code, &stub(std::ptr::from_ref(&*cell) as u64, self.writable as u64))?;
         let distance = stub.wrapping_sub(self.at + LENGTH as usize) as u32;
         let place = (self.writable + 1) as *mut u32;
         if place.is_aligned() {
-            // SAFETY: (1) the four bytes of a site behind its first, in writable memory; (2) the first makes nothing of them.
+            // SAFETY: (1) the four bytes of a site behind its first, in writable memory; (2) the
+            // first makes nothing of them.
             unsafe { AtomicU32::from_ptr(place) }.store(distance, Relaxed);
         } else {
-            // SAFETY: as above; nobody else writes them, and whoever executes them makes nothing of them, whole or not.
+            // SAFETY: as above; nobody else writes them, and whoever executes them makes nothing of
+            // them, whole or not.
             unsafe { place.write_unaligned(distance) };
         }
         self.cell = Some(cell);
@@ -204,7 +223,9 @@ impl ModuleInner {
     pub(crate) fn bare(&self, offset: u32) -> Result<Option<usize>, Error> {
         let mut state = self.bares.0.lock();
         if state.instructions.is_empty() {
-            state.fill(std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code)))?;
+            state.fill(
+                std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code)),
+            )?;
         }
         Ok(state.find(offset))
     }
@@ -244,7 +265,9 @@ impl ModuleInner {
     /// How often control came by an instruction while somebody wanted it counted.
     pub(crate) fn counted_bare(&self, number: usize) -> u64 {
         let state = self.bares.0.lock();
-        let Instruction { sites, counter: Some(counter), .. } = &state.instructions[number] else { return 0 };
+        let Instruction { sites, counter: Some(counter), .. } = &state.instructions[number] else {
+            return 0;
+        };
         counter.before + state.since(sites, &counter.since)
     }
 
@@ -257,7 +280,8 @@ impl ModuleInner {
         }
     }
 
-    /// Has sites of new code do what those do that are there. It is not executed yet, and a barrier comes before it is.
+    /// Has sites of new code do what those do that are there. It is not executed yet, and a barrier
+    /// comes before it is.
     pub(super) fn take_in_bares(&self, code: &Code) -> Result<(), Error> {
         let mut state = self.bares.0.lock();
         match state.instructions.is_empty() {
@@ -301,11 +325,17 @@ impl State {
             let (number, mut is_used) = (self.sites.len() as u32, false);
             for bare in instructions {
                 // Every version has the same instructions.
-                let Some(at) = self.instructions.binary_search_by_key(&bare.offset, |one| one.offset).ok() else { continue };
+                let Some(at) =
+                    self.instructions.binary_search_by_key(&bare.offset, |one| one.offset).ok()
+                else {
+                    continue;
+                };
                 let instruction = &mut self.instructions[at];
                 instruction.sites.push(number);
                 is_used |= instruction.is_used;
-                if let Some(counter) = instruction.counter.as_mut().filter(|counter| counter.users > 0) {
+                if let Some(counter) =
+                    instruction.counter.as_mut().filter(|counter| counter.users > 0)
+                {
                     counter.since.push(0);
                     site.counters += 1;
                 }
@@ -380,7 +410,8 @@ impl State {
     fn switch_flag(&mut self, number: usize, id: u64, on: bool) {
         let is_set = self.is_set(number, id);
         let Self { instructions, sites, flags, .. } = self;
-        let (Instruction { sites: own, flags: standing, .. }, Some(flag)) = (&mut instructions[number], flags.get_mut(&id))
+        let (Instruction { sites: own, flags: standing, .. }, Some(flag)) =
+            (&mut instructions[number], flags.get_mut(&id))
         else {
             return;
         };

@@ -50,7 +50,8 @@ pub(crate) fn for_type(ty: TypeId, target: &Target) -> Result<Pair, Error> {
 
 impl Bridges {
     fn place(&mut self, code: &[u8]) -> Result<*const u8, Error> {
-        let fits = self.room.as_ref().is_some_and(|(memory, used)| used + code.len() <= memory.len());
+        let fits =
+            self.room.as_ref().is_some_and(|(memory, used)| used + code.len() <= memory.len());
         if !fits {
             let memory = CodeMemory::new(code.len().max(CHUNK)).map_err(Error::system)?;
             self.full.extend(self.room.replace((memory, 0)).map(|(memory, _)| memory));

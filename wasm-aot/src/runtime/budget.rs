@@ -16,11 +16,15 @@ impl StoreCore {
 
     fn set_instruction_budget(&mut self, instructions: Option<u64>) -> Result<(), Error> {
         let is_limited = instructions.is_some();
-        if let Some(instance) = self.instances.iter().find(|instance| is_limited && !instance.keeps_to_budgets()) {
+        if let Some(instance) =
+            self.instances.iter().find(|instance| is_limited && !instance.keeps_to_budgets())
+        {
             return Err(instance.has_no_budget());
         }
         self.is_limited = is_limited;
-        let most = instructions.and_then(|instructions| i64::try_from(instructions).ok()).unwrap_or(i64::MAX);
+        let most = instructions
+            .and_then(|instructions| i64::try_from(instructions).ok())
+            .unwrap_or(i64::MAX);
         self.cell().budget.store(most, Relaxed);
         Ok(())
     }

@@ -1,8 +1,10 @@
-//! What machine code asks for: see [`Builtin`]. Whatever fails tells so by its result; the code that asked traps itself.
+//! What machine code asks for: see [`Builtin`]. Whatever fails tells so by its result; the code
+//! that asked traps itself.
 //!
 //! # Safety
 //!
-//! This module exists to be called by machine code, with the vmctx of an instance and indices that were validated.
+//! This module exists to be called by machine code, with the vmctx of an instance and indices that
+//! were validated.
 #![allow(unsafe_code)]
 
 use super::bulk;
@@ -19,8 +21,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// What `throw` and allocation need of an instance.
 fn instance<'a>(vmctx: *mut u8) -> &'a mut InstanceData {
-    // SAFETY: (1) machine code passes its own vmctx; (2) the word at that place is the instance that owns it; (3) machine code waits for us, so
-    // that nobody else uses it.
+    // SAFETY: (1) machine code passes its own vmctx; (2) the word at that place is the instance
+    // that owns it; (3) machine code waits for us, so that nobody else uses it.
     unsafe { &mut **vmctx.add(vm::at::INSTANCE).cast::<*mut InstanceData>() }
 }
 
@@ -73,15 +75,25 @@ extern "C" fn fill(vmctx: *mut u8, to: *mut u8, byte: u32, count: u64) -> Bulk {
 }
 
 extern "C" fn copy(vmctx: *mut u8, to: *mut u8, from: *const u8, count: u64) -> Bulk {
-    // SAFETY: (1) machine code has compared both ranges with their memories' lengths; they may overlap.
+    // SAFETY: (1) machine code has compared both ranges with their memories' lengths; they may
+    // overlap.
     unsafe { bulk::copy(to, from, count as usize, || is_stopped(vmctx)) }
 }
 
-extern "C" fn memory_init(vmctx: *mut u8, memory: u32, segment: u32, at: u64, source: u64, count: u64) -> Bulk {
+extern "C" fn memory_init(
+    vmctx: *mut u8,
+    memory: u32,
+    segment: u32,
+    at: u64,
+    source: u64,
+    count: u64,
+) -> Bulk {
     let instance = instance(vmctx);
     let bytes = instance.data(segment);
     let Some(to) = span(vmctx, memory, at, count) else { return Bulk::Outside };
-    let Some(end) = source.checked_add(count).filter(|end| *end <= bytes.len() as u64) else { return Bulk::Outside };
+    let Some(end) = source.checked_add(count).filter(|end| *end <= bytes.len() as u64) else {
+        return Bulk::Outside;
+    };
     let from = &bytes[source as usize..end as usize];
     // SAFETY: (1) the range is inside of the memory, which no slice of ours overlaps.
     unsafe { bulk::copy(to, from.as_ptr(), from.len(), || is_stopped(vmctx)) }
@@ -100,7 +112,11 @@ extern "C" fn table_grow(vmctx: *mut u8, table: u32, count: u64, element: usize)
         stopped.get()
     };
     let demand = store.tables[id].demand(count);
-    let grown = if store.allows(demand) { store.tables[id].grow(count, element, limit, look) } else { None };
+    let grown = if store.allows(demand) {
+        store.tables[id].grow(count, element, limit, look)
+    } else {
+        None
+    };
     if look() { GROWTH_INTERRUPTED } else { grown.map_or(-1, |before| before as i64) }
 }
 
@@ -112,19 +128,39 @@ extern "C" fn table_fill(vmctx: *mut u8, table: u32, at: u64, element: usize, co
     unsafe { bulk::fill(to, element, count, || is_stopped(vmctx)) }
 }
 
-extern "C" fn table_copy(vmctx: *mut u8, to: u32, at: u64, from: u32, source: u64, count: u64) -> Bulk {
+extern "C" fn table_copy(
+    vmctx: *mut u8,
+    to: u32,
+    at: u64,
+    from: u32,
+    source: u64,
+    count: u64,
+) -> Bulk {
     let instance = instance(vmctx);
     let (to, from) = (instance.tables[to as usize], instance.tables[from as usize]);
     let tables = &mut store(vmctx).tables;
-    let Some(from) = tables[from].range(source, count).map(|range| range.as_ptr()) else { return Bulk::Outside };
-    let Some(to) = tables[to].range(at, count).map(<[usize]>::as_mut_ptr) else { return Bulk::Outside };
+    let Some(from) = tables[from].range(source, count).map(|range| range.as_ptr()) else {
+        return Bulk::Outside;
+    };
+    let Some(to) = tables[to].range(at, count).map(<[usize]>::as_mut_ptr) else {
+        return Bulk::Outside;
+    };
     // SAFETY: (1) both ranges are inside of their tables; they may overlap.
     unsafe { bulk::copy(to, from, count as usize, || is_stopped(vmctx)) }
 }
 
-extern "C" fn table_init(vmctx: *mut u8, table: u32, segment: u32, at: u64, source: u64, count: u64) -> Bulk {
+extern "C" fn table_init(
+    vmctx: *mut u8,
+    table: u32,
+    segment: u32,
+    at: u64,
+    source: u64,
+    count: u64,
+) -> Bulk {
     let instance = instance(vmctx);
-    let Some(items) = instance.segment_items(table, segment, at, source, count) else { return Bulk::Outside };
+    let Some(items) = instance.segment_items(table, segment, at, source, count) else {
+        return Bulk::Outside;
+    };
     bulk::in_pieces::<usize>(
         count as usize,
         false,
@@ -140,12 +176,14 @@ extern "C" fn element_drop(vmctx: *mut u8, segment: u32) {
     instance(vmctx).dropped_elements[segment as usize] = true;
 }
 
-/// Where an atomic operation of the runtime goes, and whether threads share the memory; or why it traps.
+/// Where an atomic operation of the runtime goes, and whether threads share the memory; or why it
+/// traps.
 fn atomic(vmctx: *mut u8, memory: u32, address: u64, size: u64) -> Result<(*mut u8, bool), Trap> {
     if !address.is_multiple_of(size) {
         return Err(Trap::UnalignedAtomic);
     }
-    let shared = store(vmctx).memories[instance(vmctx).memories[memory as usize]].shared().is_some();
+    let shared =
+        store(vmctx).memories[instance(vmctx).memories[memory as usize]].shared().is_some();
     span(vmctx, memory, address, size).map(|at| (at, shared)).ok_or(Trap::MemoryOutOfBounds)
 }
 
@@ -160,23 +198,44 @@ fn refusal(trap: Trap) -> i32 {
 }
 
 /// Waits for a word of `size` bytes, for as long as `unchanged` says so of it.
-fn wait(vmctx: *mut u8, memory: u32, address: u64, size: u64, nanoseconds: i64, unchanged: impl Fn(*mut u8) -> bool) -> i32 {
+fn wait(
+    vmctx: *mut u8,
+    memory: u32,
+    address: u64,
+    size: u64,
+    nanoseconds: i64,
+    unchanged: impl Fn(*mut u8) -> bool,
+) -> i32 {
     let waited = atomic(vmctx, memory, address, size).and_then(|(at, shared)| match shared {
         true => wait::wait(at as usize, || unchanged(at), nanoseconds, store(vmctx).interruption()),
         false => Err(Trap::SharedMemoryExpected),
     });
     // Whoever does nothing else is to hear of it, too.
-    let waited = waited.and_then(|told| if is_stopped(vmctx) { Err(Trap::Interrupted) } else { Ok(told) });
+    let waited =
+        waited.and_then(|told| if is_stopped(vmctx) { Err(Trap::Interrupted) } else { Ok(told) });
     waited.unwrap_or_else(refusal)
 }
 
-extern "C" fn wait32(vmctx: *mut u8, memory: u32, address: u64, expected: u32, nanoseconds: i64) -> i32 {
-    // SAFETY: (1) `wait` passes a place that is aligned and inside of a memory that is not unmapped while it is shared with us.
+extern "C" fn wait32(
+    vmctx: *mut u8,
+    memory: u32,
+    address: u64,
+    expected: u32,
+    nanoseconds: i64,
+) -> i32 {
+    // SAFETY: (1) `wait` passes a place that is aligned and inside of a memory that is not unmapped
+    // while it is shared with us.
     let found = |at: *mut u8| unsafe { &*at.cast::<AtomicU32>() }.load(SeqCst);
     wait(vmctx, memory, address, 4, nanoseconds, |at| found(at) == expected)
 }
 
-extern "C" fn wait64(vmctx: *mut u8, memory: u32, address: u64, expected: u64, nanoseconds: i64) -> i32 {
+extern "C" fn wait64(
+    vmctx: *mut u8,
+    memory: u32,
+    address: u64,
+    expected: u64,
+    nanoseconds: i64,
+) -> i32 {
     // SAFETY: as above.
     let found = |at: *mut u8| unsafe { &*at.cast::<AtomicU64>() }.load(SeqCst);
     wait(vmctx, memory, address, 8, nanoseconds, |at| found(at) == expected)
@@ -202,7 +261,9 @@ extern "C" fn exception_new(vmctx: *mut u8, tag: usize, values: u32) -> usize {
     match store.heap.new_exception(tag as *const vm::Tag, values) {
         Some(address) => address,
         // SAFETY: (1) this function owns nothing.
-        None => unsafe { super::activation::fail(super::activation::Failure::Error(Trap::OutOfMemory.into())) },
+        None => unsafe {
+            super::activation::fail(super::activation::Failure::Error(Trap::OutOfMemory.into()))
+        },
     }
 }
 
@@ -216,7 +277,8 @@ extern "C" fn resolve(vmctx: *mut u8, table: u32, place: u64) -> i32 {
 }
 
 extern "C" fn hook(vmctx: *mut u8, call: *const Call, frame: usize, values: *mut [u64; 2]) -> u32 {
-    // SAFETY: (1) machine code is kept together with the plan that it was made from; (2) it has room for what the hook captures.
+    // SAFETY: (1) machine code is kept together with the plan that it was made from; (2) it has
+    // room for what the hook captures.
     unsafe { super::hooks::fire(&*call, vmctx as usize, frame, values) };
     u32::from(is_stopped(vmctx))
 }

@@ -1,20 +1,28 @@
-//! Operations on many bytes or elements, which a program may ask for by the gigabyte: in pieces, with a look between them whether it is to stop.
+//! Operations on many bytes or elements, which a program may ask for by the gigabyte: in pieces,
+//! with a look between them whether it is to stop.
 //!
 //! # Safety
 //!
-//! This module exists to fill and copy what several instances, and threads that share a memory, may write to at the same time: no slice is made of it.
+//! This module exists to fill and copy what several instances, and threads that share a memory, may
+//! write to at the same time: no slice is made of it.
 #![allow(unsafe_code)]
 
 use crate::vm::Bulk;
 
-/// How many bytes are written without a look: less than a millisecond's work, also where each page is touched for the first time.
+/// How many bytes are written without a look: less than a millisecond's work, also where each page
+/// is touched for the first time.
 const PIECE: usize = 256 << 10;
 
 /// Fills `count` items.
 ///
 /// # Safety
 /// There are so many at `to`.
-pub(super) unsafe fn fill<T: Copy>(to: *mut T, item: T, count: usize, is_stopped: impl Fn() -> bool) -> Bulk {
+pub(super) unsafe fn fill<T: Copy>(
+    to: *mut T,
+    item: T,
+    count: usize,
+    is_stopped: impl Fn() -> bool,
+) -> Bulk {
     in_pieces::<T>(count, false, is_stopped, |at, len| {
         for i in at..at + len {
             // SAFETY: (1) the caller, see # Safety.
@@ -27,7 +35,12 @@ pub(super) unsafe fn fill<T: Copy>(to: *mut T, item: T, count: usize, is_stopped
 ///
 /// # Safety
 /// There are so many at both places.
-pub(super) unsafe fn copy<T: Copy>(to: *mut T, from: *const T, count: usize, is_stopped: impl Fn() -> bool) -> Bulk {
+pub(super) unsafe fn copy<T: Copy>(
+    to: *mut T,
+    from: *const T,
+    count: usize,
+    is_stopped: impl Fn() -> bool,
+) -> Bulk {
     // What would be overwritten before it is copied is copied first.
     let backwards = (to as usize) > (from as usize);
     in_pieces::<T>(count, backwards, is_stopped, |at, len| {
@@ -53,7 +66,8 @@ pub(super) fn in_pieces<T>(
             return Bulk::Interrupted;
         }
     }
-    // Programs may ask again and again, and be found here each time that somebody wants them to stop.
+    // Programs may ask again and again, and be found here each time that somebody wants them to
+    // stop.
     if is_stopped() { Bulk::Interrupted } else { Bulk::Done }
 }
 
@@ -71,7 +85,9 @@ mod tests {
             let len = MANY + 1000 - from.max(to);
             let (mut pieces, mut whole) = (numbers.clone(), numbers.clone());
             // SAFETY: (1) both ranges are inside of the vector.
-            let done = unsafe { copy(pieces.as_mut_ptr().add(to), pieces.as_ptr().add(from), len, || false) };
+            let done = unsafe {
+                copy(pieces.as_mut_ptr().add(to), pieces.as_ptr().add(from), len, || false)
+            };
             whole.copy_within(from..from + len, to);
             assert!(done == Bulk::Done && pieces == whole, "{from} {to}");
         }
@@ -79,7 +95,10 @@ mod tests {
         // SAFETY: (1) the range is inside of the vector.
         let done = unsafe { fill(words.as_mut_ptr().add(1), 7, PIECE - 2, || false) };
         assert!(
-            done == Bulk::Done && words[0] == 1 && words[PIECE - 1] == 1 && words[1..PIECE - 1].iter().all(|word| *word == 7)
+            done == Bulk::Done
+                && words[0] == 1
+                && words[PIECE - 1] == 1
+                && words[1..PIECE - 1].iter().all(|word| *word == 7)
         );
     }
 
@@ -88,8 +107,14 @@ mod tests {
         let looks = Cell::new(0);
         let second = || (looks.set(looks.get() + 1), looks.get() == 2).1;
         let mut pieces = 0;
-        assert_eq!(in_pieces::<u64>(PIECE, false, second, |_, len| pieces += len), Bulk::Interrupted);
+        assert_eq!(
+            in_pieces::<u64>(PIECE, false, second, |_, len| pieces += len),
+            Bulk::Interrupted
+        );
         assert_eq!(pieces, 2 * PIECE / 8);
-        assert_eq!(in_pieces::<u8>(0, false, || true, |_, _| unreachable!("there is nothing to do")), Bulk::Interrupted);
+        assert_eq!(
+            in_pieces::<u8>(0, false, || true, |_, _| unreachable!("there is nothing to do")),
+            Bulk::Interrupted
+        );
     }
 }

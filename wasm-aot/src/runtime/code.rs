@@ -6,7 +6,9 @@
 #![allow(unsafe_code)]
 
 use crate::artifact::Array;
-use crate::compile::{Bare, Crossing, Handler, NOTING, Note, NoteSite, OFF, Plan, Span, Text, TrampolineKind, noting};
+use crate::compile::{
+    Bare, Crossing, Handler, NOTING, Note, NoteSite, OFF, Plan, Span, Text, TrampolineKind, noting,
+};
 use crate::error::Error;
 use crate::offsets::{ASIDE, NOTHING, Offsets};
 use crate::trap::Trap;
@@ -30,18 +32,32 @@ pub(crate) struct Tables {
     pub(crate) crossings: Array<Crossing>,
     /// Bare sites, in the order of their offsets.
     pub(crate) bares: Array<Bare>,
-    /// Sites that note something, in the order of their offsets. What they call is behind the code, and not part of it.
+    /// Sites that note something, in the order of their offsets. What they call is behind the code,
+    /// and not part of it.
     pub(crate) notes: Vec<NoteSite>,
-    /// How far below their frame pointers functions keep what can be read of their frames: 0 for those that keep nothing, and for those that are not here.
+    /// How far below their frame pointers functions keep what can be read of their frames: 0 for
+    /// those that keep nothing, and for those that are not here.
     pub(crate) frames: Vec<u32>,
-    /// Which defined function each piece of code in `functions` belongs to, if they are not all functions in order.
+    /// Which defined function each piece of code in `functions` belongs to, if they are not all
+    /// functions in order.
     pub(crate) owners: Option<Vec<u32>>,
 }
 
 impl Tables {
     /// Of code that was compiled just now.
     fn owned(text: Text) -> Self {
-        let Text { functions, trampolines, traps, addresses, handlers, crossings, bares, notes, frames, .. } = text;
+        let Text {
+            functions,
+            trampolines,
+            traps,
+            addresses,
+            handlers,
+            crossings,
+            bares,
+            notes,
+            frames,
+            ..
+        } = text;
         Self {
             functions: Array::Owned(functions),
             trampolines,
@@ -85,7 +101,8 @@ fn write(memory: &mut CodeMemory, mut code: Vec<u8>, notes: &[NoteSite]) {
 enum Place {
     /// In memory of our own, which can be written through a second mapping.
     Memory(CodeMemory),
-    /// In a file that is mapped to be executed, and once somebody wants to write to it, in memory of our own at the same place.
+    /// In a file that is mapped to be executed, and once somebody wants to write to it, in memory
+    /// of our own at the same place.
     File(CodeAddr, OnceLock<CodeMemory>),
 }
 
@@ -112,13 +129,20 @@ impl Code {
     pub(crate) fn memory_near(&self, len: usize) -> Result<CodeMemory, Error> {
         let nowhere = || Error::Attach("there is no room for code near the module's code".into());
         let range = self.range();
-        let reach = Reach::of(CodeAddr::new(range.start)..CodeAddr::new(range.end)).ok_or_else(nowhere)?;
+        let reach =
+            Reach::of(CodeAddr::new(range.start)..CodeAddr::new(range.end)).ok_or_else(nowhere)?;
         let len = len.max(1).next_multiple_of(pages::PAGE);
         reach.map(len).map_err(Error::system)?.ok_or_else(nowhere)
     }
 
-    /// Maps a piece of code of other versions of the functions of this code, and connects its calls to what is elsewhere.
-    pub(crate) fn near(other: &Self, text: Text, owners: Vec<u32>, elsewhere: &[(u32, usize)]) -> Result<Self, Error> {
+    /// Maps a piece of code of other versions of the functions of this code, and connects its calls
+    /// to what is elsewhere.
+    pub(crate) fn near(
+        other: &Self,
+        text: Text,
+        owners: Vec<u32>,
+        elsewhere: &[(u32, usize)],
+    ) -> Result<Self, Error> {
         let mut text = text;
         let mut memory = other.memory_near(text.code.len() + NOTING)?;
         for (at, target) in elsewhere {
@@ -134,7 +158,8 @@ impl Code {
 
     /// Where exceptions are thrown from, if the code throws any.
     pub(crate) fn throw(&self) -> Option<*const u8> {
-        let (_, span) = self.tables.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw)?;
+        let (_, span) =
+            self.tables.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw)?;
         Some(self.at(span.start))
     }
 
@@ -145,9 +170,11 @@ impl Code {
             Place::File(base, replaced) => match replaced.get() {
                 Some(memory) => memory,
                 None => {
-                    // SAFETY: (1) the mapping is ours, in whole pages, and only unmapped by `drop`; (2) nobody writes to it; whoever wants to waits for us, since
-                    // modules are changed under a lock.
-                    let memory = unsafe { CodeMemory::over(*base, self.len) }.map_err(Error::system)?;
+                    // SAFETY: (1) the mapping is ours, in whole pages, and only unmapped by `drop`;
+                    // (2) nobody writes to it; whoever wants to waits for us, since modules are
+                    // changed under a lock.
+                    let memory =
+                        unsafe { CodeMemory::over(*base, self.len) }.map_err(Error::system)?;
                     replaced.get_or_init(|| memory)
                 }
             },
@@ -164,12 +191,29 @@ impl Code {
     }
 
     /// Maps code that is in a file, at whole pages; a copy of it where files may not be executed.
-    pub(crate) fn of_file(file: &File, range: Range<usize>, code: &[u8], tables: Tables) -> Result<Self, Error> {
+    pub(crate) fn of_file(
+        file: &File,
+        range: Range<usize>,
+        code: &[u8],
+        tables: Tables,
+    ) -> Result<Self, Error> {
         // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
-        let mapped =
-            unsafe { pages::map_file_private(pages::Place::Anywhere, range.len(), Protection::ReadExecute, file, range.start) };
+        let mapped = unsafe {
+            pages::map_file_private(
+                pages::Place::Anywhere,
+                range.len(),
+                Protection::ReadExecute,
+                file,
+                range.start,
+            )
+        };
         match mapped {
-            Ok(base) => Ok(Self { place: Place::File(base, OnceLock::new()), len: range.len(), tables, plan: Plan::default() }),
+            Ok(base) => Ok(Self {
+                place: Place::File(base, OnceLock::new()),
+                len: range.len(),
+                tables,
+                plan: Plan::default(),
+            }),
             Err(_) => Self::copied(code.to_vec(), tables, Plan::default()),
         }
     }
@@ -206,14 +250,21 @@ impl Code {
             (None, _) => vec![Span { start: 0, end: u32::MAX }],
             (Some(function), None) => vec![functions[function]],
             (Some(function), Some(owners)) => {
-                let owned = owners.iter().zip(functions.iter()).filter(|(owner, _)| **owner as usize == function);
+                let owned = owners
+                    .iter()
+                    .zip(functions.iter())
+                    .filter(|(owner, _)| **owner as usize == function);
                 owned.map(|(_, span)| *span).collect()
             }
         };
         let place = |at: u32| notes.partition_point(|site| site.at < at);
-        let sites = spans.into_iter().flat_map(move |span| &notes[place(span.start)..place(span.end)]);
-        // SAFETY: (1) a byte of our code, which is mapped for as long as `self` lives; (A3) it is one byte.
-        let is_off = |site: &&NoteSite| unsafe { self.at(site.at).cast::<AtomicU8>().as_ref_unchecked() }.load(Relaxed) == OFF;
+        let sites =
+            spans.into_iter().flat_map(move |span| &notes[place(span.start)..place(span.end)]);
+        // SAFETY: (1) a byte of our code, which is mapped for as long as `self` lives; (A3) it is
+        // one byte.
+        let is_off = |site: &&NoteSite| {
+            unsafe { self.at(site.at).cast::<AtomicU8>().as_ref_unchecked() }.load(Relaxed) == OFF
+        };
         sites.filter(is_off).map(|site| site.note)
     }
 
@@ -232,15 +283,17 @@ impl Code {
         self.tables.traps.at(offset).map(|number| number as u8)
     }
 
-    /// Whether the instruction at `offset` is where a function ends that has found no stack for itself. It belongs to no Wasm instruction, whatever stands before
-    /// it. Usable in a signal handler.
+    /// Whether the instruction at `offset` is where a function ends that has found no stack for
+    /// itself. It belongs to no Wasm instruction, whatever stands before it. Usable in a signal
+    /// handler.
     pub(crate) fn has_not_begun(&self, offset: u32) -> bool {
         self.trap_at(offset) == Some(Trap::StackOverflow)
     }
 
     /// Where an exception goes that comes out of the call that returns to `offset`.
     pub(crate) fn handler_at(&self, offset: u32) -> Option<Handler> {
-        let at = self.tables.handlers.binary_search_by_key(&offset, |handler| handler.offset).ok()?;
+        let at =
+            self.tables.handlers.binary_search_by_key(&offset, |handler| handler.offset).ok()?;
         Some(self.tables.handlers[at])
     }
 
@@ -252,9 +305,11 @@ impl Code {
         (offset < self.tables.functions[index].end).then_some(owner)
     }
 
-    /// How far below its frame pointer the frame of the function at `offset` keeps what can be read of it. Usable in a signal handler.
+    /// How far below its frame pointer the frame of the function at `offset` keeps what can be read
+    /// of it. Usable in a signal handler.
     pub(crate) fn frame_at(&self, offset: u32) -> Option<usize> {
-        let index = self.tables.functions.partition_point(|range| range.start <= offset).checked_sub(1)?;
+        let index =
+            self.tables.functions.partition_point(|range| range.start <= offset).checked_sub(1)?;
         let distance = *self.tables.frames.get(index).filter(|distance| **distance > 0)?;
         (offset < self.tables.functions[index].end).then_some(distance as usize)
     }

@@ -1,6 +1,8 @@
-//! The memory of a vmctx: what the layout places, and room behind it for counters that may be wanted while the program runs.
+//! The memory of a vmctx: what the layout places, and room behind it for counters that may be
+//! wanted while the program runs.
 //!
-//! Room is addresses of zeroes: it becomes memory where somebody counts. Counters are read while the thread that they belong to adds to them.
+//! Room is addresses of zeroes: it becomes memory where somebody counts. Counters are read while
+//! the thread that they belong to adds to them.
 //!
 //! # Safety
 //!
@@ -37,7 +39,8 @@ impl Context {
         let buffer = (module.layout.size() + module.room_for_counters()).next_multiple_of(16);
         let len = if module.has_room_for_counters() { buffer + BUFFER } else { buffer };
         // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
-        let base = unsafe { pages::map_private(Place::Anywhere, len.max(1), Protection::ReadWrite) };
+        let base =
+            unsafe { pages::map_private(Place::Anywhere, len.max(1), Protection::ReadWrite) };
         Ok(Self { base: base.map_err(Error::system)?, len, buffer })
     }
 
@@ -62,7 +65,8 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped in `new`; (2) the instance is gone, and with it everybody who knows of the memory.
+        // SAFETY: (1) mapped in `new`; (2) the instance is gone, and with it everybody who knows of
+        // the memory.
         let _ = unsafe { pages::unmap(self.base, self.len.max(1)) };
     }
 }
@@ -73,7 +77,8 @@ impl ModuleInner {
         self.options.sites != Sites::NONE && self.options.reservations
     }
 
-    /// How many counters there may be in versions that are made while the program runs: no more edges are counted than there are functions and bytes of code.
+    /// How many counters there may be in versions that are made while the program runs: no more
+    /// edges are counted than there are functions and bytes of code.
     pub(super) fn most_counters(&self) -> usize {
         match (self.info.bodies.first(), self.info.bodies.last()) {
             (Some(first), Some(last)) => self.info.bodies.len() + (last.end - first.start) as usize,
@@ -129,18 +134,27 @@ impl Counters {
     /// The stores of instances that live.
     pub(super) fn stores(&self) -> Vec<StoreId> {
         let known = self.0.lock();
-        // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held; (2) its identity never changes.
-        known.live.iter().filter_map(|vmctx| store_of(*vmctx)).map(|store| unsafe { (*store).id }).collect()
+        // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held;
+        // (2) its identity never changes.
+        known
+            .live
+            .iter()
+            .filter_map(|vmctx| store_of(*vmctx))
+            .map(|store| unsafe { (*store).id })
+            .collect()
     }
 
-    /// Where threads are that execute code of the instances: of each, the innermost activation first.
+    /// Where threads are that execute code of the instances: of each, the innermost activation
+    /// first.
     pub(super) fn stacks(&self) -> Vec<Vec<usize>> {
         let known = self.0.lock();
         // One store has one thread.
-        let mut stores: Vec<*const StoreCore> = known.live.iter().filter_map(|vmctx| store_of(*vmctx)).collect();
+        let mut stores: Vec<*const StoreCore> =
+            known.live.iter().filter_map(|vmctx| store_of(*vmctx)).collect();
         stores.sort_unstable();
         stores.dedup();
-        // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held; (2) what is asked of it may be asked from other threads.
+        // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held;
+        // (2) what is asked of it may be asked from other threads.
         stores.into_iter().map(|store| unsafe { (*store).interruption() }.look()).collect()
     }
 
@@ -160,9 +174,11 @@ impl Counters {
 
 /// The store of the instance with that vmctx, as soon as it says so.
 fn store_of(vmctx: usize) -> Option<*const StoreCore> {
-    // SAFETY: (1) the word of an instance that lives: zero, or the instance that owns it; (2) the instance's store does not change.
+    // SAFETY: (1) the word of an instance that lives: zero, or the instance that owns it; (2) the
+    // instance's store does not change.
     unsafe {
-        let instance = AtomicUsize::from_ptr((vmctx + vm::at::INSTANCE) as *mut usize).load(Acquire) as *const InstanceData;
+        let instance = AtomicUsize::from_ptr((vmctx + vm::at::INSTANCE) as *mut usize).load(Acquire)
+            as *const InstanceData;
         instance.as_ref().map(|instance| instance.store.cast_const())
     }
 }
@@ -177,8 +193,8 @@ fn add(sums: &mut Vec<u64>, base: usize, layout: &Layout, words: Words) {
     sums.resize(words.counters as usize, 0);
     for (number, sum) in sums.iter_mut().enumerate() {
         let place = (base + layout.counter(words.first + number as u32) as usize) as *mut u64;
-        // SAFETY: (1) the layout keeps counters aligned and inside of the memory of an instance that lives, see `begin` and `end`; (2) others only
-        // add to them.
+        // SAFETY: (1) the layout keeps counters aligned and inside of the memory of an instance
+        // that lives, see `begin` and `end`; (2) others only add to them.
         *sum += unsafe { AtomicU64::from_ptr(place) }.load(Relaxed);
     }
 }

@@ -15,13 +15,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use wasmparser::{BinaryReader, FunctionBody, Operator};
 
-/// How often everything of a module was executed. Counts are exact to the instruction, also where a trap, an exception or the program's exit has
-/// left a block in its middle: an instruction counts when it begins.
+/// How often everything of a module was executed. Counts are exact to the instruction, also where a
+/// trap, an exception or the program's exit has left a block in its middle: an instruction counts
+/// when it begins.
 #[derive(Debug)]
 pub struct Counts {
     module: Arc<ModuleInner>,
     functions: Vec<(Graph, Flow)>,
-    /// The number of each function's first call through a table or a reference, and where they all went.
+    /// The number of each function's first call through a table or a reference, and where they all
+    /// went.
     first_calls: Vec<u32>,
     targets: Targets,
 }
@@ -66,8 +68,8 @@ pub struct BranchCount<'a> {
     pub operator: Operator<'a>,
     /// What it is called.
     pub mnemonic: &'static str,
-    /// Of a condition: how often it was false, how often it was true. Of a table: the entries in order, the default last; of a table of more than a
-    /// thousand entries, the labels in order.
+    /// Of a condition: how often it was false, how often it was true. Of a table: the entries in
+    /// order, the default last; of a table of more than a thousand entries, the labels in order.
     pub ways: Vec<u64>,
 }
 
@@ -110,7 +112,8 @@ pub struct LoopCount {
 /// A way from one block to another, and how often it was gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeCount {
-    /// Where the block begins that it leaves, from the beginning of the function's body; none if it comes from outside.
+    /// Where the block begins that it leaves, from the beginning of the function's body; none if it
+    /// comes from outside.
     pub from: Option<u32>,
     /// Where the block begins that it leads to; none if it leads outside.
     pub to: Option<u32>,
@@ -129,7 +132,8 @@ pub struct BlockCount {
     pub count: u64,
 }
 
-/// What counters said at a moment, all instances' together: also of what left blocks in their middle, by the machine instruction.
+/// What counters said at a moment, all instances' together: also of what left blocks in their
+/// middle, by the machine instruction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
     counters: Vec<u64>,
@@ -161,7 +165,9 @@ impl Reading {
     pub(crate) fn and(mut self, more: &Self) -> Self {
         self.counters.resize(self.counters.len().max(more.counters.len()), 0);
         self.counters.iter_mut().zip(&more.counters).for_each(|(count, more)| *count += more);
-        more.departures.iter().for_each(|(pc, more)| *self.departures.entry(*pc).or_default() += more);
+        more.departures
+            .iter()
+            .for_each(|(pc, more)| *self.departures.entry(*pc).or_default() += more);
         self
     }
 }
@@ -187,13 +193,21 @@ impl Counts {
             calls += graph.calls.len() as u32;
             first
         };
-        Self { first_calls: functions.iter().map(before).collect(), functions, module: Arc::clone(module), targets }
+        Self {
+            first_calls: functions.iter().map(before).collect(),
+            functions,
+            module: Arc::clone(module),
+            targets,
+        }
     }
 }
 
 impl ModuleInner {
     /// How often frames of each defined function were taken away, and at which instructions.
-    fn departures_by_function(&self, all: &HashMap<usize, u64>) -> HashMap<usize, flow::Departures> {
+    fn departures_by_function(
+        &self,
+        all: &HashMap<usize, u64>,
+    ) -> HashMap<usize, flow::Departures> {
         let mut departures = HashMap::<usize, flow::Departures>::new();
         for (&pc, count) in all.iter().filter(|(_, count)| **count > 0) {
             let Some(code) = self.code_at(pc) else { continue };
@@ -213,12 +227,16 @@ impl ModuleInner {
         each.map(|(function, at)| (first + function as u32, at.into_keys().collect())).collect()
     }
 
-    /// The defined function and the Wasm instruction that were left by the machine instruction at `offset`.
+    /// The defined function and the Wasm instruction that were left by the machine instruction at
+    /// `offset`.
     pub(super) fn instruction_at(&self, code: &Code, offset: u32) -> Option<(usize, u32)> {
         let function = code.function_at(offset)?;
         let at = code.wasm_offset(offset)?;
-        let Some(access) = code.trap_number_at(offset).and_then(Access::from_raw) else { return Some((function, at)) };
-        let accesses = accesses(self, function).into_iter().filter(|place| access.may_be_at(*place));
+        let Some(access) = code.trap_number_at(offset).and_then(Access::from_raw) else {
+            return Some((function, at));
+        };
+        let accesses =
+            accesses(self, function).into_iter().filter(|place| access.may_be_at(*place));
         Some((function, accesses.min_by_key(|place| place.abs_diff(at))?))
     }
 }
@@ -233,7 +251,9 @@ impl ModuleInner {
 /// Where a function's accesses to memory are.
 fn accesses(module: &ModuleInner, defined: usize) -> Vec<u32> {
     let mut accesses = Vec::new();
-    let Ok(mut reader) = body(module, &module.info.bodies[defined]).get_operators_reader() else { return accesses };
+    let Ok(mut reader) = body(module, &module.info.bodies[defined]).get_operators_reader() else {
+        return accesses;
+    };
     while !reader.eof() {
         let Ok((operator, at)) = reader.read_with_offset() else { break };
         if format!("{operator:?}").contains("MemArg") {
@@ -269,8 +289,14 @@ impl Counts {
     /// The name of a global that is imported or exported.
     pub(crate) fn global_name(&self, index: u32) -> String {
         let info = &self.module.info;
-        let import = info.imports.iter().find(|import| import.space == Space::Global && import.index == index);
-        let export = info.exports.iter().find(|export| export.space == Space::Global && export.index == index);
+        let import = info
+            .imports
+            .iter()
+            .find(|import| import.space == Space::Global && import.index == index);
+        let export = info
+            .exports
+            .iter()
+            .find(|export| export.space == Space::Global && export.index == index);
         match (import, export) {
             (Some(import), _) => format!("{}.{}", import.module, import.name),
             (None, Some(export)) => export.name.clone(),
@@ -319,7 +345,8 @@ impl<'a> FunctionCounts<'a> {
 
     /// File and line of the instruction at `offset`, if the module tells them.
     pub fn source(&self, offset: u32) -> Option<String> {
-        let (file, line) = self.sources.borrow_mut().line(self.module, self.range().start + offset)?;
+        let (file, line) =
+            self.sources.borrow_mut().line(self.module, self.range().start + offset)?;
         Some(format!("{file}:{line}"))
     }
 
@@ -327,8 +354,11 @@ impl<'a> FunctionCounts<'a> {
     pub fn calls_made(&self) -> Vec<CallCount> {
         let start = self.range().start;
         let mut made = Vec::new();
-        for instruction in self.instructions().into_iter().filter(|instruction| instruction.count > 0) {
-            let place = |kind, callee, count| CallCount { offset: instruction.offset, kind, callee, count };
+        for instruction in
+            self.instructions().into_iter().filter(|instruction| instruction.count > 0)
+        {
+            let place =
+                |kind, callee, count| CallCount { offset: instruction.offset, kind, callee, count };
             match instruction.operator {
                 Operator::Call { function_index } | Operator::ReturnCall { function_index } => {
                     let is_imported = function_index < self.module.info.imported.functions;
@@ -336,12 +366,17 @@ impl<'a> FunctionCounts<'a> {
                     made.push(place(kind, self.module.label(function_index), instruction.count));
                 }
                 _ => {
-                    let Ok(number) = self.graph.calls.binary_search(&(instruction.offset + start)) else { continue };
+                    let Ok(number) = self.graph.calls.binary_search(&(instruction.offset + start))
+                    else {
+                        continue;
+                    };
                     let went = self.targets.of(self.first_call + number as u32);
                     if !self.targets.are_told() {
                         made.push(place("indirect", "(not told)".into(), instruction.count));
                     }
-                    made.extend(went.into_iter().map(|(callee, count)| place("indirect", callee, count)));
+                    made.extend(
+                        went.into_iter().map(|(callee, count)| place("indirect", callee, count)),
+                    );
                 }
             }
         }
@@ -364,7 +399,8 @@ impl<'a> FunctionCounts<'a> {
     /// Every edge between blocks, in the order of the code.
     pub fn edges(&self) -> Vec<EdgeCount> {
         let start = self.range().start;
-        let place = |block: u32| (block != 0).then(|| self.graph.blocks[block as usize].start - start);
+        let place =
+            |block: u32| (block != 0).then(|| self.graph.blocks[block as usize].start - start);
         let passed_by = self.passed_by();
         let each = |(edge, count): (&flow::Edge, &u64)| {
             (!passed_by.contains_key(&edge.from)).then(|| EdgeCount {
@@ -380,16 +416,25 @@ impl<'a> FunctionCounts<'a> {
     /// Blocks without instructions, which are no places, and where control comes to behind them.
     fn passed_by(&self) -> HashMap<u32, u32> {
         let mut ways = HashMap::<u32, Vec<u32>>::new();
-        for edge in self.graph.edges.iter().filter(|edge| edge.from != 0 && self.is_empty(edge.from as usize)) {
+        for edge in self
+            .graph
+            .edges
+            .iter()
+            .filter(|edge| edge.from != 0 && self.is_empty(edge.from as usize))
+        {
             ways.entry(edge.from).or_default().push(edge.to);
         }
-        let mut next: HashMap<u32, u32> =
-            ways.into_iter().filter(|(from, to)| to.len() == 1 && to[0] != *from).map(|(from, to)| (from, to[0])).collect();
+        let mut next: HashMap<u32, u32> = ways
+            .into_iter()
+            .filter(|(from, to)| to.len() == 1 && to[0] != *from)
+            .map(|(from, to)| (from, to[0]))
+            .collect();
         let blocks: Vec<u32> = next.keys().copied().collect();
         for block in blocks {
             let (mut passed, mut at) = (vec![block], next[&block]);
             // Nothing but such blocks may be a circle.
-            while let Some(further) = next.get(&at).copied().filter(|_| passed.len() <= next.len()) {
+            while let Some(further) = next.get(&at).copied().filter(|_| passed.len() <= next.len())
+            {
                 passed.push(at);
                 at = further;
             }
@@ -403,7 +448,8 @@ impl<'a> FunctionCounts<'a> {
         self.module.info.bodies[(self.index - self.module.info.imported.functions) as usize].clone()
     }
 
-    /// How often each way of each instruction that leaves its block was gone; a table's in their order.
+    /// How often each way of each instruction that leaves its block was gone; a table's in their
+    /// order.
     fn ways(&self) -> HashMap<u32, Vec<(Way, u64)>> {
         let mut ways: HashMap<u32, Vec<(Way, u64)>> = HashMap::new();
         for (edge, count) in self.graph.edges.iter().zip(&self.flow.edges) {
@@ -415,23 +461,33 @@ impl<'a> FunctionCounts<'a> {
     /// Every instruction, in order; what can never be reached has the count 0.
     pub fn instructions(&self) -> Vec<InstructionCount<'a>> {
         let range = self.range();
-        let mut blocks: Vec<usize> = (1..self.graph.blocks.len()).filter(|block| !self.is_empty(*block)).collect();
+        let mut blocks: Vec<usize> =
+            (1..self.graph.blocks.len()).filter(|block| !self.is_empty(*block)).collect();
         blocks.sort_by_key(|block| self.graph.blocks[*block].start);
         let mut blocks = blocks.into_iter().peekable();
         let mut current = None;
         let mut instructions = Vec::new();
-        let Ok(mut reader) = body(self.module, &range).get_operators_reader() else { return instructions };
+        let Ok(mut reader) = body(self.module, &range).get_operators_reader() else {
+            return instructions;
+        };
         while let Ok((operator, at)) = reader.read_with_offset() {
             let at = at as u32;
             while let Some(block) = blocks.next_if(|block| self.graph.blocks[*block].start <= at) {
                 current = Some(block);
             }
             let count = match current {
-                Some(block) if at < self.graph.blocks[block].end => self.flow.executed(self.graph, block, at),
+                Some(block) if at < self.graph.blocks[block].end => {
+                    self.flow.executed(self.graph, block, at)
+                }
                 _ => 0,
             };
             let mnemonic = spelling::mnemonic(&self.module.bytes[at as usize..]);
-            instructions.push(InstructionCount { offset: at - range.start, operator, mnemonic, count });
+            instructions.push(InstructionCount {
+                offset: at - range.start,
+                operator,
+                mnemonic,
+                count,
+            });
             if reader.eof() {
                 break;
             }
@@ -451,7 +507,8 @@ impl<'a> FunctionCounts<'a> {
             let gone = gone.get(&(instruction.offset + start));
             Some(match &instruction.operator {
                 Operator::BrTable { targets } => {
-                    let mut ways: Vec<u64> = gone.into_iter().flatten().map(|(_, count)| *count).collect();
+                    let mut ways: Vec<u64> =
+                        gone.into_iter().flatten().map(|(_, count)| *count).collect();
                     if Ways::of(targets) == Ways::ByEntry {
                         // One that is never reached has none.
                         ways.resize(targets.len() as usize + 1, 0);
@@ -459,18 +516,27 @@ impl<'a> FunctionCounts<'a> {
                     ways
                 }
                 // A condition's label is its other side: it goes on behind itself where it is true.
-                Operator::If { .. } => [Way::Taken, Way::Next].map(|way| count_of(gone, way)).into(),
+                Operator::If { .. } => {
+                    [Way::Taken, Way::Next].map(|way| count_of(gone, way)).into()
+                }
                 Operator::BrIf { .. }
                 | Operator::BrOnNull { .. }
                 | Operator::BrOnNonNull { .. }
                 | Operator::BrOnCast { .. }
-                | Operator::BrOnCastFail { .. } => [Way::Next, Way::Taken].map(|way| count_of(gone, way)).into(),
+                | Operator::BrOnCastFail { .. } => {
+                    [Way::Next, Way::Taken].map(|way| count_of(gone, way)).into()
+                }
                 _ => return None,
             })
         };
         let each = |instruction: InstructionCount<'a>| {
             let ways = ways(&instruction)?;
-            Some(BranchCount { offset: instruction.offset, operator: instruction.operator, mnemonic: instruction.mnemonic, ways })
+            Some(BranchCount {
+                offset: instruction.offset,
+                operator: instruction.operator,
+                mnemonic: instruction.mnemonic,
+                ways,
+            })
         };
         self.instructions().into_iter().filter_map(each).collect()
     }
@@ -480,9 +546,13 @@ impl<'a> FunctionCounts<'a> {
         let start = self.range().start;
         let each = |block: usize| {
             let range = self.graph.blocks[block];
-            BlockCount { range: range.start - start..range.end - start, count: self.flow.blocks[block] }
+            BlockCount {
+                range: range.start - start..range.end - start,
+                count: self.flow.blocks[block],
+            }
         };
-        let mut blocks: Vec<_> = (1..self.graph.blocks.len()).filter(|block| !self.is_empty(*block)).map(each).collect();
+        let mut blocks: Vec<_> =
+            (1..self.graph.blocks.len()).filter(|block| !self.is_empty(*block)).map(each).collect();
         blocks.sort_by_key(|block| block.range.start);
         blocks
     }

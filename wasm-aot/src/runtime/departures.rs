@@ -1,7 +1,9 @@
 //! Which instructions frames were at when they were taken away.
 //!
-//! Counters say how often a block was entered, marks that it was left at its end. A trap, an exception or a failure of the host's takes frames away in the middle of their blocks: whoever
-//! does it notes here where each of them was, so that what comes behind in the block is not taken for executed.
+//! Counters say how often a block was entered, marks that it was left at its end. A trap, an
+//! exception or a failure of the host's takes frames away in the middle of their blocks: whoever
+//! does it notes here where each of them was, so that what comes behind in the block is not taken
+//! for executed.
 //!
 //! # Safety
 //!
@@ -25,8 +27,9 @@ impl Departures {
 }
 
 impl StoreCore {
-    /// Notes a frame that is taken away at the instruction at `pc`, if that is wanted of its code. Usable in a signal handler that has interrupted machine code:
-    /// nobody who has the lock runs machine code, and nobody who runs it is in the allocator.
+    /// Notes a frame that is taken away at the instruction at `pc`, if that is wanted of its code.
+    /// Usable in a signal handler that has interrupted machine code: nobody who has the lock runs
+    /// machine code, and nobody who runs it is in the allocator.
     pub(crate) fn depart(&self, pc: usize) {
         if let Some((module, ..)) = self.module_at(pc)
             && module.departs_at(pc)
@@ -35,8 +38,9 @@ impl StoreCore {
         }
     }
 
-    /// Notes all frames of an activation. The innermost has the frame pointer `frame`, and is at `pc` if it has not counted its departure itself.
-    /// Usable in a signal handler that has interrupted machine code.
+    /// Notes all frames of an activation. The innermost has the frame pointer `frame`, and is at
+    /// `pc` if it has not counted its departure itself. Usable in a signal handler that has
+    /// interrupted machine code.
     ///
     /// # Safety
     /// `frame` is the frame pointer of machine code of this store.

@@ -18,8 +18,9 @@ use crate::compile;
 use crate::types::{HeapType, ValType};
 use std::collections::BTreeMap;
 use wasm_encoder::{
-    ConstExpr, CoreDumpInstancesSection, CoreDumpModulesSection, CoreDumpSection, CoreDumpStackSection, CoreDumpValue,
-    DataSection, GlobalSection, GlobalType, MemorySection, MemoryType, RefType,
+    ConstExpr, CoreDumpInstancesSection, CoreDumpModulesSection, CoreDumpSection,
+    CoreDumpStackSection, CoreDumpValue, DataSection, GlobalSection, GlobalType, MemorySection,
+    MemoryType, RefType,
 };
 
 /// What a frame has kept, as [`compile`] places it: where its instance's vmctx is, and its locals.
@@ -69,14 +70,17 @@ pub(super) fn note(store: &StoreCore, fault: &Fault, unaffordable: Option<u32>) 
     let nothing = std::iter::repeat(&None);
     let gone = fault.frames.iter().zip(fault.kept.iter().chain(nothing)).enumerate();
     // Return addresses are behind the call that they belong to.
-    let gone = gone.filter_map(|(i, (pc, kept))| store.taken(if i == 0 { *pc } else { pc - 1 }, kept.as_ref()));
+    let gone = gone.filter_map(|(i, (pc, kept))| {
+        store.taken(if i == 0 { *pc } else { pc - 1 }, kept.as_ref())
+    });
     let mut frames: Vec<Taken> = gone.collect();
     for (pc, frame) in backtrace::outside(store) {
         // SAFETY: (1) the frame waits for the host.
         let kept = unsafe { read(store, pc - 1, frame) };
         frames.extend(store.taken(pc - 1, kept.as_ref()));
     }
-    if let (Some(at), Some(innermost), Some(pc)) = (unaffordable, frames.first_mut(), fault.frames.first())
+    if let (Some(at), Some(innermost), Some(pc)) =
+        (unaffordable, frames.first_mut(), fault.frames.first())
         && let Some((module, ..)) = store.module_at(*pc)
     {
         innermost.offset = at - module.info.body(innermost.function).start;
@@ -90,7 +94,9 @@ impl ModuleInner {
         let index = self.info.imported.functions + defined as u32;
         let mut locals = self.info.function_type(index).params().to_vec();
         for declared in self.body(defined).get_locals_reader().into_iter().flatten() {
-            let Some((count, ty)) = declared.ok().and_then(|(count, ty)| Some((count, crate::module::value_type(ty, 0).ok()?)))
+            let Some((count, ty)) = declared
+                .ok()
+                .and_then(|(count, ty)| Some((count, crate::module::value_type(ty, 0).ok()?)))
             else {
                 break;
             };
@@ -109,11 +115,18 @@ impl StoreCore {
         let start = module.info.body(function).start;
         let at = if code.has_not_begun(offset) { start } else { code.wasm_offset(offset)? };
         let is_of = |instance: &InstanceData| std::ptr::eq(&*instance.module, module);
-        let own = kept.and_then(|kept| self.instances.iter().position(|of| is_of(of) && of.base() == kept.vmctx));
+        let own = kept.and_then(|kept| {
+            self.instances.iter().position(|of| is_of(of) && of.base() == kept.vmctx)
+        });
         // What a frame without an instance has in its place is nothing of its own.
         let words = own.and(kept).map_or(&[][..], |kept| &kept.locals);
         let words = words.iter().map(|word| Some(*word)).chain(std::iter::repeat(None));
-        let locals = module.locals(defined).into_iter().zip(words).map(|(ty, word)| value(ty, word)).collect();
+        let locals = module
+            .locals(defined)
+            .into_iter()
+            .zip(words)
+            .map(|(ty, word)| value(ty, word))
+            .collect();
         let instance = own.or_else(|| self.instances.iter().position(|of| is_of(of)));
         Some(Taken { instance, function, offset: at - start, locals })
     }
@@ -157,7 +170,9 @@ impl Dump {
     /// What the program has.
     fn of(core: &StoreCore) -> Self {
         let mut dump = Self::default();
-        for (i, instance) in core.instances.iter().enumerate().filter(|(_, instance)| !instance.looks_on.get()) {
+        for (i, instance) in
+            core.instances.iter().enumerate().filter(|(_, instance)| !instance.looks_on.get())
+        {
             dump.instances.push(i);
             dump.memories.extend(&instance.memories);
             dump.globals.extend(&instance.globals);
@@ -170,27 +185,42 @@ impl Dump {
     }
 
     fn write(&self, core: &StoreCore, program: &str, frames: &[Taken]) -> Vec<u8> {
-        let number = |all: &[usize], one: &usize| all.binary_search(one).expect("all of the program's are there") as u32;
+        let number = |all: &[usize], one: &usize| {
+            all.binary_search(one).expect("all of the program's are there") as u32
+        };
         let (mut modules, mut names) = (BTreeMap::new(), CoreDumpModulesSection::new());
         let mut instances = CoreDumpInstancesSection::new();
         for instance in self.instances.iter().map(|at| &core.instances[*at]) {
-            let module = *modules.entry(std::sync::Arc::as_ptr(&instance.module)).or_insert_with(|| {
-                names.module(instance.module.info.name.as_deref().unwrap_or_default());
-                names.len() - 1
-            });
-            let numbers = |all: &[usize], own: &[usize]| own.iter().map(|one| number(all, one)).collect::<Vec<u32>>();
-            let (memories, globals) = (numbers(&self.memories, &instance.memories), numbers(&self.globals, &instance.globals));
+            let module =
+                *modules.entry(std::sync::Arc::as_ptr(&instance.module)).or_insert_with(|| {
+                    names.module(instance.module.info.name.as_deref().unwrap_or_default());
+                    names.len() - 1
+                });
+            let numbers = |all: &[usize], own: &[usize]| {
+                own.iter().map(|one| number(all, one)).collect::<Vec<u32>>()
+            };
+            let (memories, globals) = (
+                numbers(&self.memories, &instance.memories),
+                numbers(&self.globals, &instance.globals),
+            );
             instances.instance(module, memories, globals);
         }
         let mut stack = CoreDumpStackSection::new("main");
         for frame in frames {
             // A monitor's frame is nobody's.
-            let Some(instance) = frame.instance.and_then(|at| self.instances.binary_search(&at).ok()) else { continue };
+            let Some(instance) =
+                frame.instance.and_then(|at| self.instances.binary_search(&at).ok())
+            else {
+                continue;
+            };
             stack.frame(instance as u32, frame.function, frame.offset, frame.locals.clone(), []);
         }
         let (memories, data) = self.memories(core);
         let mut dump = wasm_encoder::Module::new();
-        dump.section(&CoreDumpSection::new(program)).section(&memories).section(&self.globals(core)).section(&data);
+        dump.section(&CoreDumpSection::new(program))
+            .section(&memories)
+            .section(&self.globals(core))
+            .section(&data);
         dump.section(&names).section(&instances).section(&stack);
         dump.finish()
     }
@@ -213,9 +243,15 @@ impl Dump {
                 let bytes = &mut bytes[..piece.min(len - at)];
                 // SAFETY: (1) inside of the memory; (2) what other threads write meanwhile is
                 // copied or not.
-                unsafe { std::ptr::copy_nonoverlapping(base.add(at), bytes.as_mut_ptr(), bytes.len()) };
+                unsafe {
+                    std::ptr::copy_nonoverlapping(base.add(at), bytes.as_mut_ptr(), bytes.len())
+                };
                 if bytes.iter().any(|byte| *byte != 0) {
-                    let offset = if ty.wide { ConstExpr::i64_const(at as i64) } else { ConstExpr::i32_const(at as i32) };
+                    let offset = if ty.wide {
+                        ConstExpr::i64_const(at as i64)
+                    } else {
+                        ConstExpr::i32_const(at as i32)
+                    };
                     data.active(number as u32, &offset, bytes.iter().copied());
                 }
             }
@@ -231,16 +267,25 @@ impl Dump {
             let (val_type, value) = match global.ty.content {
                 ValType::I32 => (wasm_encoder::ValType::I32, ConstExpr::i32_const(value as i32)),
                 ValType::I64 => (wasm_encoder::ValType::I64, ConstExpr::i64_const(value as i64)),
-                ValType::F32 => (wasm_encoder::ValType::F32, ConstExpr::f32_const(f32::from_bits(value as u32).into())),
-                ValType::F64 => (wasm_encoder::ValType::F64, ConstExpr::f64_const(f64::from_bits(value as u64).into())),
-                ValType::V128 => (wasm_encoder::ValType::V128, ConstExpr::v128_const(value as i128)),
+                ValType::F32 => (
+                    wasm_encoder::ValType::F32,
+                    ConstExpr::f32_const(f32::from_bits(value as u32).into()),
+                ),
+                ValType::F64 => (
+                    wasm_encoder::ValType::F64,
+                    ConstExpr::f64_const(f64::from_bits(value as u64).into()),
+                ),
+                ValType::V128 => {
+                    (wasm_encoder::ValType::V128, ConstExpr::v128_const(value as i128))
+                }
                 // What it refers to is not in the dump.
                 ValType::Ref(ty) => {
                     let ty = nullable(ty.heap);
                     (wasm_encoder::ValType::Ref(ty), ConstExpr::ref_null(ty.heap_type))
                 }
             };
-            globals.global(GlobalType { val_type, mutable: global.ty.mutable, shared: false }, &value);
+            globals
+                .global(GlobalType { val_type, mutable: global.ty.mutable, shared: false }, &value);
         }
         globals
     }
@@ -252,7 +297,12 @@ fn nullable(heap: HeapType) -> RefType {
         HeapType::Func | HeapType::Concrete(_) | HeapType::NoFunc => RefType::FUNCREF,
         HeapType::Extern | HeapType::NoExtern => RefType::EXTERNREF,
         HeapType::Exn | HeapType::NoExn => RefType::EXNREF,
-        HeapType::Any | HeapType::Eq | HeapType::I31 | HeapType::Struct | HeapType::Array | HeapType::None => RefType::ANYREF,
+        HeapType::Any
+        | HeapType::Eq
+        | HeapType::I31
+        | HeapType::Struct
+        | HeapType::Array
+        | HeapType::None => RefType::ANYREF,
     }
 }
 

@@ -27,12 +27,20 @@ impl Elements {
     ///
     /// # Safety
     /// `place` is valid for as long as the table is.
-    pub(crate) unsafe fn new(ty: TableType, item: usize, limit: usize, place: Option<*mut vm::Table>) -> Result<Self, Error> {
+    pub(crate) unsafe fn new(
+        ty: TableType,
+        item: usize,
+        limit: usize,
+        place: Option<*mut vm::Table>,
+    ) -> Result<Self, Error> {
         let mut items = Vec::new();
         let len = usize::try_from(ty.minimum).ok().filter(|len| *len <= limit);
         let room = len.and_then(|len| items.try_reserve_exact(len).ok().map(|()| len));
         let Some(len) = room else {
-            return Err(Error::Resource(format!("no memory for a table of {} elements (the limit is {limit})", ty.minimum)));
+            return Err(Error::Resource(format!(
+                "no memory for a table of {} elements (the limit is {limit})",
+                ty.minimum
+            )));
         };
         items.resize(len, item);
         let value = vm::Table { base: items.as_mut_ptr(), len };
@@ -47,8 +55,9 @@ impl Elements {
 
     /// What machine code and we both write to.
     fn items(&mut self) -> &mut [usize] {
-        // Through the pointer that machine code was given, so that nothing is assumed to be unchanged.
-        // SAFETY: (1) the vector's own memory, which is only moved in `grow`; (2) machine code of this store does not run meanwhile.
+        // Through the pointer that machine code was given, so that nothing is assumed to be
+        // unchanged. SAFETY: (1) the vector's own memory, which is only moved in `grow`; (2)
+        // machine code of this store does not run meanwhile.
         unsafe { std::slice::from_raw_parts_mut((*self.definition).base, (*self.definition).len) }
     }
 
@@ -64,20 +73,37 @@ impl Elements {
 
     /// The elements `[at, at + count)`, if there are so many.
     pub(crate) fn range(&mut self, at: u64, count: u64) -> Option<&mut [usize]> {
-        let (start, end) = (usize::try_from(at).ok()?, usize::try_from(at.checked_add(count)?).ok()?);
+        let (start, end) =
+            (usize::try_from(at).ok()?, usize::try_from(at.checked_add(count)?).ok()?);
         self.items().get_mut(start..end)
     }
 
     /// What is wanted when it is to grow.
     pub(crate) fn demand(&self, more: u64) -> Demand {
         let current = self.len() as u64;
-        Demand { of: Demanded::Elements, current, wanted: current.saturating_add(more), maximum: self.ty.maximum }
+        Demand {
+            of: Demanded::Elements,
+            current,
+            wanted: current.saturating_add(more),
+            maximum: self.ty.maximum,
+        }
     }
 
-    /// Grows it, and tells how many elements it had; nothing if it cannot grow so much, or is stopped, which it asks about now and then.
-    pub(crate) fn grow(&mut self, more: u64, item: usize, limit: usize, is_stopped: impl Fn() -> bool) -> Option<u64> {
+    /// Grows it, and tells how many elements it had; nothing if it cannot grow so much, or is
+    /// stopped, which it asks about now and then.
+    pub(crate) fn grow(
+        &mut self,
+        more: u64,
+        item: usize,
+        limit: usize,
+        is_stopped: impl Fn() -> bool,
+    ) -> Option<u64> {
         let before = self.len();
-        let most = self.ty.maximum.unwrap_or(u64::MAX).min(if self.ty.wide { u64::MAX } else { u64::from(u32::MAX) });
+        let most = self.ty.maximum.unwrap_or(u64::MAX).min(if self.ty.wide {
+            u64::MAX
+        } else {
+            u64::from(u32::MAX)
+        });
         let len = (before as u64).checked_add(more).filter(|len| *len <= most)?;
         let len = usize::try_from(len).ok().filter(|len| *len <= limit)?;
         self.items.try_reserve(len - before).ok()?;
@@ -85,7 +111,10 @@ impl Elements {
             self.items.resize(self.items.len() + more, item);
         });
         // SAFETY: (1) the definition lives as long as the table.
-        unsafe { self.definition.write(vm::Table { base: self.items.as_mut_ptr(), len: self.items.len() }) };
+        unsafe {
+            self.definition
+                .write(vm::Table { base: self.items.as_mut_ptr(), len: self.items.len() })
+        };
         (grown == vm::Bulk::Done).then_some(before as u64)
     }
 }

@@ -1,10 +1,11 @@
 //! What others want done with a store while its program runs.
 //!
-//! Only the thread that executes a program may touch its store. So whoever wants something of it leaves an *errand*, a function that is given the store, and
-//! waits. The program's thread carries it out at a moment at which it executes nothing of a monitor's: when a host function returns to the program, when
-//! somebody knocks while one waits for something, or
-//! where the program comes by a *stop*, which is attached to the functions that it is in while somebody waits, and detached afterwards. A program that
-//! nobody waits for has no stops.
+//! Only the thread that executes a program may touch its store. So whoever wants something of it
+//! leaves an *errand*, a function that is given the store, and waits. The program's thread carries
+//! it out at a moment at which it executes nothing of a monitor's: when a host function returns to
+//! the program, when somebody knocks while one waits for something, or where the program comes by a
+//! *stop*, which is attached to the functions that it is in while somebody waits, and detached
+//! afterwards. A program that nobody waits for has no stops.
 //!
 //! # Safety
 //!
@@ -101,7 +102,8 @@ impl Errands {
 }
 
 impl StoreCore {
-    /// Carries out what waits, unless that is being done already. The calling thread has the store, and executes nothing of a monitor's.
+    /// Carries out what waits, unless that is being done already. The calling thread has the store,
+    /// and executes nothing of a monitor's.
     pub(crate) fn run_errands(&mut self) {
         let errands = Arc::clone(self.errands());
         if errands.busy.swap(true, Relaxed) {
@@ -144,9 +146,10 @@ impl<T> std::fmt::Debug for ErrandHandle<T> {
 }
 
 impl<T: 'static> ErrandHandle<T> {
-    /// Has the store's thread do something with the store, and gives what came of it. If the program does not come by itself and consists of `module`, it
-    /// is stopped for a moment; without that it is waited for until it calls the host. `knock` is called now and then: it has a program that waits in
-    /// the host come back.
+    /// Has the store's thread do something with the store, and gives what came of it. If the
+    /// program does not come by itself and consists of `module`, it is stopped for a moment;
+    /// without that it is waited for until it calls the host. `knock` is called now and then: it
+    /// has a program that waits in the host come back.
     ///
     /// # Errors
     /// If the program does not come by in time, or is over.
@@ -198,7 +201,8 @@ struct Stops<'a> {
 }
 
 impl Stops<'_> {
-    /// Attaches them to more functions, if threads are in others. What cannot be stopped is waited for.
+    /// Attaches them to more functions, if threads are in others. What cannot be stopped is waited
+    /// for.
     fn extend(&mut self) {
         let Some(module) = self.module else { return };
         let before = self.within.len();
@@ -230,7 +234,8 @@ pub(crate) struct StopParts(Mutex<BTreeMap<BTreeSet<usize>, usize>>);
 const PLANS: usize = 32;
 
 impl Module {
-    /// The functions that threads are in at this moment, as far as they say so, by their places among those that are defined.
+    /// The functions that threads are in at this moment, as far as they say so, by their places
+    /// among those that are defined.
     pub(crate) fn running(&self) -> Vec<usize> {
         self.inner.running()
     }
@@ -255,16 +260,27 @@ impl ModuleInner {
     /// A stop at the beginning of each function, and at each turn of each loop.
     fn stop_plan(&self, functions: &BTreeSet<usize>) -> Result<Plan, Error> {
         let mut draft = Draft::default();
-        let stop = || Action::Call(Call { receiver: Arc::new(Stop), number: 0, captures: Vec::new(), writes: false });
+        let stop = || {
+            Action::Call(Call {
+                receiver: Arc::new(Stop),
+                number: 0,
+                captures: Vec::new(),
+                writes: false,
+            })
+        };
         for defined in functions {
-            let (function, body) = (self.info.imported.functions + *defined as u32, &self.info.bodies[*defined]);
+            let (function, body) =
+                (self.info.imported.functions + *defined as u32, &self.info.bodies[*defined]);
             draft.hook_function(function, Moment::Entry, stop());
             let bytes = &self.bytes[body.start as usize..body.end as usize];
             let mut reader = wasmparser::BinaryReader::new(bytes, u64::from(body.start));
             reader.set_features(wasmparser::WasmFeatures::all());
-            let mut operators = wasmparser::FunctionBody::new(reader).get_operators_reader().map_err(invalid)?;
+            let mut operators =
+                wasmparser::FunctionBody::new(reader).get_operators_reader().map_err(invalid)?;
             while !operators.eof() {
-                if let (Operator::Loop { .. }, at) = operators.read_with_offset().map_err(invalid)? {
+                if let (Operator::Loop { .. }, at) =
+                    operators.read_with_offset().map_err(invalid)?
+                {
                     draft.hook(function, at as u32, Moment::Before, stop());
                 }
             }
@@ -292,9 +308,11 @@ impl Receiver for Stop {
     }
 }
 
-/// Lends the store of an instance whose machine code waits for a hook. The data are not what they say: nobody looks at them who is not told by the store.
+/// Lends the store of an instance whose machine code waits for a hook. The data are not what they
+/// say: nobody looks at them who is not told by the store.
 pub(crate) fn with_store_of<R>(vmctx: usize, what: impl FnOnce(StoreContextMut<'_, ()>) -> R) -> R {
-    // SAFETY: (1) the word at that place of a vmctx is the instance that owns it; (2) its machine code waits for us, so that nobody else uses its store.
+    // SAFETY: (1) the word at that place of a vmctx is the instance that owns it; (2) its machine
+    // code waits for us, so that nobody else uses its store.
     let store = unsafe {
         let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
         &mut *instance.store
@@ -304,8 +322,8 @@ pub(crate) fn with_store_of<R>(vmctx: usize, what: impl FnOnce(StoreContextMut<'
     // SAFETY: (1) a store keeps its cell for as long as it lives.
     let cell = unsafe { &*cell };
     let before = (cell.exit_frame.swap(0, Relaxed), cell.exit_pc.swap(0, Relaxed));
-    // SAFETY: (1) whoever is given this context has no use for data of type `()`, of which there is nothing to read; host functions make their own from
-    // the store.
+    // SAFETY: (1) whoever is given this context has no use for data of type `()`, of which there is
+    // nothing to read; host functions make their own from the store.
     let result = what(unsafe { StoreContextMut::from_core(store) });
     cell.exit_frame.store(before.0, Relaxed);
     cell.exit_pc.store(before.1, Relaxed);

@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to call machine code and to be called by it. Types are compared before values cross.
+//! This module exists to call machine code and to be called by it. Types are compared before values
+//! cross.
 #![allow(unsafe_code)]
 
 use super::activation::{self, Entry, Failure};
@@ -32,8 +33,9 @@ unsafe impl Send for Func {}
 unsafe impl Sync for Func {}
 
 /// What a host function does with what machine code passes.
-pub(crate) type Call =
-    dyn Fn(&mut StoreCore, Option<NonNull<InstanceData>>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync;
+pub(crate) type Call = dyn Fn(&mut StoreCore, Option<NonNull<InstanceData>>, &[u128], &mut [u128]) -> Result<(), Error>
+    + Send
+    + Sync;
 
 /// A function of the host's, as machine code sees it: the head is known to trampolines.
 #[repr(C)]
@@ -56,7 +58,8 @@ impl std::fmt::Debug for HostFunction {
     }
 }
 
-/// What a host function is told about who calls it: the store, its data, and what the calling instance exports.
+/// What a host function is told about who calls it: the store, its data, and what the calling
+/// instance exports.
 #[derive(Debug)]
 pub struct Caller<'a, T> {
     context: StoreContextMut<'a, T>,
@@ -92,7 +95,8 @@ impl<'a, T> Caller<'a, T> {
     /// Carries out what others want done with the store, unless a monitor calls.
     pub(crate) fn run_errands(&mut self) {
         let core = self.context.core();
-        let is_program = self.instance.and_then(|instance| instance.data(core).map(|data| !data.looks_on.get()));
+        let is_program =
+            self.instance.and_then(|instance| instance.data(core).map(|data| !data.looks_on.get()));
         if is_program.unwrap_or_default() && core.errands().are_waiting() {
             core.run_errands();
         }
@@ -116,11 +120,13 @@ impl<T> AsContextMut for Caller<'_, T> {
 extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     // SAFETY: (1) the trampoline passes on the vmctx that it was called with: this function's.
     let host = unsafe { &*function };
-    // SAFETY: (1) the store outlives its functions; (2) machine code of it waits for us, so that nobody else uses it.
+    // SAFETY: (1) the store outlives its functions; (2) machine code of it waits for us, so that
+    // nobody else uses it.
     let store = unsafe { &mut *host.store };
     store.make_room();
     let (params, results) = (host.ty.params().len(), host.ty.results().len());
-    // Results go where arguments came from, so that those are copied first: few without asking for memory.
+    // Results go where arguments came from, so that those are copied first: few without asking for
+    // memory.
     let (mut few, mut many) = ([0u128; 16], Vec::new());
     let args = match few.get_mut(..params) {
         Some(args) => args,
@@ -129,14 +135,18 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
             &mut many[..]
         }
     };
-    // SAFETY: (1) the trampoline's frame has room for the parameters and for the results; (2) nothing of ours overlaps it.
+    // SAFETY: (1) the trampoline's frame has room for the parameters and for the results; (2)
+    // nothing of ours overlaps it.
     unsafe { std::ptr::copy_nonoverlapping(values, args.as_mut_ptr(), params) };
     // SAFETY: as above.
     let results = unsafe { std::slice::from_raw_parts_mut(values, results) };
-    let caught = std::panic::catch_unwind(AssertUnwindSafe(|| (host.body)(store, host.caller, args, results)));
+    let caught = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        (host.body)(store, host.caller, args, results)
+    }));
     if matches!(caught, Ok(Ok(()))) && store.errands().are_waiting() {
         // SAFETY: (1) the instance that imports the function lives as long as the store.
-        let is_program = host.caller.is_some_and(|caller| !unsafe { caller.as_ref() }.looks_on.get());
+        let is_program =
+            host.caller.is_some_and(|caller| !unsafe { caller.as_ref() }.looks_on.get());
         is_program.then(|| store.run_errands());
     }
     let failure = match caught {
@@ -147,7 +157,9 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
             }))
         }
         Ok(Ok(())) => return 0,
-        Ok(Err(Error::Exception(ExceptionReport { exception: Some(exception), .. }))) if exception.raw(store).is_ok() => {
+        Ok(Err(Error::Exception(ExceptionReport { exception: Some(exception), .. })))
+            if exception.raw(store).is_ok() =>
+        {
             Failure::Exception(exception.raw(store).expect("checked"))
         }
         Ok(Err(error)) => {
@@ -160,7 +172,8 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     1
 }
 
-/// Notes where a host function was called that has failed. What a host passes on from code that it has called has failed further in.
+/// Notes where a host function was called that has failed. What a host passes on from code that it
+/// has called has failed further in.
 fn note_failure(error: &Error, store: &mut StoreCore) {
     let Error::Host(error) = error else { return };
     let address = std::ptr::from_ref(&**error).cast::<()>() as usize;
@@ -198,7 +211,8 @@ extern "C" fn raise_host(function: *mut HostFunction) {
 }
 
 impl Func {
-    /// A function of the host's, of any type. Its arguments are of that type; it puts its results where the last parameter says.
+    /// A function of the host's, of any type. Its arguments are of that type; it puts its results
+    /// where the last parameter says.
     pub fn new<T: 'static>(
         mut store: impl AsContextMut<Data = T>,
         ty: FuncType,
@@ -209,7 +223,10 @@ impl Func {
     }
 
     /// A function of the host's, whose type follows from the closure's.
-    pub fn wrap<T: 'static, P, R>(mut store: impl AsContextMut<Data = T>, body: impl super::typed::IntoFunc<T, P, R>) -> Self {
+    pub fn wrap<T: 'static, P, R>(
+        mut store: impl AsContextMut<Data = T>,
+        body: impl super::typed::IntoFunc<T, P, R>,
+    ) -> Self {
         let (ty, raw) = body.into_raw();
         Self::host(store.as_context_mut().core(), ty, raw.0)
     }
@@ -229,7 +246,11 @@ impl Func {
         let core = context.core();
         let ty = registry::look_up(self.type_id(core)?);
         if args.len() != ty.params().len() {
-            return Err(Error::Type(format!("the function takes {} arguments, not {}", ty.params().len(), args.len())));
+            return Err(Error::Type(format!(
+                "the function takes {} arguments, not {}",
+                ty.params().len(),
+                args.len()
+            )));
         }
         core.make_room();
         let mut values = vec![0u128; ty.params().len().max(ty.results().len())];
@@ -239,7 +260,12 @@ impl Func {
         // SAFETY: (1) the arguments are of the function's type.
         unsafe { self.call_raw(core, values.as_mut_ptr())? };
         // SAFETY: (1) machine code gives results of the function's type.
-        Ok(ty.results().iter().zip(values).map(|(ty, raw)| unsafe { Val::from_raw(raw, *ty, core) }).collect())
+        Ok(ty
+            .results()
+            .iter()
+            .zip(values)
+            .map(|(ty, raw)| unsafe { Val::from_raw(raw, *ty, core) })
+            .collect())
     }
 
     /// The same function with its type known to the compiler, if it is of that type.
@@ -249,7 +275,8 @@ impl Func {
     ) -> Result<super::typed::TypedFunc<P, R>, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
-        let (ty, wanted) = (registry::look_up(self.type_id(core)?), FuncType::new(P::types(), R::types()));
+        let (ty, wanted) =
+            (registry::look_up(self.type_id(core)?), FuncType::new(P::types(), R::types()));
         if ty != wanted {
             return Err(Error::Type(format!("the function is {ty}, not {wanted}")));
         }
@@ -260,7 +287,11 @@ impl Func {
     ///
     /// # Safety
     /// The values are of the function's type and this store, and there is room for the results.
-    pub(crate) unsafe fn call_raw(&self, store: &mut StoreCore, values: *mut u128) -> Result<(), Error> {
+    pub(crate) unsafe fn call_raw(
+        &self,
+        store: &mut StoreCore,
+        values: *mut u128,
+    ) -> Result<(), Error> {
         let reference = self.raw(store)?;
         // SAFETY: (1) a reference of this store, checked by `raw`.
         let vm::FuncRef { code, vmctx, ty } = unsafe { *reference };
@@ -299,11 +330,13 @@ impl Func {
     /// The reference, ready to be called by anybody.
     pub(crate) fn raw(&self, store: &StoreCore) -> Result<*const vm::FuncRef, Error> {
         self.check(store)?;
-        // SAFETY: (1) a reference of this store; (2) changed only here, by the thread that has the store.
+        // SAFETY: (1) a reference of this store; (2) changed only here, by the thread that has the
+        // store.
         unsafe {
             let reference = self.reference.as_ptr();
             if (*reference).code.is_null() {
-                (*reference).code = bridge::for_type(TypeId((*reference).ty), store.engine.target())?.leave;
+                (*reference).code =
+                    bridge::for_type(TypeId((*reference).ty), store.engine.target())?.leave;
             }
             Ok(reference)
         }
@@ -325,7 +358,12 @@ impl Func {
         }
         // SAFETY: (1) such a vmctx is a host function.
         let host = unsafe { &*reference.vmctx.cast::<HostFunction>() };
-        let copy = HostFunction::place(store, host.ty.clone(), std::sync::Arc::clone(&host.body), Some(caller));
+        let copy = HostFunction::place(
+            store,
+            host.ty.clone(),
+            std::sync::Arc::clone(&host.body),
+            Some(caller),
+        );
         // SAFETY: (1) placed just now.
         let vmctx = unsafe { copy.as_ref().vmctx };
         let code = match leave {
@@ -355,7 +393,8 @@ pub(crate) fn raw<T: 'static>(
     std::sync::Arc::new(move |store, caller, args, results| {
         let each = args.iter().zip(ty.params());
         // SAFETY: (1) machine code passes values of the function's type.
-        let args: Vec<Val> = each.map(|(raw, ty)| unsafe { Val::from_raw(*raw, *ty, store) }).collect();
+        let args: Vec<Val> =
+            each.map(|(raw, ty)| unsafe { Val::from_raw(*raw, *ty, store) }).collect();
         let default = |ty: &crate::types::ValType| Val::default_for(*ty).unwrap_or(Val::I32(0));
         let mut values: Vec<Val> = ty.results().iter().map(default).collect();
         // SAFETY: (1) the function was made in a store with data of this type.
@@ -383,7 +422,11 @@ impl HostFunction {
             call: call_host,
             raise: raise_host,
             // The code is found when somebody wants it who has no trampoline of their own.
-            reference: vm::FuncRef { code: std::ptr::null(), vmctx: std::ptr::null_mut(), ty: number.0 },
+            reference: vm::FuncRef {
+                code: std::ptr::null(),
+                vmctx: std::ptr::null_mut(),
+                ty: number.0,
+            },
             caller,
             store,
             ty,

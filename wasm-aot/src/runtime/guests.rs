@@ -1,8 +1,10 @@
-//! Instances whose functions are compiled into other modules' code: everything that has an address has it by now.
+//! Instances whose functions are compiled into other modules' code: everything that has an address
+//! has it by now.
 //!
 //! # Safety
 //!
-//! This module exists to read what an instance imports from its vmctx, and what tables and references hold.
+//! This module exists to read what an instance imports from its vmctx, and what tables and
+//! references hold.
 #![allow(unsafe_code)]
 
 use super::function::Func;
@@ -38,7 +40,12 @@ impl Guests {
     }
 
     /// An instance of the store as a guest, and those that it imports functions from.
-    pub(crate) fn of(&mut self, core: &StoreCore, instance: &Instance, number: u32) -> Option<Arc<Guest>> {
+    pub(crate) fn of(
+        &mut self,
+        core: &StoreCore,
+        instance: &Instance,
+        number: u32,
+    ) -> Option<Arc<Guest>> {
         Some(self.made(core, instance.data(core)?, number))
     }
 
@@ -54,7 +61,8 @@ impl Guests {
             (memory.is_reserved() && is_one).then(|| memory.extent().0 as usize)
         };
         let functions = info.imports.iter().filter(|import| import.space == Space::Func);
-        let imports = functions.map(|import| self.import(core, data, import, number)).collect::<Vec<_>>();
+        let imports =
+            functions.map(|import| self.import(core, data, import, number)).collect::<Vec<_>>();
         let guest = Arc::new(Guest {
             module: Arc::clone(&data.module),
             vmctx: is_one.then(|| data.base()),
@@ -68,7 +76,13 @@ impl Guests {
         guest
     }
 
-    fn import(&mut self, core: &StoreCore, data: &InstanceData, import: &crate::module::Import, number: u32) -> Import {
+    fn import(
+        &mut self,
+        core: &StoreCore,
+        data: &InstanceData,
+        import: &crate::module::Import,
+        number: u32,
+    ) -> Import {
         if import.module == SLOTS {
             return match import.name.as_str() {
                 name if name.starts_with("frame_get_") => Import::ReadSlot,
@@ -77,9 +91,13 @@ impl Guests {
             };
         }
         let at = data.base() + data.module.layout.function(import.index) as usize;
-        // SAFETY: (1) an instance that was made has its imports in its vmctx, where the layout says.
+        // SAFETY: (1) an instance that was made has its imports in its vmctx, where the layout
+        // says.
         let given = unsafe { *(at as *const vm::FuncImport) };
-        let Some(owner) = core.instances.iter().find(|other| other.base() == given.vmctx as usize) else { return Import::Other };
+        let Some(owner) = core.instances.iter().find(|other| other.base() == given.vmctx as usize)
+        else {
+            return Import::Other;
+        };
         match owner.module.function_of_code(given.code as usize) {
             Some(function) => Import::Guest(self.made(core, owner, number), function),
             None => Import::Other,
@@ -102,7 +120,10 @@ impl Instance {
             let (base, len) = core.memories[*memory].extent();
             base as usize..base as usize + len
         };
-        Some((data.base()..data.base() + data.module.layout.size(), data.memories.iter().map(memory).collect()))
+        Some((
+            data.base()..data.base() + data.module.layout.size(),
+            data.memories.iter().map(memory).collect(),
+        ))
     }
 
     /// Adds to one of its cells, which exists.
@@ -119,14 +140,17 @@ impl Instance {
     fn change(&self, core: &StoreCore, cell: Cell, change: impl FnOnce(u64) -> u64) {
         let Some(data) = self.data(core) else { return };
         let (place, wide) = match cell {
-            Cell::Global { index, wide } => (core.globals[data.globals[index as usize]].value as usize, wide),
+            Cell::Global { index, wide } => {
+                (core.globals[data.globals[index as usize]].value as usize, wide)
+            }
             Cell::Memory { memory, address, wide } => {
                 let (base, len) = core.memories[data.memories[memory as usize]].extent();
                 assert!(address + 4 + 4 * u64::from(wide) <= len as u64, "memories do not shrink");
                 (base as usize + address as usize, wide)
             }
         };
-        // SAFETY: (1) a global of the type that the cell was found with, or inside of a memory; (2) nobody else is in the store.
+        // SAFETY: (1) a global of the type that the cell was found with, or inside of a memory; (2)
+        // nobody else is in the store.
         unsafe {
             match wide {
                 true => {
@@ -147,7 +171,8 @@ impl Func {
     pub(crate) fn owner(&self, core: &StoreCore) -> Option<(Arc<ModuleInner>, u32)> {
         // SAFETY: (1) a reference of this store.
         let reference = unsafe { *self.raw(core).ok()? };
-        let owner = core.instances.iter().find(|instance| instance.base() == reference.vmctx as usize)?;
+        let owner =
+            core.instances.iter().find(|instance| instance.base() == reference.vmctx as usize)?;
         Some((Arc::clone(&owner.module), owner.module.function_of_code(reference.code as usize)?))
     }
 }
@@ -163,10 +188,15 @@ fn framed(data: &InstanceData, imports: &[Import]) -> Vec<bool> {
     for (index, body) in (imports.len()..).zip(&data.module.info.bodies) {
         framed.push(false);
         let bytes = &data.module.bytes[body.start as usize..body.end as usize];
-        let body = wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, u64::from(body.start)));
+        let body = wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(
+            bytes,
+            u64::from(body.start),
+        ));
         let Ok(operators) = body.get_operators_reader() else { continue };
         for operator in operators.into_iter().flatten() {
-            if let Operator::Call { function_index } | Operator::ReturnCall { function_index } = operator {
+            if let Operator::Call { function_index } | Operator::ReturnCall { function_index } =
+                operator
+            {
                 calls.push((index, function_index as usize));
             }
         }
@@ -185,12 +215,15 @@ fn framed(data: &InstanceData, imports: &[Import]) -> Vec<bool> {
 }
 
 impl InstanceData {
-    /// The index of a function of this instance's: of the one that a table has, or of the one that a reference leads to.
+    /// The index of a function of this instance's: of the one that a table has, or of the one that
+    /// a reference leads to.
     pub(super) fn resolve(&mut self, table: u32, place: u64) -> Option<u32> {
         let reference = match table {
             u32::MAX => place as usize,
             // SAFETY: (1) the store owns this instance, and machine code of it waits.
-            table => unsafe { (&mut (*self.store).tables)[self.tables[table as usize]].get(place)? },
+            table => unsafe {
+                (&mut (*self.store).tables)[self.tables[table as usize]].get(place)?
+            },
         };
         if reference == 0 {
             return None;
@@ -198,7 +231,9 @@ impl InstanceData {
         // SAFETY: (1) references to functions lead to such.
         let function = unsafe { *(reference as *const vm::FuncRef) };
         let own = function.vmctx as usize == self.base();
-        if let Some(index) = own.then(|| self.module.function_of_code(function.code as usize)).flatten() {
+        if let Some(index) =
+            own.then(|| self.module.function_of_code(function.code as usize)).flatten()
+        {
             return Some(index);
         }
         (0..self.module.info.imported.functions).find(|index| {

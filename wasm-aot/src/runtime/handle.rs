@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to copy bytes into and out of linear memories, whose lengths it compares first.
+//! This module exists to copy bytes into and out of linear memories, whose lengths it compares
+//! first.
 #![allow(unsafe_code)]
 
 use super::elements::Elements;
@@ -126,7 +127,8 @@ impl Memory {
     pub fn new(mut store: impl AsContextMut, ty: MemoryType) -> Result<Self, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
-        let style = Style { reservations: core.engine.has_reservations(), limit: core.limits().memory };
+        let style =
+            Style { reservations: core.engine.has_reservations(), limit: core.limits().memory };
         // SAFETY: (1) no place is given.
         let linear = unsafe { Linear::new(ty, style, None)? };
         core.memories.push(linear);
@@ -167,42 +169,66 @@ impl Memory {
         grown.ok_or_else(refused)
     }
 
-    /// Its bytes: where they are and how many. Other threads may change those of a shared memory at any time.
+    /// Its bytes: where they are and how many. Other threads may change those of a shared memory at
+    /// any time.
     pub fn extent(&self, mut store: impl AsContextMut) -> Result<(*mut u8, usize), Error> {
         Ok(self.data(store.as_context_mut().core())?.extent())
     }
 
-    /// Its bytes, for as long as nothing else is done with the store. None if threads share it: others may write to it at any time.
-    pub fn bytes<'a>(&self, store: &'a mut impl AsContextMut) -> Result<Option<&'a mut [u8]>, Error> {
+    /// Its bytes, for as long as nothing else is done with the store. None if threads share it:
+    /// others may write to it at any time.
+    pub fn bytes<'a>(
+        &self,
+        store: &'a mut impl AsContextMut,
+    ) -> Result<Option<&'a mut [u8]>, Error> {
         let mut context = store.as_context_mut();
         let memory = self.data(context.core())?;
         let (base, len) = memory.extent();
-        // SAFETY: (1) the memory's own bytes; (2) who borrows the store for as long as the slice keeps code of it, and others, from them.
+        // SAFETY: (1) the memory's own bytes; (2) who borrows the store for as long as the slice
+        // keeps code of it, and others, from them.
         Ok(memory.shared().is_none().then(|| unsafe { std::slice::from_raw_parts_mut(base, len) }))
     }
 
     /// Copies bytes out of it.
-    pub fn read(&self, store: impl AsContextMut, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
+    pub fn read(
+        &self,
+        store: impl AsContextMut,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), Error> {
         let from = self.range(store, offset, bytes.len())?;
-        // SAFETY: (1) the range is inside of the memory; (2) no slice of the host's overlaps a linear memory.
+        // SAFETY: (1) the range is inside of the memory; (2) no slice of the host's overlaps a
+        // linear memory.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
 
     /// Copies bytes into it.
-    pub fn write(&self, store: impl AsContextMut, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+    pub fn write(
+        &self,
+        store: impl AsContextMut,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
         let to = self.range(store, offset, bytes.len())?;
         // SAFETY: as above.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
 
-    fn range(&self, store: impl AsContextMut, offset: usize, count: usize) -> Result<*mut u8, Error> {
+    fn range(
+        &self,
+        store: impl AsContextMut,
+        offset: usize,
+        count: usize,
+    ) -> Result<*mut u8, Error> {
         let (base, len) = self.extent(store)?;
         match offset.checked_add(count).is_some_and(|end| end <= len) {
             // SAFETY: (1) compared with the length.
             true => Ok(unsafe { base.add(offset) }),
-            false => Err(Error::Resource(format!("{count} bytes at {offset} are outside of a memory of {len} bytes"))),
+            false => Err(Error::Resource(format!(
+                "{count} bytes at {offset} are outside of a memory of {len} bytes"
+            ))),
         }
     }
 }
@@ -248,7 +274,9 @@ impl Table {
         let ty = self.data(core)?.ty.element;
         core.make_room();
         let raw = item.into_raw(ValType::Ref(ty), core)? as usize;
-        self.data(core)?.set(index, raw).ok_or_else(|| Error::Resource(format!("the table has no element {index}")))
+        self.data(core)?
+            .set(index, raw)
+            .ok_or_else(|| Error::Resource(format!("the table has no element {index}")))
     }
 
     /// Grows it, and tells how many elements it had.
@@ -260,7 +288,11 @@ impl Table {
         let (raw, limit) = (item.into_raw(ValType::Ref(ty), core)? as usize, core.limits().table);
         let refused = || Error::Resource(format!("the table cannot grow by {count} elements"));
         let demand = self.data(core)?.demand(count);
-        let grown = if core.allows(demand) { self.data(core)?.grow(count, raw, limit, || false) } else { None };
+        let grown = if core.allows(demand) {
+            self.data(core)?.grow(count, raw, limit, || false)
+        } else {
+            None
+        };
         grown.ok_or_else(refused)
     }
 }

@@ -1,7 +1,8 @@
 //! What references of machine code lead to: exceptions, and values of the host's.
 //!
-//! Objects never move, and machine code keeps no list of its references. So what is still held is found conservatively: every word of the stacks
-//! that machine code runs on, of tables, globals and exceptions is looked at, and if it is the address of an object, the object stays. Collections
+//! Objects never move, and machine code keeps no list of its references. So what is still held is
+//! found conservatively: every word of the stacks that machine code runs on, of tables, globals and
+//! exceptions is looked at, and if it is the address of an object, the object stays. Collections
 //! happen when as many objects have been made as were left by the one before.
 //!
 //! # Safety
@@ -93,7 +94,8 @@ impl Default for Heap {
 impl Heap {
     /// A place for an exception with that many values.
     pub(crate) fn new_exception(&mut self, tag: *const vm::Tag, values: u32) -> Option<usize> {
-        let layout = Layout::from_size_align(size_of::<vm::Exception>() + 16 * values as usize, 16).ok()?;
+        let layout =
+            Layout::from_size_align(size_of::<vm::Exception>() + 16 * values as usize, 16).ok()?;
         // SAFETY: (1) the size is not zero; (2) the header is written before anybody sees it.
         let address = unsafe {
             let at = std::alloc::alloc_zeroed(layout).cast::<vm::Exception>();
@@ -160,7 +162,9 @@ pub(crate) fn collect(store: &mut StoreCore) {
             }
         };
         each_stack_word(&mut look);
-        for global in store.globals.iter().filter(|global| matches!(global.ty.content, ValType::Ref(_))) {
+        for global in
+            store.globals.iter().filter(|global| matches!(global.ty.content, ValType::Ref(_)))
+        {
             // SAFETY: (1) a global's value lives as long as the store.
             look(unsafe { *global.value } as usize);
         }
@@ -215,7 +219,8 @@ fn each_stack_word(look: &mut impl FnMut(usize)) {
     registers.iter().for_each(|word| look(*word));
     let mut word = &raw const registers as usize & !7;
     while word < at as usize {
-        // SAFETY: (1) between this frame and that of the outermost activation, all of it is this thread's stack.
+        // SAFETY: (1) between this frame and that of the outermost activation, all of it is this
+        // thread's stack.
         look(unsafe { (word as *const usize).read_volatile() });
         word += 8;
     }
@@ -260,7 +265,8 @@ impl ExnRef {
         let mut context = store.as_context_mut();
         let core = context.core();
         let address = self.raw(core)?;
-        // SAFETY: (1) an exception that is held is not freed; (2) its values follow it, of its tag's types.
+        // SAFETY: (1) an exception that is held is not freed; (2) its values follow it, of its
+        // tag's types.
         unsafe {
             let exception = &*(address as *const vm::Exception);
             let ty = registry::look_up(registry::TypeId((*exception.tag).ty));

@@ -4,7 +4,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to read and write words of a vmctx, and values that machine code has put into its frame.
+//! This module exists to read and write words of a vmctx, and values that machine code has put into
+//! its frame.
 #![allow(unsafe_code)]
 
 use super::instance::InstanceData;
@@ -24,7 +25,10 @@ pub(super) unsafe fn fire(call: &Call, vmctx: usize, frame: usize, values: *mut 
     let values = unsafe { std::slice::from_raw_parts_mut(values, call.captures.len().max(1)) };
     let mut firing = Firing { number: call.number, vmctx, frame, values };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| call.receiver.fire(&mut firing))) {
-        let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let why = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or(panic.downcast_ref::<&str>().copied());
         call.receiver.failed(why.unwrap_or("it does not say why"));
     }
 }
@@ -45,11 +49,13 @@ pub(super) fn probe_failure() -> Option<String> {
 }
 
 impl StoreCore {
-    /// The frames that a trap or a failure of the host's takes away, the innermost first, as addresses inside of the instructions that they are at; none if
-    /// nobody has to be told. Usable in a signal handler that has interrupted machine code.
+    /// The frames that a trap or a failure of the host's takes away, the innermost first, as
+    /// addresses inside of the instructions that they are at; none if nobody has to be told. Usable
+    /// in a signal handler that has interrupted machine code.
     ///
     /// # Safety
-    /// `frame` is the frame pointer of machine code of this store, which is at `pc`; of a function that has not begun, nothing of which is at any.
+    /// `frame` is the frame pointer of machine code of this store, which is at `pc`; of a function
+    /// that has not begun, nothing of which is at any.
     pub(super) unsafe fn taken_away(&self, pc: Option<usize>, frame: usize) -> Vec<usize> {
         if !super::part::any_tells() {
             return Vec::new();
@@ -60,7 +66,8 @@ impl StoreCore {
         frames
     }
 
-    /// Frames were [taken away](Self::taken_away): receivers are told of those that were in code with their hooks.
+    /// Frames were [taken away](Self::taken_away): receivers are told of those that were in code
+    /// with their hooks.
     pub(super) fn tell_trapped(&self, frames: &[usize]) {
         for pc in frames {
             let Some((module, code, offset)) = self.module_at(*pc) else { continue };
@@ -69,7 +76,10 @@ impl StoreCore {
             if plan.concerns(function) {
                 let parts: Vec<Arc<dyn Receiver>> =
                     module.parts.read().iter().flat_map(|part| part.receivers().to_vec()).collect();
-                parts.iter().chain(plan.receivers()).for_each(|receiver| receiver.trapped(function));
+                parts
+                    .iter()
+                    .chain(plan.receivers())
+                    .for_each(|receiver| receiver.trapped(function));
             }
         }
     }
@@ -98,7 +108,8 @@ impl InstanceData {
     }
 }
 
-/// Who has called an activation, the nearest first, as far as they are functions of its own module: which function, and the place of the call in the module.
+/// Who has called an activation, the nearest first, as far as they are functions of its own module:
+/// which function, and the place of the call in the module.
 pub(crate) fn callers(vmctx: usize, frame: usize, most: usize) -> Vec<(u32, u32)> {
     // SAFETY: as below.
     let (instance, store) = unsafe {
@@ -122,7 +133,8 @@ pub(crate) fn callers(vmctx: usize, frame: usize, most: usize) -> Vec<(u32, u32)
 
 /// What an instance's memory holds that machine code has just accessed.
 pub(crate) fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> Vec<u8> {
-    // SAFETY: (1) the word at that place of a vmctx is the instance that owns it, which lives, and whose store waits for us.
+    // SAFETY: (1) the word at that place of a vmctx is the instance that owns it, which lives, and
+    // whose store waits for us.
     let (instance, store) = unsafe {
         let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
         (instance, &*instance.store)
@@ -130,8 +142,11 @@ pub(crate) fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> 
     let Some(memory) = instance.memories.get(memory as usize) else { return Vec::new() };
     let (base, size) = store.memories[*memory].extent();
     match address.checked_add(len as u64) {
-        // SAFETY: (1) inside of the memory. Others may write at the same time, where they share it: then it is what one of them has written.
-        Some(end) if end <= size as u64 => (0..len).map(|i| unsafe { base.add(address as usize + i).read_volatile() }).collect(),
+        // SAFETY: (1) inside of the memory. Others may write at the same time, where they share it:
+        // then it is what one of them has written.
+        Some(end) if end <= size as u64 => {
+            (0..len).map(|i| unsafe { base.add(address as usize + i).read_volatile() }).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -139,20 +154,23 @@ pub(crate) fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> 
 impl Room {
     /// One of its words.
     pub(crate) fn word<'a>(self, word: crate::compile::Word) -> &'a AtomicU64 {
-        // SAFETY: (1) the layout keeps words aligned, and inside of the memory of an instance that lives: whoever has its room forgets it when it ends.
+        // SAFETY: (1) the layout keeps words aligned, and inside of the memory of an instance that
+        // lives: whoever has its room forgets it when it ends.
         unsafe { AtomicU64::from_ptr(self.address(word) as *mut u64) }
     }
 }
 
 impl StoreCore {
-    /// The words that become again what they are now, if machine code that is entered now is left early.
+    /// The words that become again what they are now, if machine code that is entered now is left
+    /// early.
     pub(super) fn keep_words(&self) -> Vec<Kept<'_>> {
         if !self.restores && !super::part::any_restores() {
             return Vec::new();
         }
         let of = |instance: &InstanceData| {
             let room = instance.room();
-            let words = instance.module.code.plan().restored().iter().map(move |word| room.word(*word));
+            let words =
+                instance.module.code.plan().restored().iter().map(move |word| room.word(*word));
             let mut words: Vec<&AtomicU64> = words.collect();
             for part in &*instance.module.parts.read() {
                 let room = part.room(&instance.module, instance.base());

@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to fill the vmctx: each word of it is written before machine code runs, at the place that [`Layout`](crate::vm::Layout) says.
+//! This module exists to fill the vmctx: each word of it is written before machine code runs, at
+//! the place that [`Layout`](crate::vm::Layout) says.
 #![allow(unsafe_code)]
 
 use super::context::Context;
@@ -53,14 +54,21 @@ pub(crate) struct InstanceData {
 }
 
 impl Instance {
-    /// Makes an instance of a module, giving it `imports` in the order in which the module names them.
-    pub fn new(mut store: impl AsContextMut, module: &Module, imports: &[Extern]) -> Result<Self, Error> {
+    /// Makes an instance of a module, giving it `imports` in the order in which the module names
+    /// them.
+    pub fn new(
+        mut store: impl AsContextMut,
+        module: &Module,
+        imports: &[Extern],
+    ) -> Result<Self, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
         let inner = &module.inner;
         if imports.len() != inner.info.imports.len() {
             let (wanted, given) = (inner.info.imports.len(), imports.len());
-            return Err(Error::Link(format!("the module has {wanted} imports, and {given} are given")));
+            return Err(Error::Link(format!(
+                "the module has {wanted} imports, and {given} are given"
+            )));
         }
         check_imports(core, inner, imports)?;
         // Held until the instance is known to its module.
@@ -124,7 +132,9 @@ impl Instance {
         let core = context.core();
         let Some(data) = self.data(core) else { return Vec::new() };
         let exports = data.module.info.exports.iter();
-        exports.map(|export| (export.name.clone(), data.item(core, export.space, export.index))).collect()
+        exports
+            .map(|export| (export.name.clone(), data.item(core, export.space, export.index)))
+            .collect()
     }
 
     /// The function that it exports under a name.
@@ -160,15 +170,24 @@ impl Instance {
     }
 }
 
-fn check_imports(core: &mut StoreCore, module: &ModuleInner, imports: &[Extern]) -> Result<(), Error> {
+fn check_imports(
+    core: &mut StoreCore,
+    module: &ModuleInner,
+    imports: &[Extern],
+) -> Result<(), Error> {
     if let Some(lacking) = module.options.cpu.lacking() {
-        return Err(Error::Link(format!("the module was compiled for a processor with {lacking}, which this one lacks")));
+        return Err(Error::Link(format!(
+            "the module was compiled for a processor with {lacking}, which this one lacks"
+        )));
     }
     if core.is_limited && module.options.budget == Budget::Unknown {
         return Err(super::budget::no_budget(module.info.name.as_deref()));
     }
     let defined = &module.info.memories[module.info.imported.memories as usize..];
-    if module.options.reservations && !core.engine.has_reservations() && defined.iter().any(|memory| !memory.wide) {
+    if module.options.reservations
+        && !core.engine.has_reservations()
+        && defined.iter().any(|memory| !memory.wide)
+    {
         return Err(Error::Link(
             "the module was compiled for memories with reservations, and the store's engine makes none".into(),
         ));
@@ -209,10 +228,16 @@ fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
     };
     match (found, wanted) {
         // Which of the process's types they are is compared beside this.
-        (ExternType::Func(_), ExternType::Func(_)) | (ExternType::Tag(_), ExternType::Tag(_)) => true,
+        (ExternType::Func(_), ExternType::Func(_)) | (ExternType::Tag(_), ExternType::Tag(_)) => {
+            true
+        }
         (ExternType::Global(found), ExternType::Global(wanted)) => {
             found.mutable == wanted.mutable
-                && if wanted.mutable { found.content == wanted.content } else { found.content.matches(wanted.content) }
+                && if wanted.mutable {
+                    found.content == wanted.content
+                } else {
+                    found.content.matches(wanted.content)
+                }
         }
         (ExternType::Table(found), ExternType::Table(wanted)) => {
             (found.element, found.wide) == (wanted.element, wanted.wide)
@@ -260,7 +285,10 @@ impl InstanceData {
     }
 
     /// An instance in its store, with a vmctx of zeroes.
-    fn place<'a>(core: &'a mut StoreCore, module: &Arc<ModuleInner>) -> Result<&'a mut Box<Self>, Error> {
+    fn place<'a>(
+        core: &'a mut StoreCore,
+        module: &Arc<ModuleInner>,
+    ) -> Result<&'a mut Box<Self>, Error> {
         let vmctx = Context::new(module)?;
         module.counted.begin(&vmctx);
         let info = &module.info;
@@ -303,7 +331,8 @@ impl InstanceData {
             match given {
                 Extern::Func(function) => {
                     let leave = module.leave[module.info.functions[import.index as usize] as usize];
-                    let import_of = function.import(core, me, leave.map(|offset| module.code.at(offset)))?;
+                    let import_of =
+                        function.import(core, me, leave.map(|offset| module.code.at(offset)))?;
                     self.put(module.layout.function(import.index), import_of);
                 }
                 Extern::Table(table) => {
@@ -312,7 +341,8 @@ impl InstanceData {
                     self.tables.push(table.index);
                 }
                 Extern::Memory(memory) => {
-                    let (MemoryAt::Pointer(offset) | MemoryAt::Inline(offset)) = module.layout.memory(import.index);
+                    let (MemoryAt::Pointer(offset) | MemoryAt::Inline(offset)) =
+                        module.layout.memory(import.index);
                     let definition = core.memories[memory.index].definition;
                     self.put(offset as i32, definition);
                     self.memories.push(memory.index);
@@ -363,17 +393,21 @@ impl InstanceData {
             let reference = match *index < module.info.imported.functions {
                 true => {
                     // SAFETY: (1) written by `take_imports`.
-                    let import = unsafe { self.at::<vm::FuncImport>(module.layout.function(*index)).read() };
+                    let import =
+                        unsafe { self.at::<vm::FuncImport>(module.layout.function(*index)).read() };
                     vm::FuncRef { code: import.code, vmctx: import.vmctx, ty }
                 }
-                false => vm::FuncRef { code: module.function_code(*index), vmctx: self.vmctx(), ty },
+                false => {
+                    vm::FuncRef { code: module.function_code(*index), vmctx: self.vmctx(), ty }
+                }
             };
             self.put(module.layout.reference(place), reference);
         }
     }
 
     fn define_memories(&mut self, core: &mut StoreCore, module: &ModuleInner) -> Result<(), Error> {
-        let style = Style { reservations: core.engine.has_reservations(), limit: core.limits().memory };
+        let style =
+            Style { reservations: core.engine.has_reservations(), limit: core.limits().memory };
         for index in module.info.imported.memories as usize..module.info.memories.len() {
             let place = module.layout.memory(index as u32);
             let inline = match place {
@@ -381,7 +415,10 @@ impl InstanceData {
                 MemoryAt::Pointer(_) => None,
             };
             let ty = &module.info.memories[index];
-            allow(core, Demand { of: Demanded::Pages, current: 0, wanted: ty.minimum, maximum: ty.maximum })?;
+            allow(
+                core,
+                Demand { of: Demanded::Pages, current: 0, wanted: ty.minimum, maximum: ty.maximum },
+            )?;
             // SAFETY: (1) the vmctx lives as long as the store, which owns the memory.
             let linear = unsafe { Linear::new(module.info.memories[index], style, inline)? };
             if let MemoryAt::Pointer(offset) = place {
@@ -401,7 +438,11 @@ impl InstanceData {
             // SAFETY: (1) inside of the vmctx, at a multiple of 16.
             unsafe { place.write(value) };
             self.globals.push(core.globals.len());
-            core.globals.push(GlobalData { ty: module.global_type(index), value: place, _own: None });
+            core.globals.push(GlobalData {
+                ty: module.global_type(index),
+                value: place,
+                _own: None,
+            });
         }
     }
 
@@ -411,9 +452,18 @@ impl InstanceData {
             let item = init.as_ref().map_or(0, |init| self.evaluate(core, init) as usize);
             let place = self.at(module.layout.table(index as u32).0);
             let (limit, ty) = (core.limits().table, &module.info.tables[index]);
-            allow(core, Demand { of: Demanded::Elements, current: 0, wanted: ty.minimum, maximum: ty.maximum })?;
+            allow(
+                core,
+                Demand {
+                    of: Demanded::Elements,
+                    current: 0,
+                    wanted: ty.minimum,
+                    maximum: ty.maximum,
+                },
+            )?;
             // SAFETY: (1) the vmctx lives as long as the store, which owns the table.
-            let elements = unsafe { Elements::new(module.table_type(index), item, limit, Some(place))? };
+            let elements =
+                unsafe { Elements::new(module.table_type(index), item, limit, Some(place))? };
             self.tables.push(core.tables.len());
             core.tables.push(elements);
         }
@@ -425,7 +475,8 @@ impl InstanceData {
         let mut stack: Vec<u128> = Vec::new();
         for op in ops {
             let mut binary = |combine: fn(u64, u64) -> u128| {
-                let (second, first) = (stack.pop().expect("validated"), stack.pop().expect("validated"));
+                let (second, first) =
+                    (stack.pop().expect("validated"), stack.pop().expect("validated"));
                 combine(first as u64, second as u64)
             };
             let value = match op {
@@ -435,7 +486,9 @@ impl InstanceData {
                 ConstOp::F64(bits) => u128::from(*bits),
                 ConstOp::V128(value) => *value,
                 // SAFETY: (1) a global's value lives as long as the store.
-                ConstOp::Global(index) => unsafe { core.globals[self.globals[*index as usize]].value.read() },
+                ConstOp::Global(index) => unsafe {
+                    core.globals[self.globals[*index as usize]].value.read()
+                },
                 ConstOp::Func(index) => self.reference(*index) as u128,
                 ConstOp::Null(_) => 0,
                 ConstOp::I32Add => binary(|x, y| u128::from((x as u32).wrapping_add(y as u32))),
@@ -453,7 +506,10 @@ impl InstanceData {
     /// The address of a function's reference.
     fn reference(&mut self, index: u32) -> usize {
         let module = Arc::clone(&self.module);
-        let place = module.info.reference_of(index).expect("every function that is referred to is declared");
+        let place = module
+            .info
+            .reference_of(index)
+            .expect("every function that is referred to is declared");
         self.at::<vm::FuncRef>(module.layout.reference(place)) as usize
     }
 
@@ -466,7 +522,8 @@ impl InstanceData {
             if let Mode::Active { target, offset } = &segment.mode {
                 let at = self.index_of(core, offset, module.info.tables[*target as usize].wide);
                 let count = segment.items.len() as u64;
-                self.init_table(*target, index as u32, at, 0, count).ok_or(Trap::TableOutOfBounds)?;
+                self.init_table(*target, index as u32, at, 0, count)
+                    .ok_or(Trap::TableOutOfBounds)?;
             }
             if !matches!(segment.mode, Mode::Passive) {
                 self.dropped_elements[index] = true;
@@ -481,7 +538,13 @@ impl InstanceData {
                 let end = at.checked_add(bytes.len() as u64).filter(|end| *end <= len as u64);
                 end.ok_or(Trap::MemoryOutOfBounds)?;
                 // SAFETY: (1) compared with the length.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), base.add(at as usize), bytes.len()) };
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        bytes.as_ptr(),
+                        base.add(at as usize),
+                        bytes.len(),
+                    )
+                };
                 self.dropped_data[index] = true;
             }
         }
@@ -503,14 +566,28 @@ impl InstanceData {
     }
 
     /// Copies elements of a segment into a table, if both have so many.
-    pub(crate) fn init_table(&mut self, table: u32, segment: u32, at: u64, source: u64, count: u64) -> Option<()> {
+    pub(crate) fn init_table(
+        &mut self,
+        table: u32,
+        segment: u32,
+        at: u64,
+        source: u64,
+        count: u64,
+    ) -> Option<()> {
         let items = self.segment_items(table, segment, at, source, count)?;
         self.set_elements(table, segment, at, items);
         Some(())
     }
 
     /// Which items of a segment go into a table, if segment and table have so many.
-    pub(crate) fn segment_items(&mut self, table: u32, segment: u32, at: u64, source: u64, count: u64) -> Option<Range<u64>> {
+    pub(crate) fn segment_items(
+        &mut self,
+        table: u32,
+        segment: u32,
+        at: u64,
+        source: u64,
+        count: u64,
+    ) -> Option<Range<u64>> {
         let items = &self.module.info.elements[segment as usize].items;
         let len = if self.dropped_elements[segment as usize] { 0 } else { items.len() as u64 };
         let end = source.checked_add(count).filter(|end| *end <= len)?;
@@ -529,7 +606,9 @@ impl InstanceData {
         for (i, item) in range.enumerate() {
             let value = match items {
                 Items::Functions(functions) => self.reference(functions[item as usize]),
-                Items::Expressions(expressions) => self.evaluate(core, &expressions[item as usize]) as usize,
+                Items::Expressions(expressions) => {
+                    self.evaluate(core, &expressions[item as usize]) as usize
+                }
             };
             core.tables[id].set(at + i as u64, value);
         }
@@ -541,7 +620,8 @@ impl InstanceData {
         let mut reference = match index < module.info.imported.functions {
             true => {
                 // SAFETY: (1) written by `take_imports`.
-                let import = unsafe { self.at::<vm::FuncImport>(module.layout.function(index)).read() };
+                let import =
+                    unsafe { self.at::<vm::FuncImport>(module.layout.function(index)).read() };
                 vm::FuncRef { code: import.code, vmctx: import.vmctx, ty }
             }
             false => vm::FuncRef { code: module.function_code(index), vmctx: self.vmctx(), ty },
@@ -556,7 +636,11 @@ impl InstanceData {
         let (store, at) = (core.id, index as usize);
         match space {
             Space::Func => {
-                let place = self.module.info.reference_of(index).expect("exported functions can be referred to");
+                let place = self
+                    .module
+                    .info
+                    .reference_of(index)
+                    .expect("exported functions can be referred to");
                 let offset = self.module.layout.reference(place) as usize;
                 let reference = (self.vmctx.as_mut_ptr() as usize + offset) as *const vm::FuncRef;
                 Extern::Func(Func::from_raw(reference, core).expect("not null"))

@@ -1,7 +1,8 @@
 //! Stopping code that runs away: by a deadline, or by anybody who holds a handle.
 //!
-//! Machine code has no checks for it. The thread that runs it is sent a signal; if it is in machine code at that moment, the handler ends the activation, as
-//! for a trap. If it is in the host, it is asked again a moment later, and host calls look when they return.
+//! Machine code has no checks for it. The thread that runs it is sent a signal; if it is in machine
+//! code at that moment, the handler ends the activation, as for a trap. If it is in the host, it is
+//! asked again a moment later, and host calls look when they return.
 
 use super::signals::INTERRUPT;
 use parking_lot::{Condvar, Mutex};
@@ -25,7 +26,8 @@ pub(crate) struct Interruption {
     /// How often somebody has asked it to stop, who held a handle.
     asked: AtomicU32,
     deadline: Mutex<Option<Instant>>,
-    /// Where the thread was when somebody wanted to know: return addresses, the innermost first, up to a zero; and how often it has said so.
+    /// Where the thread was when somebody wanted to know: return addresses, the innermost first, up
+    /// to a zero; and how often it has said so.
     seen: [AtomicUsize; SEEN],
     looks: AtomicU32,
 }
@@ -42,7 +44,8 @@ pub struct InterruptHandle {
 }
 
 impl InterruptHandle {
-    /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): what runs now, or what is called next.
+    /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): what runs
+    /// now, or what is called next.
     pub fn interrupt(&self) {
         if let Some(interruption) = self.of.upgrade() {
             interruption.asked.fetch_add(1, SeqCst);
@@ -81,10 +84,15 @@ impl Interruption {
 
     /// Something else is executed that may have deadlines of its own.
     pub(crate) fn begin_interlude(&self) -> Interlude {
-        Interlude { deadline: *self.deadline.lock(), asked: self.asked.load(SeqCst), requested: self.is_requested() }
+        Interlude {
+            deadline: *self.deadline.lock(),
+            asked: self.asked.load(SeqCst),
+            requested: self.is_requested(),
+        }
     }
 
-    /// That is over: the deadline is again what it was, and what was asked meanwhile holds for the code that goes on.
+    /// That is over: the deadline is again what it was, and what was asked meanwhile holds for the
+    /// code that goes on.
     pub(crate) fn end_interlude(self: &Arc<Self>, interlude: Interlude) {
         let is_asked = interlude.requested || self.asked.load(SeqCst) != interlude.asked;
         if is_asked != self.is_requested() {
@@ -130,7 +138,8 @@ impl Interruption {
         self.looks.fetch_add(1, SeqCst);
     }
 
-    /// Where the thread is that executes code of the store, the innermost activation first; nothing if it waits for something, or is in the host.
+    /// Where the thread is that executes code of the store, the innermost activation first; nothing
+    /// if it waits for something, or is in the host.
     pub(crate) fn look(&self) -> Vec<usize> {
         let (thread, before) = (self.thread.load(SeqCst), self.looks.load(SeqCst));
         // Who sleeps in a system call is not to be woken.
@@ -140,7 +149,12 @@ impl Interruption {
         self.ask();
         for _ in 0..40 {
             if self.looks.load(SeqCst) != before {
-                return self.seen.iter().map(|place| place.load(SeqCst)).take_while(|address| *address != 0).collect();
+                return self
+                    .seen
+                    .iter()
+                    .map(|place| place.load(SeqCst))
+                    .take_while(|address| *address != 0)
+                    .collect();
             }
             std::thread::sleep(A_MOMENT);
         }
@@ -183,7 +197,9 @@ fn watch(wait: Wait) {
         waiting.push(wait);
     }
     WATCH.changed.notify_one();
-    if !STARTED.swap(true, SeqCst) && std::thread::Builder::new().name("wasm-deadlines".into()).spawn(serve).is_err() {
+    if !STARTED.swap(true, SeqCst)
+        && std::thread::Builder::new().name("wasm-deadlines".into()).spawn(serve).is_err()
+    {
         STARTED.store(false, SeqCst);
     }
 }
@@ -204,7 +220,8 @@ fn serve() {
 impl Wait {
     /// Whether nobody needs this one once `new` is there.
     fn is_replaced_by(&self, new: &Self) -> bool {
-        self.who.strong_count() == 0 || self.is_deadline && new.is_deadline && self.who.ptr_eq(&new.who)
+        self.who.strong_count() == 0
+            || self.is_deadline && new.is_deadline && self.who.ptr_eq(&new.who)
     }
 
     /// Asks, and tells whether to come back.

@@ -24,9 +24,11 @@ const HEADROOM: usize = 1 << 30;
 
 /// Whether the process may reserve as much as memories want.
 pub(crate) fn reservations_are_possible() -> bool {
-    // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing; (2) it is given back at once.
+    // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing; (2) it is given
+    // back at once.
     unsafe {
-        pages::map_private(Place::Anywhere, RESERVATION, Protection::None).is_ok_and(|at| pages::unmap(at, RESERVATION).is_ok())
+        pages::map_private(Place::Anywhere, RESERVATION, Protection::None)
+            .is_ok_and(|at| pages::unmap(at, RESERVATION).is_ok())
     }
 }
 
@@ -43,8 +45,11 @@ impl Space {
         let reserved = pages::round_up(reserved.max(usable).max(PAGE));
         // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
         let base = unsafe { pages::map_private(Place::Anywhere, reserved, Protection::None) };
-        let base =
-            base.map_err(|error| Error::Resource(format!("no address space for a linear memory of {reserved} bytes: {error}")))?;
+        let base = base.map_err(|error| {
+            Error::Resource(format!(
+                "no address space for a linear memory of {reserved} bytes: {error}"
+            ))
+        })?;
         let mut space = Self { base, reserved, usable: 0 };
         space.extend(usable)?;
         Ok(space)
@@ -55,7 +60,10 @@ impl Space {
         if usable > self.usable {
             let at = self.base.offset(self.usable as isize);
             // SAFETY: (1) the range is reserved for this memory and not in use yet.
-            unsafe { pages::protect(at, usable - self.usable, Protection::ReadWrite).map_err(Error::system)? };
+            unsafe {
+                pages::protect(at, usable - self.usable, Protection::ReadWrite)
+                    .map_err(Error::system)?
+            };
             self.usable = usable;
         }
         Ok(())
@@ -69,14 +77,16 @@ impl Drop for Space {
     }
 }
 
-// SAFETY: (1) address space belongs to the process, not to a thread; (2) changes need `&mut` or a lock.
+// SAFETY: (1) address space belongs to the process, not to a thread; (2) changes need `&mut` or a
+// lock.
 unsafe impl Send for Space {}
 
 /// A linear memory, and where machine code finds it.
 #[derive(Debug)]
 pub(crate) struct Linear {
     pub(crate) ty: MemoryType,
-    /// What machine code reads: in the vmctx of the instance that defines it, in a box of ours, or in a shared memory.
+    /// What machine code reads: in the vmctx of the instance that defines it, in a box of ours, or
+    /// in a shared memory.
     pub(crate) definition: *mut vm::Memory,
     /// How many bytes it may have, whatever the store allows.
     pub(crate) ceiling: usize,
@@ -110,8 +120,19 @@ impl Style {
         let reserved = match (ty.wide, self.reservations) {
             (false, true) => RESERVATION,
             // A page that is never usable stands behind every memory.
-            (_, _) if ty.shared => ty.maximum.and_then(bytes).unwrap_or(usize::MAX).min(self.limit).saturating_add(PAGE),
-            (_, true) => ty.maximum.and_then(bytes).unwrap_or(usize::MAX).min(HEADROOM).max(minimum).saturating_add(PAGE),
+            (_, _) if ty.shared => ty
+                .maximum
+                .and_then(bytes)
+                .unwrap_or(usize::MAX)
+                .min(self.limit)
+                .saturating_add(PAGE),
+            (_, true) => ty
+                .maximum
+                .and_then(bytes)
+                .unwrap_or(usize::MAX)
+                .min(HEADROOM)
+                .max(minimum)
+                .saturating_add(PAGE),
             (_, false) => minimum.saturating_add(PAGE),
         };
         Space::new(reserved, minimum)
@@ -120,7 +141,10 @@ impl Style {
 
 /// A number of pages in bytes, if that can be said.
 fn bytes(pages: u64) -> Option<usize> {
-    pages.checked_mul(WASM_PAGE).and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes < 1 << 47)
+    pages
+        .checked_mul(WASM_PAGE)
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .filter(|bytes| *bytes < 1 << 47)
 }
 
 impl Linear {
@@ -128,20 +152,35 @@ impl Linear {
     ///
     /// # Safety
     /// `place` is valid for as long as the memory is.
-    pub(crate) unsafe fn new(ty: MemoryType, style: Style, place: Option<*mut vm::Memory>) -> Result<Self, Error> {
+    pub(crate) unsafe fn new(
+        ty: MemoryType,
+        style: Style,
+        place: Option<*mut vm::Memory>,
+    ) -> Result<Self, Error> {
         if ty.shared {
             return Ok(Self::of_shared(&SharedMemory::with_style(ty, style)?));
         }
         let space = style.space(&ty)?;
-        let value = vm::Memory { base: space.base.get() as *mut u8, len: AtomicUsize::new(space.usable) };
+        let value =
+            vm::Memory { base: space.base.get() as *mut u8, len: AtomicUsize::new(space.usable) };
         // SAFETY: (1) the caller, see # Safety.
         let (definition, kept) = unsafe { define(value, place) };
-        Ok(Self { ty, definition, ceiling: usize::MAX, backing: Backing::Own { space, _definition: kept } })
+        Ok(Self {
+            ty,
+            definition,
+            ceiling: usize::MAX,
+            backing: Backing::Own { space, _definition: kept },
+        })
     }
 
     pub(crate) fn of_shared(memory: &SharedMemory) -> Self {
         let definition = (&raw const memory.inner.definition).cast_mut();
-        Self { ty: memory.inner.ty, definition, ceiling: usize::MAX, backing: Backing::Shared(memory.clone()) }
+        Self {
+            ty: memory.inner.ty,
+            definition,
+            ceiling: usize::MAX,
+            backing: Backing::Shared(memory.clone()),
+        }
     }
 
     pub(crate) fn shared(&self) -> Option<&SharedMemory> {
@@ -174,7 +213,12 @@ impl Linear {
     /// What is wanted when it is to grow.
     pub(crate) fn demand(&self, more: u64) -> Demand {
         let current = self.pages();
-        Demand { of: Demanded::Pages, current, wanted: current.saturating_add(more), maximum: self.ty.maximum }
+        Demand {
+            of: Demanded::Pages,
+            current,
+            wanted: current.saturating_add(more),
+            maximum: self.ty.maximum,
+        }
     }
 
     /// Grows it, and tells how many pages it had; nothing if it cannot grow so much.
@@ -211,7 +255,13 @@ fn allowed(ty: &MemoryType, before: u64, more: u64, limit: usize) -> Option<usiz
 fn moved(space: &Space, reserved: usize, usable: usize) -> Option<Space> {
     let larger = Space::new(reserved, usable).ok()?;
     // SAFETY: (1) both are usable for that many bytes; (2) they are different mappings.
-    unsafe { std::ptr::copy_nonoverlapping(space.base.get() as *const u8, larger.base.get() as *mut u8, space.usable) };
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            space.base.get() as *const u8,
+            larger.base.get() as *mut u8,
+            space.usable,
+        )
+    };
     Some(larger)
 }
 
@@ -228,7 +278,8 @@ struct Shared {
     space: parking_lot::Mutex<Space>,
 }
 
-// SAFETY: (1) `base` never changes, and `len` is atomic; (2) the bytes are only touched by raw and atomic accesses.
+// SAFETY: (1) `base` never changes, and `len` is atomic; (2) the bytes are only touched by raw and
+// atomic accesses.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -244,8 +295,11 @@ impl SharedMemory {
             return Err(Error::Type("a shared memory says so, and how large it may get".into()));
         }
         let space = style.space(&ty)?;
-        let definition = vm::Memory { base: space.base.get() as *mut u8, len: AtomicUsize::new(space.usable) };
-        Ok(Self { inner: Arc::new(Shared { ty, definition, space: parking_lot::Mutex::new(space) }) })
+        let definition =
+            vm::Memory { base: space.base.get() as *mut u8, len: AtomicUsize::new(space.usable) };
+        Ok(Self {
+            inner: Arc::new(Shared { ty, definition, space: parking_lot::Mutex::new(space) }),
+        })
     }
 
     /// Its type.
@@ -266,7 +320,8 @@ impl SharedMemory {
             return None;
         }
         space.extend(len).ok()?;
-        // Others may see the length late, and then trap where they need not; that is what growing without synchronisation means.
+        // Others may see the length late, and then trap where they need not; that is what growing
+        // without synchronisation means.
         self.inner.definition.len.store(len, std::sync::atomic::Ordering::SeqCst);
         Some(before)
     }
@@ -292,13 +347,21 @@ mod tests {
     #[test]
     fn growing_keeps_what_was_there_and_adds_zeroes() {
         for (reservations, wide) in [(true, false), (false, false), (true, true), (false, true)] {
-            let mut memory = memory(MemoryType { wide, ..MEMORY }, reservations, usize::MAX >> 1).expect("a memory");
+            let mut memory = memory(MemoryType { wide, ..MEMORY }, reservations, usize::MAX >> 1)
+                .expect("a memory");
             for before in [1, 3, 5, 20, 300] {
                 bytes_of(&mut memory).fill(7);
-                let more = [(1, 2), (3, 2), (5, 15), (20, 280), (300, 1)].iter().find(|(at, _)| *at == before).expect("listed").1;
+                let more = [(1, 2), (3, 2), (5, 15), (20, 280), (300, 1)]
+                    .iter()
+                    .find(|(at, _)| *at == before)
+                    .expect("listed")
+                    .1;
                 assert_eq!(memory.grow(more, usize::MAX >> 1), Some(before));
                 let (old, new) = bytes_of(&mut memory).split_at((before * WASM_PAGE) as usize);
-                assert!(old.iter().all(|byte| *byte == 7) && new.iter().all(|byte| *byte == 0), "{before}");
+                assert!(
+                    old.iter().all(|byte| *byte == 7) && new.iter().all(|byte| *byte == 0),
+                    "{before}"
+                );
             }
         }
     }
@@ -314,23 +377,41 @@ mod tests {
 
     #[test]
     fn growth_ends_at_the_type_s_maximum_at_the_limit_and_where_addresses_end() {
-        let mut most = memory(MemoryType { maximum: Some(3), ..MEMORY }, false, usize::MAX >> 1).expect("a memory");
+        let mut most = memory(MemoryType { maximum: Some(3), ..MEMORY }, false, usize::MAX >> 1)
+            .expect("a memory");
         assert_eq!(
-            (most.grow(3, usize::MAX >> 1), most.grow(2, usize::MAX >> 1), most.grow(1, usize::MAX >> 1)),
+            (
+                most.grow(3, usize::MAX >> 1),
+                most.grow(2, usize::MAX >> 1),
+                most.grow(1, usize::MAX >> 1)
+            ),
             (None, Some(1), None)
         );
         let mut limited = memory(MEMORY, true, 1 << 20).expect("a memory");
-        assert_eq!((limited.grow(16, 1 << 20), limited.grow(15, 1 << 20), limited.pages()), (None, Some(1), 16));
+        assert_eq!(
+            (limited.grow(16, 1 << 20), limited.grow(15, 1 << 20), limited.pages()),
+            (None, Some(1), 16)
+        );
         let mut narrow = memory(MEMORY, true, usize::MAX >> 1).expect("a memory");
-        assert_eq!((narrow.grow(65536, usize::MAX >> 1), narrow.grow(u64::MAX, usize::MAX >> 1)), (None, None));
-        let mut wide = memory(MemoryType { wide: true, ..MEMORY }, true, usize::MAX >> 1).expect("a memory");
-        assert_eq!((wide.grow(1 << 48, usize::MAX >> 1), wide.grow(0, usize::MAX >> 1)), (None, Some(1)));
+        assert_eq!(
+            (narrow.grow(65536, usize::MAX >> 1), narrow.grow(u64::MAX, usize::MAX >> 1)),
+            (None, None)
+        );
+        let mut wide =
+            memory(MemoryType { wide: true, ..MEMORY }, true, usize::MAX >> 1).expect("a memory");
+        assert_eq!(
+            (wide.grow(1 << 48, usize::MAX >> 1), wide.grow(0, usize::MAX >> 1)),
+            (None, Some(1))
+        );
     }
 
     #[test]
     fn what_is_larger_than_the_limit_is_not_made() {
         assert!(memory(MemoryType { minimum: 17, ..MEMORY }, false, 1 << 20).is_err());
-        assert!(memory(MemoryType { minimum: 1 << 48, wide: true, ..MEMORY }, false, usize::MAX >> 1).is_err());
+        assert!(
+            memory(MemoryType { minimum: 1 << 48, wide: true, ..MEMORY }, false, usize::MAX >> 1)
+                .is_err()
+        );
     }
 
     #[test]
@@ -341,6 +422,9 @@ mod tests {
         assert_eq!((one.grow(2, usize::MAX), one.grow(2, usize::MAX)), (Some(1), None));
         assert_eq!((other.pages(), shared.size()), (3, 3));
         assert_eq!(one.extent(), other.extent());
-        assert!(SharedMemory::new(MemoryType { maximum: None, ..ty }).is_err() && SharedMemory::new(MEMORY).is_err());
+        assert!(
+            SharedMemory::new(MemoryType { maximum: None, ..ty }).is_err()
+                && SharedMemory::new(MEMORY).is_err()
+        );
     }
 }

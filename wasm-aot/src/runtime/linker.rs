@@ -13,7 +13,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How a host function comes into a store.
-type Make = Arc<dyn Fn(&mut dyn FnMut(FuncType, Arc<super::function::Call>) -> Func) -> Func + Send + Sync + 'static>;
+type Make = Arc<
+    dyn Fn(&mut dyn FnMut(FuncType, Arc<super::function::Call>) -> Func) -> Func
+        + Send
+        + Sync
+        + 'static,
+>;
 
 /// What a name stands for.
 enum Item<T> {
@@ -63,7 +68,8 @@ impl<T: 'static> InstancePre<T> {
         &self.module
     }
 
-    /// Makes an instance. What was [defined](Linker::define) from a store can be had in that store only.
+    /// Makes an instance. What was [defined](Linker::define) from a store can be had in that store
+    /// only.
     pub fn instantiate(&self, mut store: impl AsContextMut<Data = T>) -> Result<Instance, Error> {
         let found: Vec<Extern> = self.items.iter().map(|item| item.in_store(&mut store)).collect();
         Instance::new(store, &self.module, &found)
@@ -110,7 +116,12 @@ impl<T: 'static> Linker<T> {
     }
 
     /// Defines something of one store.
-    pub fn define(&mut self, module: &str, name: &str, item: impl Into<Extern>) -> Result<&mut Self, Error> {
+    pub fn define(
+        &mut self,
+        module: &str,
+        name: &str,
+        item: impl Into<Extern>,
+    ) -> Result<&mut Self, Error> {
         self.insert(module, name, Item::Extern(item.into()))
     }
 
@@ -139,7 +150,8 @@ impl<T: 'static> Linker<T> {
         self.insert(module, name, Item::Host(make, std::marker::PhantomData))
     }
 
-    /// Defines a host function that takes and gives values as machine code does: integers in the lower bits.
+    /// Defines a host function that takes and gives values as machine code does: integers in the
+    /// lower bits.
     pub(crate) fn func_plain(
         &mut self,
         module: &str,
@@ -153,14 +165,20 @@ impl<T: 'static> Linker<T> {
     }
 
     /// Defines everything that an instance exports, under a module's name.
-    pub fn instance(&mut self, store: impl AsContextMut<Data = T>, module: &str, instance: Instance) -> Result<&mut Self, Error> {
+    pub fn instance(
+        &mut self,
+        store: impl AsContextMut<Data = T>,
+        module: &str,
+        instance: Instance,
+    ) -> Result<&mut Self, Error> {
         for (name, item) in instance.exports(store) {
             self.define(module, &name, item)?;
         }
         Ok(self)
     }
 
-    /// Has imports of a module that have no definition be functions that trap when they are called, as far as they are functions.
+    /// Has imports of a module that have no definition be functions that trap when they are called,
+    /// as far as they are functions.
     pub fn unknown_imports_as_traps(&mut self, module: &Module) -> Result<&mut Self, Error> {
         for import in module.imports() {
             let key = (import.module.to_owned(), import.name.to_owned());
@@ -168,14 +186,21 @@ impl<T: 'static> Linker<T> {
                 && !self.items.contains_key(&key)
             {
                 let error = UnknownImport { module: key.0, name: key.1 };
-                self.func_new(import.module, import.name, ty, move |_, _, _| Err(Error::host(error.clone())))?;
+                self.func_new(import.module, import.name, ty, move |_, _, _| {
+                    Err(Error::host(error.clone()))
+                })?;
             }
         }
         Ok(self)
     }
 
     /// What is defined under a name.
-    pub fn get(&self, store: impl AsContextMut<Data = T>, module: &str, name: &str) -> Option<Extern> {
+    pub fn get(
+        &self,
+        store: impl AsContextMut<Data = T>,
+        module: &str,
+        name: &str,
+    ) -> Option<Extern> {
         Some(self.items.get(&(module.to_owned(), name.to_owned()))?.in_store(store))
     }
 
@@ -195,12 +220,17 @@ impl<T: 'static> Linker<T> {
     }
 
     /// Makes an instance of a module, whose imports are all defined.
-    pub fn instantiate(&self, store: impl AsContextMut<Data = T>, module: &Module) -> Result<Instance, Error> {
+    pub fn instantiate(
+        &self,
+        store: impl AsContextMut<Data = T>,
+        module: &Module,
+    ) -> Result<Instance, Error> {
         self.prelink(module)?.instantiate(store)
     }
 }
 
-/// A program has called a function that it imports and that nothing defines, see [`Linker::unknown_imports_as_traps`].
+/// A program has called a function that it imports and that nothing defines, see
+/// [`Linker::unknown_imports_as_traps`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the program calls \"{}\" \"{}\", which it imports and is not defined", Printable(.module), Printable(.name))]
 pub struct UnknownImport {

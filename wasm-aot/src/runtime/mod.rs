@@ -52,7 +52,10 @@ pub(crate) use backtrace::waiting;
 pub(crate) use bare::{Bareness, Want};
 pub(crate) use code::{Code, Tables};
 pub(crate) use context::store_id_of;
-pub use counts::{BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
+pub use counts::{
+    BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount,
+    LoopCount,
+};
 pub(crate) use errands::with_store_of;
 pub use errands::{ErrandError, ErrandHandle};
 pub use function::{Caller, Func};

@@ -45,16 +45,19 @@ pub(crate) struct ModuleInner {
     pub(crate) bytes: Array<u8>,
     /// What is to look at it, if it comes from a file that says so.
     pub(crate) monitors: Array<u8>,
-    /// The only stores that its code may be executed in, and on whose account: whom it calls has instances there.
+    /// The only stores that its code may be executed in, and on whose account: whom it calls has
+    /// instances there.
     pub(crate) bound: Mutex<Option<(Vec<StoreId>, String)>>,
     /// The number of each type.
     pub(crate) types: Vec<TypeId>,
-    /// For each type, where functions of it are entered and left, as far as the module has code for that.
+    /// For each type, where functions of it are entered and left, as far as the module has code for
+    /// that.
     pub(crate) enter: Vec<Option<u32>>,
     pub(crate) leave: Vec<Option<u32>>,
     /// How many counters the version of its code has that counts, once somebody wanted it.
     pub(crate) counting: OnceLock<u32>,
-    /// Versions of its code, the pieces that they are made of, and where each loop is entered in the one that is current.
+    /// Versions of its code, the pieces that they are made of, and where each loop is entered in
+    /// the one that is current.
     pub(crate) versions: Mutex<Versions>,
     pub(super) bares: Bares,
     /// Where its threads can go over from one version to another, as soon as somebody has looked.
@@ -97,7 +100,11 @@ impl Module {
     /// Compiles a module, which may be binary or text.
     pub fn new(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Self, Error> {
         let bytes = binary(bytes.as_ref())?;
-        Self::compiled(engine, compile::compile(&bytes, engine.target(), &Plan::default())?, bytes.into_owned())
+        Self::compiled(
+            engine,
+            compile::compile(&bytes, engine.target(), &Plan::default())?,
+            bytes.into_owned(),
+        )
     }
 
     /// Compiles the same module for another engine.
@@ -105,14 +112,23 @@ impl Module {
         Self::new(engine, &*self.inner.bytes)
     }
 
-    /// Compiles a module, and the hooks of a plan into it. What is compiled so is in no cache and no file: its code knows addresses.
-    pub(crate) fn with_plan(engine: &Engine, bytes: impl AsRef<[u8]>, plan: &Plan) -> Result<Self, Error> {
+    /// Compiles a module, and the hooks of a plan into it. What is compiled so is in no cache and
+    /// no file: its code knows addresses.
+    pub(crate) fn with_plan(
+        engine: &Engine,
+        bytes: impl AsRef<[u8]>,
+        plan: &Plan,
+    ) -> Result<Self, Error> {
         let bytes = binary(bytes.as_ref())?;
         Self::compiled(engine, compile::compile(&bytes, engine.target(), plan)?, bytes.into_owned())
     }
 
     /// What was compiled just now.
-    pub(crate) fn compiled(engine: &Engine, compilation: Compilation, bytes: Vec<u8>) -> Result<Self, Error> {
+    pub(crate) fn compiled(
+        engine: &Engine,
+        compilation: Compilation,
+        bytes: Vec<u8>,
+    ) -> Result<Self, Error> {
         let code = Code::new(compilation.text)?;
         Self::assemble(
             compilation.info,
@@ -169,7 +185,11 @@ impl Module {
     }
 
     /// The same, with what is to look at the module when it runs: see [`monitors`](Self::monitors).
-    pub fn precompile_watched(engine: &Engine, bytes: impl AsRef<[u8]>, monitors: &[u8]) -> Result<Vec<u8>, Error> {
+    pub fn precompile_watched(
+        engine: &Engine,
+        bytes: impl AsRef<[u8]>,
+        monitors: &[u8],
+    ) -> Result<Vec<u8>, Error> {
         if engine.target().options.frames {
             let why = "frames of code in a file cannot be read: compile for an engine without Config::readable_frames";
             return Err(Error::Artifact(why.into()));
@@ -179,15 +199,18 @@ impl Module {
         Ok(artifact::write(&compilation, engine.target(), &bytes, monitors))
     }
 
-    /// What was put into the file that the module comes from so that it looks at it, as whoever made it understands that.
+    /// What was put into the file that the module comes from so that it looks at it, as whoever
+    /// made it understands that.
     pub fn monitors(&self) -> &[u8] {
         &self.inner.monitors
     }
 
-    /// Has it executed in one store only from now on, on account of somebody: not if it is in others already.
+    /// Has it executed in one store only from now on, on account of somebody: not if it is in
+    /// others already.
     pub(crate) fn bind(&self, store: StoreId, who: &str) -> Result<(), Error> {
         let mut bound = self.inner.bound.lock();
-        let is_elsewhere = bound.as_ref().is_some_and(|(stores, _)| stores.iter().any(|other| *other != store));
+        let is_elsewhere =
+            bound.as_ref().is_some_and(|(stores, _)| stores.iter().any(|other| *other != store));
         if is_elsewhere || self.inner.counted.stores().iter().any(|other| *other != store) {
             return Err(several(who));
         }
@@ -197,7 +220,9 @@ impl Module {
 
     /// It may be executed in that store, too: whom its code calls has instances there.
     pub(crate) fn bind_also(&self, store: StoreId) {
-        if let Some((stores, _)) = self.inner.bound.lock().as_mut().filter(|(stores, _)| !stores.contains(&store)) {
+        if let Some((stores, _)) =
+            self.inner.bound.lock().as_mut().filter(|(stores, _)| !stores.contains(&store))
+        {
             stores.push(store);
         }
     }
@@ -210,13 +235,14 @@ impl Module {
         self
     }
 
-    /// Whether a file is machine code that [`from_file`](Self::from_file) may load, by its first bytes.
+    /// Whether a file is machine code that [`from_file`](Self::from_file) may load, by its first
+    /// bytes.
     pub fn is_machine_code(path: impl AsRef<std::path::Path>) -> bool {
         artifact::is_machine_code(path.as_ref())
     }
 
-    /// Loads a module that was compiled before. The file is executed: it is refused if others may write it, if it is damaged, or if another version
-    /// or another processor made it.
+    /// Loads a module that was compiled before. The file is executed: it is refused if others may
+    /// write it, if it is damaged, or if another version or another processor made it.
     pub fn from_file(engine: &Engine, path: impl AsRef<std::path::Path>) -> Result<Self, Error> {
         artifact::load(path.as_ref(), engine.target())
     }
@@ -224,7 +250,8 @@ impl Module {
     /// Loads the contents of such a file, as [`precompile`](Self::precompile) has given them.
     ///
     /// # Safety
-    /// The bytes are what this engine's version has compiled, and nobody else has changed: they are executed. A digest tells damage, and not hostility.
+    /// The bytes are what this engine's version has compiled, and nobody else has changed: they are
+    /// executed. A digest tells damage, and not hostility.
     #[allow(unsafe_code, reason = "whoever calls it vouches for what is executed")]
     pub unsafe fn from_machine_code(engine: &Engine, bytes: &[u8]) -> Result<Self, Error> {
         artifact::load_bytes(bytes, engine.target())
@@ -233,9 +260,11 @@ impl Module {
     /// Checks whether a module is valid, and supported, without keeping it.
     pub fn validate(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         let bytes = binary(bytes.as_ref())?;
-        let crate::module::Reading { info, bodies } = crate::module::read(&bytes, engine.target().options.features)?;
+        let crate::module::Reading { info, bodies } =
+            crate::module::read(&bytes, engine.target().options.features)?;
         for body in bodies {
-            let mut validator = body.validate.into_validator(wasmparser::FuncValidatorAllocations::default());
+            let mut validator =
+                body.validate.into_validator(wasmparser::FuncValidatorAllocations::default());
             let checked = validator.validate(&body.body).map_err(CompileError::from);
             checked.map_err(|error| error.within(body.index, info.function_name(body.index)))?;
         }
@@ -254,7 +283,8 @@ impl Module {
 
     /// What it imports, in order.
     pub fn imports(&self) -> impl Iterator<Item = ImportType<'_>> {
-        let ty = |import: &crate::module::Import| self.inner.extern_type(import.space, import.index);
+        let ty =
+            |import: &crate::module::Import| self.inner.extern_type(import.space, import.index);
         self.inner.info.imports.iter().map(move |import| ImportType {
             module: &import.module,
             name: &import.name,
@@ -264,8 +294,13 @@ impl Module {
 
     /// What it exports, in order.
     pub fn exports(&self) -> impl Iterator<Item = ExportType<'_>> {
-        let ty = |export: &crate::module::Export| self.inner.extern_type(export.space, export.index);
-        self.inner.info.exports.iter().map(move |export| ExportType { name: &export.name, ty: ty(export) })
+        let ty =
+            |export: &crate::module::Export| self.inner.extern_type(export.space, export.index);
+        self.inner
+            .info
+            .exports
+            .iter()
+            .map(move |export| ExportType { name: &export.name, ty: ty(export) })
     }
 }
 
@@ -288,11 +323,14 @@ pub(crate) fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
     }
     if bytes.starts_with(b"\x7fELF") {
         return Err(CompileError::Text(
-            "neither a module nor the text of one, but machine code: compile what it was made from".into(),
+            "neither a module nor the text of one, but machine code: compile what it was made from"
+                .into(),
         ));
     }
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return Err(CompileError::Text("neither a module, which begins with \\0asm, nor the text of one".into()));
+        return Err(CompileError::Text(
+            "neither a module, which begins with \\0asm, nor the text of one".into(),
+        ));
     };
     let located = |error: wast::Error| CompileError::text(&error, text);
     let buffer = wast::parser::ParseBuffer::new(text).map_err(located)?;
@@ -307,8 +345,12 @@ fn trampolines(info: &ModuleInfo, code: &Code) -> (Vec<Option<u32>>, Vec<Option<
     let (mut entries, mut exits) = (HashMap::new(), HashMap::new());
     for (kind, range) in &code.tables.trampolines {
         match kind {
-            TrampolineKind::Enter(ty) => entries.insert(compile::shape(&info.types[*ty as usize]), range.start),
-            TrampolineKind::Leave(ty) => exits.insert(compile::shape(&info.types[*ty as usize]), range.start),
+            TrampolineKind::Enter(ty) => {
+                entries.insert(compile::shape(&info.types[*ty as usize]), range.start)
+            }
+            TrampolineKind::Leave(ty) => {
+                exits.insert(compile::shape(&info.types[*ty as usize]), range.start)
+            }
             TrampolineKind::Throw => continue,
         };
     }
@@ -328,7 +370,9 @@ impl ModuleInner {
             order.sort_by_key(|index| &exports[*index as usize].name);
             order
         });
-        let at = named.binary_search_by(|index| exports[*index as usize].name.as_str().cmp(name)).ok()?;
+        let at = named
+            .binary_search_by(|index| exports[*index as usize].name.as_str().cmp(name))
+            .ok()?;
         Some(named[at] as usize)
     }
 
@@ -370,7 +414,8 @@ impl ModuleInner {
     /// The function that is entered at an address, if it is one of the module's own code.
     pub(crate) fn function_of_code(&self, address: usize) -> Option<u32> {
         let offset = address.checked_sub(self.code.base())? as u32 + self.options.sites.prefix();
-        let defined = self.code.tables.functions.binary_search_by_key(&offset, |span| span.start).ok()?;
+        let defined =
+            self.code.tables.functions.binary_search_by_key(&offset, |span| span.start).ok()?;
         Some(self.info.imported.functions + defined as u32)
     }
 

@@ -1,6 +1,8 @@
-//! Which functions are compiled for other versions of the code while the program runs, for those who want to know.
+//! Which functions are compiled for other versions of the code while the program runs, for those
+//! who want to know.
 //!
-//! Everybody who does has a list of their own and takes what is in it: what all have been told of is nowhere any more.
+//! Everybody who does has a list of their own and takes what is in it: what all have been told of
+//! is nowhere any more.
 
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};

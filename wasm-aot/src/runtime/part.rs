@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A plan that was attached once: where its words are in instances, and which of them its receivers were told of.
+/// A plan that was attached once: where its words are in instances, and which of them its receivers
+/// were told of.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(super) plan: Plan,
@@ -30,7 +31,8 @@ pub(super) fn any_tells() -> bool {
 /// Whether any plan that was attached wants departures noted.
 static DEPARTS: AtomicBool = AtomicBool::new(false);
 
-/// Whether it may have to be noted where frames were that are taken away. Usable in a signal handler.
+/// Whether it may have to be noted where frames were that are taken away. Usable in a signal
+/// handler.
 pub(super) fn any_departs() -> bool {
     DEPARTS.load(Relaxed)
 }

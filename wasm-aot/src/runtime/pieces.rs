@@ -1,8 +1,10 @@
-//! Code of a module that was made after the module: pieces of other versions of its functions, which only become more.
+//! Code of a module that was made after the module: pieces of other versions of its functions,
+//! which only become more.
 //!
 //! # Safety
 //!
-//! This module exists because signal handlers look for code while another thread adds some: a list whose nodes are never taken away while it lives.
+//! This module exists because signal handlers look for code while another thread adds some: a list
+//! whose nodes are never taken away while it lives.
 #![allow(unsafe_code)]
 
 use super::code::Code;
@@ -21,7 +23,8 @@ pub(crate) struct Piece {
 #[derive(Debug, Default)]
 pub(crate) struct Pieces(AtomicPtr<Piece>);
 
-// SAFETY: (1) nodes are not changed once they are in the list, and what they hold may be used from all threads.
+// SAFETY: (1) nodes are not changed once they are in the list, and what they hold may be used from
+// all threads.
 unsafe impl Send for Pieces {}
 // SAFETY: as above.
 unsafe impl Sync for Pieces {}

@@ -1,9 +1,12 @@
 //! Hooks that have nothing more to tell are taken out of code that is executed often.
 //!
-//! A thread looks now and then where the program is, and has hooks that are spent left out of a function once they have cost about as much there as compiling
-//! the function does; so all of it never costs more than twice what would have been best. At first functions are compiled from their beginnings alone, for those
-//! that are called; entries into loops follow for activations that go on for long in the code from before. The thread takes a small part of a processor's
-//! time: it rests for longer than its work takes, and for longer still where there is nothing to do.
+//! A thread looks now and then where the program is, and has hooks that are spent left out of a
+//! function once they have cost about as much there as compiling the function does; so all of it
+//! never costs more than twice what would have been best. At first functions are compiled from
+//! their beginnings alone, for those that are called; entries into loops follow for activations
+//! that go on for long in the code from before. The thread takes a small part of a processor's
+//! time: it rests for longer than its work takes, and for longer still where there is nothing to
+//! do.
 
 use super::module::{Module, ModuleInner};
 use super::version::{Origin, When};
@@ -32,7 +35,8 @@ const BYTE: Duration = Duration::from_nanos(1_300);
 const SHARE: u32 = 32;
 
 impl Module {
-    /// Has hooks of a plan left out once they are spent, for as long as the module and whoever knows are there.
+    /// Has hooks of a plan left out once they are spent, for as long as the module and whoever
+    /// knows are there.
     pub(crate) fn retire(&self, origin: Origin, whose: Weak<dyn Spent>) -> Result<(), Error> {
         let module = Arc::downgrade(&self.inner);
         let work = move || {
@@ -44,12 +48,14 @@ impl Module {
                 pause = rest.clamp(SHORTEST, LONGEST);
             }
         };
-        let started = std::thread::Builder::new().name("wasm-retire".into()).stack_size(1 << 20).spawn(work);
+        let started =
+            std::thread::Builder::new().name("wasm-retire".into()).stack_size(1 << 20).spawn(work);
         started.map(drop).map_err(Error::system)
     }
 }
 
-/// How long threads have been in functions with spent hooks since these were compiled: what that has cost pays for compiling them again.
+/// How long threads have been in functions with spent hooks since these were compiled: what that
+/// has cost pays for compiling them again.
 #[derive(Default)]
 struct Seen(HashMap<usize, Duration>);
 
@@ -66,7 +72,8 @@ impl Seen {
     }
 }
 
-/// Has spent hooks left out where the program is; tells how long that took, if there were any. None once there will never be.
+/// Has spent hooks left out where the program is; tells how long that took, if there were any. None
+/// once there will never be.
 fn attend(
     module: &Weak<ModuleInner>,
     origin: Origin,
@@ -86,7 +93,8 @@ fn attend(
             let spent = module.inner.still_there(origin, function, whose.spent(index));
             let is_behind = spent.is_empty() && module.inner.is_behind(function, code);
             // Entries are the function's code again for each loop.
-            let bytes = (body.end - body.start) * if is_behind { 1 + module.inner.loops_of(function) } else { 1 };
+            let bytes = (body.end - body.start)
+                * if is_behind { 1 + module.inner.loops_of(function) } else { 1 };
             if (spent.is_empty() && !is_behind) || !seen.is_enough(function, since / LOOKS, bytes) {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Versions have functions in common: code depends on the plans that concern its function, and on no others.
+//! Versions have functions in common: code depends on the plans that concern its function, and on
+//! no others.
 
 use super::module::ModuleInner;
 use super::version::{Current, Observed, Versions};
@@ -23,12 +24,16 @@ impl ModuleInner {
             let index = self.info.imported.functions + *function as u32;
             let observed = &versions.others[version].observed;
             let is_same = |other: &Observed| {
-                other.counts == observed.counts && other.here(versions, index).eq(observed.here(versions, index))
+                other.counts == observed.counts
+                    && other.here(versions, index).eq(observed.here(versions, index))
             };
             if versions.others[version].made[*function] {
                 continue;
             }
-            let known = versions.others.iter().position(|other| other.made[*function] && is_same(&other.observed));
+            let known = versions
+                .others
+                .iter()
+                .position(|other| other.made[*function] && is_same(&other.observed));
             let Some(known) = known else { continue };
             if let Ok([of, to]) = versions.others.get_disjoint_mut([known, version]) {
                 to.sides.share(&of.sides, *function);

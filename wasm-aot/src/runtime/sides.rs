@@ -1,9 +1,12 @@
-//! What is switched of each function in a version of a module's code, one function behind the other: all of them are switched in one go.
+//! What is switched of each function in a version of a module's code, one function behind the
+//! other: all of them are switched in one go.
 //!
 //! # Safety
 //!
-//! This module exists to modify code that may be running (assumptions A2, A3 and A5 of `wordpatch`): a place is switched by storing one byte, a byte is never
-//! torn, and flags are dead there. Distances are stored behind a first byte that makes nothing of them, and a barrier comes before the byte that does.
+//! This module exists to modify code that may be running (assumptions A2, A3 and A5 of
+//! `wordpatch`): a place is switched by storing one byte, a byte is never torn, and flags are dead
+//! there. Distances are stored behind a first byte that makes nothing of them, and a barrier comes
+//! before the byte that does.
 #![allow(unsafe_code)]
 
 use super::code::Code;
@@ -13,13 +16,15 @@ use crate::error::Error;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
 
-/// A byte that is switched: where it can be written, what it is while it is off, and while it is on.
+/// A byte that is switched: where it can be written, what it is while it is off, and while it is
+/// on.
 type Place = (usize, [u8; 2]);
 
 /// Switches places on or off.
 pub(super) fn switch(places: &[Place], on: bool) {
     for (at, values) in places {
-        // SAFETY: (A3) one byte; (1) a place's, in memory that can be written and that its version keeps.
+        // SAFETY: (A3) one byte; (1) a place's, in memory that can be written and that its version
+        // keeps.
         unsafe { AtomicU8::from_ptr(*at as *mut u8) }.store(values[usize::from(on)], Release);
     }
 }
@@ -32,7 +37,8 @@ pub(super) struct Sides {
     entries: Vec<(u32, usize)>,
 }
 
-/// Where a function begins, 0 if the version has nothing of it, and which places and entries are its own.
+/// Where a function begins, 0 if the version has nothing of it, and which places and entries are
+/// its own.
 #[derive(Clone, Debug, Default)]
 struct Ranges {
     start: usize,
@@ -113,7 +119,8 @@ impl Sides {
         })
     }
 
-    /// Takes in new code, parts of functions one behind the other, to the functions' places: it leads to the stubs as soon as it is switched on.
+    /// Takes in new code, parts of functions one behind the other, to the functions' places: it
+    /// leads to the stubs as soon as it is switched on.
     pub(super) fn take_in(
         &mut self,
         code: &Code,
@@ -136,14 +143,17 @@ impl Sides {
                     let site = writable + (span.start - Sites::FUNCTIONS.prefix()) as usize;
                     // A jump counts from its end, where the function begins.
                     let distance = stubs.address(part.function).wrapping_sub(address) as u32;
-                    // SAFETY: (1) the four bytes before a function are its site's, in writable memory, and aligned as functions are; (2) the
-                    // site's first byte makes nothing of them.
+                    // SAFETY: (1) the four bytes before a function are its site's, in writable
+                    // memory, and aligned as functions are; (2) the site's first byte makes nothing
+                    // of them.
                     unsafe { AtomicU32::from_ptr((site + 1) as *mut u32) }.store(distance, Relaxed);
                     Some((site, [OFF, ON]))
                 }
             };
-            let inside = std::iter::from_fn(|| crossings.next_if(|crossing| crossing.at < span.end));
-            let inside = inside.map(|crossing| (writable + crossing.at as usize, crossing.values()));
+            let inside =
+                std::iter::from_fn(|| crossings.next_if(|crossing| crossing.at < span.end));
+            let inside =
+                inside.map(|crossing| (writable + crossing.at as usize, crossing.values()));
             extend(&mut self.places, &mut ranges.places, site.into_iter().chain(inside));
         }
         Ok(())

@@ -1,9 +1,10 @@
-//! Signals that are traps of machine code, or ask it to stop. All others go to whoever was there before.
+//! Signals that are traps of machine code, or ask it to stop. All others go to whoever was there
+//! before.
 //!
 //! # Safety
 //!
-//! This module exists to handle signals: it reads and writes the registers of what was interrupted, and calls foreign handlers with what the kernel
-//! gave it.
+//! This module exists to handle signals: it reads and writes the registers of what was interrupted,
+//! and calls foreign handlers with what the kernel gave it.
 #![allow(unsafe_code)]
 
 use super::activation::{self, Activation};
@@ -36,9 +37,11 @@ struct AlternateStack(Box<[u8]>);
 
 impl Drop for AlternateStack {
     fn drop(&mut self) {
-        let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        let none =
+            libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
         let mut now = none;
-        // SAFETY: (1) both structures are valid; (2) the stack is given up before it is freed, if it is still ours.
+        // SAFETY: (1) both structures are valid; (2) the stack is given up before it is freed, if
+        // it is still ours.
         unsafe {
             libc::sigaltstack(std::ptr::null(), &raw mut now);
             if now.ss_sp == self.0.as_mut_ptr().cast() {
@@ -59,7 +62,11 @@ pub(crate) fn prepare_thread() -> Result<(), Error> {
     unsafe { libc::sigaltstack(std::ptr::null(), &raw mut now) };
     if now.ss_flags & libc::SS_DISABLE != 0 || now.ss_size < ALTERNATE_STACK / 4 {
         let mut stack = AlternateStack(vec![0; ALTERNATE_STACK].into_boxed_slice());
-        let given = libc::stack_t { ss_sp: stack.0.as_mut_ptr().cast(), ss_flags: 0, ss_size: ALTERNATE_STACK };
+        let given = libc::stack_t {
+            ss_sp: stack.0.as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: ALTERNATE_STACK,
+        };
         // SAFETY: (1) the memory is kept until the thread ends, by `OURS`.
         unsafe { libc::sigaltstack(&raw const given, std::ptr::null_mut()) };
         OURS.set(Some(stack));
@@ -79,7 +86,8 @@ fn install() -> Result<(), Error> {
     for signal in each {
         before.push(signals::action(signal).map_err(Error::system)?);
     }
-    // SAFETY: (1) what is called in the child touches a number of the calling thread's, and nothing else.
+    // SAFETY: (1) what is called in the child touches a number of the calling thread's, and nothing
+    // else.
     match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
         0 => {}
         code => return Err(Error::system(std::io::Error::from_raw_os_error(code))),
@@ -88,7 +96,8 @@ fn install() -> Result<(), Error> {
     BEFORE.set(before).expect("under the lock");
     for signal in each {
         let flags = if signal == INTERRUPT { libc::SA_RESTART } else { libc::SA_NODEFER };
-        // SAFETY: (1) `handle` reads and writes what belongs to this thread, and calls what was there before.
+        // SAFETY: (1) `handle` reads and writes what belongs to this thread, and calls what was
+        // there before.
         unsafe { signals::install(signal, handle, flags).map_err(Error::system)? };
     }
     Ok(())
@@ -127,17 +136,27 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 }
 
 /// Ends the activation if the signal is its code's doing, or asks it to stop.
-fn take(activation: &mut Activation, signal: libc::c_int, registers: &mut [libc::greg_t; 23]) -> bool {
-    let (pc, frame) = (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RBP as usize] as usize);
+fn take(
+    activation: &mut Activation,
+    signal: libc::c_int,
+    registers: &mut [libc::greg_t; 23],
+) -> bool {
+    let (pc, frame) =
+        (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RBP as usize] as usize);
     // SAFETY: (1) the store outlives its activations.
     let store = unsafe { &*activation.store };
     let Some((code, offset)) = store.code_at(pc) else { return false };
     let trap = if signal == INTERRUPT {
         if !store.interruption().take() {
             let mut around = Vec::with_capacity(DEPTH);
-            // SAFETY: (1) the frame pointer of machine code that was interrupted; (2) nothing of the host's runs while machine code does, so that the
-            // allocator is not what was interrupted.
-            unsafe { super::backtrace::walk(store, frame, |pc| (around.push(pc - 1), around.len() < DEPTH).1) };
+            // SAFETY: (1) the frame pointer of machine code that was interrupted; (2) nothing of
+            // the host's runs while machine code does, so that the allocator is not what was
+            // interrupted.
+            unsafe {
+                super::backtrace::walk(store, frame, |pc| {
+                    (around.push(pc - 1), around.len() < DEPTH).1
+                })
+            };
             store.interruption().note(std::iter::once(pc).chain(around));
             return true;
         }
@@ -161,18 +180,21 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     match action.sa_sigaction {
         libc::SIG_DFL if signal == INTERRUPT => {}
         libc::SIG_IGN if signal == INTERRUPT => {}
-        // What is raised by an instruction cannot be ignored: with the default action, the instruction raises it once more.
+        // What is raised by an instruction cannot be ignored: with the default action, the
+        // instruction raises it once more.
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: (1) the default action is no function of ours.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
         handler if action.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: (1) whoever installed the action with SA_SIGINFO gave a function of this type.
+            // SAFETY: (1) whoever installed the action with SA_SIGINFO gave a function of this
+            // type.
             let handler: signals::Handler = unsafe { std::mem::transmute(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: (1) whoever installed the action without SA_SIGINFO gave a function of this type.
+            // SAFETY: (1) whoever installed the action without SA_SIGINFO gave a function of this
+            // type.
             let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }

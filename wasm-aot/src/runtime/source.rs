@@ -6,7 +6,9 @@ use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 
 /// The debug information of modules, read once for each.
 #[derive(Default)]
-pub(crate) struct Sources<'a>(Vec<(*const ModuleInner, Option<addr2line::Context<EndianSlice<'a, LittleEndian>>>)>);
+pub(crate) struct Sources<'a>(
+    Vec<(*const ModuleInner, Option<addr2line::Context<EndianSlice<'a, LittleEndian>>>)>,
+);
 
 impl<'a> Sources<'a> {
     /// File and line of a Wasm instruction, if the module tells them.
@@ -14,7 +16,8 @@ impl<'a> Sources<'a> {
         let known = self.0.iter().position(|(of, _)| std::ptr::eq(*of, module));
         let at = known.unwrap_or_else(|| {
             let dwarf = debug_information(&module.info, &module.bytes);
-            self.0.push((module, dwarf.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok())));
+            self.0
+                .push((module, dwarf.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok())));
             self.0.len() - 1
         });
         // Debug information counts from the start of the code section.
@@ -25,11 +28,19 @@ impl<'a> Sources<'a> {
 }
 
 /// The debug information of a module, if it has any.
-pub(crate) fn debug_information<'a>(info: &ModuleInfo, bytes: &'a [u8]) -> Option<Dwarf<EndianSlice<'a, LittleEndian>>> {
+pub(crate) fn debug_information<'a>(
+    info: &ModuleInfo,
+    bytes: &'a [u8],
+) -> Option<Dwarf<EndianSlice<'a, LittleEndian>>> {
     let section = |id: SectionId| -> Result<EndianSlice<'a, LittleEndian>, gimli::Error> {
         let named = info.custom.iter().find(|(name, _)| name == id.name());
-        let contents = named.and_then(|(_, range)| bytes.get(range.start as usize..range.end as usize)).unwrap_or_default();
+        let contents = named
+            .and_then(|(_, range)| bytes.get(range.start as usize..range.end as usize))
+            .unwrap_or_default();
         Ok(EndianSlice::new(contents, LittleEndian))
     };
-    info.custom.iter().any(|(name, _)| name == SectionId::DebugLine.name()).then(|| Dwarf::load(section).ok())?
+    info.custom
+        .iter()
+        .any(|(name, _)| name == SectionId::DebugLine.name())
+        .then(|| Dwarf::load(section).ok())?
 }

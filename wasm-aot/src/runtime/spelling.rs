@@ -28,11 +28,17 @@ pub(crate) fn spelled(operator: &Operator<'_>, bytes: &[u8], at: u32) -> String 
 /// The immediates that tell instructions of a kind apart.
 pub(super) fn immediates(operator: &Operator<'_>) -> String {
     match operator {
-        Operator::LocalGet { local_index } | Operator::LocalSet { local_index } | Operator::LocalTee { local_index } => {
+        Operator::LocalGet { local_index }
+        | Operator::LocalSet { local_index }
+        | Operator::LocalTee { local_index } => {
             format!(" {local_index}")
         }
-        Operator::GlobalGet { global_index } | Operator::GlobalSet { global_index } => format!(" {global_index}"),
-        Operator::Call { function_index } | Operator::ReturnCall { function_index } | Operator::RefFunc { function_index } => {
+        Operator::GlobalGet { global_index } | Operator::GlobalSet { global_index } => {
+            format!(" {global_index}")
+        }
+        Operator::Call { function_index }
+        | Operator::ReturnCall { function_index }
+        | Operator::RefFunc { function_index } => {
             format!(" {function_index}")
         }
         Operator::Br { relative_depth }
@@ -43,7 +49,8 @@ pub(super) fn immediates(operator: &Operator<'_>) -> String {
         Operator::I64Const { value } => format!(" {value}"),
         Operator::F32Const { value } => format!(" {}", f32::from_bits(value.bits())),
         Operator::F64Const { value } => format!(" {}", f64::from_bits(value.bits())),
-        Operator::CallIndirect { type_index, table_index } | Operator::ReturnCallIndirect { type_index, table_index } => {
+        Operator::CallIndirect { type_index, table_index }
+        | Operator::ReturnCallIndirect { type_index, table_index } => {
             format!(" {table_index} (type {type_index})")
         }
         Operator::BrTable { targets } => format!(" ({} labels)", targets.len() + 1),

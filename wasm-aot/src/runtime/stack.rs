@@ -15,7 +15,8 @@ thread_local! {
     static LOWEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The lowest address for frames of machine code if they may take `size` bytes from here on: less if the thread's stack ends before.
+/// The lowest address for frames of machine code if they may take `size` bytes from here on: less
+/// if the thread's stack ends before.
 #[inline(never)]
 pub(crate) fn limit(size: usize) -> usize {
     let here = here();
@@ -43,8 +44,8 @@ fn lowest() -> Option<usize> {
 
 fn lowest_address() -> Option<usize> {
     let (mut start, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: (1) the attributes are initialised by the first call, read by the second, and destroyed by the third; (2) the
-    // pointers are to locals.
+    // SAFETY: (1) the attributes are initialised by the first call, read by the second, and
+    // destroyed by the third; (2) the pointers are to locals.
     unsafe {
         let mut attributes = std::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {

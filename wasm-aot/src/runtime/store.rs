@@ -1,8 +1,10 @@
-//! Everything that instances of one embedder share: what they own, what their machine code is told, and the embedder's data.
+//! Everything that instances of one embedder share: what they own, what their machine code is told,
+//! and the embedder's data.
 //!
 //! # Safety
 //!
-//! This module exists to hand out pointers that stay valid: a store's parts are boxed, and none is freed before the store is.
+//! This module exists to hand out pointers that stay valid: a store's parts are boxed, and none is
+//! freed before the store is.
 #![allow(unsafe_code)]
 
 use super::activation::Failure;
@@ -115,7 +117,8 @@ pub(crate) struct StoreCore {
     codes: AtomicPtr<Codes>,
     interruption: Arc<Interruption>,
     errands: Arc<Errands>,
-    /// Who is told of memories of the program's that grow: which, and how many pages there were before and are now.
+    /// Who is told of memories of the program's that grow: which, and how many pages there were
+    /// before and are now.
     pub(crate) growth: Vec<Arc<dyn Growth>>,
     #[allow(clippy::vec_box, reason = "machine code knows where they are")]
     pub(crate) instances: Vec<Box<InstanceData>>,
@@ -132,7 +135,8 @@ pub(crate) struct StoreCore {
     pub(crate) pending: Option<Failure>,
     /// Where the exception was thrown that has left machine code.
     pub(crate) thrown_at: Backtrace,
-    /// Where the host function was called that has failed last, and where its error is, by which it is known.
+    /// Where the host function was called that has failed last, and where its error is, by which it
+    /// is known.
     pub(crate) failed_at: (usize, Backtrace),
     /// Who is asked before something grows.
     limiter: Option<Limiter>,
@@ -141,7 +145,8 @@ pub(crate) struct StoreCore {
     pub(super) trapped: Mutex<Vec<Taken>>,
     /// Whether code has a budget of instructions.
     pub(super) is_limited: bool,
-    /// Whether words of instances are kept while machine code runs, see [`keep_words`](Self::keep_words).
+    /// Whether words of instances are kept while machine code runs, see
+    /// [`keep_words`](Self::keep_words).
     pub(super) restores: bool,
     /// The embedder's data, for host functions.
     pub(crate) data: *mut (),
@@ -183,7 +188,8 @@ impl StoreCore {
         &self.cell
     }
 
-    /// Frees objects that nobody holds, if it is time to: called before values come in from the host, which make new ones.
+    /// Frees objects that nobody holds, if it is time to: called before values come in from the
+    /// host, which make new ones.
     pub(crate) fn make_room(&mut self) {
         if self.heap.is_full() {
             super::heap::collect(self);
@@ -206,7 +212,8 @@ impl StoreCore {
     /// Whether something may grow. A limiter that panics does not allow it.
     pub(crate) fn allows(&mut self, demand: Demand) -> bool {
         let Some(Limiter(limiter)) = &mut self.limiter else { return true };
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| limiter(demand))).unwrap_or_default()
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| limiter(demand)))
+            .unwrap_or_default()
     }
 
     pub(crate) fn interruption(&self) -> &Arc<Interruption> {
@@ -218,8 +225,9 @@ impl StoreCore {
     }
 
     fn codes(&self) -> &Codes {
-        // SAFETY: (1) never null; (2) the list is replaced and freed by this thread only, in `know`, during which nobody holds it: a signal handler
-        // that comes meanwhile sees the old one before it is freed, or the new one.
+        // SAFETY: (1) never null; (2) the list is replaced and freed by this thread only, in
+        // `know`, during which nobody holds it: a signal handler that comes meanwhile sees the old
+        // one before it is freed, or the new one.
         unsafe { &*self.codes.load(Ordering::Acquire) }
     }
 
@@ -229,7 +237,9 @@ impl StoreCore {
         self.reads_frames |= module.options.frames;
         let range = module.code.range();
         let known = self.codes();
-        let Err(at) = known.0.binary_search_by_key(&range.start, |(start, ..)| *start) else { return };
+        let Err(at) = known.0.binary_search_by_key(&range.start, |(start, ..)| *start) else {
+            return;
+        };
         let mut entries = known.0.clone();
         entries.insert(at, (range.start, range.end, Arc::clone(module)));
         let old = self.codes.swap(Box::into_raw(Box::new(Codes(entries))), Ordering::AcqRel);
@@ -262,13 +272,18 @@ impl StoreCore {
         self.module_at(pc).map(|(_, code, offset)| (code, offset))
     }
 
-    /// Whether it is noted where frames of any module were when they are taken away. Usable in a signal handler.
+    /// Whether it is noted where frames of any module were when they are taken away. Usable in a
+    /// signal handler.
     pub(crate) fn departs(&self) -> bool {
         self.codes().0.iter().any(|(.., module)| module.may_depart())
     }
 
     /// What is known of the Wasm instruction whose code is at `pc`.
-    pub(crate) fn frame_info<'a>(&'a self, pc: usize, sources: &mut Sources<'a>) -> Option<FrameInfo> {
+    pub(crate) fn frame_info<'a>(
+        &'a self,
+        pc: usize,
+        sources: &mut Sources<'a>,
+    ) -> Option<FrameInfo> {
         let (module, code, offset) = self.module_at(pc)?;
         let function = module.info.imported.functions + code.function_at(offset)? as u32;
         let wasm = match code.has_not_begun(offset) {
@@ -278,10 +293,18 @@ impl StoreCore {
         let name = module.info.function_name(function).map(str::to_owned);
         let aside = code.is_aside(offset);
         let source = wasm.and_then(|wasm| sources.line(module, wasm));
-        Some(FrameInfo { module: module.info.name.clone(), function, name, offset: wasm, aside, source })
+        Some(FrameInfo {
+            module: module.info.name.clone(),
+            function,
+            name,
+            offset: wasm,
+            aside,
+            source,
+        })
     }
 
-    /// Whether machine code at `pc` is a monitor's in a program, or calls one. Usable in a signal handler.
+    /// Whether machine code at `pc` is a monitor's in a program, or calls one. Usable in a signal
+    /// handler.
     pub(crate) fn is_aside(&self, pc: usize) -> bool {
         self.module_at(pc).is_some_and(|(_, code, offset)| code.is_aside(offset))
     }
@@ -319,8 +342,9 @@ struct Parts<T> {
     data: T,
 }
 
-// SAFETY: (1) the pointers in a store lead into what the store owns, or to code that its modules keep; (2) it is used by one thread at a time, since
-// everything needs a reference to it; (3) exceptions and references do not leave it.
+// SAFETY: (1) the pointers in a store lead into what the store owns, or to code that its modules
+// keep; (2) it is used by one thread at a time, since everything needs a reference to it; (3)
+// exceptions and references do not leave it.
 unsafe impl<T: Send> Send for Store<T> {}
 
 impl<T> Store<T> {
@@ -362,20 +386,26 @@ impl<T> Store<T> {
         self.parts.core.limits = limits;
     }
 
-    /// Has somebody asked before memories and tables grow, and before instances get theirs, from now on: what is not allowed fails as if there were no
-    /// memory. It is asked while the program waits, and knows nothing of the store.
+    /// Has somebody asked before memories and tables grow, and before instances get theirs, from
+    /// now on: what is not allowed fails as if there were no memory. It is asked while the program
+    /// waits, and knows nothing of the store.
     pub fn set_limiter(&mut self, limiter: impl FnMut(Demand) -> bool + Send + 'static) {
         self.parts.core.limiter = Some(Limiter(Box::new(limiter)));
     }
 
-    /// Where the host function was called that has failed last, with an [`Error::Host`]: the Wasm frames.
+    /// Where the host function was called that has failed last, with an [`Error::Host`]: the Wasm
+    /// frames.
     pub fn host_failure(&self) -> &Backtrace {
         &self.parts.core.failed_at.1
     }
 
-    /// Has code of this store trap when `time` is over, or never: a time that no clock reaches is never.
+    /// Has code of this store trap when `time` is over, or never: a time that no clock reaches is
+    /// never.
     pub fn set_deadline(&mut self, time: Option<Duration>) {
-        self.parts.core.interruption.set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
+        self.parts
+            .core
+            .interruption
+            .set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
     }
 
     /// What has this store's thread do something with it while it executes a program.
@@ -458,7 +488,8 @@ impl<'a, T> StoreContextMut<'a, T> {
 
     /// The embedder's data.
     pub fn data(&self) -> &T {
-        // SAFETY: (1) set by `as_context_mut` of the store, which is borrowed for as long as this is; (2) the type is that store's.
+        // SAFETY: (1) set by `as_context_mut` of the store, which is borrowed for as long as this
+        // is; (2) the type is that store's.
         unsafe { &*self.core.data.cast() }
     }
 

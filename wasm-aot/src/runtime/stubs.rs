@@ -1,4 +1,5 @@
-//! For each function of a module a jump to wherever its slot says: what stands before functions leads there, and slots are data.
+//! For each function of a module a jump to wherever its slot says: what stands before functions
+//! leads there, and slots are data.
 //!
 //! # Safety
 //!
@@ -44,7 +45,8 @@ impl Stubs {
     /// Has the jump of a function lead there.
     pub(super) fn set(&self, function: usize, target: usize) {
         let slot = self.memory.writable(self.slots + 8 * function).get() as *mut usize;
-        // SAFETY: (1) an aligned word of memory that lives as long as `self`; (2) threads read it by one load.
+        // SAFETY: (1) an aligned word of memory that lives as long as `self`; (2) threads read it
+        // by one load.
         unsafe { AtomicUsize::from_ptr(slot) }.store(target, Release);
     }
 }

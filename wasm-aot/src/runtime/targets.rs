@@ -1,11 +1,14 @@
 //! What calls through tables and references went to.
 //!
-//! Each place of such a call has two words behind the counters of its instance: the function that was called last, and how often it was. Machine code adds to the
-//! second while the first is the same; otherwise it asks [`retarget`](Counters::retarget), which puts the words away and begins anew.
+//! Each place of such a call has two words behind the counters of its instance: the function that
+//! was called last, and how often it was. Machine code adds to the second while the first is the
+//! same; otherwise it asks [`retarget`](Counters::retarget), which puts the words away and begins
+//! anew.
 //!
 //! # Safety
 //!
-//! This module exists to read what machine code has left: references to functions, whose vmctx says what they belong to.
+//! This module exists to read what machine code has left: references to functions, whose vmctx says
+//! what they belong to.
 #![allow(unsafe_code)]
 
 use super::context::Counters;
@@ -67,7 +70,8 @@ impl Targets {
     /// Where calls went from a place: names, and how often.
     pub(crate) fn of(&self, place: u32) -> Vec<(String, u64)> {
         let here = self.counts.range((place, Callee::Host)..=(place, Callee::LAST));
-        let mut named: Vec<(String, u64)> = here.map(|((_, callee), count)| (self.name(*callee), *count)).collect();
+        let mut named: Vec<(String, u64)> =
+            here.map(|((_, callee), count)| (self.name(*callee), *count)).collect();
         named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         named
     }
@@ -93,8 +97,11 @@ pub(super) struct Words {
 impl Words {
     fn of<'a>(self, base: usize, layout: &Layout, place: u32) -> [&'a AtomicU64; 2] {
         let word = |number: u32| {
-            let address = (base + layout.counter(self.first + self.counters + 2 * place + number) as usize) as *mut u64;
-            // SAFETY: (1) the layout, or the room behind it, keeps the words aligned and inside of the memory of an instance that lives.
+            let address = (base
+                + layout.counter(self.first + self.counters + 2 * place + number) as usize)
+                as *mut u64;
+            // SAFETY: (1) the layout, or the room behind it, keeps the words aligned and inside of
+            // the memory of an instance that lives.
             unsafe { AtomicU64::from_ptr(address) }
         };
         [word(0), word(1)]
@@ -103,7 +110,8 @@ impl Words {
 
 /// Which function a reference leads to.
 fn resolve(reference: *const vm::FuncRef) -> (Callee, Option<Arc<ModuleInner>>) {
-    // SAFETY: (1) machine code has called through the reference, which lives as long as its store; (2) every vmctx begins with a word that says what it is.
+    // SAFETY: (1) machine code has called through the reference, which lives as long as its store;
+    // (2) every vmctx begins with a word that says what it is.
     let (vmctx, magic) = unsafe { ((*reference).vmctx, *(*reference).vmctx.cast::<u64>()) };
     if magic == HOST_MAGIC {
         return (Callee::Host, None);
@@ -111,8 +119,8 @@ fn resolve(reference: *const vm::FuncRef) -> (Callee, Option<Arc<ModuleInner>>) 
     // SAFETY: (1) the vmctx is an instance's, which it leads to, and which lives.
     let instance = unsafe { &**vmctx.add(vm::at::INSTANCE).cast::<*const InstanceData>() };
     let module = &instance.module;
-    // A reference may lie in the instance that refers to an imported function: its code tells the function then.
-    // SAFETY: (1) as above.
+    // A reference may lie in the instance that refers to an imported function: its code tells the
+    // function then. SAFETY: (1) as above.
     let code = unsafe { (*reference).code } as usize;
     let function = module.function_of_code(code).unwrap_or(u32::MAX);
     (Callee::Wasm(Arc::as_ptr(module) as usize, function), Some(Arc::clone(module)))

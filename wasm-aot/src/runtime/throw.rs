@@ -10,12 +10,18 @@ use super::backtrace;
 use super::store::StoreCore;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Goes to whoever catches, beginning with the call that returns to `pc` in `frame`. If that frame is the one that `throws`, it has counted
-/// its departure itself.
+/// Goes to whoever catches, beginning with the call that returns to `pc` in `frame`. If that frame
+/// is the one that `throws`, it has counted its departure itself.
 ///
 /// # Safety
 /// `frame` is a frame of machine code of this store, below which nothing owns anything.
-pub(crate) unsafe fn throw(store: &mut StoreCore, exception: usize, frame: usize, pc: usize, throws: bool) -> ! {
+pub(crate) unsafe fn throw(
+    store: &mut StoreCore,
+    exception: usize,
+    frame: usize,
+    pc: usize,
+    throws: bool,
+) -> ! {
     let (mut at, mut return_address) = (frame, pc);
     while let Some((code, offset)) = store.code_at(return_address) {
         if !(throws && at == frame) {
@@ -23,10 +29,12 @@ pub(crate) unsafe fn throw(store: &mut StoreCore, exception: usize, frame: usize
         }
         if let Some(handler) = code.handler_at(offset) {
             let target = code.at(handler.target) as usize;
-            // SAFETY: (1) the compiler has said that this call has that landing, and how large the frame is; (2) the caller.
+            // SAFETY: (1) the compiler has said that this call has that landing, and how large the
+            // frame is; (2) the caller.
             unsafe { activation::resume(target, at, at - handler.frame as usize, exception) }
         }
-        // SAFETY: (1) a frame of machine code holds its caller's frame pointer and its return address.
+        // SAFETY: (1) a frame of machine code holds its caller's frame pointer and its return
+        // address.
         (at, return_address) = unsafe { (*(at as *const usize), *((at + 8) as *const usize)) };
     }
     let cell = store.cell();

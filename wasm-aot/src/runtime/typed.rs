@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to pass values by their types alone; types are compared when a [`TypedFunc`] or a host function is made.
+//! This module exists to pass values by their types alone; types are compared when a [`TypedFunc`]
+//! or a host function is made.
 #![allow(unsafe_code)]
 
 use super::function::{Caller, Func};
@@ -182,7 +183,8 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
         core.make_room();
         let mut values = [0u128; MOST];
         params.store(&mut values, &mut StoreAccess(core))?;
-        // SAFETY: (1) the type was compared when `self` was made; (2) there is room for the most results.
+        // SAFETY: (1) the type was compared when `self` was made; (2) there is room for the most
+        // results.
         unsafe { self.function.call_raw(core, values.as_mut_ptr())? };
         Ok(R::load(&values, &StoreAccess(core)))
     }

@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to read references that machine code has given back: addresses of what the store keeps.
+//! This module exists to read references that machine code has given back: addresses of what the
+//! store keeps.
 #![allow(unsafe_code)]
 
 use super::function::Func;
@@ -84,25 +85,43 @@ impl Val {
             (Self::F32(bits), ValType::F32) => u128::from(bits),
             (Self::F64(bits), ValType::F64) => u128::from(bits),
             (Self::V128(value), ValType::V128) => value,
-            (Self::FuncRef(None), ValType::Ref(reference)) if reference.nullable && reference.heap.top() == HeapType::Func => 0,
+            (Self::FuncRef(None), ValType::Ref(reference))
+                if reference.nullable && reference.heap.top() == HeapType::Func =>
+            {
+                0
+            }
             (Self::ExternRef(None), ValType::Ref(reference))
                 if reference.nullable && reference.heap.top() == HeapType::Extern =>
             {
                 0
             }
-            (Self::ExnRef(None), ValType::Ref(reference)) if reference.nullable && reference.heap.top() == HeapType::Exn => 0,
-            (Self::AnyNull, ValType::Ref(reference)) if reference.nullable && reference.heap.top() == HeapType::Any => 0,
+            (Self::ExnRef(None), ValType::Ref(reference))
+                if reference.nullable && reference.heap.top() == HeapType::Exn =>
+            {
+                0
+            }
+            (Self::AnyNull, ValType::Ref(reference))
+                if reference.nullable && reference.heap.top() == HeapType::Any =>
+            {
+                0
+            }
             (Self::FuncRef(Some(function)), ValType::Ref(reference)) => {
-                let actual = RefType { nullable: false, heap: HeapType::Concrete(function.type_id(store)?.0) };
+                let actual = RefType {
+                    nullable: false,
+                    heap: HeapType::Concrete(function.type_id(store)?.0),
+                };
                 if !actual.matches(reference) {
                     return Err(mismatch());
                 }
                 function.raw(store)? as u128
             }
-            (Self::ExternRef(Some(value)), ValType::Ref(RefType { heap: HeapType::Extern, .. })) => {
-                store.heap.extern_in(&value) as u128
+            (
+                Self::ExternRef(Some(value)),
+                ValType::Ref(RefType { heap: HeapType::Extern, .. }),
+            ) => store.heap.extern_in(&value) as u128,
+            (Self::ExnRef(Some(value)), ValType::Ref(RefType { heap: HeapType::Exn, .. })) => {
+                value.raw(store)? as u128
             }
-            (Self::ExnRef(Some(value)), ValType::Ref(RefType { heap: HeapType::Exn, .. })) => value.raw(store)? as u128,
             _ => return Err(mismatch()),
         })
     }

@@ -1,18 +1,22 @@
 //! Versions of a module's code, and the switches that lead from one into the other.
 //!
-//! Before each function, and at its loops, there is an instruction that does nothing, or, by its first byte, a jump to the same place in the version that
-//! is current. The current version of a function has them off, all others have them on; so a thread goes over with its next call, or with the next
-//! turn of the loop that it is in. Every mixture that a thread may meet on its way leads to one of the versions, and all do the same.
+//! Before each function, and at its loops, there is an instruction that does nothing, or, by its
+//! first byte, a jump to the same place in the version that is current. The current version of a
+//! function has them off, all others have them on; so a thread goes over with its next call, or
+//! with the next turn of the loop that it is in. Every mixture that a thread may meet on its way
+//! leads to one of the versions, and all do the same.
 //!
 //! ```text
 //!   function   A9/E9 ──→ stub: jmp [slot] ──→ the function in the current version
 //!   loop       A9/E9 ──→ cold block: return_call entries[loop] ──→ the loop's entry in the current version
 //! ```
 //!
-//! A switch of one function: its instructions in the new version off, slot and entries to the new version, its instructions in the others on.
+//! A switch of one function: its instructions in the new version off, slot and entries to the new
+//! version, its instructions in the others on.
 //!
-//! What everything is to be observed for is the same for all functions, and has one version of all of them. A function in which some hooks are left
-//! out has *trims* beside it: versions of its own. All are kept: attaching again, and detaching, are a few stores for each function.
+//! What everything is to be observed for is the same for all functions, and has one version of all
+//! of them. A function in which some hooks are left out has *trims* beside it: versions of its own.
+//! All are kept: attaching again, and detaching, are a few stores for each function.
 
 use super::module::ModuleInner;
 use super::sides::{self, Side, Sides};
@@ -101,7 +105,8 @@ pub(crate) struct Versions {
     pub(super) plain: Sides,
     /// The functions of it whose loops have entries.
     pub(super) entered: Vec<bool>,
-    /// Those of the others that are plain again for whoever calls them, though somebody may still be in loops of another version.
+    /// Those of the others that are plain again for whoever calls them, though somebody may still
+    /// be in loops of another version.
     pub(super) recalled: HashSet<usize>,
     pub(super) others: Vec<Version>,
     pub(super) trims: Trims,
@@ -148,12 +153,15 @@ impl Versions {
         self.stubs.as_ref().map(|_| self.side(self.current[function], function).start)
     }
 
-    /// Has calls and loops of all functions lead to one version, in one go, if that can be done: if all lead from one version to another, and both have
-    /// everything, and nothing in common: what is current must not lead to itself. Tells whether it was.
+    /// Has calls and loops of all functions lead to one version, in one go, if that can be done: if
+    /// all lead from one version to another, and both have everything, and nothing in common: what
+    /// is current must not lead to itself. Tells whether it was.
     pub(super) fn switch_all(&mut self, module: &ModuleInner, to: Current) -> bool {
         let (Some(stubs), Some(from)) = (&self.stubs, self.all) else { return false };
         if from != to {
-            let (Some(before), Some(after)) = (self.whole_sides(from), self.whole_sides(to)) else { return false };
+            let (Some(before), Some(after)) = (self.whole_sides(from), self.whole_sides(to)) else {
+                return false;
+            };
             sides::switch(after.places(), false);
             after.starts().enumerate().for_each(|(function, start)| stubs.set(function, start));
             lead(module, after.entries());
@@ -168,7 +176,9 @@ impl Versions {
     fn whole_sides(&self, version: Current) -> Option<&Sides> {
         match version {
             Current::Plain => self.entered.iter().all(|entered| *entered).then_some(&self.plain),
-            Current::Version(version) => self.others[version].is_whole.then(|| &self.others[version].sides),
+            Current::Version(version) => {
+                self.others[version].is_whole.then(|| &self.others[version].sides)
+            }
             Current::Trim(_) => None,
         }
     }
@@ -178,7 +188,9 @@ impl Versions {
         self.all = Some(version);
         if let Current::Version(version) = version {
             let Version { sides, made, entered, is_whole, shares, .. } = &mut self.others[version];
-            *is_whole = !*shares && made.iter().chain(&*entered).all(|is_there| *is_there) && sides.are_all_there();
+            *is_whole = !*shares
+                && made.iter().chain(&*entered).all(|is_there| *is_there)
+                && sides.are_all_there();
         }
     }
 
@@ -187,14 +199,16 @@ impl Versions {
         let Some(stubs) = &self.stubs else { return };
         let before = std::mem::replace(&mut self.current[function], to);
         self.all = None;
-        let (was_entered, is_entered) = (self.is_entered(before, function), self.is_entered(to, function));
+        let (was_entered, is_entered) =
+            (self.is_entered(before, function), self.is_entered(to, function));
         let (from, to) = (self.side(before, function), self.side(to, function));
         if from.start == to.start {
             return;
         }
         sides::switch(to.places, false);
         stubs.set(function, to.start);
-        // Without entries loops are not left: they would lead nowhere. The first place is the function's beginning.
+        // Without entries loops are not left: they would lead nowhere. The first place is the
+        // function's beginning.
         match (is_entered, was_entered) {
             (false, _) => sides::switch(&from.places[..1], true),
             (true, true) => {
@@ -205,7 +219,8 @@ impl Versions {
         }
     }
 
-    /// Has loops of a function lead to the current version, which has entries, from wherever threads were left behind.
+    /// Has loops of a function lead to the current version, which has entries, from wherever
+    /// threads were left behind.
     pub(super) fn enter(&self, module: &ModuleInner, function: usize) {
         let to = self.side(self.current[function], function);
         lead(module, to.entries);
@@ -218,7 +233,9 @@ impl Versions {
     fn is_entered(&self, version: Current, function: usize) -> bool {
         match version {
             Current::Trim(place) => self.trims.entered[place],
-            Current::Version(version) if self.own_side(Current::Version(version), function).is_some() => {
+            Current::Version(version)
+                if self.own_side(Current::Version(version), function).is_some() =>
+            {
                 self.others[version].entered[function]
             }
             Current::Version(_) | Current::Plain => self.entered[function],
@@ -227,7 +244,8 @@ impl Versions {
 
     /// Whether a function is in a version of all, but without entries for whoever is in its loops.
     pub(super) fn lacks_entries(&self, version: usize, function: usize) -> bool {
-        self.own_side(Current::Version(version), function).is_some() && !self.others[version].entered[function]
+        self.own_side(Current::Version(version), function).is_some()
+            && !self.others[version].entered[function]
     }
 
     /// Whether a function is to be plain again that has no entries for whoever is in its loops.
@@ -238,8 +256,11 @@ impl Versions {
 
     /// Notes which functions are to be plain again for whoever calls them.
     pub(super) fn recall(&mut self, functions: &[usize], goal: &dyn Fn(usize) -> Current) {
-        let recalled: Vec<usize> =
-            functions.iter().copied().filter(|function| self.leads_back(*function, goal(*function))).collect();
+        let recalled: Vec<usize> = functions
+            .iter()
+            .copied()
+            .filter(|function| self.leads_back(*function, goal(*function)))
+            .collect();
         self.recalled.extend(recalled);
     }
 
@@ -253,7 +274,8 @@ impl Versions {
         }
     }
 
-    /// The version of all functions that observes what is to be observed; made, with nothing in it, if there is none.
+    /// The version of all functions that observes what is to be observed; made, with nothing in it,
+    /// if there is none.
     pub(super) fn whole(&mut self) -> Current {
         if self.observed == Observed::default() {
             return Current::Plain;
@@ -261,8 +283,16 @@ impl Versions {
         let known = self.others.iter().position(|other| other.observed == self.observed);
         Current::Version(known.unwrap_or_else(|| {
             let functions = self.current.len();
-            let (sides, made, entered) = (Sides::new(functions), vec![false; functions], vec![false; functions]);
-            self.others.push(Version { observed: self.observed.clone(), sides, made, entered, is_whole: false, shares: false });
+            let (sides, made, entered) =
+                (Sides::new(functions), vec![false; functions], vec![false; functions]);
+            self.others.push(Version {
+                observed: self.observed.clone(),
+                sides,
+                made,
+                entered,
+                is_whole: false,
+                shares: false,
+            });
             self.others.len() - 1
         }))
     }
@@ -285,17 +315,29 @@ impl Versions {
             Origin::Own => true,
             Origin::Part(part) => self.observed.parts.contains(&part),
         };
-        let left_out: Vec<_> = self.left_out.get(&function)?.iter().copied().filter(|(origin, _)| is_there(*origin)).collect();
-        (!left_out.is_empty()).then(|| Trim { observed: self.observed.in_function(self, index), left_out })
+        let left_out: Vec<_> = self
+            .left_out
+            .get(&function)?
+            .iter()
+            .copied()
+            .filter(|(origin, _)| is_there(*origin))
+            .collect();
+        (!left_out.is_empty())
+            .then(|| Trim { observed: self.observed.in_function(self, index), left_out })
     }
 
-    /// Whether nothing of what is observed in a function is left, so that what the module was made with will do.
+    /// Whether nothing of what is observed in a function is left, so that what the module was made
+    /// with will do.
     pub(super) fn is_plain(&self, function: usize, trim: &Trim) -> bool {
         let index = self.imported + function as u32;
-        let is_out = |part: usize, hook: HookId| trim.left_out.contains(&(Origin::Part(part), hook));
+        let is_out =
+            |part: usize, hook: HookId| trim.left_out.contains(&(Origin::Part(part), hook));
         let is_own = |(origin, _): &(Origin, HookId)| *origin == Origin::Own;
-        let all_out = |part: &usize| self.plans[*part].hooks_of(index).all(|hook| is_out(*part, hook));
-        !self.observed.counts && !trim.left_out.iter().any(is_own) && self.observed.parts.iter().all(all_out)
+        let all_out =
+            |part: &usize| self.plans[*part].hooks_of(index).all(|hook| is_out(*part, hook));
+        !self.observed.counts
+            && !trim.left_out.iter().any(is_own)
+            && self.observed.parts.iter().all(all_out)
     }
 }
 

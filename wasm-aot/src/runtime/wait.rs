@@ -1,7 +1,7 @@
 //! Threads that wait for a word of shared memory, and those that wake them.
 //!
-//! Whoever waits compares the word while it holds the lock of the address's queue, and whoever wakes takes the same lock: so no waker comes
-//! between the comparison and the wait.
+//! Whoever waits compares the word while it holds the lock of the address's queue, and whoever
+//! wakes takes the same lock: so no waker comes between the comparison and the wait.
 
 use super::interruption::Interruption;
 use crate::trap::Trap;
@@ -22,7 +22,8 @@ static QUEUES: LazyLock<Mutex<HashMap<usize, Vec<Arc<Waiter>>>>> = LazyLock::new
 /// How long it is waited at a time, before looking whether to stop altogether.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits at an address while `unchanged`: 0 if somebody woke us, 1 if it has changed already, 2 if the time is over.
+/// Waits at an address while `unchanged`: 0 if somebody woke us, 1 if it has changed already, 2 if
+/// the time is over.
 pub(crate) fn wait(
     address: usize,
     unchanged: impl Fn() -> bool,
@@ -37,7 +38,9 @@ pub(crate) fn wait(
         }
         queues.entry(address).or_default().push(Arc::clone(&me));
     }
-    let until = u64::try_from(nanoseconds).ok().and_then(|time| Instant::now().checked_add(Duration::from_nanos(time)));
+    let until = u64::try_from(nanoseconds)
+        .ok()
+        .and_then(|time| Instant::now().checked_add(Duration::from_nanos(time)));
     let mut woken = me.woken.lock();
     loop {
         if *woken {
@@ -148,7 +151,9 @@ mod tests {
         let interruption: Arc<Interruption> = Arc::default();
         let handle = interruption.handle();
         std::thread::scope(|scope| {
-            scope.spawn(|| assert_eq!(wait(0x40, || true, FOREVER, &interruption), Err(Trap::Interrupted)));
+            scope.spawn(|| {
+                assert_eq!(wait(0x40, || true, FOREVER, &interruption), Err(Trap::Interrupted))
+            });
             until(|| waiting(0x40) == 1);
             handle.interrupt();
         });

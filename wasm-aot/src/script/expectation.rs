@@ -41,14 +41,27 @@ fn check(found: &Val, expected: &WastRetCore<'_>) -> bool {
         (Val::F64(found), WastRetCore::F64(expected)) => check_f64(*found, expected),
         (Val::V128(found), WastRetCore::V128(expected)) => check_vector(*found, expected),
         (Val::FuncRef(None), WastRetCore::RefNull(ty)) => ty.is_none_or(|ty| {
-            matches!(ty, HeapType::Abstract { ty: AbstractHeapType::Func | AbstractHeapType::NoFunc, .. } | HeapType::Concrete(_))
+            matches!(
+                ty,
+                HeapType::Abstract { ty: AbstractHeapType::Func | AbstractHeapType::NoFunc, .. }
+                    | HeapType::Concrete(_)
+            )
         }),
-        (Val::ExternRef(None), WastRetCore::RefNull(ty)) => {
-            ty.is_none_or(|ty| matches!(ty, HeapType::Abstract { ty: AbstractHeapType::Extern | AbstractHeapType::NoExtern, .. }))
-        }
-        (Val::ExnRef(None), WastRetCore::RefNull(ty)) => {
-            ty.is_none_or(|ty| matches!(ty, HeapType::Abstract { ty: AbstractHeapType::Exn | AbstractHeapType::NoExn, .. }))
-        }
+        (Val::ExternRef(None), WastRetCore::RefNull(ty)) => ty.is_none_or(|ty| {
+            matches!(
+                ty,
+                HeapType::Abstract {
+                    ty: AbstractHeapType::Extern | AbstractHeapType::NoExtern,
+                    ..
+                }
+            )
+        }),
+        (Val::ExnRef(None), WastRetCore::RefNull(ty)) => ty.is_none_or(|ty| {
+            matches!(
+                ty,
+                HeapType::Abstract { ty: AbstractHeapType::Exn | AbstractHeapType::NoExn, .. }
+            )
+        }),
         (Val::AnyNull, WastRetCore::RefNull(_)) => true,
         (Val::FuncRef(Some(_)), WastRetCore::RefFunc(_)) => true,
         (Val::ExternRef(Some(found)), WastRetCore::RefExtern(expected)) => {

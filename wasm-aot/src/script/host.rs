@@ -1,6 +1,9 @@
 //! The module `spectest`, which scripts import.
 
-use crate::{Engine, Error, Global, GlobalType, Linker, Memory, MemoryType, RefType, Store, Table, TableType, Val, ValType};
+use crate::{
+    Engine, Error, Global, GlobalType, Linker, Memory, MemoryType, RefType, Store, Table,
+    TableType, Val, ValType,
+};
 
 pub(super) fn spectest(engine: &Engine, store: &mut Store<()>) -> Result<Linker<()>, Error> {
     let mut linker = Linker::new(engine);
@@ -27,7 +30,10 @@ pub(super) fn spectest(engine: &Engine, store: &mut Store<()>) -> Result<Linker<
         linker.define("spectest", name, table)?;
     }
     for (name, shared) in [("memory", false), ("shared_memory", true)] {
-        let memory = Memory::new(&mut *store, MemoryType { minimum: 1, maximum: Some(2), wide: false, shared })?;
+        let memory = Memory::new(
+            &mut *store,
+            MemoryType { minimum: 1, maximum: Some(2), wide: false, shared },
+        )?;
         linker.define("spectest", name, memory)?;
     }
     Ok(linker)

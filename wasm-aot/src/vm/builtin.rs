@@ -1,4 +1,5 @@
-//! What machine code asks the runtime to do: functions of the host's calling convention, called through a table.
+//! What machine code asks the runtime to do: functions of the host's calling convention, called
+//! through a table.
 
 use cranelift_codegen::ir::{Type, types};
 use cranelift_codegen::isa::CallConv;
@@ -7,7 +8,8 @@ use cranelift_codegen::isa::CallConv;
 const W: Type = types::I64;
 const I32: Type = types::I32;
 
-/// How an operation on many bytes or elements has ended. It works in pieces, and looks between them and at its end whether the program is to stop.
+/// How an operation on many bytes or elements has ended. It works in pieces, and looks between them
+/// and at its end whether the program is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Bulk {
@@ -81,8 +83,8 @@ builtins! {
     Resolve(I32, W) -> I32;
     /// Call, frame, captured values: a hook has fired. Not zero if the program is to stop.
     Hook(W, W, W) -> I32;
-    /// Two words (the account that is charged, and when that began), another account: adds the time since then to the one, and charges the other. Changes no
-    /// register.
+    /// Two words (the account that is charged, and when that began), another account: adds the time
+    /// since then to the one, and charges the other. Changes no register.
     Charge(W, W);
     /// Exception, frame, return address of that frame's call: goes to whoever catches it.
     Throw(W, W, W);

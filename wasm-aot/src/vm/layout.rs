@@ -1,4 +1,5 @@
-//! Where in a vmctx the parts lie. Derived from declarations alone, so that compiler and runtime agree.
+//! Where in a vmctx the parts lie. Derived from declarations alone, so that compiler and runtime
+//! agree.
 
 use crate::module::ModuleInfo;
 use crate::vm::{FuncImport, FuncRef, Memory, Table};
@@ -37,7 +38,8 @@ impl Layout {
         let counts = info.imported;
         let imported_tables = FUNCTIONS + counts.functions * size_of::<FuncImport>() as u32;
         let mut next = imported_tables + counts.tables * 8;
-        let is_pointer = |index: usize| index < counts.memories as usize || info.memories[index].shared;
+        let is_pointer =
+            |index: usize| index < counts.memories as usize || info.memories[index].shared;
         let mut memory_places = vec![MemoryAt::Inline(0); info.memories.len()];
         for index in (0..info.memories.len()).filter(|index| is_pointer(*index)) {
             memory_places[index] = MemoryAt::Pointer(take(&mut next, 8));
@@ -45,13 +47,15 @@ impl Layout {
         let imported_globals = take(&mut next, counts.globals * 8);
         let tags = take(&mut next, info.tags.len() as u32 * 8);
         let types = take(&mut next, (info.types.len() as u32).next_multiple_of(2) * 4);
-        let tables = take(&mut next, (info.tables.len() as u32 - counts.tables) * size_of::<Table>() as u32);
+        let tables =
+            take(&mut next, (info.tables.len() as u32 - counts.tables) * size_of::<Table>() as u32);
         for index in (0..info.memories.len()).filter(|index| !is_pointer(*index)) {
             memory_places[index] = MemoryAt::Inline(take(&mut next, size_of::<Memory>() as u32));
         }
         next = next.next_multiple_of(16);
         let globals = take(&mut next, (info.globals.len() as u32 - counts.globals) * 16);
-        let references = take(&mut next, info.referenced.len() as u32 * size_of::<FuncRef>() as u32);
+        let references =
+            take(&mut next, info.referenced.len() as u32 * size_of::<FuncRef>() as u32);
         let counters = take(&mut next, counters * 8);
         Self {
             imported_tables,
@@ -142,7 +146,9 @@ mod tests {
         (func (export "x")) (func (export "y")) (func))"#;
 
     fn info(text: &str) -> ModuleInfo {
-        crate::module::read(&wat::parse_str(text).expect("a module"), Features::default()).expect("valid").info
+        crate::module::read(&wat::parse_str(text).expect("a module"), Features::default())
+            .expect("valid")
+            .info
     }
 
     /// Where everything is, how long it is, and how it is aligned.
@@ -150,7 +156,10 @@ mod tests {
         let layout = Layout::new(info, 3);
         let mut places = vec![(0, FUNCTIONS as usize, 8)];
         let all = |count: usize| 0..count as u32;
-        places.extend(all(info.imported.functions as usize).map(|i| (layout.function(i) as usize, size_of::<FuncImport>(), 8)));
+        places.extend(
+            all(info.imported.functions as usize)
+                .map(|i| (layout.function(i) as usize, size_of::<FuncImport>(), 8)),
+        );
         places.extend(all(info.tables.len()).map(|i| match layout.table(i) {
             (offset, true) => (offset as usize, 8, 8),
             (offset, false) => (offset as usize, size_of::<Table>(), 8),
@@ -163,9 +172,14 @@ mod tests {
             (offset, true) => (offset as usize, 8, 8),
             (offset, false) => (offset as usize, 16, 16),
         }));
-        places.extend(all(info.tags.len()).map(|i| (layout.tag(i) as usize, size_of::<*const Tag>(), 8)));
+        places.extend(
+            all(info.tags.len()).map(|i| (layout.tag(i) as usize, size_of::<*const Tag>(), 8)),
+        );
         places.extend(all(info.types.len()).map(|i| (layout.type_number(i) as usize, 4, 4)));
-        places.extend((0..info.referenced.len()).map(|i| (layout.reference(i) as usize, size_of::<FuncRef>(), 8)));
+        places.extend(
+            (0..info.referenced.len())
+                .map(|i| (layout.reference(i) as usize, size_of::<FuncRef>(), 8)),
+        );
         places.extend((0..3).map(|i| (layout.counter(i) as usize, 8, 8)));
         places.sort_unstable();
         places
@@ -173,13 +187,20 @@ mod tests {
 
     #[test]
     fn nothing_overlaps_and_everything_is_aligned_and_inside() {
-        for text in [ALL, "(module)", "(module (type (func)) (memory 1) (global v128 (v128.const i64x2 0 0)))"] {
+        for text in [
+            ALL,
+            "(module)",
+            "(module (type (func)) (memory 1) (global v128 (v128.const i64x2 0 0)))",
+        ] {
             let info = info(text);
             let places = places(&info);
             for pair in places.windows(2) {
                 assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{pair:?} in {text}");
             }
-            assert!(places.iter().all(|(offset, _, alignment)| offset % alignment == 0), "{places:?}");
+            assert!(
+                places.iter().all(|(offset, _, alignment)| offset % alignment == 0),
+                "{places:?}"
+            );
             let (offset, len, _) = places.last().expect("the head at least");
             assert!(offset + len <= Layout::new(&info, 3).size());
         }

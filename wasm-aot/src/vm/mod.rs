@@ -1,7 +1,7 @@
 //! What machine code and the runtime both see: structures in memory, and where they lie.
 //!
-//! Every function's first argument is the address of its instance's *vmctx*, a block of memory that begins with a fixed head and goes on with
-//! what the module's declarations ask for:
+//! Every function's first argument is the address of its instance's *vmctx*, a block of memory that
+//! begins with a fixed head and goes on with what the module's declarations ask for:
 //!
 //! ```text
 //!   0  magic      8  store cell     16  built-in functions     24  the runtime's instance
@@ -103,7 +103,8 @@ pub(crate) struct StoreCell {
     pub(crate) exit_frame: AtomicUsize,
     /// See [`exit_frame`](Self::exit_frame).
     pub(crate) exit_pc: AtomicUsize,
-    /// How many more instructions may be executed: less than none where code has stopped that could not pay.
+    /// How many more instructions may be executed: less than none where code has stopped that could
+    /// not pay.
     pub(crate) budget: AtomicI64,
 }
 

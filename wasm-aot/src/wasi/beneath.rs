@@ -1,13 +1,15 @@
 //! Opening beneath a directory, and nowhere else.
 //!
-//! A directory's descriptor is the capability for what lies beneath it. A path may try to leave by `..`, by a slash at its beginning,
-//! or by a symbolic link that does either; and another process may turn a directory into a link, or move it elsewhere, at any moment.
-//! To check first and to open afterwards is therefore not enough: the lookup itself must not leave.
+//! A directory's descriptor is the capability for what lies beneath it. A path may try to leave by
+//! `..`, by a slash at its beginning, or by a symbolic link that does either; and another process
+//! may turn a directory into a link, or move it elsewhere, at any moment. To check first and to
+//! open afterwards is therefore not enough: the lookup itself must not leave.
 //!
-//! `openat2` with `RESOLVE_BENEATH` is such a lookup (Linux 5.6; man page openat2(2)). Elsewhere (older kernels, filters that refuse the
-//! call) [`walk`] goes name by name: each is opened without following links, links are read and their names walked in turn, and `..`
-//! goes back to the descriptor that was left, never to what the kernel now holds for the parent. So no step can leave, whatever
-//! happens between steps.
+//! `openat2` with `RESOLVE_BENEATH` is such a lookup (Linux 5.6; man page openat2(2)). Elsewhere
+//! (older kernels, filters that refuse the call) [`walk`] goes name by name: each is opened without
+//! following links, links are read and their names walked in turn, and `..` goes back to the
+//! descriptor that was left, never to what the kernel now holds for the parent. So no step can
+//! leave, whatever happens between steps.
 //!
 //! Both ways answer "operation not permitted" to whoever would leave.
 
@@ -37,8 +39,15 @@ impl Lookup {
         }
     }
 
-    /// Opens what a path names beneath a directory. The last name is followed unless `flags` hold `NOFOLLOW`.
-    pub(crate) fn open(self, directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    /// Opens what a path names beneath a directory. The last name is followed unless `flags` hold
+    /// `NOFOLLOW`.
+    pub(crate) fn open(
+        self,
+        directory: BorrowedFd<'_>,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+    ) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         let opened = match self {
             Self::Kernel => kernel(directory, path, flags, mode),
@@ -48,17 +57,23 @@ impl Lookup {
         opened.map_err(|errno| if errno == Errno::XDEV { Errno::PERM } else { errno })
     }
 
-    /// The directory that holds a path's last name, and that name, with the slashes that follow it. The name is for calls that do not
-    /// look past it: those which make, remove and rename.
-    pub(crate) fn parent<'a>(self, directory: BorrowedFd<'a>, path: &'a [u8]) -> Result<(Parent<'a>, &'a [u8])> {
-        let named = path.iter().rposition(|&byte| byte != b'/').map_or(&path[..0], |last| &path[..=last]);
+    /// The directory that holds a path's last name, and that name, with the slashes that follow it.
+    /// The name is for calls that do not look past it: those which make, remove and rename.
+    pub(crate) fn parent<'a>(
+        self,
+        directory: BorrowedFd<'a>,
+        path: &'a [u8],
+    ) -> Result<(Parent<'a>, &'a [u8])> {
+        let named =
+            path.iter().rposition(|&byte| byte != b'/').map_or(&path[..0], |last| &path[..=last]);
         if named.is_empty() {
             return Err(if path.is_empty() { Errno::NOENT } else { Errno::PERM });
         }
         let Some(slash) = named.iter().rposition(|&byte| byte == b'/') else {
             return Ok((Parent::Given(directory), path));
         };
-        let parent = self.open(directory, &path[..=slash], OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+        let parent =
+            self.open(directory, &path[..=slash], OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
         Ok((Parent::Opened(parent), &path[slash + 1..]))
     }
 }
@@ -81,12 +96,19 @@ impl AsFd for Parent<'_> {
 
 fn kernel(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     const RACES: usize = 64;
-    // A mode without a file to be made is refused, and so are flags that a descriptor of a mere place has no use for.
+    // A mode without a file to be made is refused, and so are flags that a descriptor of a mere
+    // place has no use for.
     let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
     let flags = if flags.contains(OFlags::PATH) { flags - OFlags::NOCTTY } else { flags };
     for _ in 0..RACES {
         // It gives up where something was renamed while it went through `..`.
-        match openat2(directory, path, flags, mode, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS) {
+        match openat2(
+            directory,
+            path,
+            flags,
+            mode,
+            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+        ) {
             Err(Errno::AGAIN) => {}
             opened => return opened,
         }
@@ -113,7 +135,8 @@ fn walk(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Re
             (b".", true) => return openat(walk.here(), ".", flags | OFlags::NOFOLLOW, mode),
             (_, true) => {
                 // Who insists on making something does not follow either.
-                let stays = flags.contains(OFlags::NOFOLLOW) || flags.contains(OFlags::CREATE | OFlags::EXCL);
+                let stays = flags.contains(OFlags::NOFOLLOW)
+                    || flags.contains(OFlags::CREATE | OFlags::EXCL);
                 if stays || !walk.follow(&name)? {
                     return openat(walk.here(), name.as_slice(), flags | OFlags::NOFOLLOW, mode);
                 }
@@ -136,7 +159,8 @@ impl Walk<'_> {
         self.passed.last().map_or(self.root, AsFd::as_fd)
     }
 
-    /// Puts the names of a path before those still ahead. A slash at its end asks for a directory, as if a dot followed.
+    /// Puts the names of a path before those still ahead. A slash at its end asks for a directory,
+    /// as if a dot followed.
     fn ahead_of(&mut self, path: &[u8]) -> Result<()> {
         if path.is_empty() {
             return Err(Errno::NOENT);

@@ -140,7 +140,12 @@ impl WasiCtxBuilder {
 
     /// Gives the program the directory `host`, under the name `guest`.
     #[must_use]
-    pub fn preopened_dir(mut self, host: impl AsRef<Path>, guest: impl Into<String>, permissions: Permissions) -> Self {
+    pub fn preopened_dir(
+        mut self,
+        host: impl AsRef<Path>,
+        guest: impl Into<String>,
+        permissions: Permissions,
+    ) -> Self {
         self.directories.push((host.as_ref().to_owned(), guest.into(), permissions));
         self
     }
@@ -166,8 +171,8 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// How many descriptors the program may have open at a time, beyond its streams and directories. Without it, as many as the host's
-    /// process has left, which then has none itself.
+    /// How many descriptors the program may have open at a time, beyond its streams and
+    /// directories. Without it, as many as the host's process has left, which then has none itself.
     #[must_use]
     pub fn max_descriptors(mut self, limit: u32) -> Self {
         self.descriptors = Some(limit);
@@ -189,8 +194,10 @@ impl WasiCtxBuilder {
     /// A directory cannot be opened, a string cannot be passed, or a stream cannot be shared.
     pub fn build(self) -> Result<WasiCtx, BuildError> {
         let given = 3 + self.directories.len() as u32;
-        let mut table = Table::with_limit(self.descriptors.map(|limit| limit.saturating_add(given)));
-        let mut open = |entry| table.insert(entry).expect("the first numbers of an empty table are free");
+        let mut table =
+            Table::with_limit(self.descriptors.map(|limit| limit.saturating_add(given)));
+        let mut open =
+            |entry| table.insert(entry).expect("the first numbers of an empty table are free");
         open(input(self.stdin)?);
         open(output(self.stdout, "standard output", io::stdout().as_fd())?);
         open(output(self.stderr, "standard error", io::stderr().as_fd())?);
@@ -198,7 +205,11 @@ impl WasiCtxBuilder {
         for (host, guest, permissions) in self.directories {
             let directory = directory(&host, guest, permissions)?;
             lookup.get_or_insert_with(|| Lookup::available(directory.as_fd()));
-            open(Entry::new(Descriptor::Directory(directory), Rights::DIRECTORY, Rights::DIRECTORY.or(Rights::FILE)));
+            open(Entry::new(
+                Descriptor::Directory(directory),
+                Rights::DIRECTORY,
+                Rights::DIRECTORY.or(Rights::FILE),
+            ));
         }
         Ok(WasiCtx {
             arguments: self
@@ -219,7 +230,11 @@ impl WasiCtxBuilder {
 }
 
 fn argument(at: usize, string: Vec<u8>) -> Result<Vec<u8>, BuildError> {
-    if string.contains(&0) { Err(BuildError::Zero { what: format!("argument {at}") }) } else { Ok(string) }
+    if string.contains(&0) {
+        Err(BuildError::Zero { what: format!("argument {at}") })
+    } else {
+        Ok(string)
+    }
 }
 
 fn variable((name, value): (Vec<u8>, Vec<u8>)) -> Result<Vec<u8>, BuildError> {
@@ -230,13 +245,29 @@ fn variable((name, value): (Vec<u8>, Vec<u8>)) -> Result<Vec<u8>, BuildError> {
     Ok(joined)
 }
 
-fn directory(host: &Path, guest: String, permissions: Permissions) -> Result<Directory, BuildError> {
+fn directory(
+    host: &Path,
+    guest: String,
+    permissions: Permissions,
+) -> Result<Directory, BuildError> {
     if guest.contains('\0') {
-        return Err(BuildError::Zero { what: format!("the name of the directory {}", host.display()) });
+        return Err(BuildError::Zero {
+            what: format!("the name of the directory {}", host.display()),
+        });
     }
-    let fd = rustix::fs::openat(CWD, host, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| BuildError::Directory { host: host.to_owned(), source: errno.into() })?;
-    Ok(Directory { fd, preopened: Some(guest), writable: permissions == Permissions::ReadWrite, positions: Positions::default() })
+    let fd = rustix::fs::openat(
+        CWD,
+        host,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|errno| BuildError::Directory { host: host.to_owned(), source: errno.into() })?;
+    Ok(Directory {
+        fd,
+        preopened: Some(guest),
+        writable: permissions == Permissions::ReadWrite,
+        positions: Positions::default(),
+    })
 }
 
 fn input(source: Source) -> Result<Entry, BuildError> {
@@ -271,8 +302,9 @@ fn output(sink: Sink, stream: &'static str, own: BorrowedFd<'_>) -> Result<Entry
     }
 }
 
-/// A descriptor of the guest's own for a stream of the host, so that closing one leaves the other open. A host whose stream is closed
-/// has none to pass on; the number must be taken all the same, lest the program's first file become its output.
+/// A descriptor of the guest's own for a stream of the host, so that closing one leaves the other
+/// open. A host whose stream is closed has none to pass on; the number must be taken all the same,
+/// lest the program's first file become its output.
 fn duplicate(own: BorrowedFd<'_>, stream: &'static str) -> Result<Option<OwnedFd>, BuildError> {
     match rustix::io::fcntl_dupfd_cloexec(own, 3) {
         Ok(fd) => Ok(Some(fd)),
@@ -282,7 +314,10 @@ fn duplicate(own: BorrowedFd<'_>, stream: &'static str) -> Result<Option<OwnedFd
 }
 
 fn lent(fd: OwnedFd, stream: &'static str, direction: Rights) -> Result<Entry, BuildError> {
-    let unfit = |errno: super::errno::Errno| BuildError::Stream { stream, source: io::Error::other(errno.to_string()) };
+    let unfit = |errno: super::errno::Errno| BuildError::Stream {
+        stream,
+        source: io::Error::other(errno.to_string()),
+    };
     let file = File::lent(fd).map_err(unfit)?;
     let rights = file.lent_rights(direction);
     Ok(Entry::new(Descriptor::File(file), rights, rights))
@@ -295,7 +330,10 @@ mod tests {
 
     #[test]
     fn a_missing_directory_is_named() {
-        let error = WasiCtx::builder().preopened_dir("/nowhere/at/all", "/", Permissions::ReadWrite).build().unwrap_err();
+        let error = WasiCtx::builder()
+            .preopened_dir("/nowhere/at/all", "/", Permissions::ReadWrite)
+            .build()
+            .unwrap_err();
         assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
     }
 
@@ -305,7 +343,8 @@ mod tests {
         assert!(error.to_string().starts_with("argument 1 "), "{error}");
         let error = WasiCtx::builder().env("NAME", "\0").build().unwrap_err();
         assert!(error.to_string().contains("NAME"), "{error}");
-        let error = WasiCtx::builder().preopened_dir("/", "\0", Permissions::ReadOnly).build().unwrap_err();
+        let error =
+            WasiCtx::builder().preopened_dir("/", "\0", Permissions::ReadOnly).build().unwrap_err();
         assert!(matches!(error, BuildError::Zero { .. }), "{error}");
     }
 

@@ -23,8 +23,8 @@ pub(crate) enum Clock {
     Manual(ManualClock),
 }
 
-/// A clock that stands still unless it is read, slept on or advanced: runs of a program that reads it are all the same. Copies are the
-/// same clock.
+/// A clock that stands still unless it is read, slept on or advanced: runs of a program that reads
+/// it are all the same. Copies are the same clock.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<Dial>>);
 
@@ -39,7 +39,11 @@ impl ManualClock {
     /// A clock that shows the time since 1970 first, and moves by `step` whenever it is read.
     pub fn new(since_1970: Duration, step: Duration) -> Self {
         // Some programs take a monotonic zero for a clock that is broken.
-        Self(Arc::new(Mutex::new(Dial { realtime: whole(since_1970), monotonic: 1, step: whole(step) })))
+        Self(Arc::new(Mutex::new(Dial {
+            realtime: whole(since_1970),
+            monotonic: 1,
+            step: whole(step),
+        })))
     }
 
     /// Moves all of it.
@@ -115,7 +119,13 @@ impl WasiCtx {
     }
 
     /// What a clock shows. Every clock is read as precisely as it can be.
-    pub fn clock_time_get(&mut self, memory: &Guest<'_>, id: u32, _precision: u64, time: u32) -> Answer {
+    pub fn clock_time_get(
+        &mut self,
+        memory: &Guest<'_>,
+        id: u32,
+        _precision: u64,
+        time: u32,
+    ) -> Answer {
         Ok(memory.write_u64(time, self.clock.now(id)?)?)
     }
 }

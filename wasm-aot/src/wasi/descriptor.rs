@@ -6,9 +6,9 @@
 //! | [`Directory`] | a descriptor of the host: the capability for all beneath it | never |
 //! | [`Input`], [`Output`] | memory of the embedder | never |
 //!
-//! A file that the guest opened has a file description of its own, so that its position and flags are the kernel's. A lent one shares
-//! them with the host and whoever else has it: there flags are kept here and imitated, since setting them would change the terminal of
-//! the user's shell.
+//! A file that the guest opened has a file description of its own, so that its position and flags
+//! are the kernel's. A lent one shares them with the host and whoever else has it: there flags are
+//! kept here and imitated, since setting them would change the terminal of the user's shell.
 
 use super::errno::Errno;
 use super::listing::Positions;
@@ -52,7 +52,8 @@ impl File {
             return Err(Errno::NOTSUP);
         }
         if !self.lent {
-            let append = if flags.contains(FdFlags::APPEND) { OFlags::APPEND } else { OFlags::empty() };
+            let append =
+                if flags.contains(FdFlags::APPEND) { OFlags::APPEND } else { OFlags::empty() };
             rustix::fs::fcntl_setfl(&self.fd, append)?;
         }
         self.flags = flags;
@@ -64,7 +65,8 @@ impl File {
         self.flags.contains(FdFlags::NONBLOCK)
     }
 
-    /// What a lent stream is good for. Terminals cannot seek: by that C libraries tell them from other devices.
+    /// What a lent stream is good for. Terminals cannot seek: by that C libraries tell them from
+    /// other devices.
     pub(crate) fn lent_rights(&self, direction: Rights) -> Rights {
         let stream = direction
             .or(Rights::POLL_FD_READWRITE)
@@ -198,7 +200,8 @@ impl Entry {
         self.base.contains(rights)
     }
 
-    /// Refuses what the descriptor is not good for: as another kind of descriptor, or as one whose rights were given up.
+    /// Refuses what the descriptor is not good for: as another kind of descriptor, or as one whose
+    /// rights were given up.
     pub(crate) fn allow(&self, rights: Rights) -> Result<(), Errno> {
         match (self.base.contains(rights), self.granted.contains(rights)) {
             (true, _) => Ok(()),
@@ -219,6 +222,11 @@ impl Entry {
 
     pub(crate) fn stat(&self) -> Fdstat {
         let descriptor = &self.descriptor;
-        Fdstat { filetype: descriptor.filetype(), flags: descriptor.flags(), base: self.base, inheriting: self.inheriting }
+        Fdstat {
+            filetype: descriptor.filetype(),
+            flags: descriptor.flags(),
+            base: self.base,
+            inheriting: self.inheriting,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Arguments and environment: two lists of strings, each handed over in the same way.
 //!
-//! The guest asks for the number of strings and of bytes, makes room for both, and gets pointers and, elsewhere, the strings, each
-//! with a zero at its end.
+//! The guest asks for the number of strings and of bytes, makes room for both, and gets pointers
+//! and, elsewhere, the strings, each with a zero at its end.
 
 use super::WasiCtx;
 use super::errno::Errno;

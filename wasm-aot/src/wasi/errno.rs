@@ -1,7 +1,7 @@
 //! Error numbers: what a call answers.
 //!
-//! WASI numbers its errors by the alphabet of their names, the kernel by history; [`Errno`] is the former, and one table carries the
-//! latter over.
+//! WASI numbers its errors by the alphabet of their names, the kernel by history; [`Errno`] is the
+//! former, and one table carries the latter over.
 
 use std::fmt;
 
@@ -136,7 +136,9 @@ errnos! {
 
 impl From<std::io::Error> for Errno {
     fn from(error: std::io::Error) -> Self {
-        error.raw_os_error().map_or(Self::IO, |number| rustix::io::Errno::from_raw_os_error(number).into())
+        error
+            .raw_os_error()
+            .map_or(Self::IO, |number| rustix::io::Errno::from_raw_os_error(number).into())
     }
 }
 

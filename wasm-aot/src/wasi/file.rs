@@ -13,10 +13,12 @@ use rustix::fd::AsFd;
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::num::NonZeroU64;
 
-/// So much is written at a time to what may make the writer wait: a pipe that is ready takes it at once (pipe(7), `PIPE_BUF`).
+/// So much is written at a time to what may make the writer wait: a pipe that is ready takes it at
+/// once (pipe(7), `PIPE_BUF`).
 const PIECE: usize = 4096;
 
-/// So much the kernel moves at a time between a file and the guest's memory: a few milliseconds' work.
+/// So much the kernel moves at a time between a file and the guest's memory: a few milliseconds'
+/// work.
 const UNSEEN: usize = 4 << 20;
 
 /// So much is copied at a time into a buffer of the embedder, however much a guest names.
@@ -24,7 +26,14 @@ const COPIED: usize = 1 << 20;
 
 impl WasiCtx {
     /// Reads at the file's position, or what comes next.
-    pub fn fd_read(&mut self, memory: &Guest<'_>, fd: u32, iovs: u32, len: u32, read: u32) -> Answer {
+    pub fn fd_read(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        iovs: u32,
+        len: u32,
+        read: u32,
+    ) -> Answer {
         memory.expect(read, 4)?;
         let spans = Spans::listed(memory, iovs, len)?;
         let entry = self.table.get_mut(fd)?;
@@ -42,7 +51,15 @@ impl WasiCtx {
     }
 
     /// Reads at an offset.
-    pub fn fd_pread(&mut self, memory: &Guest<'_>, fd: u32, iovs: u32, len: u32, offset: u64, read: u32) -> Answer {
+    pub fn fd_pread(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        iovs: u32,
+        len: u32,
+        offset: u64,
+        read: u32,
+    ) -> Answer {
         memory.expect(read, 4)?;
         let spans = Spans::listed(memory, iovs, len)?;
         let file = self.positioned(fd, Rights::FD_READ)?;
@@ -54,7 +71,14 @@ impl WasiCtx {
     }
 
     /// Writes at the file's position, or at its end.
-    pub fn fd_write(&mut self, memory: &Guest<'_>, fd: u32, iovs: u32, len: u32, written: u32) -> Answer {
+    pub fn fd_write(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        iovs: u32,
+        len: u32,
+        written: u32,
+    ) -> Answer {
         memory.expect(written, 4)?;
         let spans = Spans::listed(memory, iovs, len)?;
         let count = match &self.table.allowing(fd, Rights::FD_WRITE)?.descriptor {
@@ -76,19 +100,35 @@ impl WasiCtx {
     }
 
     /// Writes at an offset; where the file is open for appending, at its end.
-    pub fn fd_pwrite(&mut self, memory: &Guest<'_>, fd: u32, iovs: u32, len: u32, offset: u64, written: u32) -> Answer {
+    pub fn fd_pwrite(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        iovs: u32,
+        len: u32,
+        offset: u64,
+        written: u32,
+    ) -> Answer {
         memory.expect(written, 4)?;
         let spans = Spans::listed(memory, iovs, len)?;
         let file = self.positioned(fd, Rights::FD_WRITE)?;
         let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
         let count = in_pieces(memory, &self.patience, &spans, |piece, done| {
-            self.patience.retry(|| piece.empty_into(file.as_fd(), Some(offset.saturating_add(done))))
+            self.patience
+                .retry(|| piece.empty_into(file.as_fd(), Some(offset.saturating_add(done))))
         })?;
         Ok(memory.write_u32(written, count)?)
     }
 
     /// Moves the file's position.
-    pub fn fd_seek(&mut self, memory: &Guest<'_>, fd: u32, offset: i64, whence: u32, position: u32) -> Answer {
+    pub fn fd_seek(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        offset: i64,
+        whence: u32,
+        position: u32,
+    ) -> Answer {
         memory.expect(position, 8)?;
         let to = match whence {
             0 => SeekFrom::Start(u64::try_from(offset).map_err(|_| Errno::INVAL)?),
@@ -109,7 +149,8 @@ impl WasiCtx {
         Ok(memory.write_u64(position, rustix::fs::tell(file)?)?)
     }
 
-    /// A file that has a position. Streams are told that they have none, rather than that they are no files.
+    /// A file that has a position. Streams are told that they have none, rather than that they are
+    /// no files.
     fn positioned(&self, fd: u32, rights: Rights) -> Result<&File, Errno> {
         let entry = self.table.get(fd)?;
         if rights == Rights::FD_READ || rights == Rights::FD_WRITE {
@@ -117,7 +158,9 @@ impl WasiCtx {
         }
         match &entry.descriptor {
             Descriptor::Input(_) | Descriptor::Output(_) => Err(Errno::SPIPE),
-            Descriptor::File(file) if file.waits && !entry.has(Rights::FD_SEEK) => Err(Errno::SPIPE),
+            Descriptor::File(file) if file.waits && !entry.has(Rights::FD_SEEK) => {
+                Err(Errno::SPIPE)
+            }
             Descriptor::File(file) => entry.allow(rights).map(|()| file),
             Descriptor::Directory(_) => Err(Errno::BADF),
         }
@@ -152,7 +195,13 @@ impl WasiCtx {
     }
 
     /// Gives up rights.
-    pub fn fd_fdstat_set_rights(&mut self, _memory: &Guest<'_>, fd: u32, base: u64, inheriting: u64) -> Answer {
+    pub fn fd_fdstat_set_rights(
+        &mut self,
+        _memory: &Guest<'_>,
+        fd: u32,
+        base: u64,
+        inheriting: u64,
+    ) -> Answer {
         let (base, inheriting) = (Rights::from_raw(base)?, Rights::from_raw(inheriting)?);
         Ok(self.table.get_mut(fd)?.restrict(base, inheriting)?)
     }
@@ -174,7 +223,14 @@ impl WasiCtx {
     }
 
     /// Sets the times of what is open.
-    pub fn fd_filestat_set_times(&mut self, _memory: &Guest<'_>, fd: u32, atim: u64, mtim: u64, flags: u32) -> Answer {
+    pub fn fd_filestat_set_times(
+        &mut self,
+        _memory: &Guest<'_>,
+        fd: u32,
+        atim: u64,
+        mtim: u64,
+        flags: u32,
+    ) -> Answer {
         let times = times(atim, mtim, flags)?;
         let entry = self.table.allowing(fd, Rights::FD_FILESTAT_SET_TIMES)?;
         match &entry.descriptor {
@@ -184,7 +240,14 @@ impl WasiCtx {
     }
 
     /// Tells the kernel how a part of a file will be used.
-    pub fn fd_advise(&mut self, _memory: &Guest<'_>, fd: u32, offset: u64, len: u64, advice: u32) -> Answer {
+    pub fn fd_advise(
+        &mut self,
+        _memory: &Guest<'_>,
+        fd: u32,
+        offset: u64,
+        len: u64,
+        advice: u32,
+    ) -> Answer {
         let advice = match advice {
             0 => Advice::Normal,
             1 => Advice::Sequential,
@@ -227,7 +290,10 @@ pub(crate) fn times(atim: u64, mtim: u64, flags: u32) -> Result<Timestamps, Errn
     let flags = FstFlags::from_raw(flags)?;
     let time = |given, now, at: u64| match (flags.contains(given), flags.contains(now)) {
         (true, true) => Err(Errno::INVAL),
-        (true, false) => Ok(Timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 }),
+        (true, false) => Ok(Timespec {
+            tv_sec: (at / 1_000_000_000) as i64,
+            tv_nsec: (at % 1_000_000_000) as i64,
+        }),
         (false, true) => Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_NOW }),
         (false, false) => Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }),
     };
@@ -238,9 +304,16 @@ pub(crate) fn times(atim: u64, mtim: u64, flags: u32) -> Result<Timestamps, Errn
 }
 
 /// Reads what there is, waiting for it where the file has its readers wait.
-fn read_file(memory: &Guest<'_>, patience: &Patience, file: &File, spans: &Spans<'_>) -> Answer<u32> {
+fn read_file(
+    memory: &Guest<'_>,
+    patience: &Patience,
+    file: &File,
+    spans: &Spans<'_>,
+) -> Answer<u32> {
     if !file.waits {
-        return in_pieces(memory, patience, spans, |piece, _| patience.retry(|| piece.fill_from(file.as_fd(), None)));
+        return in_pieces(memory, patience, spans, |piece, _| {
+            patience.retry(|| piece.fill_from(file.as_fd(), None))
+        });
     }
     loop {
         if spans.total() > 0 {
@@ -254,8 +327,9 @@ fn read_file(memory: &Guest<'_>, patience: &Patience, file: &File, spans: &Spans
     }
 }
 
-/// Reads or writes a file that has nobody wait, by pieces that are told with how many bytes there were before: the kernel moves gigabytes without a look
-/// whether the program is to stop. What was done before it is to stop, or before something else has failed, is told first.
+/// Reads or writes a file that has nobody wait, by pieces that are told with how many bytes there
+/// were before: the kernel moves gigabytes without a look whether the program is to stop. What was
+/// done before it is to stop, or before something else has failed, is told first.
 fn in_pieces(
     memory: &Guest<'_>,
     patience: &Patience,
@@ -287,14 +361,15 @@ fn in_pieces(
     Ok(done as u32)
 }
 
-/// Writes piece by piece, waiting before each. What was written before the waiting ended otherwise is told first.
+/// Writes piece by piece, waiting before each. What was written before the waiting ended otherwise
+/// is told first.
 fn write_stream(patience: &Patience, file: &File, spans: &Spans<'_>) -> Answer<u32> {
     let total = spans.total().min(u64::from(u32::MAX));
     let mut done = 0;
     while done < total {
         let piece = spans.piece(done, PIECE.min((total - done) as usize));
-        let written =
-            ready(patience, file, PollFlags::OUT).and_then(|()| patience.retry(|| piece.empty_into(file.as_fd(), None)));
+        let written = ready(patience, file, PollFlags::OUT)
+            .and_then(|()| patience.retry(|| piece.empty_into(file.as_fd(), None)));
         match written {
             Ok(0) => break,
             Ok(count) => done += u64::from(count),
@@ -363,7 +438,8 @@ mod tests {
         world.ctx.fd_pread(&Guest::exclusive(&mut memory), fd, 0, 1, 0, 16).unwrap();
         assert!(number(&memory) == LEN as u32 && memory[64..] == written[64..]);
         let stop = std::sync::atomic::AtomicBool::new(true);
-        let read = world.ctx.fd_pread(&Guest::exclusive(&mut memory).stopped_by(&stop), fd, 0, 1, 0, 16);
+        let read =
+            world.ctx.fd_pread(&Guest::exclusive(&mut memory).stopped_by(&stop), fd, 0, 1, 0, 16);
         assert_eq!(read, Err(Outcome::Interrupted));
     }
 
@@ -372,7 +448,9 @@ mod tests {
         let mut world = world();
         let fd = world.open("file", CREAT).unwrap();
         world.put(0x5000, b"onetwothree");
-        for (at, (address, len)) in [(0x5000u32, 3u32), (0, 0), (0x5006, 5), (0x5003, 3)].into_iter().enumerate() {
+        for (at, (address, len)) in
+            [(0x5000u32, 3u32), (0, 0), (0x5006, 5), (0x5003, 3)].into_iter().enumerate()
+        {
             world.put(LIST + at as u64 * 8, &address.to_le_bytes());
             world.put(LIST + at as u64 * 8 + 4, &len.to_le_bytes());
         }
@@ -450,7 +528,10 @@ mod tests {
         assert_eq!(world.fdstat(fd).unwrap().base, less);
         assert_eq!(world.read(fd, 1), Err(Errno::NOTCAPABLE));
         assert_eq!(world.write(fd, b"x"), Err(Errno::NOTCAPABLE));
-        assert_eq!(world.call("fd_fdstat_set_rights", &[fd, stat.base, stat.inheriting]), Err(Errno::NOTCAPABLE));
+        assert_eq!(
+            world.call("fd_fdstat_set_rights", &[fd, stat.base, stat.inheriting]),
+            Err(Errno::NOTCAPABLE)
+        );
         assert_eq!(world.call("fd_fdstat_set_rights", &[fd, 1 << 40, 0]), Err(Errno::INVAL));
     }
 
@@ -501,7 +582,10 @@ mod tests {
         assert_eq!(world.call("fd_advise", &[fd, 0, 0, 6]), Err(Errno::INVAL));
         assert_eq!(world.call("fd_advise", &[fd, u64::MAX, 1, 0]), Err(Errno::INVAL));
         assert_eq!(world.fstat(fd).unwrap().size, 110);
-        assert_eq!((world.call("fd_sync", &[fd]), world.call("fd_datasync", &[fd])), (Ok(()), Ok(())));
+        assert_eq!(
+            (world.call("fd_sync", &[fd]), world.call("fd_datasync", &[fd])),
+            (Ok(()), Ok(()))
+        );
     }
 
     #[test]
@@ -516,10 +600,14 @@ mod tests {
         let after = world.fstat(fd).unwrap();
         assert_eq!((after.atim, after.mtim), (1_500_000_001, 7));
         world.call("fd_filestat_set_times", &[fd, 0, 0, 1 << 1 | 1 << 3]).unwrap();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let now =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
         assert!(world.fstat(fd).unwrap().mtim.abs_diff(now) < 60_000_000_000);
         assert_eq!(world.call("fd_filestat_set_times", &[fd, 1, 1, 1 | 1 << 1]), Err(Errno::INVAL));
-        assert_eq!(world.call("fd_filestat_set_times", &[fd, 1, 1, 1 << 2 | 1 << 3]), Err(Errno::INVAL));
+        assert_eq!(
+            world.call("fd_filestat_set_times", &[fd, 1, 1, 1 << 2 | 1 << 3]),
+            Err(Errno::INVAL)
+        );
         assert_eq!(world.call("fd_filestat_set_times", &[fd, 1, 1, 1 << 4]), Err(Errno::INVAL));
     }
 
@@ -651,8 +739,9 @@ mod tests {
     fn who_waits_for_a_pipe_can_be_interrupted() {
         let (reader, writer) = pipe();
         let interruption = Interruption::new().unwrap();
-        let mut world =
-            World::with(|builder| builder.stdin(Source::Descriptor(reader.into())).interruption(interruption.clone()));
+        let mut world = World::with(|builder| {
+            builder.stdin(Source::Descriptor(reader.into())).interruption(interruption.clone())
+        });
         let raiser = thread::spawn(move || {
             thread::sleep(Duration::from_millis(20));
             interruption.raise();

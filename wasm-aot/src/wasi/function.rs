@@ -17,7 +17,8 @@ pub enum ValueType {
     I64,
 }
 
-/// The uniform entry of a call: arguments are passed as they are, those of 32 bits in the lower half.
+/// The uniform entry of a call: arguments are passed as they are, those of 32 bits in the lower
+/// half.
 type Entry = fn(&mut WasiCtx, &Guest<'_>, &[u64]) -> Outcome;
 
 /// A call.
@@ -144,7 +145,12 @@ mod tests {
     #[test]
     fn all_but_one_return_an_error_number() {
         for function in functions() {
-            assert_eq!(function.results.is_empty(), function.name == "proc_exit", "{}", function.name);
+            assert_eq!(
+                function.results.is_empty(),
+                function.name == "proc_exit",
+                "{}",
+                function.name
+            );
         }
     }
 
@@ -154,7 +160,12 @@ mod tests {
         let memory = Guest::exclusive(&mut []);
         for function in functions() {
             let arguments = vec![0; function.params.len() + 1];
-            assert_eq!((function.call)(&mut ctx, &memory, &arguments), Outcome::Errno(Errno::INVAL), "{}", function.name);
+            assert_eq!(
+                (function.call)(&mut ctx, &memory, &arguments),
+                Outcome::Errno(Errno::INVAL),
+                "{}",
+                function.name
+            );
         }
     }
 }

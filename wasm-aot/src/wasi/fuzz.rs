@@ -1,11 +1,15 @@
-//! Random calls with random arguments: no panic, nothing touched beyond memory, nothing changed beyond the directory.
+//! Random calls with random arguments: no panic, nothing touched beyond memory, nothing changed
+//! beyond the directory.
 //!
-//! The body is a plain function over a source of numbers, so that it runs for a second among the tests and for days elsewhere.
+//! The body is a plain function over a source of numbers, so that it runs for a second among the
+//! tests and for days elsewhere.
 
 use super::beneath::Lookup;
 use super::clock::ManualClock;
 use super::scratch::Scratch;
-use super::{Buffer, Guest, Outcome, Permissions, Randomness, Sink, Source, ValueType, WasiCtx, functions};
+use super::{
+    Buffer, Guest, Outcome, Permissions, Randomness, Sink, Source, ValueType, WasiCtx, functions,
+};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -15,8 +19,21 @@ const MEMORY: usize = 16384;
 const MARK: u8 = 0xa5;
 
 /// Where names lie in memory, and what they are.
-const NAMES: &[&[u8]] =
-    &[b"a", b"b", b"dir", b"dir/a", b"dir/../b", b"link", b"link/a", b"../out", b"/", b".", b"..", b"a/", b""];
+const NAMES: &[&[u8]] = &[
+    b"a",
+    b"b",
+    b"dir",
+    b"dir/a",
+    b"dir/../b",
+    b"link",
+    b"link/a",
+    b"../out",
+    b"/",
+    b".",
+    b"..",
+    b"a/",
+    b"",
+];
 const NAMES_AT: u64 = 64;
 const NAME_ROOM: u64 = 16;
 
@@ -67,16 +84,24 @@ fn calls(seed: u64, rounds: u32, lookup: Lookup) {
             memory[at..at + name.len()].copy_from_slice(name);
         }
         let function = &functions()[choices.below(functions().len() as u64) as usize];
-        let mut arguments: Vec<_> = function.params.iter().map(|kind| choices.argument(*kind)).collect();
+        let mut arguments: Vec<_> =
+            function.params.iter().map(|kind| choices.argument(*kind)).collect();
         if function.name == "fd_allocate" {
             // The host's disk is not to be filled.
             arguments[1..].iter_mut().for_each(|argument| *argument &= 0xffff);
         }
         let outcome = (function.call)(&mut ctx, &Guest::exclusive(memory), &arguments);
         let returns = matches!(outcome, Outcome::Errno(errno) if errno.number() <= 76);
-        assert!(returns || function.name == "proc_exit", "{} {arguments:x?}: {outcome:?}", function.name);
+        assert!(
+            returns || function.name == "proc_exit",
+            "{} {arguments:x?}: {outcome:?}",
+            function.name
+        );
     }
-    assert!(bytes[..MARGIN].iter().chain(&bytes[MARGIN + MEMORY..]).all(|&byte| byte == MARK), "seed {seed}: beyond memory");
+    assert!(
+        bytes[..MARGIN].iter().chain(&bytes[MARGIN + MEMORY..]).all(|&byte| byte == MARK),
+        "seed {seed}: beyond memory"
+    );
     assert_eq!(fs::read(scratch.outside().join("out")).unwrap(), b"untouched", "seed {seed}");
     assert_eq!(fs::read_dir(scratch.outside()).unwrap().count(), 2, "seed {seed}");
 }

@@ -1,13 +1,15 @@
 //! The guest's memory, as calls see it.
 //!
-//! A guest passes 32-bit addresses and lengths that it may have made up, and other threads of it may write to the same memory while a
-//! call reads it. So nothing here is a reference: every access is checked against the length, then copied by raw pointer. What was
-//! read once is never read again to be trusted a second time.
+//! A guest passes 32-bit addresses and lengths that it may have made up, and other threads of it
+//! may write to the same memory while a call reads it. So nothing here is a reference: every access
+//! is checked against the length, then copied by raw pointer. What was read once is never read
+//! again to be trusted a second time.
 //!
 //! # Safety
 //!
-//! Raw copies between guest and host need unsafe code. [`Guest::new`] is where a caller vouches for the range; [`Guest::span`] is the
-//! only place where an address of the guest becomes a pointer, and it checks the whole span.
+//! Raw copies between guest and host need unsafe code. [`Guest::new`] is where a caller vouches for
+//! the range; [`Guest::span`] is the only place where an address of the guest becomes a pointer,
+//! and it checks the whole span.
 #![allow(unsafe_code)]
 
 use super::errno::Errno;
@@ -30,8 +32,9 @@ impl<'a> Guest<'a> {
     ///
     /// # Safety
     ///
-    /// All `len` bytes are mapped, readable and writable for as long as `'a`, and nobody holds a Rust reference into them while a call
-    /// runs. Other threads may read and write them, as threads of the guest do.
+    /// All `len` bytes are mapped, readable and writable for as long as `'a`, and nobody holds a
+    /// Rust reference into them while a call runs. Other threads may read and write them, as
+    /// threads of the guest do.
     pub unsafe fn new(base: *mut u8, len: usize) -> Self {
         Self { base, len, stop: None, memory: PhantomData }
     }
@@ -41,8 +44,9 @@ impl<'a> Guest<'a> {
         Self { base: bytes.as_mut_ptr(), len: bytes.len(), stop: None, memory: PhantomData }
     }
 
-    /// The same, of a program whose host raises `stop` when it is to stop: calls that move gigabytes look at it, and end early. The host knows that it
-    /// is raised, and deals with that when the call has returned.
+    /// The same, of a program whose host raises `stop` when it is to stop: calls that move
+    /// gigabytes look at it, and end early. The host knows that it is raised, and deals with that
+    /// when the call has returned.
     #[must_use]
     pub fn stopped_by(self, stop: &'a AtomicBool) -> Self {
         Self { stop: Some(stop), ..self }
@@ -54,7 +58,8 @@ impl<'a> Guest<'a> {
 
     /// Where a span of the guest lies in the host, if all of it is memory.
     pub(crate) fn span(&self, address: u32, len: u32) -> Result<*mut u8, Errno> {
-        // Addresses have 32 bits, also where a memory is larger: then the rest of it is out of reach.
+        // Addresses have 32 bits, also where a memory is larger: then the rest of it is out of
+        // reach.
         let end = u64::from(address) + u64::from(len);
         if end > self.len.min(1 << 32) as u64 {
             return Err(Errno::FAULT);
@@ -66,8 +71,8 @@ impl<'a> Guest<'a> {
     /// Copies out of the guest.
     pub(crate) fn read(&self, address: u32, to: &mut [u8]) -> Result<(), Errno> {
         let from = self.span(address, length(to)?)?;
-        // SAFETY: `span` checked the source; the destination is the host's own and cannot overlap guest memory, into which there are
-        // no references (`new`).
+        // SAFETY: `span` checked the source; the destination is the host's own and cannot overlap
+        // guest memory, into which there are no references (`new`).
         unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
         Ok(())
     }
@@ -103,7 +108,8 @@ impl<'a> Guest<'a> {
         self.write(address, &value.to_le_bytes())
     }
 
-    /// Refuses places of results that are no memory, before anything is done whose result would be lost.
+    /// Refuses places of results that are no memory, before anything is done whose result would be
+    /// lost.
     pub(crate) fn expect(&self, address: u32, len: u32) -> Result<(), Errno> {
         self.span(address, len).map(|_| ())
     }
@@ -150,7 +156,9 @@ mod tests {
         let len = (1 << 32) + 65536;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping of nobody else's, unmapped below.
-        let base = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        let base = unsafe {
+            libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+        };
         if base == libc::MAP_FAILED {
             println!("SKIPPED: no room for four gigabytes");
             return;

@@ -1,8 +1,9 @@
 //! Interruption: how a host stops a guest that waits inside a call.
 //!
-//! A flag alone is not enough: it may be raised just after a call looked at it and just before the call goes to sleep, and a signal
-//! that is sent then is lost as well. So an [`Interruption`] is a flag and a descriptor that becomes readable with it; whoever
-//! waits, waits for that too. Only what the kernel offers no waiting for (opening a pipe that nobody writes to, flushing to disk)
+//! A flag alone is not enough: it may be raised just after a call looked at it and just before the
+//! call goes to sleep, and a signal that is sent then is lost as well. So an [`Interruption`] is a
+//! flag and a descriptor that becomes readable with it; whoever waits, waits for that too. Only
+//! what the kernel offers no waiting for (opening a pipe that nobody writes to, flushing to disk)
 //! depends on the host sending a signal besides.
 
 use super::outcome::{Answer, Outcome};
@@ -20,9 +21,11 @@ pub struct Interruption(Arc<Bell>);
 
 #[derive(Debug)]
 struct Bell {
-    /// Released by [`Interruption::raise`] before the bell rings; acquired by those who woke or are about to sleep.
+    /// Released by [`Interruption::raise`] before the bell rings; acquired by those who woke or are
+    /// about to sleep.
     raised: AtomicBool,
-    /// Released by [`Interruption::knock`] before the bell rings; taken by the call that is left for it.
+    /// Released by [`Interruption::knock`] before the bell rings; taken by the call that is left
+    /// for it.
     knocked: AtomicBool,
     rings: OwnedFd,
 }
@@ -35,25 +38,30 @@ impl Interruption {
     /// The process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(Bell { raised: AtomicBool::new(false), knocked: AtomicBool::new(false), rings })))
+        Ok(Self(Arc::new(Bell {
+            raised: AtomicBool::new(false),
+            knocked: AtomicBool::new(false),
+            rings,
+        })))
     }
 
-    /// Ends the call in which a guest waits, and every one in which it would wait from now on. May be called by any thread, and by
-    /// signal handlers.
+    /// Ends the call in which a guest waits, and every one in which it would wait from now on. May
+    /// be called by any thread, and by signal handlers.
     pub fn raise(&self) {
         self.0.raised.store(true, Ordering::Release);
         // It fails only where it rings already.
         let _ = rustix::io::write(&self.0.rings, &1u64.to_ne_bytes());
     }
 
-    /// Lets guests wait again. For hosts that know that no call waits now: one that begins to raise meanwhile is heard by the calls
-    /// to come, but not by those that sleep already.
+    /// Lets guests wait again. For hosts that know that no call waits now: one that begins to raise
+    /// meanwhile is heard by the calls to come, but not by those that sleep already.
     pub fn clear(&self) {
         self.0.raised.store(false, Ordering::Release);
         let _ = rustix::io::read(&self.0.rings, &mut [0u8; 8]);
     }
 
-    /// Has the call in which a guest waits, or the next one in which it would wait, left with [`Outcome::Knocked`], once. The host makes it again.
+    /// Has the call in which a guest waits, or the next one in which it would wait, left with
+    /// [`Outcome::Knocked`], once. The host makes it again.
     pub fn knock(&self) {
         self.0.knocked.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.0.rings, &1u64.to_ne_bytes());
@@ -104,7 +112,9 @@ impl Waits {
         let fds: Vec<_> = self.fds.iter().map(|(fd, flags)| (fd.as_fd(), *flags)).collect();
         patience.go_on(self.until);
         // What is over when it begins has happened.
-        let rest = self.until.map(|until| until.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1)));
+        let rest = self.until.map(|until| {
+            until.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1))
+        });
         patience.wait(&fds, rest).map(drop)
     }
 }
@@ -138,56 +148,80 @@ impl Patience {
     pub(crate) fn retry<T>(&self, mut call: impl FnMut() -> rustix::io::Result<T>) -> Answer<T> {
         loop {
             match call() {
-                Err(rustix::io::Errno::INTR) if self.interrupted() => return Err(Outcome::Interrupted),
+                Err(rustix::io::Errno::INTR) if self.interrupted() => {
+                    return Err(Outcome::Interrupted);
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 done => return Ok(done?),
             }
         }
     }
 
-    /// Waits until one of the descriptors is ready, or the time has come; tells what each is ready for.
-    pub(crate) fn wait(&self, fds: &[(BorrowedFd<'_>, PollFlags)], timeout: Option<Duration>) -> Answer<Vec<PollFlags>> {
+    /// Waits until one of the descriptors is ready, or the time has come; tells what each is ready
+    /// for.
+    pub(crate) fn wait(
+        &self,
+        fds: &[(BorrowedFd<'_>, PollFlags)],
+        timeout: Option<Duration>,
+    ) -> Answer<Vec<PollFlags>> {
         let deadline = self.left.take().or_else(|| Instant::now().checked_add(timeout?));
         if self.is_outside && timeout != Some(Duration::ZERO) {
             return self.look(fds, deadline);
         }
-        let mut polled: Vec<_> = fds.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, *what)).collect();
-        polled.extend(
-            self.interruption.as_ref().map(|interruption| PollFd::from_borrowed_fd(interruption.0.rings.as_fd(), PollFlags::IN)),
-        );
+        let mut polled: Vec<_> =
+            fds.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, *what)).collect();
+        polled.extend(self.interruption.as_ref().map(|interruption| {
+            PollFd::from_borrowed_fd(interruption.0.rings.as_fd(), PollFlags::IN)
+        }));
         loop {
             if self.interrupted() {
                 return Err(Outcome::Interrupted);
             }
-            if timeout != Some(Duration::ZERO) && self.interruption.as_ref().is_some_and(Interruption::take_knock) {
+            if timeout != Some(Duration::ZERO)
+                && self.interruption.as_ref().is_some_and(Interruption::take_knock)
+            {
                 self.left.set(deadline);
                 return Err(Outcome::Knocked);
             }
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let rest = rest.map(|rest| Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() });
+            let rest = rest.map(|rest| Timespec {
+                tv_sec: rest.as_secs() as i64,
+                tv_nsec: rest.subsec_nanos().into(),
+            });
             match poll(&mut polled, rest.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
             let ready: Vec<_> = polled[..fds.len()].iter().map(PollFd::revents).collect();
-            if ready.iter().any(|flags| !flags.is_empty()) || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if ready.iter().any(|flags| !flags.is_empty())
+                || deadline.is_some_and(|deadline| deadline <= Instant::now())
+            {
                 return Ok(ready);
             }
         }
     }
 
     /// Looks whether there is something to wait for, and leaves the call if there is.
-    fn look(&self, fds: &[(BorrowedFd<'_>, PollFlags)], until: Option<Instant>) -> Answer<Vec<PollFlags>> {
+    fn look(
+        &self,
+        fds: &[(BorrowedFd<'_>, PollFlags)],
+        until: Option<Instant>,
+    ) -> Answer<Vec<PollFlags>> {
         if self.interrupted() {
             return Err(Outcome::Interrupted);
         }
-        let mut polled: Vec<_> = fds.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, *what)).collect();
+        let mut polled: Vec<_> =
+            fds.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, *what)).collect();
         self.retry(|| poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })))?;
         let ready: Vec<_> = polled.iter().map(PollFd::revents).collect();
-        if ready.iter().any(|flags| !flags.is_empty()) || until.is_some_and(|until| until <= Instant::now()) {
+        if ready.iter().any(|flags| !flags.is_empty())
+            || until.is_some_and(|until| until <= Instant::now())
+        {
             return Ok(ready);
         }
-        let duplicate = |(fd, flags): &(BorrowedFd<'_>, PollFlags)| Ok((rustix::io::fcntl_dupfd_cloexec(fd, 3)?, *flags));
+        let duplicate = |(fd, flags): &(BorrowedFd<'_>, PollFlags)| {
+            Ok((rustix::io::fcntl_dupfd_cloexec(fd, 3)?, *flags))
+        };
         let fds = fds.iter().map(duplicate).collect::<rustix::io::Result<_>>()?;
         self.waits.replace(Some(Waits { fds, until }));
         Err(Outcome::Knocked)
@@ -239,7 +273,11 @@ mod tests {
         assert_eq!(patience.wait(&[], Some(time)), Err(Outcome::Knocked));
         thread::sleep(Duration::from_millis(40));
         assert_eq!(patience.wait(&[], Some(time)), Ok(vec![]));
-        assert!((time..time + Duration::from_millis(35)).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        assert!(
+            (time..time + Duration::from_millis(35)).contains(&begun.elapsed()),
+            "{:?}",
+            begun.elapsed()
+        );
         interruption.knock();
         interruption.raise();
         assert_eq!(patience.wait(&[], None), Err(Outcome::Interrupted));

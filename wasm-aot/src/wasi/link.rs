@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to lend a program's memory to calls for as long as they last. The program waits for them, and its memory is not moved.
+//! This module exists to lend a program's memory to calls for as long as they last. The program
+//! waits for them, and its memory is not moved.
 #![allow(unsafe_code)]
 
 use super::{Function, Guest, MODULE, Outcome, Shared, ValueType, WasiCtx, functions};
@@ -19,7 +20,9 @@ pub fn add_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     context: impl Fn(&mut T) -> &mut WasiCtx + Send + Sync + Copy + 'static,
 ) -> Result<(), Error> {
-    link(linker, move |data, function, guest, integers, _| (function.call)(context(data), guest, integers))
+    link(linker, move |data, function, guest, integers, _| {
+        (function.call)(context(data), guest, integers)
+    })
 }
 
 /// The same for a thread of a program, whose threads share a world.
@@ -27,47 +30,71 @@ pub fn add_shared_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     context: impl Fn(&mut T) -> &Shared + Send + Sync + Copy + 'static,
 ) -> Result<(), Error> {
-    link(linker, move |data, function, guest, integers, until| context(data).call(function, guest, integers, until))
+    link(linker, move |data, function, guest, integers, until| {
+        context(data).call(function, guest, integers, until)
+    })
 }
 
-/// Links calls that `perform` makes; the last that it is given is until when a call waits that is made again.
+/// Links calls that `perform` makes; the last that it is given is until when a call waits that is
+/// made again.
 fn link<T: 'static>(
     linker: &mut Linker<T>,
-    perform: impl Fn(&mut T, &Function, &Guest<'_>, &[u64], &mut Option<Instant>) -> Outcome + Send + Sync + Copy + 'static,
+    perform: impl Fn(&mut T, &Function, &Guest<'_>, &[u64], &mut Option<Instant>) -> Outcome
+    + Send
+    + Sync
+    + Copy
+    + 'static,
 ) -> Result<(), Error> {
     for function in functions() {
-        let ty = FuncType::new(function.params.iter().map(value_type), function.results.iter().map(value_type));
-        linker.func_plain(MODULE, function.name, ty, move |mut caller: Caller<'_, T>, args, results| {
-            let mut integers = [0u64; MOST];
-            let integers = &mut integers[..args.len()];
-            let interruption = Arc::clone(caller.as_context_mut().core().interruption());
-            let mut until = None;
-            let mut call = |caller: &mut Caller<'_, T>| {
-                integers.iter_mut().zip(args).for_each(|(integer, arg)| *integer = *arg as u64);
-                let (base, len) = memory(caller)?;
-                // SAFETY: (1) the memory lives as long as the store, and only its own program could grow it, which waits for us.
-                let guest = unsafe { Guest::new(base, len) }.stopped_by(interruption.requested());
-                Ok::<_, Error>(perform(caller.data_mut(), function, &guest, integers, &mut until))
-            };
-            let mut outcome = call(&mut caller)?;
-            while outcome == Outcome::Knocked {
-                caller.run_errands();
-                outcome = call(&mut caller)?;
-            }
-            match outcome {
-                Outcome::Errno(errno) => {
-                    results.iter_mut().for_each(|result| *result = u128::from(errno.number()));
-                    Ok(())
+        let ty = FuncType::new(
+            function.params.iter().map(value_type),
+            function.results.iter().map(value_type),
+        );
+        linker.func_plain(
+            MODULE,
+            function.name,
+            ty,
+            move |mut caller: Caller<'_, T>, args, results| {
+                let mut integers = [0u64; MOST];
+                let integers = &mut integers[..args.len()];
+                let interruption = Arc::clone(caller.as_context_mut().core().interruption());
+                let mut until = None;
+                let mut call = |caller: &mut Caller<'_, T>| {
+                    integers.iter_mut().zip(args).for_each(|(integer, arg)| *integer = *arg as u64);
+                    let (base, len) = memory(caller)?;
+                    // SAFETY: (1) the memory lives as long as the store, and only its own program
+                    // could grow it, which waits for us.
+                    let guest =
+                        unsafe { Guest::new(base, len) }.stopped_by(interruption.requested());
+                    Ok::<_, Error>(perform(
+                        caller.data_mut(),
+                        function,
+                        &guest,
+                        integers,
+                        &mut until,
+                    ))
+                };
+                let mut outcome = call(&mut caller)?;
+                while outcome == Outcome::Knocked {
+                    caller.run_errands();
+                    outcome = call(&mut caller)?;
                 }
-                Outcome::Exit(code) => Err(Error::Exit(code as i32)),
-                Outcome::Knocked => unreachable!("looked at before"),
-                Outcome::Interrupted => {
-                    // Whoever has asked is answered by this trap, and not by the next call's, too.
-                    interruption.take();
-                    Err(Trap::Interrupted.into())
+                match outcome {
+                    Outcome::Errno(errno) => {
+                        results.iter_mut().for_each(|result| *result = u128::from(errno.number()));
+                        Ok(())
+                    }
+                    Outcome::Exit(code) => Err(Error::Exit(code as i32)),
+                    Outcome::Knocked => unreachable!("looked at before"),
+                    Outcome::Interrupted => {
+                        // Whoever has asked is answered by this trap, and not by the next call's,
+                        // too.
+                        interruption.take();
+                        Err(Trap::Interrupted.into())
+                    }
                 }
-            }
-        })?;
+            },
+        )?;
     }
     Ok(())
 }
@@ -76,7 +103,10 @@ fn link<T: 'static>(
 fn memory<T>(caller: &mut Caller<'_, T>) -> Result<(*mut u8, usize), Error> {
     match caller.get_export("memory") {
         Some(Extern::Memory(memory)) => memory.extent(caller.as_context_mut()),
-        _ => Err(Error::Link("a program that uses WASI exports its memory as \"memory\", and this one does not".into())),
+        _ => Err(Error::Link(
+            "a program that uses WASI exports its memory as \"memory\", and this one does not"
+                .into(),
+        )),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Listing directories, and naming those that the guest was given.
 //!
-//! A listing is read in pieces; the cookie of an entry says where to go on after it. The kernel has such positions too, and they mean
-//! the right thing while files come and go, but they are 64 bits of no order: C programs of 32 bits keep half of them. So a cookie is
-//! the number of entries before it, and beside each directory stands where the kernel was after so many. What was not listed through
-//! this descriptor is counted off from where it stands.
+//! A listing is read in pieces; the cookie of an entry says where to go on after it. The kernel has
+//! such positions too, and they mean the right thing while files come and go, but they are 64 bits
+//! of no order: C programs of 32 bits keep half of them. So a cookie is the number of entries
+//! before it, and beside each directory stands where the kernel was after so many. What was not
+//! listed through this descriptor is counted off from where it stands.
 
 use super::WasiCtx;
 use super::descriptor::{Descriptor, Directory};
@@ -15,19 +16,29 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom};
 use std::mem::MaybeUninit;
 
-/// Bounds of what is asked of the kernel at a time: an entry with the longest name fits, and the host's memory is not the guest's to
-/// take.
+/// Bounds of what is asked of the kernel at a time: an entry with the longest name fits, and the
+/// host's memory is not the guest's to take.
 const LEAST: usize = 512;
 const MOST: usize = 64 << 10;
 
 impl WasiCtx {
     /// Lists entries from a cookie on: as many as fit, the last cut off where the room ends.
-    pub fn fd_readdir(&mut self, memory: &Guest<'_>, fd: u32, buffer: u32, len: u32, cookie: u64, used: u32) -> Answer {
+    pub fn fd_readdir(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        buffer: u32,
+        len: u32,
+        cookie: u64,
+        used: u32,
+    ) -> Answer {
         memory.expect(used, 4)?;
         memory.expect(buffer, len)?;
         let entry = self.table.get_mut(fd)?;
         entry.allow(Rights::FD_READDIR)?;
-        let Descriptor::Directory(directory) = &mut entry.descriptor else { return Err(Errno::BADF.into()) };
+        let Descriptor::Directory(directory) = &mut entry.descriptor else {
+            return Err(Errno::BADF.into());
+        };
         let mut room = Room { memory, at: buffer, left: len };
         list(directory, cookie, &mut room)?;
         Ok(memory.write_u32(used, len - room.left)?)
@@ -42,7 +53,13 @@ impl WasiCtx {
     }
 
     /// The name of a directory that the guest was given.
-    pub fn fd_prestat_dir_name(&mut self, memory: &Guest<'_>, fd: u32, path: u32, len: u32) -> Answer {
+    pub fn fd_prestat_dir_name(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        path: u32,
+        len: u32,
+    ) -> Answer {
         let name = self.preopened(fd).ok_or(Errno::NOTDIR)?;
         if name.len() > len as usize {
             return Err(Errno::NAMETOOLONG.into());
@@ -70,7 +87,8 @@ impl Room<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         let fitting = bytes.len().min(self.left as usize);
         self.memory.write(self.at, &bytes[..fitting])?;
-        // At the very end of four gigabytes it comes round to zero, where nothing is left to be put.
+        // At the very end of four gigabytes it comes round to zero, where nothing is left to be
+        // put.
         self.at = self.at.wrapping_add(fitting as u32);
         self.left -= fitting as u32;
         Ok(())
@@ -111,7 +129,8 @@ fn list(directory: &mut Directory, cookie: u64, room: &mut Room<'_>) -> Answer {
 pub(crate) struct Positions(Vec<u64>);
 
 impl Positions {
-    /// The last known number of entries that is not beyond a cookie. To begin anew forgets what was known.
+    /// The last known number of entries that is not beyond a cookie. To begin anew forgets what was
+    /// known.
     fn begin(&mut self, cookie: u64) -> usize {
         if cookie == 0 {
             self.0.clear();
@@ -123,7 +142,8 @@ impl Positions {
         if number == 0 { 0 } else { self.0[number - 1] }
     }
 
-    /// `number` is at most one more than what is known. What was known beyond it holds only if nothing has changed up to it.
+    /// `number` is at most one more than what is known. What was known beyond it holds only if
+    /// nothing has changed up to it.
     fn learn(&mut self, number: usize, position: u64) {
         if self.0.get(number - 1) != Some(&position) {
             self.0.truncate(number - 1);
@@ -162,8 +182,14 @@ mod tests {
             if at + 24 + namlen > used {
                 break;
             }
-            let name = String::from_utf8(world.bytes(entry + 24, namlen as usize).to_vec()).unwrap();
-            listed.push((name, world.u64(entry + 8), world.bytes(entry + 20, 1)[0], world.u64(entry)));
+            let name =
+                String::from_utf8(world.bytes(entry + 24, namlen as usize).to_vec()).unwrap();
+            listed.push((
+                name,
+                world.u64(entry + 8),
+                world.bytes(entry + 20, 1)[0],
+                world.u64(entry),
+            ));
             at += 24 + namlen;
         }
         (listed, used < len)
@@ -187,7 +213,8 @@ mod tests {
         fs::write(world.root().join("file"), "").unwrap();
         fs::create_dir(world.root().join("dir")).unwrap();
         std::os::unix::fs::symlink("file", world.root().join("link")).unwrap();
-        let found: BTreeMap<_, _> = all(&mut world, ROOT, 4096).into_iter().map(|entry| (entry.0.clone(), entry)).collect();
+        let found: BTreeMap<_, _> =
+            all(&mut world, ROOT, 4096).into_iter().map(|entry| (entry.0.clone(), entry)).collect();
         assert_eq!(found.keys().collect::<Vec<_>>(), [".", "..", "dir", "file", "link"]);
         let own = world.fstat(ROOT).unwrap().ino;
         for (name, filetype) in [("file", 4), ("dir", 3), ("link", 7)] {
@@ -251,7 +278,10 @@ mod tests {
             world.call("fd_readdir", &[ROOT, BUFFER, len, 0, RESULT]).unwrap();
             let used = u64::from(world.u32(RESULT));
             assert_eq!(used, len.min(24 * 3 + 1 + 2 + 18));
-            assert!(world.bytes(BUFFER + used, 8).iter().all(|&byte| byte == 0xaa), "nothing beyond {len}");
+            assert!(
+                world.bytes(BUFFER + used, 8).iter().all(|&byte| byte == 0xaa),
+                "nothing beyond {len}"
+            );
         }
     }
 

@@ -1,21 +1,23 @@
 //! WASI preview 1: what a program sees of the world, and nothing besides.
 //!
-//! A guest names what it wants to use by numbers (descriptors) and by paths beneath directories that it was given; it passes addresses
-//! within its own memory. All three may be invented. So:
+//! A guest names what it wants to use by numbers (descriptors) and by paths beneath directories
+//! that it was given; it passes addresses within its own memory. All three may be invented. So:
 //!
 //! - numbers are looked up in a `table` that holds rights with each descriptor;
-//! - paths are resolved `beneath` a directory's descriptor, by a lookup that cannot leave it, whatever links there are and whoever
-//!   renames meanwhile;
-//! - addresses are checked and copied by `guest`, the only module besides `transfer` that touches memory of the guest. The
-//!   places of results are checked before anything is done.
+//! - paths are resolved `beneath` a directory's descriptor, by a lookup that cannot leave it,
+//!   whatever links there are and whoever renames meanwhile;
+//! - addresses are checked and copied by `guest`, the only module besides `transfer` that touches
+//!   memory of the guest. The places of results are checked before anything is done.
 //!
-//! The module knows no engine. [`functions`] lists every call with its type and a uniform entry; an engine links them under
-//! [`MODULE`], and passes its linear memory as a [`Guest`]. What a call returns is an [`Outcome`]: a number for the guest, the guest's
-//! own end, or the host's wish that it stop.
+//! The module knows no engine. [`functions`] lists every call with its type and a uniform entry; an
+//! engine links them under [`MODULE`], and passes its linear memory as a [`Guest`]. What a call
+//! returns is an [`Outcome`]: a number for the guest, the guest's own end, or the host's wish that
+//! it stop.
 //!
-//! In reading order: `types` and `errno` (what is exchanged), `guest`, `descriptor`, `table`, `beneath`; then the calls by
-//! what they are about: `environment`, `clock`, `random`, `process`, `socket`, `file`, `listing`, `tree`, `poll`; then
-//! `function` and `builder`, which make it usable.
+//! In reading order: `types` and `errno` (what is exchanged), `guest`, `descriptor`, `table`,
+//! `beneath`; then the calls by what they are about: `environment`, `clock`, `random`, `process`,
+//! `socket`, `file`, `listing`, `tree`, `poll`; then `function` and `builder`, which make it
+//! usable.
 
 mod beneath;
 mod builder;
@@ -73,7 +75,8 @@ pub struct WasiCtx {
 }
 
 impl WasiCtx {
-    /// A world to be furnished. It begins with nothing: no arguments, no environment, no directories, no input; output is discarded.
+    /// A world to be furnished. It begins with nothing: no arguments, no environment, no
+    /// directories, no input; output is discarded.
     pub fn builder() -> WasiCtxBuilder {
         WasiCtxBuilder::default()
     }

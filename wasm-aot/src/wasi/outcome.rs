@@ -11,7 +11,8 @@ pub enum Outcome {
     Exit(u32),
     /// The call was blocked when the host wanted the guest to stop: nothing is returned to it.
     Interrupted,
-    /// The call was blocked when the host wanted the guest's thread for something: the host does that, and makes the same call again.
+    /// The call was blocked when the host wanted the guest's thread for something: the host does
+    /// that, and makes the same call again.
     Knocked,
 }
 

@@ -11,12 +11,20 @@ use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// So many things can be waited for at once: what the host remembers of them is not the guest's to choose.
+/// So many things can be waited for at once: what the host remembers of them is not the guest's to
+/// choose.
 const MOST: u32 = 1 << 16;
 
 impl WasiCtx {
     /// Waits until at least one of the things subscribed to has happened, and tells which have.
-    pub fn poll_oneoff(&mut self, memory: &Guest<'_>, subscriptions: u32, events: u32, len: u32, happened: u32) -> Answer {
+    pub fn poll_oneoff(
+        &mut self,
+        memory: &Guest<'_>,
+        subscriptions: u32,
+        events: u32,
+        len: u32,
+        happened: u32,
+    ) -> Answer {
         if len == 0 || len > MOST {
             return Err(Errno::INVAL.into());
         }
@@ -24,7 +32,8 @@ impl WasiCtx {
         memory.expect(events, len * Event::SIZE)?;
         memory.expect(subscriptions, len * Subscription::SIZE)?;
         // All are read before any event is written: the two lists may be in one place.
-        let read = |at| Subscription::from_bytes(&memory.array(subscriptions + at * Subscription::SIZE)?);
+        let read =
+            |at| Subscription::from_bytes(&memory.array(subscriptions + at * Subscription::SIZE)?);
         let awaited = (0..len).map(read).collect::<Result<Vec<_>, Errno>>()?;
         let told = self.happened(&awaited)?;
         for (event, at) in told.iter().zip(0..) {
@@ -34,11 +43,13 @@ impl WasiCtx {
     }
 
     fn happened(&self, subscriptions: &[Subscription]) -> Answer<Vec<Event>> {
-        let states = subscriptions.iter().map(|one| self.state(one)).collect::<Result<Vec<_>, Errno>>()?;
+        let states =
+            subscriptions.iter().map(|one| self.state(one)).collect::<Result<Vec<_>, Errno>>()?;
         let waiting: Vec<_> = states.iter().filter_map(State::waiting).collect();
         let soonest = states.iter().filter_map(State::due).min();
         // Who has an answer for something now does not wait for the rest, but looks.
-        let timeout = if states.iter().any(State::settled) { Some(Duration::ZERO) } else { soonest };
+        let timeout =
+            if states.iter().any(State::settled) { Some(Duration::ZERO) } else { soonest };
         let ready = match (&self.clock, timeout) {
             (Clock::Manual(manual), Some(timeout)) => {
                 let ready = self.patience.wait(&waiting, Some(Duration::ZERO))?;
@@ -51,7 +62,9 @@ impl WasiCtx {
         };
         let elapsed = ready.iter().all(PollFlags::is_empty).then_some(timeout).flatten();
         let mut ready = ready.into_iter();
-        let event = |(subscription, state): (&Subscription, State<'_>)| state.event(subscription, &mut ready, elapsed);
+        let event = |(subscription, state): (&Subscription, State<'_>)| {
+            state.event(subscription, &mut ready, elapsed)
+        };
         Ok(subscriptions.iter().zip(states).filter_map(event).collect())
     }
 
@@ -68,7 +81,11 @@ impl WasiCtx {
     }
 
     fn descriptor(&self, fd: u32, right: Rights, flags: PollFlags) -> State<'_> {
-        match self.table.allowing(fd, right.or(Rights::POLL_FD_READWRITE)).map(|entry| &entry.descriptor) {
+        match self
+            .table
+            .allowing(fd, right.or(Rights::POLL_FD_READWRITE))
+            .map(|entry| &entry.descriptor)
+        {
             Err(errno) => State::Failed(errno),
             Ok(Descriptor::File(file)) if file.waits => State::Waiting(file.as_fd(), flags),
             Ok(descriptor) if right == Rights::FD_READ => State::Ready(available(descriptor)),
@@ -108,8 +125,8 @@ impl<'a> State<'a> {
         matches!(self, Self::Failed(_) | Self::Ready(_)) || self.due() == Some(Duration::ZERO)
     }
 
-    /// The event of one thing, if it has happened when so much time has passed. `ready` tells what the kernel told, in the order of
-    /// those that waited.
+    /// The event of one thing, if it has happened when so much time has passed. `ready` tells what
+    /// the kernel told, in the order of those that waited.
     fn event(
         self,
         subscription: &Subscription,
@@ -121,11 +138,19 @@ impl<'a> State<'a> {
             Awaited::Readable(_) => 1,
             Awaited::Writable(_) => 2,
         };
-        let event = Event { userdata: subscription.userdata, errno: Errno::SUCCESS, kind, bytes: 0, hangup: false };
+        let event = Event {
+            userdata: subscription.userdata,
+            errno: Errno::SUCCESS,
+            kind,
+            bytes: 0,
+            hangup: false,
+        };
         match self {
             Self::Failed(errno) => Some(Event { errno, ..event }),
             Self::Ready(bytes) => Some(Event { bytes, ..event }),
-            Self::Due(after) => (elapsed.is_some_and(|elapsed| after <= elapsed) || after.is_zero()).then_some(event),
+            Self::Due(after) => (elapsed.is_some_and(|elapsed| after <= elapsed)
+                || after.is_zero())
+            .then_some(event),
             Self::Waiting(fd, _) => {
                 let told = ready.next().filter(|told| !told.is_empty())?;
                 let bytes = if kind == 1 { rustix::io::ioctl_fionread(fd).unwrap_or(0) } else { 0 };
@@ -140,7 +165,8 @@ fn available(descriptor: &Descriptor) -> u64 {
     match descriptor {
         Descriptor::Input(input) => input.rest().len() as u64,
         Descriptor::File(file) if file.filetype == Filetype::RegularFile => {
-            let size = rustix::fs::fstat(file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+            let size =
+                rustix::fs::fstat(file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
             size.saturating_sub(rustix::fs::tell(file).unwrap_or(0))
         }
         _ => 0,
@@ -183,13 +209,19 @@ mod tests {
         }
     }
 
-    /// Which of them happened (by userdata), with what error, how many bytes, and whether the other end is gone.
+    /// Which of them happened (by userdata), with what error, how many bytes, and whether the other
+    /// end is gone.
     fn poll(world: &mut World, awaited: &[Awaited]) -> Result<Vec<(u64, u16, u64, bool)>, Errno> {
         lay_out(world, awaited);
         world.call("poll_oneoff", &[LIST, BUFFER, awaited.len() as u64, RESULT])?;
         let event = |at| {
             let at = BUFFER + u64::from(at) * 32;
-            (world.u64(at), world.u32(at + 8) as u16, world.u64(at + 16), world.u32(at + 24) as u16 == 1)
+            (
+                world.u64(at),
+                world.u32(at + 8) as u16,
+                world.u64(at + 16),
+                world.u32(at + 24) as u16 == 1,
+            )
         };
         Ok((0..world.u32(RESULT)).map(event).collect())
     }
@@ -222,7 +254,10 @@ mod tests {
     fn only_the_soonest_of_several_clocks_rings() {
         let mut world = World::new();
         let far = clock(MONOTONIC, u64::MAX, 0);
-        assert_eq!(poll(&mut world, &[far, clock(MONOTONIC, 1000, 0), far]), Ok(vec![(101, 0, 0, false)]));
+        assert_eq!(
+            poll(&mut world, &[far, clock(MONOTONIC, 1000, 0), far]),
+            Ok(vec![(101, 0, 0, false)])
+        );
     }
 
     #[test]
@@ -270,7 +305,10 @@ mod tests {
         assert_eq!(ready.iter().map(|event| event.0).collect::<Vec<_>>(), [100, 101]);
         world.call("fd_fdstat_set_flags", &[1, 4]).unwrap();
         while world.write(1, &[0; 4096]).is_ok() {}
-        assert_eq!(poll(&mut world, &[Awaited::Writable(1), clock(MONOTONIC, 1, 0)]), Ok(vec![(101, 0, 0, false)]));
+        assert_eq!(
+            poll(&mut world, &[Awaited::Writable(1), clock(MONOTONIC, 1, 0)]),
+            Ok(vec![(101, 0, 0, false)])
+        );
         drop(reader);
     }
 
@@ -280,16 +318,28 @@ mod tests {
         let fd = world.open("file", CREAT).unwrap();
         world.write(fd, b"0123456789").unwrap();
         world.seek(fd, 4, 0).unwrap();
-        let awaited = [Awaited::Readable(fd as u32), Awaited::Writable(fd as u32), Awaited::Readable(0)];
-        assert_eq!(poll(&mut world, &awaited), Ok(vec![(100, 0, 6, false), (101, 0, 0, false), (102, 0, 0, false)]));
+        let awaited =
+            [Awaited::Readable(fd as u32), Awaited::Writable(fd as u32), Awaited::Readable(0)];
+        assert_eq!(
+            poll(&mut world, &awaited),
+            Ok(vec![(100, 0, 6, false), (101, 0, 0, false), (102, 0, 0, false)])
+        );
     }
 
     #[test]
     fn what_cannot_happen_is_an_event_with_an_error() {
         let mut world = World::rooted(Lookup::Kernel);
         let bad = Errno::BADF.number();
-        let awaited = [Awaited::Readable(99), Awaited::Readable(ROOT as u32), Awaited::Readable(1), clock(MONOTONIC, 1 << 60, 0)];
-        assert_eq!(poll(&mut world, &awaited), Ok(vec![(100, bad, 0, false), (101, bad, 0, false), (102, bad, 0, false)]));
+        let awaited = [
+            Awaited::Readable(99),
+            Awaited::Readable(ROOT as u32),
+            Awaited::Readable(1),
+            clock(MONOTONIC, 1 << 60, 0),
+        ];
+        assert_eq!(
+            poll(&mut world, &awaited),
+            Ok(vec![(100, bad, 0, false), (101, bad, 0, false), (102, bad, 0, false)])
+        );
     }
 
     #[test]

@@ -123,9 +123,15 @@ mod tests {
         let custom = Randomness::Custom(Box::new(|bytes| bytes.fill(9)));
         let mut world = World::with(|builder| builder.randomness(custom));
         let mut memory = vec![0; 10_000];
-        assert_eq!(world.ctx.random_get(&Guest::exclusive(&mut memory).stopped_by(&stop), 0, 5000), Ok(()));
+        assert_eq!(
+            world.ctx.random_get(&Guest::exclusive(&mut memory).stopped_by(&stop), 0, 5000),
+            Ok(())
+        );
         stop.store(true, std::sync::atomic::Ordering::SeqCst);
-        assert_eq!(world.ctx.random_get(&Guest::exclusive(&mut memory).stopped_by(&stop), 0, 10_000), Err(Outcome::Interrupted));
+        assert_eq!(
+            world.ctx.random_get(&Guest::exclusive(&mut memory).stopped_by(&stop), 0, 10_000),
+            Err(Outcome::Interrupted)
+        );
         assert_eq!((memory[4999], memory[5000]), (9, 0));
     }
 

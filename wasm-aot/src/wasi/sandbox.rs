@@ -1,11 +1,14 @@
 //! Attempts to get out.
 //!
-//! A guest is given a directory; beside it lies a secret. Every path that might lead there is tried with every call, first at rest,
-//! then while another thread keeps turning a directory of the guest's into a link that leads out, or moving it elsewhere.
+//! A guest is given a directory; beside it lies a secret. Every path that might lead there is tried
+//! with every call, first at rest, then while another thread keeps turning a directory of the
+//! guest's into a link that leads out, or moving it elsewhere.
 
 use super::beneath::Lookup;
 use super::errno::Errno;
-use super::scratch::{CREAT, DIRECTORY, FOLLOW, NAME, OTHER, READ, ROOT, TRUNC, WRITE, World, both_ways};
+use super::scratch::{
+    CREAT, DIRECTORY, FOLLOW, NAME, OTHER, READ, ROOT, TRUNC, WRITE, World, both_ways,
+};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -61,7 +64,9 @@ const WAYS: &[&str] = &[
 fn unharmed(world: &World) {
     let outside = world.scratch.as_ref().unwrap().outside();
     assert_eq!(fs::read(outside.join("vault/secret")).unwrap(), SECRET);
-    let names = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+    let names = |path: &Path| {
+        fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+    };
     assert_eq!(names(&outside.join("vault")), ["secret"]);
     assert_eq!(names(outside).len(), 2);
 }
@@ -81,7 +86,10 @@ fn no_path_leads_out() {
                     }
                 }
                 assert_eq!(world.stat(way, lookup), Err(Errno::PERM), "{way}");
-                let times = world.call("path_filestat_set_times", &[ROOT, lookup, NAME, way.len() as u64, 0, 0, 1]);
+                let times = world.call(
+                    "path_filestat_set_times",
+                    &[ROOT, lookup, NAME, way.len() as u64, 0, 0, 1],
+                );
                 assert_eq!(times, Err(Errno::PERM), "{way}");
             }
             assert_eq!(world.readlink(way), Err(Errno::PERM), "{way}");
@@ -125,9 +133,23 @@ fn nothing_is_made_removed_or_renamed_outside() {
 fn links_as_last_names_do_not_lead_out_either() {
     both_ways(|mut world| {
         tempting(&world);
-        for name in ["up", "beside", "secret", "absolute", "all", "roundabout", "twice", "dangling", "magic"] {
+        for name in [
+            "up",
+            "beside",
+            "secret",
+            "absolute",
+            "all",
+            "roundabout",
+            "twice",
+            "dangling",
+            "magic",
+        ] {
             assert_eq!(world.open_as(ROOT, FOLLOW, name, 0, READ, 0), Err(Errno::PERM), "{name}");
-            assert_eq!(world.open_as(ROOT, FOLLOW, name, CREAT, READ | WRITE, 0), Err(Errno::PERM), "{name}");
+            assert_eq!(
+                world.open_as(ROOT, FOLLOW, name, CREAT, READ | WRITE, 0),
+                Err(Errno::PERM),
+                "{name}"
+            );
             assert_eq!(world.open_as(ROOT, 0, name, 0, READ, 0), Err(Errno::LOOP), "{name}");
             assert_eq!(world.stat(name, FOLLOW), Err(Errno::PERM), "{name}");
             assert_eq!(world.stat(name, 0).unwrap().filetype, 7, "{name}");
@@ -168,7 +190,11 @@ fn directories_opened_beneath_are_bounds_of_their_own() {
 }
 
 /// Lets a guest try for a while, in the company of an adversary of the host's.
-fn race(lookup: Lookup, adversary: impl Fn(&Path) + Sync, attempt: impl Fn(&mut World) -> bool) -> u32 {
+fn race(
+    lookup: Lookup,
+    adversary: impl Fn(&Path) + Sync,
+    attempt: impl Fn(&mut World) -> bool,
+) -> u32 {
     let mut world = World::rooted(lookup);
     tempting(&world);
     let root = world.root();
@@ -195,14 +221,17 @@ fn race(lookup: Lookup, adversary: impl Fn(&Path) + Sync, attempt: impl Fn(&mut 
 
 /// Exchanges a directory and a link that leads out.
 fn exchange(root: &Path) {
-    renameat_with(CWD, root.join("trap"), CWD, root.join("way_out"), RenameFlags::EXCHANGE).unwrap();
+    renameat_with(CWD, root.join("trap"), CWD, root.join("way_out"), RenameFlags::EXCHANGE)
+        .unwrap();
 }
 
 #[test]
 fn a_directory_that_becomes_a_link_does_not_lead_out() {
     for lookup in [Lookup::Kernel, Lookup::Walk] {
         let inside = race(lookup, exchange, |world| {
-            let Ok(fd) = world.open_as(ROOT, FOLLOW, "trap/secret", 0, READ, 0) else { return false };
+            let Ok(fd) = world.open_as(ROOT, FOLLOW, "trap/secret", 0, READ, 0) else {
+                return false;
+            };
             assert_eq!(world.read(fd, 100).unwrap(), b"bait");
             world.close(fd).unwrap();
             true
@@ -215,7 +244,8 @@ fn a_directory_that_becomes_a_link_does_not_lead_out() {
 fn nothing_is_written_through_a_directory_that_becomes_a_link() {
     for lookup in [Lookup::Kernel, Lookup::Walk] {
         race(lookup, exchange, |world| {
-            if let Ok(fd) = world.open_as(ROOT, FOLLOW, "trap/new", CREAT | TRUNC, READ | WRITE, 0) {
+            if let Ok(fd) = world.open_as(ROOT, FOLLOW, "trap/new", CREAT | TRUNC, READ | WRITE, 0)
+            {
                 world.write(fd, b"mine").unwrap();
                 world.close(fd).unwrap();
             }
@@ -233,7 +263,8 @@ fn nothing_is_written_through_a_directory_that_becomes_a_link() {
 
 #[test]
 fn going_up_from_a_directory_that_is_moved_does_not_lead_out() {
-    // `deep/a/../..` is the guest's root, unless `a` is moved meanwhile: then the kernel's parent of it is another.
+    // `deep/a/../..` is the guest's root, unless `a` is moved meanwhile: then the kernel's parent
+    // of it is another.
     let adversary = |root: &Path| {
         let (within, without) = (root.join("deep/a"), root.parent().unwrap().join("a"));
         let _ = fs::create_dir_all(&within);

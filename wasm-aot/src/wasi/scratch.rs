@@ -34,7 +34,11 @@ pub(crate) struct Scratch(PathBuf);
 impl Scratch {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("wasm-aot-wasi-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "wasm-aot-wasi-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(path.join("granted")).unwrap();
         Self(path)
@@ -87,7 +91,9 @@ impl World {
     ) -> Self {
         let scratch = Scratch::new();
         let root = scratch.root();
-        let world = Self::with(|builder| furnish(builder.lookup(lookup).preopened_dir(root, "/", permissions)));
+        let world = Self::with(|builder| {
+            furnish(builder.lookup(lookup).preopened_dir(root, "/", permissions))
+        });
         Self { scratch: Some(scratch), ..world }
     }
 
@@ -135,9 +141,20 @@ impl World {
         self.open_as(ROOT, 0, path, oflags, READ | WRITE, 0)
     }
 
-    pub(crate) fn open_as(&mut self, fd: u64, lookup: u64, path: &str, oflags: u64, base: u64, flags: u64) -> Result<u64, Errno> {
+    pub(crate) fn open_as(
+        &mut self,
+        fd: u64,
+        lookup: u64,
+        path: &str,
+        oflags: u64,
+        base: u64,
+        flags: u64,
+    ) -> Result<u64, Errno> {
         self.put(NAME, path.as_bytes());
-        self.call("path_open", &[fd, lookup, NAME, path.len() as u64, oflags, base, base, flags, RESULT])?;
+        self.call(
+            "path_open",
+            &[fd, lookup, NAME, path.len() as u64, oflags, base, base, flags, RESULT],
+        )?;
         Ok(self.u32(RESULT).into())
     }
 
@@ -162,7 +179,10 @@ impl World {
     pub(crate) fn link(&mut self, from: &str, to: &str, lookup: u64) -> Result<(), Errno> {
         self.put(OTHER, from.as_bytes());
         self.put(NAME, to.as_bytes());
-        self.call("path_link", &[ROOT, lookup, OTHER, from.len() as u64, ROOT, NAME, to.len() as u64])
+        self.call(
+            "path_link",
+            &[ROOT, lookup, OTHER, from.len() as u64, ROOT, NAME, to.len() as u64],
+        )
     }
 
     pub(crate) fn readlink(&mut self, path: &str) -> Result<Vec<u8>, Errno> {
@@ -185,7 +205,14 @@ impl World {
 
     fn stat_read(&self) -> Stat {
         let at = |offset| self.u64(RESULT + offset);
-        Stat { ino: at(8), filetype: self.bytes(RESULT + 16, 1)[0], nlink: at(24), size: at(32), atim: at(40), mtim: at(48) }
+        Stat {
+            ino: at(8),
+            filetype: self.bytes(RESULT + 16, 1)[0],
+            nlink: at(24),
+            size: at(32),
+            atim: at(40),
+            mtim: at(48),
+        }
     }
 
     /// Flags, and both sets of rights.

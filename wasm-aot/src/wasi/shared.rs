@@ -1,8 +1,10 @@
 //! One world for all threads of a program.
 //!
-//! Calls are made one at a time, under a lock. A call that would have to wait does not keep the lock: it is left with what it waits for, whose descriptors are
-//! duplicates, and is made again when that has happened, with the same end of its time. So a thread that sleeps, or reads from a terminal, keeps no other one
-//! waiting, and may find that another thread has closed what it has waited for.
+//! Calls are made one at a time, under a lock. A call that would have to wait does not keep the
+//! lock: it is left with what it waits for, whose descriptors are duplicates, and is made again
+//! when that has happened, with the same end of its time. So a thread that sleeps, or reads from a
+//! terminal, keeps no other one waiting, and may find that another thread has closed what it has
+//! waited for.
 
 use super::WasiCtx;
 use super::function::Function;
@@ -34,7 +36,8 @@ impl Shared {
         Self { ctx: Arc::clone(&self.ctx), interruption: Some(interruption) }
     }
 
-    /// Performs a call. `until` is when the waiting of a call ends that was left for a knock and is made again.
+    /// Performs a call. `until` is when the waiting of a call ends that was left for a knock and is
+    /// made again.
     pub(super) fn call(
         &self,
         function: &Function,
@@ -68,7 +71,8 @@ mod tests {
     use std::time::Duration;
 
     fn call(shared: &Shared, name: &str, memory: &mut [u8], arguments: &[u64]) -> Outcome {
-        let function = functions().iter().find(|function| function.name == name).expect("there is one");
+        let function =
+            functions().iter().find(|function| function.name == name).expect("there is one");
         shared.call(function, &Guest::exclusive(memory), arguments, &mut None)
     }
 
@@ -81,7 +85,9 @@ mod tests {
     #[test]
     fn who_waits_keeps_nobody_waiting_and_goes_on_when_it_has_happened() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
-        let shared = Shared::new(WasiCtx::builder().stdin(Source::Descriptor(reader.into())).build().expect("a world"));
+        let shared = Shared::new(
+            WasiCtx::builder().stdin(Source::Descriptor(reader.into())).build().expect("a world"),
+        );
         let own = shared.for_thread(Interruption::new().expect("a descriptor"));
         let reading = std::thread::spawn(move || {
             let mut memory = vec![0; 256];

@@ -1,4 +1,5 @@
-//! Sockets: there are none. A number that is open is told "not a socket", any other "bad descriptor".
+//! Sockets: there are none. A number that is open is told "not a socket", any other "bad
+//! descriptor".
 
 use super::WasiCtx;
 use super::errno::Errno;
@@ -12,7 +13,13 @@ impl WasiCtx {
     }
 
     /// Takes a connection: refused.
-    pub fn sock_accept(&mut self, _memory: &Guest<'_>, fd: u32, _flags: u32, _accepted: u32) -> Answer {
+    pub fn sock_accept(
+        &mut self,
+        _memory: &Guest<'_>,
+        fd: u32,
+        _flags: u32,
+        _accepted: u32,
+    ) -> Answer {
         self.no_socket(fd)
     }
 
@@ -32,7 +39,15 @@ impl WasiCtx {
     }
 
     /// Sends: refused.
-    pub fn sock_send(&mut self, _memory: &Guest<'_>, fd: u32, _iovs: u32, _len: u32, _flags: u32, _sent: u32) -> Answer {
+    pub fn sock_send(
+        &mut self,
+        _memory: &Guest<'_>,
+        fd: u32,
+        _iovs: u32,
+        _len: u32,
+        _flags: u32,
+        _sent: u32,
+    ) -> Answer {
         self.no_socket(fd)
     }
 
@@ -50,7 +65,9 @@ mod tests {
     #[test]
     fn every_call_on_sockets_is_refused() {
         let mut world = World::new();
-        for (name, rest) in [("sock_accept", 2), ("sock_recv", 5), ("sock_send", 4), ("sock_shutdown", 1)] {
+        for (name, rest) in
+            [("sock_accept", 2), ("sock_recv", 5), ("sock_send", 4), ("sock_shutdown", 1)]
+        {
             let with = |fd| [vec![fd], vec![0; rest]].concat();
             assert_eq!(world.call(name, &with(1)), Err(Errno::NOTSOCK), "{name}");
             assert_eq!(world.call(name, &with(99)), Err(Errno::BADF), "{name}");

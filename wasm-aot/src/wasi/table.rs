@@ -1,7 +1,8 @@
 //! The table of descriptors: numbers, and what they stand for.
 //!
-//! As on POSIX systems, what is opened gets the lowest free number; and as nowhere else, a number can only be renumbered to one that is
-//! open, so that the table stays as long as what is open in it.
+//! As on POSIX systems, what is opened gets the lowest free number; and as nowhere else, a number
+//! can only be renumbered to one that is open, so that the table stays as long as what is open in
+//! it.
 
 use super::descriptor::{Descriptor, Directory, Entry, File};
 use super::errno::Errno;
@@ -59,7 +60,8 @@ impl Table {
         }
     }
 
-    /// A directory in which a path is looked up for something. Programs know "operation not permitted", few know of rights.
+    /// A directory in which a path is looked up for something. Programs know "operation not
+    /// permitted", few know of rights.
     pub(crate) fn directory(&self, fd: u32, rights: Rights) -> Result<&Directory, Errno> {
         let entry = self.get(fd)?;
         match &entry.descriptor {

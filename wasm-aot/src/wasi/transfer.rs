@@ -1,13 +1,15 @@
 //! Transfers: bytes between files and the guest's memory, without a stop in between.
 //!
-//! A guest names the spans to read into or write from by a list. Each span is checked, then handed to the kernel as it is: the kernel
-//! copies, and neither a Rust reference nor a second buffer is needed. Spans may overlap, and other threads may write to them
-//! meanwhile; then what is transferred is mixed, as on any system.
+//! A guest names the spans to read into or write from by a list. Each span is checked, then handed
+//! to the kernel as it is: the kernel copies, and neither a Rust reference nor a second buffer is
+//! needed. Spans may overlap, and other threads may write to them meanwhile; then what is
+//! transferred is mixed, as on any system.
 //!
 //! # Safety
 //!
-//! The vectored system calls take raw pointers, which the safe wrappers of references cannot express. A [`Spans`] holds only spans
-//! that [`Guest::span`] has checked, and cannot outlive the memory (`'a`).
+//! The vectored system calls take raw pointers, which the safe wrappers of references cannot
+//! express. A [`Spans`] holds only spans that [`Guest::span`] has checked, and cannot outlive the
+//! memory (`'a`).
 #![allow(unsafe_code)]
 
 use super::errno::Errno;
@@ -16,7 +18,8 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use std::marker::PhantomData;
 use std::{io, ptr};
 
-/// So many spans the kernel takes at once (`IOV_MAX`); a guest may name more, and then is told how far it came.
+/// So many spans the kernel takes at once (`IOV_MAX`); a guest may name more, and then is told how
+/// far it came.
 const MOST_SPANS: u32 = 1024;
 
 /// Spans of a guest's memory, in the order in which they are filled or emptied.
@@ -27,15 +30,20 @@ pub(crate) struct Spans<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// The spans that a list of addresses and lengths names. Empty ones are passed over, wherever they point.
+    /// The spans that a list of addresses and lengths names. Empty ones are passed over, wherever
+    /// they point.
     pub(crate) fn listed(memory: &'a Guest<'_>, list: u32, len: u32) -> Result<Self, Errno> {
         memory.expect(list, len.checked_mul(8).ok_or(Errno::FAULT)?)?;
         let mut spans = Vec::new();
         for at in 0..len.min(MOST_SPANS) {
             let [a, b, c, d, e, f, g, h] = memory.array(list + at * 8)?;
-            let (address, len) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+            let (address, len) =
+                (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
             if len > 0 {
-                spans.push(libc::iovec { iov_base: memory.span(address, len)?.cast(), iov_len: len as usize });
+                spans.push(libc::iovec {
+                    iov_base: memory.span(address, len)?.cast(),
+                    iov_len: len as usize,
+                });
             }
         }
         Ok(Self { spans, memory: PhantomData })
@@ -64,10 +72,15 @@ impl<'a> Spans<'a> {
     }
 
     /// Fills the spans with what a file holds, at its position or at an offset.
-    pub(crate) fn fill_from(&self, fd: BorrowedFd<'_>, offset: Option<i64>) -> rustix::io::Result<u32> {
-        let (fd, spans, count) = (fd.as_raw_fd(), self.spans.as_ptr(), self.spans.len() as libc::c_int);
-        // SAFETY: `spans` points to `count` spans of memory which the guest's owner vouched for and `Guest::span` checked; the kernel
-        // writes to nothing else.
+    pub(crate) fn fill_from(
+        &self,
+        fd: BorrowedFd<'_>,
+        offset: Option<i64>,
+    ) -> rustix::io::Result<u32> {
+        let (fd, spans, count) =
+            (fd.as_raw_fd(), self.spans.as_ptr(), self.spans.len() as libc::c_int);
+        // SAFETY: `spans` points to `count` spans of memory which the guest's owner vouched for and
+        // `Guest::span` checked; the kernel writes to nothing else.
         let filled = unsafe {
             match offset {
                 Some(offset) => libc::preadv(fd, spans, count, offset),
@@ -78,8 +91,13 @@ impl<'a> Spans<'a> {
     }
 
     /// Writes what the spans hold to a file, at its position or at an offset.
-    pub(crate) fn empty_into(&self, fd: BorrowedFd<'_>, offset: Option<i64>) -> rustix::io::Result<u32> {
-        let (fd, spans, count) = (fd.as_raw_fd(), self.spans.as_ptr(), self.spans.len() as libc::c_int);
+    pub(crate) fn empty_into(
+        &self,
+        fd: BorrowedFd<'_>,
+        offset: Option<i64>,
+    ) -> rustix::io::Result<u32> {
+        let (fd, spans, count) =
+            (fd.as_raw_fd(), self.spans.as_ptr(), self.spans.len() as libc::c_int);
         // SAFETY: as in `fill_from`; the kernel only reads.
         let emptied = unsafe {
             match offset {
@@ -95,7 +113,8 @@ impl<'a> Spans<'a> {
         let all = bytes.len();
         for span in &self.spans {
             let (now, later) = bytes.split_at(bytes.len().min(span.iov_len));
-            // SAFETY: `now` is no longer than the span, which was checked; there are no references into the guest.
+            // SAFETY: `now` is no longer than the span, which was checked; there are no references
+            // into the guest.
             unsafe { ptr::copy_nonoverlapping(now.as_ptr(), span.iov_base.cast(), now.len()) };
             bytes = later;
         }
@@ -109,7 +128,13 @@ impl<'a> Spans<'a> {
             let start = bytes.len();
             bytes.resize(start + span.iov_len, 0);
             // SAFETY: the span was checked, and the vector was just given its length.
-            unsafe { ptr::copy_nonoverlapping(span.iov_base.cast(), bytes[start..].as_mut_ptr(), span.iov_len) };
+            unsafe {
+                ptr::copy_nonoverlapping(
+                    span.iov_base.cast(),
+                    bytes[start..].as_mut_ptr(),
+                    span.iov_len,
+                )
+            };
         }
         bytes
     }
@@ -119,7 +144,8 @@ impl<'a> Spans<'a> {
 fn told(returned: isize) -> rustix::io::Result<u32> {
     match u32::try_from(returned) {
         Ok(count) => Ok(count),
-        Err(_) => Err(rustix::io::Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(rustix::io::Errno::IO)),
+        Err(_) => Err(rustix::io::Errno::from_io_error(&io::Error::last_os_error())
+            .unwrap_or(rustix::io::Errno::IO)),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Calls on paths: looking up, opening, making, removing, renaming, linking.
 //!
-//! A call either opens what a path names (beneath its directory, see [`super::beneath`]) and then asks the descriptor, or opens the
-//! parent and passes the last name to a system call that does not look past it. Nothing is looked up twice.
+//! A call either opens what a path names (beneath its directory, see [`super::beneath`]) and then
+//! asks the descriptor, or opens the parent and passes the last name to a system call that does not
+//! look past it. Nothing is looked up twice.
 
 use super::WasiCtx;
 use super::beneath::Parent;
@@ -19,8 +20,10 @@ use rustix::fs::{AtFlags, Mode, Timestamps};
 const LONGEST: u32 = 4095;
 
 /// What a file is not good for when nothing beneath its directory may be changed.
-const CHANGES: Rights =
-    Rights::FD_WRITE.or(Rights::FD_ALLOCATE).or(Rights::FD_FILESTAT_SET_SIZE).or(Rights::FD_FILESTAT_SET_TIMES);
+const CHANGES: Rights = Rights::FD_WRITE
+    .or(Rights::FD_ALLOCATE)
+    .or(Rights::FD_FILESTAT_SET_SIZE)
+    .or(Rights::FD_FILESTAT_SET_TIMES);
 
 /// A path as the guest passes it.
 fn path(memory: &Guest<'_>, address: u32, len: u32) -> Result<Vec<u8>, Errno> {
@@ -39,7 +42,11 @@ fn path(memory: &Guest<'_>, address: u32, len: u32) -> Result<Vec<u8>, Errno> {
 /// The kernel's flags for a lookup that opens a mere place.
 fn place(lookup: LookupFlags) -> rustix::fs::OFlags {
     let flags = rustix::fs::OFlags::PATH;
-    if lookup.contains(LookupFlags::SYMLINK_FOLLOW) { flags } else { flags | rustix::fs::OFlags::NOFOLLOW }
+    if lookup.contains(LookupFlags::SYMLINK_FOLLOW) {
+        flags
+    } else {
+        flags | rustix::fs::OFlags::NOFOLLOW
+    }
 }
 
 impl WasiCtx {
@@ -49,7 +56,11 @@ impl WasiCtx {
     }
 
     /// The directory of a path's last name, and that name.
-    fn parent<'a>(&self, directory: &'a Directory, path: &'a [u8]) -> Answer<(Parent<'a>, &'a [u8])> {
+    fn parent<'a>(
+        &self,
+        directory: &'a Directory,
+        path: &'a [u8],
+    ) -> Answer<(Parent<'a>, &'a [u8])> {
         Ok(self.lookup.parent(directory.as_fd(), path)?)
     }
 
@@ -84,13 +95,23 @@ impl WasiCtx {
             Descriptor::Input(_) | Descriptor::Output(_) => return Err(Errno::BADF.into()),
         };
         wanted.permitted(entry, directory)?;
-        let new = self.patience.retry(|| self.lookup.open(directory.as_fd(), &name, wanted.host_flags(), MODE))?;
+        let new = self
+            .patience
+            .retry(|| self.lookup.open(directory.as_fd(), &name, wanted.host_flags(), MODE))?;
         let new = wanted.entry(new, entry.inheriting(), directory.writable)?;
         Ok(memory.write_u32(opened, self.table.insert(new)?)?)
     }
 
     /// Attributes of what a path names.
-    pub fn path_filestat_get(&mut self, memory: &Guest<'_>, fd: u32, lookup: u32, name: u32, len: u32, stat: u32) -> Answer {
+    pub fn path_filestat_get(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        lookup: u32,
+        name: u32,
+        len: u32,
+        stat: u32,
+    ) -> Answer {
         memory.expect(stat, Filestat::SIZE)?;
         let lookup = LookupFlags::from_raw(lookup)?;
         let directory = self.table.directory(fd, Rights::PATH_FILESTAT_GET)?;
@@ -119,7 +140,13 @@ impl WasiCtx {
     }
 
     /// Makes a directory.
-    pub fn path_create_directory(&mut self, memory: &Guest<'_>, fd: u32, name: u32, len: u32) -> Answer {
+    pub fn path_create_directory(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        name: u32,
+        len: u32,
+    ) -> Answer {
         let directory = self.table.writable(fd, Rights::PATH_CREATE_DIRECTORY)?;
         let name = path(memory, name, len)?;
         let (parent, last) = self.parent(directory, &name)?;
@@ -127,7 +154,13 @@ impl WasiCtx {
     }
 
     /// Removes an empty directory.
-    pub fn path_remove_directory(&mut self, memory: &Guest<'_>, fd: u32, name: u32, len: u32) -> Answer {
+    pub fn path_remove_directory(
+        &mut self,
+        memory: &Guest<'_>,
+        fd: u32,
+        name: u32,
+        len: u32,
+    ) -> Answer {
         let directory = self.table.writable(fd, Rights::PATH_REMOVE_DIRECTORY)?;
         let name = path(memory, name, len)?;
         let (parent, last) = self.parent(directory, &name)?;
@@ -183,8 +216,14 @@ impl WasiCtx {
             return Err(Errno::INVAL.into());
         }
         if old.ends_with(b"/") {
-            // A slash at its end makes the kernel look past the name, which may be a link; what is there can only be a directory.
-            self.lookup.open(from.as_fd(), &old, rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY, Mode::empty())?;
+            // A slash at its end makes the kernel look past the name, which may be a link; what is
+            // there can only be a directory.
+            self.lookup.open(
+                from.as_fd(),
+                &old,
+                rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY,
+                Mode::empty(),
+            )?;
             return Err(Errno::PERM.into());
         }
         let (old_parent, old_last) = self.parent(from, &old)?;
@@ -192,9 +231,17 @@ impl WasiCtx {
         Ok(rustix::fs::linkat(old_parent, old_last, new_parent, new_last, AtFlags::empty())?)
     }
 
-    /// Makes a symbolic link. One that begins at the host's root could never be followed by the guest, only by others to whom the
-    /// guest should not show the way: it is refused.
-    pub fn path_symlink(&mut self, memory: &Guest<'_>, old: u32, old_len: u32, fd: u32, new: u32, new_len: u32) -> Answer {
+    /// Makes a symbolic link. One that begins at the host's root could never be followed by the
+    /// guest, only by others to whom the guest should not show the way: it is refused.
+    pub fn path_symlink(
+        &mut self,
+        memory: &Guest<'_>,
+        old: u32,
+        old_len: u32,
+        fd: u32,
+        new: u32,
+        new_len: u32,
+    ) -> Answer {
         let directory = self.table.writable(fd, Rights::PATH_SYMLINK)?;
         let (old, new) = (path(memory, old, old_len)?, path(memory, new, new_len)?);
         if old.starts_with(b"/") {
@@ -232,7 +279,12 @@ impl WasiCtx {
 }
 
 /// What new files may be used for, before the host's mask.
-const MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
+const MODE: Mode = Mode::RUSR
+    .union(Mode::WUSR)
+    .union(Mode::RGRP)
+    .union(Mode::WGRP)
+    .union(Mode::ROTH)
+    .union(Mode::WOTH);
 
 /// What a guest wants to open, and how.
 struct Wanted {
@@ -245,13 +297,17 @@ struct Wanted {
 impl Wanted {
     /// Refuses what the directory is not good for, and combinations that mean nothing.
     fn permitted(&self, entry: &Entry, directory: &Directory) -> Result<(), Errno> {
-        let (creates, truncates) = (self.oflags.contains(OFlags::CREAT), self.oflags.contains(OFlags::TRUNC));
+        let (creates, truncates) =
+            (self.oflags.contains(OFlags::CREAT), self.oflags.contains(OFlags::TRUNC));
         let exclusive = self.oflags.contains(OFlags::EXCL);
         if self.oflags.contains(OFlags::DIRECTORY) && (creates || truncates || exclusive) {
             return Err(Errno::INVAL);
         }
-        let needed =
-            [(true, Rights::PATH_OPEN), (creates, Rights::PATH_CREATE_FILE), (truncates, Rights::PATH_FILESTAT_SET_SIZE)];
+        let needed = [
+            (true, Rights::PATH_OPEN),
+            (creates, Rights::PATH_CREATE_FILE),
+            (truncates, Rights::PATH_FILESTAT_SET_SIZE),
+        ];
         let lacking = needed.iter().any(|&(needs, right)| needs && !entry.has(right));
         let asked = self.base.and(Rights::FD_READ.or(Rights::FD_WRITE));
         let changes = creates || truncates || asked.contains(Rights::FD_WRITE);
@@ -261,14 +317,16 @@ impl Wanted {
         Ok(())
     }
 
-    /// How the host opens it. Who wants neither to read nor to write gets a descriptor to read, without the right to.
+    /// How the host opens it. Who wants neither to read nor to write gets a descriptor to read,
+    /// without the right to.
     fn host_flags(&self) -> rustix::fs::OFlags {
         use rustix::fs::OFlags as Host;
-        let access = match (self.base.contains(Rights::FD_READ), self.base.contains(Rights::FD_WRITE)) {
-            (true, true) => Host::RDWR,
-            (false, true) => Host::WRONLY,
-            (_, false) => Host::RDONLY,
-        };
+        let access =
+            match (self.base.contains(Rights::FD_READ), self.base.contains(Rights::FD_WRITE)) {
+                (true, true) => Host::RDWR,
+                (false, true) => Host::WRONLY,
+                (_, false) => Host::RDONLY,
+            };
         let flags = [
             (!self.lookup.contains(LookupFlags::SYMLINK_FOLLOW), Host::NOFOLLOW),
             (self.oflags.contains(OFlags::CREAT), Host::CREATE),
@@ -288,8 +346,13 @@ impl Wanted {
         let filetype = Filestat::from(&rustix::fs::fstat(&fd)?).filetype;
         let changes = if writable { Rights::default() } else { CHANGES };
         if filetype == Filetype::Directory {
-            let directory = Directory { fd, preopened: None, writable, positions: Positions::default() };
-            return Ok(Entry::new(Descriptor::Directory(directory), Rights::DIRECTORY.and(inheriting), inheriting));
+            let directory =
+                Directory { fd, preopened: None, writable, positions: Positions::default() };
+            return Ok(Entry::new(
+                Descriptor::Directory(directory),
+                Rights::DIRECTORY.and(inheriting),
+                inheriting,
+            ));
         }
         let unasked = Rights::FD_READ.or(Rights::FD_WRITE).without(self.base);
         let rights = Rights::FILE.and(inheriting).without(unasked).without(changes);
@@ -297,8 +360,8 @@ impl Wanted {
     }
 }
 
-/// Sets the times of a place. Kernels before 5.8 cannot be told an empty path; there the place is named by its descriptor, which says
-/// nothing of links themselves.
+/// Sets the times of a place. Kernels before 5.8 cannot be told an empty path; there the place is
+/// named by its descriptor, which says nothing of links themselves.
 fn set_times(place: BorrowedFd<'_>, times: &Timestamps) -> rustix::io::Result<()> {
     match rustix::fs::utimensat(place, "", times, AtFlags::EMPTY_PATH) {
         Err(rustix::io::Errno::INVAL) if !is_link(place)? => {
@@ -318,7 +381,8 @@ mod tests {
     use super::super::Permissions;
     use super::super::beneath::Lookup;
     use super::super::scratch::{
-        BUFFER, CREAT, DIRECTORY, EXCL, FOLLOW, NAME, READ, RESULT, ROOT, TRUNC, WRITE, World, both_ways,
+        BUFFER, CREAT, DIRECTORY, EXCL, FOLLOW, NAME, READ, RESULT, ROOT, TRUNC, WRITE, World,
+        both_ways,
     };
     use super::*;
     use std::fs;
@@ -338,17 +402,28 @@ mod tests {
             world.on_path("path_create_directory", "dir").unwrap();
             world.on_path("path_create_directory", "dir/nested/").unwrap();
             create(&mut world, "dir/nested/file");
-            for path in ["dir/nested/file", "dir/.//nested/../../dir/nested/../nested///./file", "./dir/nested/./file"] {
+            for path in [
+                "dir/nested/file",
+                "dir/.//nested/../../dir/nested/../nested///./file",
+                "./dir/nested/./file",
+            ] {
                 let fd = world.open(path, 0).unwrap();
                 assert_eq!(world.fstat(fd).unwrap().filetype, FILE, "{path}");
                 world.close(fd).unwrap();
             }
-            for path in ["dir/nested", "dir/nested/", "dir/nested///", "dir/nested/.", "dir/nested/..", "."] {
+            for path in
+                ["dir/nested", "dir/nested/", "dir/nested///", "dir/nested/.", "dir/nested/..", "."]
+            {
                 let fd = world.open_as(ROOT, 0, path, 0, 0, 0).unwrap();
                 assert_eq!(world.fdstat(fd).unwrap().filetype, DIR, "{path}");
                 world.close(fd).unwrap();
             }
-            for path in ["dir/nested/file/", "dir/nested/file///", "dir/nested/file/.", "dir/nested/file/.."] {
+            for path in [
+                "dir/nested/file/",
+                "dir/nested/file///",
+                "dir/nested/file/.",
+                "dir/nested/file/..",
+            ] {
                 assert_eq!(world.open(path, 0), Err(Errno::NOTDIR), "{path}");
             }
         });
@@ -415,7 +490,10 @@ mod tests {
             let given = world.fdstat(ROOT).unwrap();
             let fd = world.open_as(ROOT, 0, ".", 0, given.base, 4).unwrap();
             let opened = world.fdstat(fd).unwrap();
-            assert_eq!((opened.base, opened.inheriting, opened.flags), (given.base, given.inheriting, 0));
+            assert_eq!(
+                (opened.base, opened.inheriting, opened.flags),
+                (given.base, given.inheriting, 0)
+            );
             assert_eq!(opened.base & Rights::FD_SEEK.0, 0);
         });
     }
@@ -477,7 +555,10 @@ mod tests {
             world.symlink("later", "link").unwrap();
             assert_eq!(world.open_as(ROOT, FOLLOW, "link", 0, READ, 0), Err(Errno::NOENT));
             assert_eq!(world.open_as(ROOT, 0, "link", 0, READ, 0), Err(Errno::LOOP));
-            assert_eq!(world.open_as(ROOT, FOLLOW, "link", CREAT | EXCL, READ | WRITE, 0), Err(Errno::EXIST));
+            assert_eq!(
+                world.open_as(ROOT, FOLLOW, "link", CREAT | EXCL, READ | WRITE, 0),
+                Err(Errno::EXIST)
+            );
             assert!(world.open_as(ROOT, FOLLOW, "link", CREAT, READ | WRITE, 0).is_ok());
             assert_eq!(world.stat("later", 0).unwrap().filetype, FILE);
         });
@@ -589,12 +670,15 @@ mod tests {
             let (file, link) = (world.stat("file", 0).unwrap(), world.stat("link", 0).unwrap());
             let mut set = |lookup, mtim| {
                 world.put(NAME, b"link");
-                world.call("path_filestat_set_times", &[ROOT, lookup, NAME, 4, 0, mtim, 1 << 2]).unwrap();
+                world
+                    .call("path_filestat_set_times", &[ROOT, lookup, NAME, 4, 0, mtim, 1 << 2])
+                    .unwrap();
                 (world.stat("file", 0).unwrap().mtim, world.stat("link", 0).unwrap().mtim)
             };
             assert_eq!(set(0, link.mtim - 200), (file.mtim, link.mtim - 200));
             assert_eq!(set(FOLLOW, 77), (77, link.mtim - 200));
-            let both = world.call("path_filestat_set_times", &[ROOT, 0, NAME, 4, 0, 0, 1 << 2 | 1 << 3]);
+            let both =
+                world.call("path_filestat_set_times", &[ROOT, 0, NAME, 4, 0, 0, 1 << 2 | 1 << 3]);
             assert_eq!(both, Err(Errno::INVAL));
         });
     }
@@ -628,7 +712,8 @@ mod tests {
         both_ways(|mut world| {
             create(&mut world, "file");
             let root = world.fdstat(ROOT).unwrap();
-            let less = root.base & !Rights::PATH_FILESTAT_SET_SIZE.0 & !Rights::PATH_CREATE_DIRECTORY.0;
+            let less =
+                root.base & !Rights::PATH_FILESTAT_SET_SIZE.0 & !Rights::PATH_CREATE_DIRECTORY.0;
             let inherited = root.inheriting & !WRITE & !Rights::PATH_UNLINK_FILE.0;
             world.call("fd_fdstat_set_rights", &[ROOT, less, inherited]).unwrap();
             assert_eq!(world.open_as(ROOT, 0, "file", TRUNC, 0, 0), Err(Errno::PERM));
@@ -665,7 +750,10 @@ mod tests {
             assert_eq!(world.rename("dir/file", "x"), Err(Errno::PERM));
             assert_eq!(world.link("dir/file", "x", 0), Err(Errno::PERM));
             assert_eq!(world.symlink("dir/file", "x"), Err(Errno::PERM));
-            assert_eq!(world.call("path_filestat_set_times", &[ROOT, 0, NAME, 1, 0, 0, 1]), Err(Errno::PERM));
+            assert_eq!(
+                world.call("path_filestat_set_times", &[ROOT, 0, NAME, 1, 0, 0, 1]),
+                Err(Errno::PERM)
+            );
             assert_eq!(world.call("fd_filestat_set_times", &[ROOT, 0, 0, 1]), Err(Errno::PERM));
             assert_eq!(world.call("fd_filestat_set_times", &[dir, 0, 0, 1]), Err(Errno::PERM));
             assert_eq!(world.stat("dir/file", 0).unwrap().size, 3);

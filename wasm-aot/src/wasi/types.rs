@@ -1,7 +1,8 @@
 //! The types that guest and host exchange: flags, tags, and records laid out byte by byte.
 //!
-//! Numbers are little-endian, records have the offsets of the interface's C header for 32-bit targets. Flags and tags arrive as whole
-//! 32-bit values; bits that mean nothing are refused, as the interface demands.
+//! Numbers are little-endian, records have the offsets of the interface's C header for 32-bit
+//! targets. Flags and tags arrive as whole 32-bit values; bits that mean nothing are refused, as
+//! the interface demands.
 
 use super::errno::Errno;
 use rustix::fs::{FileType, Stat};
@@ -58,7 +59,8 @@ impl Rights {
             | Self::POLL_FD_READWRITE.0,
     );
 
-    /// What a directory can be good for. No file's rights are among them: C libraries tell by `FD_SEEK` what is a directory's.
+    /// What a directory can be good for. No file's rights are among them: C libraries tell by
+    /// `FD_SEEK` what is a directory's.
     pub(crate) const DIRECTORY: Self = Self(
         Self::PATH_CREATE_DIRECTORY.0
             | Self::PATH_CREATE_FILE.0
@@ -222,7 +224,16 @@ impl Filestat {
 
     /// Of what has no attributes: a stream that is no file.
     pub(crate) const fn of_stream() -> Self {
-        Self { dev: 0, ino: 0, filetype: Filetype::Unknown, nlink: 0, size: 0, atim: 0, mtim: 0, ctim: 0 }
+        Self {
+            dev: 0,
+            ino: 0,
+            filetype: Filetype::Unknown,
+            nlink: 0,
+            size: 0,
+            atim: 0,
+            mtim: 0,
+            ctim: 0,
+        }
     }
 
     pub(crate) fn to_bytes(self) -> [u8; Self::SIZE as usize] {
@@ -254,7 +265,8 @@ impl From<&Stat> for Filestat {
     }
 }
 
-/// A time in one number. Those before 1970 cannot be told to guests and become zero, those too late the latest.
+/// A time in one number. Those before 1970 cannot be told to guests and become zero, those too late
+/// the latest.
 pub(crate) fn nanoseconds(seconds: i64, rest: impl TryInto<u64>) -> u64 {
     let Ok(seconds) = u64::try_from(seconds) else { return 0 };
     seconds.saturating_mul(1_000_000_000).saturating_add(rest.try_into().unwrap_or(0))
@@ -391,7 +403,10 @@ mod tests {
         put(&mut bytes, 24, 99u64.to_le_bytes());
         put(&mut bytes, 40, 1u16.to_le_bytes());
         let clock = Awaited::Clock { id: 1, timeout: 99, flags: 1 };
-        assert_eq!(Subscription::from_bytes(&bytes), Ok(Subscription { userdata: 7, awaited: clock }));
+        assert_eq!(
+            Subscription::from_bytes(&bytes),
+            Ok(Subscription { userdata: 7, awaited: clock })
+        );
         bytes[8] = 3;
         assert_eq!(Subscription::from_bytes(&bytes), Err(Errno::INVAL));
     }

@@ -1,9 +1,13 @@
-//! An interpreter that does one instruction after the other, and writes down what it does: slow, small, and without anything of ours.
+//! An interpreter that does one instruction after the other, and writes down what it does: slow,
+//! small, and without anything of ours.
 //!
-//! It knows integers, one memory, one table, globals, all kinds of control, tail calls and exceptions: what the programs of the tests are made of.
+//! It knows integers, one memory, one table, globals, all kinds of control, tail calls and
+//! exceptions: what the programs of the tests are made of.
 
 use std::collections::BTreeMap;
-use wasmparser::{BlockType, Catch, ElementItems, ElementKind, ExternalKind, Operator, Parser, Payload, TypeRef};
+use wasmparser::{
+    BlockType, Catch, ElementItems, ElementKind, ExternalKind, Operator, Parser, Payload, TypeRef,
+};
 
 /// Why a function has not returned.
 #[derive(Clone, Debug)]
@@ -33,7 +37,8 @@ pub(crate) struct Record {
     pub(crate) arguments: BTreeMap<u32, Vec<Option<i64>>>,
     /// Reads and writes by page.
     pub(crate) pages: BTreeMap<u64, [u64; 2]>,
-    /// How often loops were come to from outside, and how many of their iterations a trap, an exception or the program's end has cut off.
+    /// How often loops were come to from outside, and how many of their iterations a trap, an
+    /// exception or the program's end has cut off.
     pub(crate) entries: BTreeMap<(u32, u32), u64>,
     pub(crate) cut: BTreeMap<(u32, u32), u64>,
     /// Functions that begin, instructions, and functions that end, in order.
@@ -65,7 +70,8 @@ pub(crate) struct Interpreter<'a> {
     pub(crate) record: Record,
 }
 
-/// A block that is open: where branches to it go, how many operands lie under it and go with a branch, and who catches.
+/// A block that is open: where branches to it go, how many operands lie under it and go with a
+/// branch, and who catches.
 struct Label {
     begins: usize,
     is_loop: bool,
@@ -109,38 +115,65 @@ impl<'a> Interpreter<'a> {
                     self.imported += 1;
                 }
             }
-            Payload::FunctionSection(section) => self.function_types.extend(section.into_iter().map(|ty| ty.expect("a type"))),
+            Payload::FunctionSection(section) => {
+                self.function_types.extend(section.into_iter().map(|ty| ty.expect("a type")))
+            }
             Payload::TagSection(section) => {
-                self.tags = section.into_iter().map(|tag| self.types[tag.expect("a tag").func_type_idx as usize].0).collect();
+                self.tags = section
+                    .into_iter()
+                    .map(|tag| self.types[tag.expect("a tag").func_type_idx as usize].0)
+                    .collect();
             }
             Payload::MemorySection(section) => {
-                let pages = section.into_iter().next().expect("a memory").expect("a memory").initial;
+                let pages =
+                    section.into_iter().next().expect("a memory").expect("a memory").initial;
                 self.memory = vec![0; pages as usize * 65_536];
             }
             Payload::GlobalSection(section) => {
                 for global in section {
-                    let init = global.expect("a global").init_expr.get_operators_reader().read().expect("a constant");
+                    let init = global
+                        .expect("a global")
+                        .init_expr
+                        .get_operators_reader()
+                        .read()
+                        .expect("a constant");
                     let Operator::I32Const { value } = init else { panic!("{init:?}") };
                     self.globals.push(value.into());
                 }
             }
             Payload::ExportSection(section) => {
                 let exports = section.into_iter().map(|export| export.expect("an export"));
-                self.exports = exports.filter(|export| export.kind == ExternalKind::Func).map(|it| (it.name, it.index)).collect();
+                self.exports = exports
+                    .filter(|export| export.kind == ExternalKind::Func)
+                    .map(|it| (it.name, it.index))
+                    .collect();
                 // Those that have no name of their own are known by these.
-                self.names = self.exports.iter().map(|(name, function)| (*function, (*name).to_owned())).collect();
+                self.names = self
+                    .exports
+                    .iter()
+                    .map(|(name, function)| (*function, (*name).to_owned()))
+                    .collect();
             }
             Payload::ElementSection(section) => {
                 for element in section.into_iter().map(|element| element.expect("elements")) {
-                    if let (ElementKind::Active { .. }, ElementItems::Functions(functions)) = (element.kind, element.items) {
-                        self.table.extend(functions.into_iter().map(|function| function.expect("a function")));
+                    if let (ElementKind::Active { .. }, ElementItems::Functions(functions)) =
+                        (element.kind, element.items)
+                    {
+                        self.table.extend(
+                            functions.into_iter().map(|function| function.expect("a function")),
+                        );
                     }
                 }
             }
             Payload::CodeSectionEntry(body) => {
                 let start = body.range().start;
-                let ty = self.types[self.function_types[self.imported as usize + self.functions.len()] as usize];
-                let locals = body.get_locals_reader().expect("locals").into_iter().map(|local| local.expect("locals").0 as usize);
+                let ty = self.types
+                    [self.function_types[self.imported as usize + self.functions.len()] as usize];
+                let locals = body
+                    .get_locals_reader()
+                    .expect("locals")
+                    .into_iter()
+                    .map(|local| local.expect("locals").0 as usize);
                 let locals = ty.0 + locals.sum::<usize>();
                 let mut reader = body.get_operators_reader().expect("a body");
                 let mut code = Vec::new();
@@ -181,8 +214,14 @@ impl<'a> Interpreter<'a> {
             if function < self.imported {
                 return Err(Stop::Exit);
             }
-            let seen = self.record.arguments.entry(function).or_insert_with(|| args.iter().map(|arg| Some(*arg)).collect());
-            seen.iter_mut().zip(&args).for_each(|(seen, arg)| *seen = seen.filter(|seen| seen == arg));
+            let seen = self
+                .record
+                .arguments
+                .entry(function)
+                .or_insert_with(|| args.iter().map(|arg| Some(*arg)).collect());
+            seen.iter_mut()
+                .zip(&args)
+                .for_each(|(seen, arg)| *seen = seen.filter(|seen| seen == arg));
             self.record.lines.push(format!("> {}", self.name(function)));
             let ended = self.run(function, args);
             let says = match ended {
@@ -201,20 +240,39 @@ impl<'a> Interpreter<'a> {
 
     fn run(&mut self, function: u32, args: Vec<i64>) -> Result<Left, Stop> {
         let it = &self.functions[(function - self.imported) as usize];
-        let mut activation =
-            Activation { function, locals: args, stack: Vec::new(), labels: Vec::new(), at: 0, came_back: false };
+        let mut activation = Activation {
+            function,
+            locals: args,
+            stack: Vec::new(),
+            labels: Vec::new(),
+            at: 0,
+            came_back: false,
+        };
         activation.locals.resize(it.locals, 0);
         let target = it.code.len() - 1;
-        activation.labels.push(Label { begins: 0, is_loop: false, target, height: 0, arity: it.results, catches: Vec::new() });
+        activation.labels.push(Label {
+            begins: 0,
+            is_loop: false,
+            target,
+            height: 0,
+            arity: it.results,
+            catches: Vec::new(),
+        });
         loop {
             match self.step(&mut activation) {
                 Ok(None) => {}
                 Ok(Some(left)) => return Ok(left),
                 Err(stop) => {
                     let Err(stop) = self.catch(&mut activation, stop) else { continue };
-                    let open = activation.labels.iter().filter(|label| label.is_loop).map(|label| label.begins);
+                    let open = activation
+                        .labels
+                        .iter()
+                        .filter(|label| label.is_loop)
+                        .map(|label| label.begins);
                     let code = &self.functions[(function - self.imported) as usize].code;
-                    open.for_each(|at| *self.record.cut.entry((function, code[at].0)).or_default() += 1);
+                    open.for_each(|at| {
+                        *self.record.cut.entry((function, code[at].0)).or_default() += 1
+                    });
                     return Err(stop);
                 }
             }
@@ -235,8 +293,13 @@ impl<'a> Interpreter<'a> {
                 if fits {
                     // Iterations inside of the handler's block are cut off.
                     for label in activation.labels.drain(at..).filter(|label| label.is_loop) {
-                        let code = &self.functions[(activation.function - self.imported) as usize].code;
-                        *self.record.cut.entry((activation.function, code[label.begins].0)).or_default() += 1;
+                        let code =
+                            &self.functions[(activation.function - self.imported) as usize].code;
+                        *self
+                            .record
+                            .cut
+                            .entry((activation.function, code[label.begins].0))
+                            .or_default() += 1;
                     }
                     activation.stack.extend(exception.values.iter().filter(|_| with_values));
                     if with_reference {
@@ -261,10 +324,13 @@ impl<'a> Interpreter<'a> {
         self.record.lines.push(format!("+{offset}"));
         let begins = it.at;
         it.at += 1;
-        let mut way = |way: usize| *self.record.ways.entry((place.0, place.1, way)).or_default() += 1;
+        let mut way =
+            |way: usize| *self.record.ways.entry((place.0, place.1, way)).or_default() += 1;
         match operator {
             Operator::Block { blockty } => it.open(begins, end, self.arity(blockty), Vec::new()),
-            Operator::TryTable { try_table } => it.open(begins, end, self.arity(try_table.ty), try_table.catches),
+            Operator::TryTable { try_table } => {
+                it.open(begins, end, self.arity(try_table.ty), try_table.catches)
+            }
             Operator::Loop { blockty } => {
                 let params = self.arity(blockty).0;
                 it.open(begins, begins, (params, params), Vec::new());
@@ -299,13 +365,22 @@ impl<'a> Interpreter<'a> {
             Operator::BrTable { targets } => {
                 let entry = (it.pop() as u32).min(targets.len()) as usize;
                 way(entry);
-                let depth = targets.targets().nth(entry).map_or(targets.default(), |depth| depth.expect("a depth"));
+                let depth = targets
+                    .targets()
+                    .nth(entry)
+                    .map_or(targets.default(), |depth| depth.expect("a depth"));
                 it.branch(depth);
             }
-            Operator::Return => return Ok(Some(Left::With(it.stack.split_off(it.stack.len() - it.labels[0].arity)))),
+            Operator::Return => {
+                return Ok(Some(Left::With(
+                    it.stack.split_off(it.stack.len() - it.labels[0].arity),
+                )));
+            }
             Operator::Unreachable => return Err(Stop::Trap),
             Operator::Call { function_index } => self.call_from(it, function_index)?,
-            Operator::ReturnCall { function_index } => return Ok(Some(self.leave_for(it, function_index))),
+            Operator::ReturnCall { function_index } => {
+                return Ok(Some(self.leave_for(it, function_index)));
+            }
             Operator::CallIndirect { type_index, .. } => {
                 let callee = self.callee(it, type_index)?;
                 self.call_from(it, callee)?;
@@ -325,13 +400,19 @@ impl<'a> Interpreter<'a> {
             Operator::Drop => drop(it.pop()),
             Operator::LocalGet { local_index } => it.stack.push(it.locals[local_index as usize]),
             Operator::LocalSet { local_index } => it.locals[local_index as usize] = it.pop(),
-            Operator::LocalTee { local_index } => it.locals[local_index as usize] = *it.stack.last().expect("an operand"),
-            Operator::GlobalGet { global_index } => it.stack.push(self.globals[global_index as usize]),
+            Operator::LocalTee { local_index } => {
+                it.locals[local_index as usize] = *it.stack.last().expect("an operand")
+            }
+            Operator::GlobalGet { global_index } => {
+                it.stack.push(self.globals[global_index as usize])
+            }
             Operator::GlobalSet { global_index } => self.globals[global_index as usize] = it.pop(),
             Operator::I32Const { value } => it.stack.push(value.into()),
             Operator::I32Load { memarg } => {
                 let at = self.access(it.pop(), memarg.offset, false)?;
-                it.stack.push(i32::from_le_bytes(self.memory[at..at + 4].try_into().expect("four")).into());
+                it.stack.push(
+                    i32::from_le_bytes(self.memory[at..at + 4].try_into().expect("four")).into(),
+                );
             }
             Operator::I32Store { memarg } => {
                 let value = it.pop() as i32;
@@ -369,7 +450,8 @@ impl<'a> Interpreter<'a> {
 
     fn callee(&self, it: &mut Activation, ty: u32) -> Result<u32, Stop> {
         let callee = *self.table.get(it.pop() as u32 as usize).ok_or(Stop::Trap)?;
-        let same = self.types[self.function_types[callee as usize] as usize] == self.types[ty as usize];
+        let same =
+            self.types[self.function_types[callee as usize] as usize] == self.types[ty as usize];
         same.then_some(callee).ok_or(Stop::Trap)
     }
 
@@ -411,12 +493,19 @@ impl Activation {
         self.stack.pop().expect("valid code")
     }
 
-    fn open(&mut self, begins: usize, target: usize, (params, arity): (usize, usize), catches: Vec<Catch>) {
+    fn open(
+        &mut self,
+        begins: usize,
+        target: usize,
+        (params, arity): (usize, usize),
+        catches: Vec<Catch>,
+    ) {
         let height = self.stack.len() - params;
         self.labels.push(Label { begins, is_loop: false, target, height, arity, catches });
     }
 
-    /// Goes to a label: to the end of its block, which is an instruction, too, or to the beginning of its loop.
+    /// Goes to a label: to the end of its block, which is an instruction, too, or to the beginning
+    /// of its loop.
     fn branch(&mut self, depth: u32) {
         let place = self.labels.len() - 1 - depth as usize;
         let Label { target, height, arity, is_loop, .. } = self.labels[place];
@@ -434,11 +523,16 @@ fn ends(code: &[(u32, Operator<'_>)]) -> BTreeMap<usize, (usize, Option<usize>)>
     let (mut open, mut ends) = (Vec::new(), BTreeMap::new());
     for (at, (_, operator)) in code.iter().enumerate() {
         match operator {
-            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } | Operator::TryTable { .. } => {
+            Operator::Block { .. }
+            | Operator::Loop { .. }
+            | Operator::If { .. }
+            | Operator::TryTable { .. } => {
                 open.push((at, None));
             }
             Operator::Else => open.last_mut().expect("a condition").1 = Some(at),
-            Operator::End => drop(open.pop().map(|(begins, other)| ends.insert(begins, (at, other)))),
+            Operator::End => {
+                drop(open.pop().map(|(begins, other)| ends.insert(begins, (at, other))))
+            }
             _ => {}
         }
     }
@@ -456,7 +550,9 @@ fn number(operator: &Operator<'_>, left: i32, right: i32) -> Result<i32, Stop> {
         Operator::I32Xor => left ^ right,
         Operator::I32Shl => left.wrapping_shl(right_unsigned),
         Operator::I32DivS => left.checked_div(right).ok_or(Stop::Trap)?,
-        Operator::I32RemU => left_unsigned.checked_rem(right_unsigned).ok_or(Stop::Trap)?.cast_signed(),
+        Operator::I32RemU => {
+            left_unsigned.checked_rem(right_unsigned).ok_or(Stop::Trap)?.cast_signed()
+        }
         Operator::I32Eq => (left == right).into(),
         Operator::I32Ne => (left != right).into(),
         Operator::I32LtU => (left_unsigned < right_unsigned).into(),

@@ -9,7 +9,8 @@ pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wasm-aot-command-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("wasm-aot-command-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).expect("a folder");
         Self(path)
     }
@@ -26,7 +27,10 @@ impl Place {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
-        command.env("XDG_CACHE_HOME", self.0.join("cache")).stdin(Stdio::null()).current_dir(&self.0);
+        command
+            .env("XDG_CACHE_HOME", self.0.join("cache"))
+            .stdin(Stdio::null())
+            .current_dir(&self.0);
         command
     }
 
@@ -45,12 +49,20 @@ impl Place {
     pub(crate) fn bad(&self, args: &[&str]) -> (String, i32) {
         let output = self.run(args);
         let text = errors(&output);
-        assert!(text.starts_with("wasm-aot: ") && text.lines().count() == 1, "{args:?}: one line: {text}");
+        assert!(
+            text.starts_with("wasm-aot: ") && text.lines().count() == 1,
+            "{args:?}: one line: {text}"
+        );
         (text, output.status.code().expect("it exits"))
     }
 
     pub(crate) fn start(&self, args: &[&str]) -> Child {
-        self.command().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+        self.command()
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts")
     }
 }
 

@@ -1,28 +1,36 @@
-//! Programs, how they are called, and how often each of their instructions is executed by what they count themselves.
+//! Programs, how they are called, and how often each of their instructions is executed by what they
+//! count themselves.
 
 #[path = "spelled.rs"]
 mod spelled;
 
 use wasm_aot::{Caller, Engine, Extern, Instance, Linker, Module, Store, Val};
 
-/// A module in a store, with whatever it imports: functions that give what they are given, or zeroes.
+/// A module in a store, with whatever it imports: functions that give what they are given, or
+/// zeroes.
 pub(crate) fn instantiate(engine: &Engine, module: &Module) -> (Store<()>, Option<Instance>) {
     let mut store = Store::new(engine, ());
     let mut linker = Linker::new(engine);
     for import in module.imports() {
-        let wasm_aot::ExternType::Func(ty) = import.ty else { panic!("only functions are offered") };
+        let wasm_aot::ExternType::Func(ty) = import.ty else {
+            panic!("only functions are offered")
+        };
         let (of, exits) = (ty.clone(), import.name == "exit");
         let body = move |_: Caller<'_, ()>, args: &[Val], results: &mut [Val]| {
             if exits {
                 return Err(wasm_aot::Error::Exit(7));
             }
             for (result, ty) in results.iter_mut().zip(of.results()) {
-                let given = of.params().iter().position(|param| param == ty).map(|at| args[at].clone());
+                let given =
+                    of.params().iter().position(|param| param == ty).map(|at| args[at].clone());
                 *result = given.or_else(|| Val::default_for(*ty)).expect("a value");
             }
             Ok(())
         };
-        linker.allow_shadowing(true).func_new(import.module, import.name, ty, body).expect("shadowing is allowed");
+        linker
+            .allow_shadowing(true)
+            .func_new(import.module, import.name, ty, body)
+            .expect("shadowing is allowed");
     }
     let instance = linker.instantiate(&mut store, module).ok();
     (store, instance)
@@ -54,8 +62,13 @@ pub(crate) fn spelled_out(bytes: &[u8], names: &[&str]) -> Option<Vec<((usize, u
     let instance = instance?;
     call_all(&mut store, instance, names);
     let count = |(counter, place): (usize, &(usize, u32))| {
-        let Some(Extern::Global(global)) = instance.get_export(&mut store, &spelled::name(counter)) else { panic!("exported") };
-        let Val::I64(count) = global.get(&mut store).expect("of this store") else { panic!("a number") };
+        let Some(Extern::Global(global)) = instance.get_export(&mut store, &spelled::name(counter))
+        else {
+            panic!("exported")
+        };
+        let Val::I64(count) = global.get(&mut store).expect("of this store") else {
+            panic!("a number")
+        };
         (*place, count as u64)
     };
     Some(spelled.instructions.iter().enumerate().map(count).collect())
@@ -162,7 +175,9 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// Any program that ends, and what it exports.
-fn arbitrary(u: &mut arbtest::arbitrary::Unstructured<'_>) -> arbtest::arbitrary::Result<Option<Vec<u8>>> {
+fn arbitrary(
+    u: &mut arbtest::arbitrary::Unstructured<'_>,
+) -> arbtest::arbitrary::Result<Option<Vec<u8>>> {
     let config = wasm_smith::Config {
         available_imports: None,
         export_everything: true,

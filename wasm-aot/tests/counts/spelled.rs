@@ -1,14 +1,15 @@
-//! Counting spelled out: a global for each instruction, and in front of each instruction the code that adds to it. It shares nothing with what is tested,
-//! and any engine can run it.
+//! Counting spelled out: a global for each instruction, and in front of each instruction the code
+//! that adds to it. It shares nothing with what is tested, and any engine can run it.
 
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, ExportKind, ExportSection, Function, GlobalSection, GlobalType, Instruction, Module,
-    RawSection, TypeSection, ValType,
+    BlockType, CodeSection, ConstExpr, ExportKind, ExportSection, Function, GlobalSection,
+    GlobalType, Instruction, Module, RawSection, TypeSection, ValType,
 };
 use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
-/// A module that counts, and whose instructions they are: function among the defined ones, and offset in the body.
+/// A module that counts, and whose instructions they are: function among the defined ones, and
+/// offset in the body.
 pub(crate) struct Spelled {
     pub(crate) bytes: Vec<u8>,
     pub(crate) instructions: Vec<(usize, u32)>,
@@ -22,7 +23,8 @@ pub(crate) fn name(counter: usize) -> String {
 /// Spells counting out in a valid module.
 pub(crate) fn spell(bytes: &[u8]) -> Spelled {
     let mut shape = Shape::default();
-    let payloads: Vec<Payload<'_>> = Parser::new(0).parse_all(bytes).map(|payload| payload.expect("a valid module")).collect();
+    let payloads: Vec<Payload<'_>> =
+        Parser::new(0).parse_all(bytes).map(|payload| payload.expect("a valid module")).collect();
     for payload in &payloads {
         shape.see(payload);
     }
@@ -42,7 +44,11 @@ pub(crate) fn spell(bytes: &[u8]) -> Spelled {
     for counter in 0..instructions.len() {
         let ty = GlobalType { val_type: ValType::I64, mutable: true, shared: false };
         shape.global_section.global(ty, &ConstExpr::i64_const(0));
-        shape.export_section.export(&name(counter), ExportKind::Global, shape.globals + counter as u32);
+        shape.export_section.export(
+            &name(counter),
+            ExportKind::Global,
+            shape.globals + counter as u32,
+        );
     }
     Spelled { bytes: shape.assemble(&payloads, bytes, &code), instructions }
 }
@@ -66,22 +72,30 @@ impl Shape {
                 same.parse_type_section(&mut self.types, section.clone()).expect("types");
                 for ty in section.clone().into_iter_err_on_gc_types() {
                     let results = ty.expect("a type of functions").results().to_vec();
-                    self.results.push(results.into_iter().map(|ty| same.val_type(ty).expect("a type")).collect());
+                    self.results.push(
+                        results.into_iter().map(|ty| same.val_type(ty).expect("a type")).collect(),
+                    );
                 }
             }
             Payload::ImportSection(section) => {
-                let imports = section.clone().into_imports().map(|import| import.expect("an import"));
-                self.globals += imports.filter(|import| matches!(import.ty, wasmparser::TypeRef::Global(_))).count() as u32;
+                let imports =
+                    section.clone().into_imports().map(|import| import.expect("an import"));
+                self.globals += imports
+                    .filter(|import| matches!(import.ty, wasmparser::TypeRef::Global(_)))
+                    .count() as u32;
             }
             Payload::FunctionSection(section) => {
-                self.functions = section.clone().into_iter().map(|ty| ty.expect("a type")).collect();
+                self.functions =
+                    section.clone().into_iter().map(|ty| ty.expect("a type")).collect();
             }
             Payload::GlobalSection(section) => {
                 self.globals += section.count();
-                same.parse_global_section(&mut self.global_section, section.clone()).expect("globals");
+                same.parse_global_section(&mut self.global_section, section.clone())
+                    .expect("globals");
             }
             Payload::ExportSection(section) => {
-                same.parse_export_section(&mut self.export_section, section.clone()).expect("exports");
+                same.parse_export_section(&mut self.export_section, section.clone())
+                    .expect("exports");
             }
             _ => {}
         }
@@ -103,7 +117,8 @@ impl Shape {
 
     fn assemble(&self, payloads: &[Payload<'_>], bytes: &[u8], code: &CodeSection) -> Vec<u8> {
         let raw = |wanted: u8| {
-            let found = payloads.iter().filter_map(Payload::as_section).find(|(id, _)| *id == wanted)?;
+            let found =
+                payloads.iter().filter_map(Payload::as_section).find(|(id, _)| *id == wanted)?;
             Some((found.0, &bytes[found.1.start as usize..found.1.end as usize]))
         };
         let mut module = Module::new();
@@ -114,7 +129,9 @@ impl Shape {
                 6 => drop(module.section(&self.global_section)),
                 7 => drop(module.section(&self.export_section)),
                 10 => drop(module.section(code)),
-                id => drop(raw(id).map(|(id, data)| module.section(&RawSection { id, data }).len())),
+                id => {
+                    drop(raw(id).map(|(id, data)| module.section(&RawSection { id, data }).len()))
+                }
             }
         }
         module.finish()
@@ -122,7 +139,12 @@ impl Shape {
 }
 
 /// A body that counts. Branches to the function land behind a block around all of it.
-fn counted(body: &FunctionBody<'_>, wrapper: BlockType, globals: u32, mut counter: impl FnMut(u32) -> u32) -> Function {
+fn counted(
+    body: &FunctionBody<'_>,
+    wrapper: BlockType,
+    globals: u32,
+    mut counter: impl FnMut(u32) -> u32,
+) -> Function {
     let start = body.range().start;
     let locals = body.get_locals_reader().expect("locals").into_iter().map(|local| {
         let (count, ty) = local.expect("a local");
@@ -136,7 +158,8 @@ fn counted(body: &FunctionBody<'_>, wrapper: BlockType, globals: u32, mut counte
         let operator = reader.read().expect("an instruction");
         let next = reader.original_position();
         let counter = globals + counter((place - start) as u32);
-        let raw = body.as_bytes()[(place - start) as usize..(next - start) as usize].iter().copied();
+        let raw =
+            body.as_bytes()[(place - start) as usize..(next - start) as usize].iter().copied();
         // Where control also comes by branching, it comes behind the instruction.
         if matches!(operator, Operator::End | Operator::Loop { .. } | Operator::Delegate { .. }) {
             function.raw(raw);

@@ -1,13 +1,16 @@
-//! One module, several engines: whatever an interpreter sees, our machine code has to do, however it was compiled.
+//! One module, several engines: whatever an interpreter sees, our machine code has to do, however
+//! it was compiled.
 //!
-//! A module is made from arbitrary bytes, together with the arguments of its functions. It ends by itself, since every loop and every function takes
-//! from a supply that runs dry, and it makes no numbers that are not one, since engines may choose their bits. After each call, the
-//! results or the kind of trap, and all memories, tables and globals are compared.
+//! A module is made from arbitrary bytes, together with the arguments of its functions. It ends by
+//! itself, since every loop and every function takes from a supply that runs dry, and it makes no
+//! numbers that are not one, since engines may choose their bits. After each call, the results or
+//! the kind of trap, and all memories, tables and globals are compared.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use std::fmt::Debug;
 use wasm_aot::{
-    Config, Engine, Error, Extern, ExternType, Instance, Limits, Linker, Module, Optimize, Sites, Store, Trap, Val, ValType,
+    Config, Engine, Error, Extern, ExternType, Instance, Limits, Linker, Module, Optimize, Sites,
+    Store, Trap, Val, ValType,
 };
 
 /// What can be imported: functions of the host's that give what they are given, or zeroes.
@@ -16,8 +19,9 @@ const HOST: &str = r#"(module
     (import "host" "wide" (func (param i64 f64) (result f64 i64)))
     (import "host" "vector" (func (param v128 i32) (result v128)))
     (import "host" "reference" (func (param funcref externref) (result externref)))"#;
-/// One that neither takes nor gives anything. The interpreter (wasmi 2.0.0) loses the stack of a caller whose callee ends in a tail call of such a
-/// function, if nothing was on that stack, and ends in a fault; here is a module with which it does:
+/// One that neither takes nor gives anything. The interpreter (wasmi 2.0.0) loses the stack of a
+/// caller whose callee ends in a tail call of such a function, if nothing was on that stack, and
+/// ends in a fault; here is a module with which it does:
 ///
 /// ```text
 /// (module (import "host" "nothing" (func $nothing)) (memory 1)
@@ -25,7 +29,8 @@ const HOST: &str = r#"(module
 ///     (func (export "f") (result v128) (call $leave) (v128.load16x4_s (i32.const 0))))
 /// ```
 const NOTHING: &str = r#"(import "host" "nothing" (func))"#;
-/// How many turns of loops and calls of functions a module may make: few, or, one time in eight, many, so that its versions change under it.
+/// How many turns of loops and calls of functions a module may make: few, or, one time in eight,
+/// many, so that its versions change under it.
 const SUPPLY: [u32; 2] = [2_000, 200_000];
 /// How often the functions of a module are called in all.
 const CALLS: usize = 12;
@@ -41,7 +46,8 @@ enum Outcome {
     Trap(&'static str),
     /// An exception that nobody has caught.
     Exception,
-    /// Something that engines may differ in, as the depth of their stacks: what follows is not compared.
+    /// Something that engines may differ in, as the depth of their stacks: what follows is not
+    /// compared.
     Incomparable,
 }
 
@@ -105,30 +111,43 @@ fn run(bytes: &[u8], plan: &[(String, Vec<u128>)], subjects: Vec<(&str, Start)>)
     if ends.iter().any(|(_, outcome)| *outcome == Outcome::Incomparable) {
         return;
     }
-    assert!(live.is_empty() || ends.is_empty(), "some engines instantiate it: {ends:?}{}", shown(bytes));
+    assert!(
+        live.is_empty() || ends.is_empty(),
+        "some engines instantiate it: {ends:?}{}",
+        shown(bytes)
+    );
     agree(bytes, "instantiation", &ends);
     let states: Vec<_> = live.iter_mut().map(|(name, subject)| (*name, subject.state())).collect();
     agree(bytes, "the state at first", &states);
     for (function, args) in plan {
-        let outcomes: Vec<_> = live.iter_mut().map(|(name, subject)| (*name, subject.call(function, args))).collect();
+        let outcomes: Vec<_> =
+            live.iter_mut().map(|(name, subject)| (*name, subject.call(function, args))).collect();
         if outcomes.iter().any(|(_, outcome)| *outcome == Outcome::Incomparable) {
             return;
         }
         agree(bytes, &format!("{function}{args:x?}"), &outcomes);
-        let states: Vec<_> = live.iter_mut().map(|(name, subject)| (*name, subject.state())).collect();
+        let states: Vec<_> =
+            live.iter_mut().map(|(name, subject)| (*name, subject.state())).collect();
         agree(bytes, &format!("the state after {function}{args:x?}"), &states);
     }
 }
 
 fn agree<T: PartialEq + Debug>(bytes: &[u8], about: &str, found: &[(&str, T)]) {
     for pair in found.windows(2) {
-        assert!(pair[0].1 == pair[1].1, "engines differ in {about}:\n{:?}\n{:?}{}", pair[0], pair[1], shown(bytes));
+        assert!(
+            pair[0].1 == pair[1].1,
+            "engines differ in {about}:\n{:?}\n{:?}{}",
+            pair[0],
+            pair[1],
+            shown(bytes)
+        );
     }
 }
 
 /// Where the module was written to, for whoever looks into a difference.
 fn shown(bytes: &[u8]) -> String {
-    let path = std::env::temp_dir().join(format!("wasm-aot-difference-{}.wasm", std::process::id()));
+    let path =
+        std::env::temp_dir().join(format!("wasm-aot-difference-{}.wasm", std::process::id()));
     match std::fs::write(&path, bytes) {
         Ok(()) => format!("\nthe module is {}", path.display()),
         Err(error) => format!("\n(the module cannot be kept: {error})"),
@@ -158,7 +177,10 @@ pub(crate) fn engines() -> Vec<(String, Engine)> {
 /// What a module may consist of.
 fn shape(u: &mut Unstructured<'_>, with_oracle: bool) -> Result<wasm_smith::Config> {
     Ok(wasm_smith::Config {
-        available_imports: Some(wat::parse_str(format!("{HOST}{})", if with_oracle { "" } else { NOTHING })).expect("a module")),
+        available_imports: Some(
+            wat::parse_str(format!("{HOST}{})", if with_oracle { "" } else { NOTHING }))
+                .expect("a module"),
+        ),
         canonicalize_nans: true,
         export_everything: true,
         // What the interpreter lacks is compared among our own configurations.
@@ -188,7 +210,9 @@ fn shape(u: &mut Unstructured<'_>, with_oracle: bool) -> Result<wasm_smith::Conf
 fn plan(engine: &Engine, bytes: &[u8], u: &mut Unstructured<'_>) -> Result<Option<Plan>> {
     let module = match Module::new(engine, bytes) {
         Ok(module) => module,
-        Err(Error::Compile(wasm_aot::CompileError::Unsupported { .. } | wasm_aot::CompileError::TooLarge { .. })) => {
+        Err(Error::Compile(
+            wasm_aot::CompileError::Unsupported { .. } | wasm_aot::CompileError::TooLarge { .. },
+        )) => {
             return Ok(None);
         }
         Err(error) => panic!("a valid module is refused: {error}{}", shown(bytes)),
@@ -210,7 +234,8 @@ fn plan(engine: &Engine, bytes: &[u8], u: &mut Unstructured<'_>) -> Result<Optio
 }
 
 fn argument(ty: ValType, u: &mut Unstructured<'_>) -> Result<u128> {
-    let edges = [0u64, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x7ff0_0000_0000_0000, 1 << 63, u64::MAX];
+    let edges =
+        [0u64, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x7ff0_0000_0000_0000, 1 << 63, u64::MAX];
     let any = if u.ratio(1, 2)? { *u.choose(&edges)? } else { u.arbitrary()? };
     Ok(match ty {
         ValType::I32 | ValType::F32 => u128::from(any as u32),
@@ -258,7 +283,9 @@ mod compiled {
                         break;
                     }
                     match turn % 12 {
-                        0 if turn > 0 && counters.is_empty() => counters = everywhere(&module, &probes),
+                        0 if turn > 0 && counters.is_empty() => {
+                            counters = everywhere(&module, &probes)
+                        }
                         1 | 7 => drop(live.attach("hotness").expect("attached")),
                         // It has hooks in some functions only: versions have the others in common.
                         2 | 8 => drop(live.attach("memory").expect("attached")),
@@ -284,7 +311,11 @@ mod compiled {
         }
         for function in module.counts().expect("attached once").functions() {
             for instruction in function.instructions() {
-                counters.push(probes.count(Place::before(function.index(), instruction.offset)).expect("an instruction"));
+                counters.push(
+                    probes
+                        .count(Place::before(function.index(), instruction.offset))
+                        .expect("an instruction"),
+                );
             }
         }
         counters
@@ -299,7 +330,8 @@ mod compiled {
 
     pub(super) fn instantiate(engine: &Engine, bytes: &[u8]) -> Start {
         let module = Module::new(engine, bytes).expect("compiled by the first engine");
-        let restless = (module.sites() > 0 && engine.has_reservations()).then(|| Restless::new(&module));
+        let restless =
+            (module.sites() > 0 && engine.has_reservations()).then(|| Restless::new(&module));
         let mut store = Store::new(engine, ());
         store.set_deadline(Some(PATIENCE));
         store.set_limits(Limits { memory: 64 << 20, ..Limits::default() });
@@ -309,12 +341,16 @@ mod compiled {
             let of = ty.clone();
             let body = move |_: wasm_aot::Caller<'_, ()>, args: &[Val], results: &mut [Val]| {
                 for (result, ty) in results.iter_mut().zip(of.results()) {
-                    let given = of.params().iter().position(|param| param == ty).map(|at| args[at].clone());
+                    let given =
+                        of.params().iter().position(|param| param == ty).map(|at| args[at].clone());
                     *result = given.or_else(|| Val::default_for(*ty)).expect("a value");
                 }
                 Ok(())
             };
-            linker.allow_shadowing(true).func_new(import.module, import.name, ty, body).expect("shadowing is allowed");
+            linker
+                .allow_shadowing(true)
+                .func_new(import.module, import.name, ty, body)
+                .expect("shadowing is allowed");
         }
         match linker.instantiate(&mut store, &module) {
             Ok(instance) => Ok(Box::new(Compiled { store, instance, _restless: restless })),
@@ -388,10 +424,13 @@ mod compiled {
                         memory.read(&mut self.store, 0, &mut bytes).expect("inside");
                         state.push((name, digest(&bytes)));
                     }
-                    Extern::Global(global) => state.push((name, bits(&global.get(&mut self.store).expect("of this store")))),
+                    Extern::Global(global) => state
+                        .push((name, bits(&global.get(&mut self.store).expect("of this store")))),
                     Extern::Table(table) => {
                         let len = table.size(&mut self.store).expect("of this store");
-                        let each = (0..len).map(|i| table.get(&mut self.store, i).expect("of this store").expect("inside"));
+                        let each = (0..len).map(|i| {
+                            table.get(&mut self.store, i).expect("of this store").expect("inside")
+                        });
                         let nulls: Vec<u8> = each.map(|value| bits(&value) as u8).collect();
                         state.push((name, digest(&nulls)));
                     }
@@ -417,7 +456,12 @@ mod interpreter {
     /// None if it does not have what the module uses.
     pub(super) fn instantiate(bytes: &[u8]) -> Option<Start> {
         let mut config = wasmi::Config::default();
-        config.wasm_multi_memory(true).wasm_memory64(true).wasm_wide_arithmetic(true).wasm_simd(true).wasm_extended_const(true);
+        config
+            .wasm_multi_memory(true)
+            .wasm_memory64(true)
+            .wasm_wide_arithmetic(true)
+            .wasm_simd(true)
+            .wasm_extended_const(true);
         config.wasm_tail_call(true).wasm_relaxed_simd(false);
         let engine = wasmi::Engine::new(&config);
         let module = Module::new(&engine, bytes).ok()?;
@@ -429,7 +473,8 @@ mod interpreter {
             let of = ty.clone();
             let body = move |_: wasmi::Caller<'_, ()>, args: &[Val], results: &mut [Val]| {
                 for (result, ty) in results.iter_mut().zip(of.results()) {
-                    let given = of.params().iter().position(|param| param == ty).map(|at| args[at].clone());
+                    let given =
+                        of.params().iter().position(|param| param == ty).map(|at| args[at].clone());
                     *result = given.unwrap_or_else(|| Val::default_for_ty(*ty));
                 }
                 Ok(())
@@ -494,7 +539,8 @@ mod interpreter {
                     other => Val::default_for_ty(*other),
                 })
                 .collect();
-            let mut results: Vec<Val> = ty.results().iter().map(|ty| Val::default_for_ty(*ty)).collect();
+            let mut results: Vec<Val> =
+                ty.results().iter().map(|ty| Val::default_for_ty(*ty)).collect();
             match function.call(&mut self.store, &args, &mut results) {
                 Ok(()) => Outcome::Values(results.iter().map(bits).collect()),
                 Err(error) => outcome(&error),
@@ -509,8 +555,11 @@ mod interpreter {
                     Extern::Memory(memory) => state.push((name, digest(memory.data(&self.store)))),
                     Extern::Global(global) => state.push((name, bits(&global.get(&self.store)))),
                     Extern::Table(table) => {
-                        let is_null = |item| matches!(item, Ref::Func(Nullable::Null) | Ref::Extern(Nullable::Null));
-                        let each = (0..table.size(&self.store)).map(|i| table.get(&self.store, i).expect("inside"));
+                        let is_null = |item| {
+                            matches!(item, Ref::Func(Nullable::Null) | Ref::Extern(Nullable::Null))
+                        };
+                        let each = (0..table.size(&self.store))
+                            .map(|i| table.get(&self.store, i).expect("inside"));
                         let nulls: Vec<u8> = each.map(|item| u8::from(!is_null(item))).collect();
                         state.push((name, digest(&nulls)));
                     }

@@ -16,7 +16,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wasm-aot-hostile-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("wasm-aot-hostile-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).expect("a folder");
         Self(path)
     }
@@ -54,7 +55,9 @@ fn refused(engine: &Engine, path: &Path) -> String {
 fn a_header_that_is_damaged_anywhere_is_refused() {
     let (engine, folder) = (quick(), Folder::new("header"));
     let whole = Module::precompile(&engine, ADD).expect("compiled");
-    let len = u64::from_le_bytes(whole[HEADER.start + 16..HEADER.start + 24].try_into().expect("eight bytes")) as usize;
+    let len = u64::from_le_bytes(
+        whole[HEADER.start + 16..HEADER.start + 24].try_into().expect("eight bytes"),
+    ) as usize;
     for at in HEADER.start..HEADER.start + 40 + len {
         for bit in [0x01, 0x80] {
             let mut damaged = whole.clone();
@@ -94,7 +97,8 @@ fn damage_elsewhere_is_refused_unless_it_touches_nothing_that_is_used() {
 fn files_that_are_cut_short_are_refused() {
     let (engine, folder) = (quick(), Folder::new("short"));
     let whole = Module::precompile(&engine, ADD).expect("compiled");
-    let module_ends = whole.windows(4).rposition(|four| four == b"\0asm").expect("the module is inside");
+    let module_ends =
+        whole.windows(4).rposition(|four| four == b"\0asm").expect("the module is inside");
     for len in (0..=module_ends).step_by(61) {
         refused(&engine, &folder.file("short.aot", &whole[..len]));
     }
@@ -104,10 +108,16 @@ fn files_that_are_cut_short_are_refused() {
 fn files_of_another_version_or_processor_are_refused_by_name() {
     let (engine, folder) = (quick(), Folder::new("version"));
     let mut other = Module::precompile(&engine, ADD).expect("compiled");
-    let at = other[HEADER].windows(9).position(|text| text == b"cranelift").expect("the version is in the header");
+    let at = other[HEADER]
+        .windows(9)
+        .position(|text| text == b"cranelift")
+        .expect("the version is in the header");
     other[HEADER.start + at] = b'C';
     let text = refused(&engine, &folder.file("other.aot", &other));
-    assert!(text.contains("made by version") && text.contains("compile the module again"), "{text}");
+    assert!(
+        text.contains("made by version") && text.contains("compile the module again"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -132,7 +142,8 @@ fn files_that_others_may_write_are_refused() {
 fn a_file_for_reservations_is_refused_where_there_are_none() {
     let folder = Folder::new("options");
     let with = quick();
-    let without = Engine::new(Config::new().optimize(Optimize::None).reservations(false)).expect("an engine");
+    let without =
+        Engine::new(Config::new().optimize(Optimize::None).reservations(false)).expect("an engine");
     let path = folder.file("with.aot", &Module::precompile(&with, ADD).expect("compiled"));
     assert!(refused(&without, &path).contains("eight gigabytes"));
     let path = folder.file("without.aot", &Module::precompile(&without, ADD).expect("compiled"));
@@ -154,11 +165,20 @@ fn a_cache_that_cannot_be_used_is_no_reason_to_fail() {
     let (engine, folder) = (quick(), Folder::new("useless"));
     let file = folder.file("file", b"no folder");
     for place in [file.join("below"), file.clone(), PathBuf::from("/proc/self/nothing")] {
-        assert_eq!(sum(&engine, &Cache::at(&place, 1 << 20).module(&engine, ADD.as_bytes()).expect("compiled")), 42);
+        assert_eq!(
+            sum(
+                &engine,
+                &Cache::at(&place, 1 << 20).module(&engine, ADD.as_bytes()).expect("compiled")
+            ),
+            42
+        );
     }
     // A cache that may hold nothing.
     let empty = folder.0.join("empty");
-    assert_eq!(sum(&engine, &Cache::at(&empty, 0).module(&engine, ADD.as_bytes()).expect("compiled")), 42);
+    assert_eq!(
+        sum(&engine, &Cache::at(&empty, 0).module(&engine, ADD.as_bytes()).expect("compiled")),
+        42
+    );
     assert_eq!(fs::read_dir(&empty).expect("a folder").count(), 0);
 }
 
@@ -168,7 +188,13 @@ fn a_cache_folder_that_others_may_write_is_not_used() {
     let shared = folder.0.join("cache");
     fs::create_dir(&shared).expect("a folder");
     fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).expect("our folder");
-    assert_eq!(sum(&engine, &Cache::at(&shared, 1 << 20).module(&engine, ADD.as_bytes()).expect("compiled")), 42);
+    assert_eq!(
+        sum(
+            &engine,
+            &Cache::at(&shared, 1 << 20).module(&engine, ADD.as_bytes()).expect("compiled")
+        ),
+        42
+    );
     assert_eq!(fs::read_dir(&shared).expect("a folder").count(), 0);
 }
 
@@ -178,7 +204,8 @@ fn what_is_damaged_in_a_cache_is_compiled_again_and_replaced() {
     let place = folder.0.join("cache");
     let cache = Cache::at(&place, 1 << 20);
     cache.module(&engine, ADD.as_bytes()).expect("compiled");
-    let kept = fs::read_dir(&place).expect("a folder").next().expect("one file").expect("a name").path();
+    let kept =
+        fs::read_dir(&place).expect("a folder").next().expect("one file").expect("a name").path();
     let whole = fs::read(&kept).expect("its bytes");
     fs::write(&kept, b"nothing of the kind").expect("our file");
     assert_eq!(sum(&engine, &cache.module(&engine, ADD.as_bytes()).expect("compiled")), 42);
@@ -200,8 +227,10 @@ fn a_cache_keeps_to_its_limit_and_forgets_what_was_not_used() {
         let text = ADD.replace("abc", &format!("{i:03}"));
         assert_eq!(sum(&engine, &cache.module(&engine, text.as_bytes()).expect("compiled")), 42);
     }
-    let held: u64 =
-        fs::read_dir(&place).expect("a folder").map(|entry| entry.expect("a name").metadata().expect("a file").len()).sum();
+    let held: u64 = fs::read_dir(&place)
+        .expect("a folder")
+        .map(|entry| entry.expect("a name").metadata().expect("a file").len())
+        .sum();
     assert!(held > 0 && held <= 4 * size, "{held} of {}", 4 * size);
 }
 
@@ -214,7 +243,15 @@ fn many_at_once_share_a_cache() {
             let (engine, place) = (&engine, &place);
             scope.spawn(move || {
                 let text = ADD.replace("abc", &format!("{:03}", i % 3));
-                assert_eq!(sum(engine, &Cache::at(place, 1 << 20).module(engine, text.as_bytes()).expect("compiled")), 42);
+                assert_eq!(
+                    sum(
+                        engine,
+                        &Cache::at(place, 1 << 20)
+                            .module(engine, text.as_bytes())
+                            .expect("compiled")
+                    ),
+                    42
+                );
             });
         }
     });

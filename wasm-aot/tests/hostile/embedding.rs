@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 use wasm_aot::{
-    AsContextMut, Caller, Engine, Error, ExternRef, Func, Instance, Limits, Linker, Memory, MemoryType, Module, SharedMemory,
-    Store, Trap,
+    AsContextMut, Caller, Engine, Error, ExternRef, Func, Instance, Limits, Linker, Memory,
+    MemoryType, Module, SharedMemory, Store, Trap,
 };
 
 /// An instance that imports one function of the host's as `"host" "f"`.
@@ -26,11 +26,15 @@ const CALLS: &str = "(module (import \"host\" \"f\" (func $f (param i32) (result
 #[test]
 fn a_panic_of_the_host_goes_through_and_leaves_the_store_in_order() {
     let mut store = Store::new(&quick(), ());
-    let host = Func::wrap(&mut store, |value: i32| if value == 0 { panic!("the host's own") } else { value });
+    let host = Func::wrap(
+        &mut store,
+        |value: i32| if value == 0 { panic!("the host's own") } else { value },
+    );
     let instance = with_host(&mut store, host, CALLS);
     let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
     for _ in 0..3 {
-        let panic = catch_unwind(AssertUnwindSafe(|| run.call(&mut store, 0))).expect_err("a panic");
+        let panic =
+            catch_unwind(AssertUnwindSafe(|| run.call(&mut store, 0))).expect_err("a panic");
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"the host's own"));
         assert_eq!(run.call(&mut store, 5).expect("a result"), 6);
     }
@@ -45,14 +49,17 @@ fn a_failure_of_the_host_comes_out_as_it_was() {
     let host = Func::wrap(&mut store, |value: i32| Err::<i32, _>(Error::host(Numbered(value))));
     let instance = with_host(&mut store, host, CALLS);
     let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
-    let Error::Host(error) = run.call(&mut store, 17).expect_err("a failure") else { panic!("another kind") };
+    let Error::Host(error) = run.call(&mut store, 17).expect_err("a failure") else {
+        panic!("another kind")
+    };
     assert_eq!(error.downcast_ref::<Numbered>().expect("the same").0, 17);
 }
 
 /// A host function that calls an export of its caller.
 fn back(name: &'static str) -> impl Fn(Caller<'_, ()>, i32) -> Result<i32, Error> + Send + Sync {
     move |mut caller, value| {
-        let inner = caller.get_export(name).and_then(wasm_aot::Extern::into_func).expect("exported");
+        let inner =
+            caller.get_export(name).and_then(wasm_aot::Extern::into_func).expect("exported");
         let inner = inner.typed::<i32, i32>(&mut caller)?;
         inner.call(&mut caller, value)
     }
@@ -65,9 +72,12 @@ fn traps_go_through_hosts_in_between_and_name_every_frame() {
     let instance = with_host(&mut store, host, CALLS);
     let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
     for _ in 0..3 {
-        let Error::Trap(report) = run.call(&mut store, 0).expect_err("a trap") else { panic!("another kind") };
+        let Error::Trap(report) = run.call(&mut store, 0).expect_err("a trap") else {
+            panic!("another kind")
+        };
         assert_eq!(report.trap, Trap::Unreachable);
-        let functions: Vec<u32> = report.backtrace.frames.iter().map(|frame| frame.function).collect();
+        let functions: Vec<u32> =
+            report.backtrace.frames.iter().map(|frame| frame.function).collect();
         assert_eq!(functions, [2, 1]);
     }
 }
@@ -77,9 +87,12 @@ fn hosts_may_swallow_traps_of_what_they_call() {
     let mut store = Store::new(&quick(), ());
     let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, value: i32| {
         let name = if value == 0 { "trap" } else { "deep" };
-        let inner = caller.get_export(name).and_then(wasm_aot::Extern::into_func).expect("exported");
+        let inner =
+            caller.get_export(name).and_then(wasm_aot::Extern::into_func).expect("exported");
         match inner.call(&mut caller, &[wasm_aot::Val::I32(0)]) {
-            Err(error) => error.trap().map_or(0, |trap| if trap == Trap::StackOverflow { 200 } else { 100 }),
+            Err(error) => {
+                error.trap().map_or(0, |trap| if trap == Trap::StackOverflow { 200 } else { 100 })
+            }
             Ok(_) => 0,
         }
     });
@@ -117,7 +130,10 @@ fn exceptions_go_through_hosts_to_whoever_catches() {
     let leave = instance.get_typed_func::<i32, i32>(&mut store, "leave").expect("exported");
     for _ in 0..3 {
         assert_eq!(run.call(&mut store, 21).expect("caught"), 42);
-        let Error::Exception(report) = leave.call(&mut store, 9).expect_err("nobody catches") else { panic!("another kind") };
+        let Error::Exception(report) = leave.call(&mut store, 9).expect_err("nobody catches")
+        else {
+            panic!("another kind")
+        };
         let exception = report.exception.expect("an exception");
         assert_eq!(exception.values(&mut store).expect("of this store")[0].i32(), Some(9));
         let mut other = Store::new(&quick(), ());
@@ -132,14 +148,31 @@ fn what_belongs_to_another_store_is_refused() {
     let text = "(module (func (export \"f\") (param funcref)) (memory (export \"m\") 1) (table (export \"t\") 1 funcref))";
     let here = instance(&mut one, text);
     let there = instance(&mut other, text);
-    let (function, foreign) =
-        (here.get_func(&mut one, "f").expect("exported"), there.get_func(&mut other, "f").expect("exported"));
+    let (function, foreign) = (
+        here.get_func(&mut one, "f").expect("exported"),
+        there.get_func(&mut other, "f").expect("exported"),
+    );
     one_line(&function.call(&mut one, &[foreign.into()]).expect_err("a foreign argument"));
-    one_line(&foreign.call(&mut one, &[wasm_aot::Val::FuncRef(None)]).expect_err("a foreign function"));
-    one_line(&here.get_memory(&mut one, "m").expect("exported").size(&mut other).expect_err("a foreign memory"));
-    one_line(&here.get_table(&mut one, "t").expect("exported").set(&mut one, 0, foreign.into()).expect_err("a foreign element"));
+    one_line(
+        &foreign.call(&mut one, &[wasm_aot::Val::FuncRef(None)]).expect_err("a foreign function"),
+    );
+    one_line(
+        &here
+            .get_memory(&mut one, "m")
+            .expect("exported")
+            .size(&mut other)
+            .expect_err("a foreign memory"),
+    );
+    one_line(
+        &here
+            .get_table(&mut one, "t")
+            .expect("exported")
+            .set(&mut one, 0, foreign.into())
+            .expect_err("a foreign element"),
+    );
     assert!(here.get_func(&mut other, "f").is_none());
-    let module = Module::new(&engine, "(module (import \"a\" \"f\" (func (param funcref))))").expect("a module");
+    let module = Module::new(&engine, "(module (import \"a\" \"f\" (func (param funcref))))")
+        .expect("a module");
     one_line(&Instance::new(&mut one, &module, &[foreign.into()]).expect_err("a foreign import"));
     one_line(&Instance::new(&mut one, &module, &[]).expect_err("too few imports"));
 }
@@ -153,7 +186,9 @@ fn stores_modules_and_what_they_gave_end_in_any_order() {
     let linker: Linker<()> = Linker::new(&engine);
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
     drop((linker, engine, module));
-    let function = instance.get_typed_func::<Option<ExternRef>, Option<ExternRef>>(&mut store, "f").expect("exported");
+    let function = instance
+        .get_typed_func::<Option<ExternRef>, Option<ExternRef>>(&mut store, "f")
+        .expect("exported");
     let given = ExternRef::new(String::from("kept"));
     let got = function.call(&mut store, Some(given.clone())).expect("a result").expect("not null");
     let thrower = instance.get_func(&mut store, "t").expect("exported");
@@ -179,10 +214,13 @@ fn many_threads_with_a_store_each_share_a_module() {
             scope.spawn(move || {
                 for _ in 0..20 {
                     let mut store = Store::new(engine, ());
-                    let instance = Linker::new(engine).instantiate(&mut store, module).expect("an instance");
-                    let fib = instance.get_typed_func::<i32, i32>(&mut store, "fib").expect("exported");
+                    let instance =
+                        Linker::new(engine).instantiate(&mut store, module).expect("an instance");
+                    let fib =
+                        instance.get_typed_func::<i32, i32>(&mut store, "fib").expect("exported");
                     assert_eq!(fib.call(&mut store, 15).expect("a result"), 610);
-                    let traps = instance.get_typed_func::<(), ()>(&mut store, "trap").expect("exported");
+                    let traps =
+                        instance.get_typed_func::<(), ()>(&mut store, "trap").expect("exported");
                     assert_eq!(trap(traps.call(&mut store, ())), Trap::IntegerDivideByZero);
                 }
             });
@@ -200,7 +238,9 @@ fn threads_count_together_in_a_shared_memory_and_wake_each_other() {
         (func (export \"wake\") (result i32) (i32.atomic.store (i32.const 8) (i32.const 1)) (memory.atomic.notify (i32.const 8) (i32.const -1)))
         (func (export \"sum\") (result i32) (i32.atomic.load (i32.const 0))))";
     let module = Module::new(&engine, text).expect("a module");
-    let memory = SharedMemory::new(MemoryType { minimum: 1, maximum: Some(2), wide: false, shared: true }).expect("a memory");
+    let memory =
+        SharedMemory::new(MemoryType { minimum: 1, maximum: Some(2), wide: false, shared: true })
+            .expect("a memory");
     let own = || {
         let mut store = Store::new(&engine, ());
         let shared = Memory::shared(&mut store, &memory);
@@ -211,9 +251,11 @@ fn threads_count_together_in_a_shared_memory_and_wake_each_other() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let (mut store, instance) = own();
-                let count = instance.get_typed_func::<i32, ()>(&mut store, "count").expect("exported");
+                let count =
+                    instance.get_typed_func::<i32, ()>(&mut store, "count").expect("exported");
                 count.call(&mut store, 10_000).expect("counted");
-                let wait = instance.get_typed_func::<(), i32>(&mut store, "wait").expect("exported");
+                let wait =
+                    instance.get_typed_func::<(), i32>(&mut store, "wait").expect("exported");
                 assert!(matches!(wait.call(&mut store, ()).expect("woken"), 0 | 1));
             });
         }
@@ -239,14 +281,20 @@ fn a_handle_interrupts_code_host_calls_nested_code_and_waits() {
         (func (export \"wait\") (param i32) (result i32) (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1))))";
     for (export, argument) in [("loop", 0), ("host", 0), ("host", 1), ("wait", 0)] {
         let mut store = Store::new(&engine, ());
-        let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, nested: i32| -> Result<i32, Error> {
-            if nested == 0 {
-                std::thread::sleep(Duration::from_millis(5));
-                return Ok(0);
-            }
-            let inner = caller.get_export("loop").and_then(wasm_aot::Extern::into_func).expect("exported");
-            inner.typed::<i32, i32>(&mut caller)?.call(&mut caller, 0)
-        });
+        let host = Func::wrap(
+            &mut store,
+            |mut caller: Caller<'_, ()>, nested: i32| -> Result<i32, Error> {
+                if nested == 0 {
+                    std::thread::sleep(Duration::from_millis(5));
+                    return Ok(0);
+                }
+                let inner = caller
+                    .get_export("loop")
+                    .and_then(wasm_aot::Extern::into_func)
+                    .expect("exported");
+                inner.typed::<i32, i32>(&mut caller)?.call(&mut caller, 0)
+            },
+        );
         let instance = with_host(&mut store, host, text);
         let run = instance.get_typed_func::<i32, i32>(&mut store, export).expect("exported");
         let handle = store.interrupt_handle();
@@ -264,7 +312,8 @@ fn a_handle_interrupts_code_host_calls_nested_code_and_waits() {
 #[test]
 fn deadlines_that_no_clock_reaches_are_none() {
     let mut store = Store::new(&quick(), ());
-    let instance = instance(&mut store, "(module (func (export \"f\") (result i32) (i32.const 3)))");
+    let instance =
+        instance(&mut store, "(module (func (export \"f\") (result i32) (i32.const 3)))");
     let function = instance.get_typed_func::<(), i32>(&mut store, "f").expect("exported");
     for time in [Some(Duration::MAX), Some(Duration::from_secs(u64::MAX / 4)), None] {
         store.set_deadline(time);
@@ -287,12 +336,22 @@ fn deep_recursion_is_a_trap_on_stacks_of_every_size() {
             let host = Func::wrap(&mut store, |value: i32| value);
             let instance = with_host(&mut store, host, text);
             for name in ["deep", "large", "deep"] {
-                let function = instance.get_typed_func::<i32, i32>(&mut store, name).expect("exported");
-                assert_eq!(trap(function.call(&mut store, 0)), Trap::StackOverflow, "{name} in {kilobytes} kB");
+                let function =
+                    instance.get_typed_func::<i32, i32>(&mut store, name).expect("exported");
+                assert_eq!(
+                    trap(function.call(&mut store, 0)),
+                    Trap::StackOverflow,
+                    "{name} in {kilobytes} kB"
+                );
             }
             store.set_limits(Limits { stack: usize::MAX, ..Limits::default() });
-            let function = instance.get_typed_func::<i32, i32>(&mut store, "deep").expect("exported");
-            assert_eq!(trap(function.call(&mut store, 0)), Trap::StackOverflow, "no limit but the stack's own");
+            let function =
+                instance.get_typed_func::<i32, i32>(&mut store, "deep").expect("exported");
+            assert_eq!(
+                trap(function.call(&mut store, 0)),
+                Trap::StackOverflow,
+                "no limit but the stack's own"
+            );
         });
         thread.expect("a thread").join().expect("no crash");
     }
@@ -304,16 +363,20 @@ fn host_functions_at_the_end_of_the_stack_can_still_work() {
     let text = "(module (import \"host\" \"f\" (func $f (param i32) (result i32)))
         (func $deep (export \"deep\") (param i32) (result i32) (i32.add (call $f (local.get 0)) (call $deep (i32.add (local.get 0) (i32.const 1))))))";
     // Each is of a type that no module has brought along, so that a trampoline is compiled.
-    let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, depth: i32| -> Result<i32, Error> {
-        if depth % 1_000 == 0 {
-            let params = (0..depth / 1_000).map(|_| wasm_aot::ValType::F64);
-            let ty = wasm_aot::FuncType::new(params, [wasm_aot::ValType::F64, wasm_aot::ValType::F32]);
-            let function = Func::new(&mut caller, ty.clone(), |_, _, _| Ok(()));
-            let args: Vec<_> = ty.params().iter().map(|_| wasm_aot::Val::F64(0)).collect();
-            function.call(&mut caller, &args)?;
-        }
-        Ok(0)
-    });
+    let host =
+        Func::wrap(&mut store, |mut caller: Caller<'_, ()>, depth: i32| -> Result<i32, Error> {
+            if depth % 1_000 == 0 {
+                let params = (0..depth / 1_000).map(|_| wasm_aot::ValType::F64);
+                let ty = wasm_aot::FuncType::new(
+                    params,
+                    [wasm_aot::ValType::F64, wasm_aot::ValType::F32],
+                );
+                let function = Func::new(&mut caller, ty.clone(), |_, _, _| Ok(()));
+                let args: Vec<_> = ty.params().iter().map(|_| wasm_aot::Val::F64(0)).collect();
+                function.call(&mut caller, &args)?;
+            }
+            Ok(0)
+        });
     let instance = with_host(&mut store, host, text);
     let deep = instance.get_typed_func::<i32, i32>(&mut store, "deep").expect("exported");
     assert_eq!(trap(deep.call(&mut store, 0)), Trap::StackOverflow);
@@ -344,16 +407,28 @@ fn values_of_the_host_live_while_they_are_held_and_not_longer() {
         (func (export \"kept\") (param i32) (result externref) (table.get $t (local.get 0))))";
     let instance = instance(&mut store, text);
     let living = Arc::new(AtomicI64::new(0));
-    let keep = instance.get_typed_func::<(i32, Option<ExternRef>), ()>(&mut store, "keep").expect("exported");
-    let kept = instance.get_typed_func::<i32, Option<ExternRef>>(&mut store, "kept").expect("exported");
-    let pass = instance.get_typed_func::<Option<ExternRef>, Option<ExternRef>>(&mut store, "f").expect("exported");
-    let (global, table) =
-        (instance.get_global(&mut store, "g").expect("exported"), instance.get_table(&mut store, "t").expect("exported"));
+    let keep = instance
+        .get_typed_func::<(i32, Option<ExternRef>), ()>(&mut store, "keep")
+        .expect("exported");
+    let kept =
+        instance.get_typed_func::<i32, Option<ExternRef>>(&mut store, "kept").expect("exported");
+    let pass = instance
+        .get_typed_func::<Option<ExternRef>, Option<ExternRef>>(&mut store, "f")
+        .expect("exported");
+    let (global, table) = (
+        instance.get_global(&mut store, "g").expect("exported"),
+        instance.get_table(&mut store, "t").expect("exported"),
+    );
     let held = Counted::one(&living);
     keep.call(&mut store, (1, Some(held.clone()))).expect("kept");
     for _ in 0..60_000 {
         let value = Counted::one(&living);
-        assert!(pass.call(&mut store, Some(value.clone())).expect("a result").expect("not null").same(&value));
+        assert!(
+            pass.call(&mut store, Some(value.clone()))
+                .expect("a result")
+                .expect("not null")
+                .same(&value)
+        );
     }
     for _ in 0..30_000 {
         global.set(&mut store, Counted::one(&living).into()).expect("it may change");
@@ -369,10 +444,15 @@ fn values_of_the_host_live_while_they_are_held_and_not_longer() {
 #[test]
 fn what_runs_out_of_stack_while_instantiated_is_a_trap() {
     let mut store = Store::new(&quick(), ());
-    assert_eq!(trap(try_instance(&mut store, "(module (func $f (call $f)) (start $f))")), Trap::StackOverflow);
+    assert_eq!(
+        trap(try_instance(&mut store, "(module (func $f (call $f)) (start $f))")),
+        Trap::StackOverflow
+    );
     // A store is of use after that.
-    let instance = instance(&mut store, "(module (func (export \"f\") (result i32) (i32.const 1)))");
-    let function = instance.get_typed_func::<(), i32>(store.as_context_mut(), "f").expect("exported");
+    let instance =
+        instance(&mut store, "(module (func (export \"f\") (result i32) (i32.const 1)))");
+    let function =
+        instance.get_typed_func::<(), i32>(store.as_context_mut(), "f").expect("exported");
     assert_eq!(function.call(&mut store, ()).expect("a result"), 1);
 }
 
@@ -399,12 +479,18 @@ fn operations_on_many_bytes_and_elements_are_interrupted() {
         // Whoever has been answered is not heard again.
         store.set_deadline(None);
         let again = "(module (memory 1) (func (export \"f\") (memory.fill (i32.const 0) (i32.const 1) (i32.const 9))))";
-        let again = try_instance(&mut store, again).expect("an instance").get_typed_func::<(), ()>(&mut store, "f");
+        let again = try_instance(&mut store, again)
+            .expect("an instance")
+            .get_typed_func::<(), ()>(&mut store, "f");
         again.expect("exported").call(&mut store, ()).expect("no trap");
     }
-    // Operations that are short are looked for when they return: the program is in them almost always.
-    let short = ["(drop (memory.grow (i32.const 0)))", "(drop (table.grow (ref.null func) (i32.const 0)))"];
-    for body in short.into_iter().chain(["(memory.init $d (i32.const 0) (i32.const 0) (i32.const 4))"]) {
+    // Operations that are short are looked for when they return: the program is in them almost
+    // always.
+    let short =
+        ["(drop (memory.grow (i32.const 0)))", "(drop (table.grow (ref.null func) (i32.const 0)))"];
+    for body in
+        short.into_iter().chain(["(memory.init $d (i32.const 0) (i32.const 0) (i32.const 4))"])
+    {
         let mut store = Store::new(&quick(), ());
         let instance = instance(&mut store, &text(body).replace("20000", "-1"));
         let run = instance.get_typed_func::<(), ()>(&mut store, "f").expect("exported");
@@ -416,11 +502,19 @@ fn operations_on_many_bytes_and_elements_are_interrupted() {
 #[test]
 fn imports_are_looked_up_once_and_missing_ones_are_named_shortly_or_trap() {
     let engine = quick();
-    let many: String = (0..50).map(|n| format!("(import \"env\" \"f{n}\" (func (param i32)))")).collect();
-    let module = Module::new(&engine, format!("(module {many} (func (export \"f\") (call 7 (i32.const 1))))")).expect("a module");
+    let many: String =
+        (0..50).map(|n| format!("(import \"env\" \"f{n}\" (func (param i32)))")).collect();
+    let module = Module::new(
+        &engine,
+        format!("(module {many} (func (export \"f\") (call 7 (i32.const 1))))"),
+    )
+    .expect("a module");
     let mut linker = Linker::<()>::new(&engine);
     let error = one_line(&linker.prelink(&module).expect_err("nothing is defined"));
-    assert!(error.contains("\"f0\"") && error.ends_with("and 44 more") && error.len() < 300, "{error}");
+    assert!(
+        error.contains("\"f0\"") && error.ends_with("and 44 more") && error.len() < 300,
+        "{error}"
+    );
     linker.func_wrap("env", "f0", |_: i32| ()).expect("a new name");
     linker.unknown_imports_as_traps(&module).expect("only functions lack");
     let linked = linker.prelink(&module).expect("all are defined");
@@ -429,24 +523,35 @@ fn imports_are_looked_up_once_and_missing_ones_are_named_shortly_or_trap() {
         let instance = linked.instantiate(&mut store).expect("an instance");
         let f = instance.get_typed_func::<(), ()>(&mut store, "f").expect("exported");
         let error = f.call(&mut store, ()).expect_err("it is called");
-        assert!(error.to_string().contains("\"env\" \"f7\"") && matches!(error, Error::Host(_)), "{error}");
-        let frames: Vec<u32> = store.host_failure().frames.iter().map(|frame| frame.function).collect();
+        assert!(
+            error.to_string().contains("\"env\" \"f7\"") && matches!(error, Error::Host(_)),
+            "{error}"
+        );
+        let frames: Vec<u32> =
+            store.host_failure().frames.iter().map(|frame| frame.function).collect();
         assert_eq!(frames, [50]);
     }
-    let table = Module::new(&engine, "(module (import \"env\" \"t\" (table 1 funcref)))").expect("a module");
-    linker.unknown_imports_as_traps(&table).expect("nothing to define").prelink(&table).expect_err("tables are not made up");
+    let table = Module::new(&engine, "(module (import \"env\" \"t\" (table 1 funcref)))")
+        .expect("a module");
+    linker
+        .unknown_imports_as_traps(&table)
+        .expect("nothing to define")
+        .prelink(&table)
+        .expect_err("tables are not made up");
 }
 
 #[test]
 fn a_failure_of_the_host_is_located_where_it_happened_first() {
     let mut store = Store::new(&quick(), ());
-    let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, nested: i32| -> Result<i32, Error> {
-        if nested == 0 {
-            return Err(Error::host("no"));
-        }
-        let inner = caller.get_export("inner").and_then(wasm_aot::Extern::into_func).expect("exported");
-        inner.typed::<i32, i32>(&mut caller)?.call(&mut caller, nested - 1)
-    });
+    let host =
+        Func::wrap(&mut store, |mut caller: Caller<'_, ()>, nested: i32| -> Result<i32, Error> {
+            if nested == 0 {
+                return Err(Error::host("no"));
+            }
+            let inner =
+                caller.get_export("inner").and_then(wasm_aot::Extern::into_func).expect("exported");
+            inner.typed::<i32, i32>(&mut caller)?.call(&mut caller, nested - 1)
+        });
     let text = "(module (import \"host\" \"f\" (func $f (param i32) (result i32)))
         (func (export \"outer\") (param i32) (result i32) (call $f (local.get 0)))
         (func (export \"inner\") (param i32) (result i32) (call $f (local.get 0))))";
@@ -454,7 +559,8 @@ fn a_failure_of_the_host_is_located_where_it_happened_first() {
     let outer = instance.get_typed_func::<i32, i32>(&mut store, "outer").expect("exported");
     for (nested, functions) in [(1, &[2, 1][..]), (0, &[1])] {
         outer.call(&mut store, nested).expect_err("the host fails");
-        let frames: Vec<u32> = store.host_failure().frames.iter().map(|frame| frame.function).collect();
+        let frames: Vec<u32> =
+            store.host_failure().frames.iter().map(|frame| frame.function).collect();
         assert_eq!(frames, functions);
     }
 }
@@ -518,7 +624,9 @@ fn the_bytes_of_a_memory_are_a_slice_unless_threads_share_it() {
 #[allow(unsafe_code, reason = "what was compiled here is executed here")]
 fn machine_code_is_loaded_from_memory() {
     let engine = quick();
-    let code = Module::precompile(&engine, "(module (func (export \"f\") (result i32) (i32.const 41)))").expect("compiled");
+    let code =
+        Module::precompile(&engine, "(module (func (export \"f\") (result i32) (i32.const 41)))")
+            .expect("compiled");
     // SAFETY: (1) compiled just now.
     let module = unsafe { Module::from_machine_code(&engine, &code) }.expect("loaded");
     let mut store = Store::new(&engine, ());
@@ -530,7 +638,8 @@ fn machine_code_is_loaded_from_memory() {
     damaged[module + 9] ^= 1;
     for bytes in [&damaged[..], &code[..100], &[]] {
         // SAFETY: (1) refused.
-        let error = unsafe { Module::from_machine_code(&engine, bytes) }.expect_err("not what was compiled");
+        let error = unsafe { Module::from_machine_code(&engine, bytes) }
+            .expect_err("not what was compiled");
         assert!(one_line(&error).contains("machine code in memory"), "{error}");
     }
 }

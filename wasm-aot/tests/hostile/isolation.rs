@@ -1,8 +1,12 @@
-//! No address, index, offset or length leads out of a memory or a table: at every edge, by every kind of access, however the code was compiled.
+//! No address, index, offset or length leads out of a memory or a table: at every edge, by every
+//! kind of access, however the code was compiled.
 
 use super::{instance, one_line, trap, try_instance};
 use std::fmt::Write as _;
-use wasm_aot::{Config, Engine, Instance, Linker, Memory, MemoryType, Module, Optimize, SharedMemory, Store, Trap, TypedFunc};
+use wasm_aot::{
+    Config, Engine, Instance, Linker, Memory, MemoryType, Module, Optimize, SharedMemory, Store,
+    Trap, TypedFunc,
+};
 
 const PAGE: u64 = 65536;
 
@@ -54,12 +58,14 @@ fn engines() -> Vec<Engine> {
         (Optimize::None, false, false),
     ];
     let engine = |(optimize, reservations, spectre): &(Optimize, bool, bool)| {
-        Engine::new(Config::new().optimize(*optimize).reservations(*reservations).spectre(*spectre)).expect("an engine")
+        Engine::new(Config::new().optimize(*optimize).reservations(*reservations).spectre(*spectre))
+            .expect("an engine")
     };
     choices.iter().map(engine).collect()
 }
 
-/// A module with a function for each access and each offset, called `instruction offset`; it begins with one page of at most three.
+/// A module with a function for each access and each offset, called `instruction offset`; it begins
+/// with one page of at most three.
 fn accesses(wide: bool, offsets: &[u64]) -> String {
     let (ty, kind) = if wide { ("i64", "i64 ") } else { ("i32", "") };
     let mut text = format!("(module (memory (export \"memory\") {kind}1 3)\n");
@@ -69,7 +75,11 @@ fn accesses(wide: bool, offsets: &[u64]) -> String {
     };
     for offset in offsets {
         for (name, _, rest) in LOADS.iter().chain(CHANGES) {
-            function(name, *offset, &format!("(drop ({name} offset={offset} (local.get 0) {rest}))"));
+            function(
+                name,
+                *offset,
+                &format!("(drop ({name} offset={offset} (local.get 0) {rest}))"),
+            );
         }
         for (name, _, rest) in STORES {
             function(name, *offset, &format!("({name} offset={offset} (local.get 0) {rest})"));
@@ -77,7 +87,9 @@ fn accesses(wide: bool, offsets: &[u64]) -> String {
         function(
             "v128.load32_lane",
             *offset,
-            &format!("(drop (v128.load32_lane offset={offset} 1 (local.get 0) (v128.const i64x2 0 0)))"),
+            &format!(
+                "(drop (v128.load32_lane offset={offset} 1 (local.get 0) (v128.const i64x2 0 0)))"
+            ),
         );
         function(
             "v128.store64_lane",
@@ -91,11 +103,23 @@ fn accesses(wide: bool, offsets: &[u64]) -> String {
 /// Every instruction with its width, and whether it wants its address aligned.
 fn instructions() -> impl Iterator<Item = (&'static str, u64, bool)> {
     let lanes = [("v128.load32_lane", 4, ""), ("v128.store64_lane", 8, "")];
-    LOADS.iter().chain(STORES).chain(CHANGES).copied().chain(lanes).map(|(name, size, _)| (name, size, name.contains("atomic")))
+    LOADS
+        .iter()
+        .chain(STORES)
+        .chain(CHANGES)
+        .copied()
+        .chain(lanes)
+        .map(|(name, size, _)| (name, size, name.contains("atomic")))
 }
 
 /// Calls each access at `index + offset` and compares with the length.
-fn check(index: u64, offset: u64, len: u64, wide: bool, mut call: impl FnMut(&str) -> Result<(), wasm_aot::Error>) {
+fn check(
+    index: u64,
+    offset: u64,
+    len: u64,
+    wide: bool,
+    mut call: impl FnMut(&str) -> Result<(), wasm_aot::Error>,
+) {
     for (name, size, aligned) in instructions() {
         let at = u128::from(index) + u128::from(offset);
         let inside = at + u128::from(size) <= u128::from(len);
@@ -124,11 +148,22 @@ fn no_address_of_32_bits_leads_out_of_a_memory() {
         let grow = instance.get_typed_func::<(), ()>(&mut store, "grow").expect("exported");
         for len in [PAGE, 2 * PAGE] {
             for offset in offsets {
-                for index in
-                    [0, len - 16, len - 8, len - 4, len - 2, len - 1, len, 0x7fff_ffff, 0x8000_0000, 0xffff_fff0, 0xffff_ffff]
-                {
+                for index in [
+                    0,
+                    len - 16,
+                    len - 8,
+                    len - 4,
+                    len - 2,
+                    len - 1,
+                    len,
+                    0x7fff_ffff,
+                    0x8000_0000,
+                    0xffff_fff0,
+                    0xffff_ffff,
+                ] {
                     check(index, offset, len, false, |name| {
-                        let access = instance.get_typed_func::<u32, ()>(&mut store, name).expect("exported");
+                        let access =
+                            instance.get_typed_func::<u32, ()>(&mut store, name).expect("exported");
                         access.call(&mut store, index as u32)
                     });
                 }
@@ -140,7 +175,8 @@ fn no_address_of_32_bits_leads_out_of_a_memory() {
 
 #[test]
 fn no_address_of_64_bits_leads_out_of_a_memory() {
-    let offsets = [0, 0xffff, 0xffff_ffff, 0x1_0000_0000, 1 << 63, u64::MAX - 15, u64::MAX - 7, u64::MAX];
+    let offsets =
+        [0, 0xffff, 0xffff_ffff, 0x1_0000_0000, 1 << 63, u64::MAX - 15, u64::MAX - 7, u64::MAX];
     let text = accesses(true, &offsets);
     for engine in engines() {
         let module = Module::new(&engine, &text).expect("a module");
@@ -149,11 +185,21 @@ fn no_address_of_64_bits_leads_out_of_a_memory() {
         let grow = instance.get_typed_func::<(), ()>(&mut store, "grow").expect("exported");
         for len in [PAGE, 2 * PAGE] {
             for offset in offsets {
-                for index in
-                    [0, len - 16, len - 1, len, 0xffff_ffff, 0x1_0000_0000, 1 << 63, u64::MAX - 0xffff, u64::MAX - 15, u64::MAX]
-                {
+                for index in [
+                    0,
+                    len - 16,
+                    len - 1,
+                    len,
+                    0xffff_ffff,
+                    0x1_0000_0000,
+                    1 << 63,
+                    u64::MAX - 0xffff,
+                    u64::MAX - 15,
+                    u64::MAX,
+                ] {
                     check(index, offset, len, true, |name| {
-                        let access = instance.get_typed_func::<u64, ()>(&mut store, name).expect("exported");
+                        let access =
+                            instance.get_typed_func::<u64, ()>(&mut store, name).expect("exported");
                         access.call(&mut store, index)
                     });
                 }
@@ -187,14 +233,19 @@ fn no_range_leads_out_of_a_memory_or_table() {
         let narrow = instance(&mut store, &ranges("i32"));
         let wide = instance(&mut store, &ranges("i64"));
         for name in ["fill", "copy", "table copy", "table fill", "get", "set", "call"] {
-            let narrow = narrow.get_typed_func::<(u32, u32, u32), ()>(&mut store, name).expect("exported");
-            let wide = wide.get_typed_func::<(u64, u64, u64), ()>(&mut store, name).expect("exported");
+            let narrow =
+                narrow.get_typed_func::<(u32, u32, u32), ()>(&mut store, name).expect("exported");
+            let wide =
+                wide.get_typed_func::<(u64, u64, u64), ()>(&mut store, name).expect("exported");
             for at in [65537, 0x8000_0000u32, 0xffff_ffff] {
                 outside(name, narrow.call(&mut store, (at, 0, 1)));
                 outside(name, narrow.call(&mut store, (at, at, at)));
                 outside(name, wide.call(&mut store, (at.into(), 0, 1)));
                 outside(name, wide.call(&mut store, (u64::from(at) << 32, 0, 1)));
-                outside(name, wide.call(&mut store, (u64::MAX - u64::from(at), 0, u64::from(at) + 2)));
+                outside(
+                    name,
+                    wide.call(&mut store, (u64::MAX - u64::from(at), 0, u64::from(at) + 2)),
+                );
                 if matches!(name, "copy" | "table copy") {
                     outside(name, narrow.call(&mut store, (0, at, 1)));
                     outside(name, wide.call(&mut store, (0, u64::MAX, 1)));
@@ -206,9 +257,13 @@ fn no_range_leads_out_of_a_memory_or_table() {
             }
         }
         for name in ["init", "table init"] {
-            let narrow = narrow.get_typed_func::<(u32, u32, u32), ()>(&mut store, name).expect("exported");
-            let wide = wide.get_typed_func::<(u64, u32, u32), ()>(&mut store, name).expect("exported");
-            for (at, from, count) in [(0, 0, u32::MAX), (0, u32::MAX, 2), (u32::MAX, 0, 2), (0, 3, 2)] {
+            let narrow =
+                narrow.get_typed_func::<(u32, u32, u32), ()>(&mut store, name).expect("exported");
+            let wide =
+                wide.get_typed_func::<(u64, u32, u32), ()>(&mut store, name).expect("exported");
+            for (at, from, count) in
+                [(0, 0, u32::MAX), (0, u32::MAX, 2), (u32::MAX, 0, 2), (0, 3, 2)]
+            {
                 outside(name, narrow.call(&mut store, (at, from, count)));
                 outside(name, wide.call(&mut store, (u64::from(at) | 1 << 40, from, count)));
                 outside(name, wide.call(&mut store, (u64::MAX - 1, from, count)));
@@ -219,7 +274,10 @@ fn no_range_leads_out_of_a_memory_or_table() {
 
 fn outside(name: &str, found: Result<(), wasm_aot::Error>) {
     let found = trap(found);
-    assert!(matches!(found, Trap::MemoryOutOfBounds | Trap::TableOutOfBounds | Trap::UndefinedElement), "{name}: {found:?}");
+    assert!(
+        matches!(found, Trap::MemoryOutOfBounds | Trap::TableOutOfBounds | Trap::UndefinedElement),
+        "{name}: {found:?}"
+    );
 }
 
 #[test]
@@ -258,8 +316,12 @@ fn what_grows_shows_zeroes_and_nothing_of_what_was_there() {
 /// Two engines, of which only the first has reservations.
 fn two() -> (Engine, Engine) {
     let with = Engine::new(Config::new().optimize(Optimize::None)).expect("an engine");
-    let without = Engine::new(Config::new().optimize(Optimize::None).reservations(false)).expect("an engine");
-    assert!(with.has_reservations() && !without.has_reservations(), "this machine allows reservations");
+    let without =
+        Engine::new(Config::new().optimize(Optimize::None).reservations(false)).expect("an engine");
+    assert!(
+        with.has_reservations() && !without.has_reservations(),
+        "this machine allows reservations"
+    );
     (with, without)
 }
 
@@ -268,18 +330,31 @@ fn code_without_checks_never_meets_a_memory_without_a_reservation() {
     let (with, without) = two();
     let own = Module::new(&with, "(module (memory 1))").expect("a module");
     let mut store = Store::new(&without, ());
-    one_line(&Instance::new(&mut store, &own, &[]).expect_err("the store's engine reserves nothing"));
+    one_line(
+        &Instance::new(&mut store, &own, &[]).expect_err("the store's engine reserves nothing"),
+    );
     let borrows = Module::new(&with, "(module (import \"a\" \"m\" (memory 1)))").expect("a module");
     let ty = MemoryType { minimum: 1, maximum: None, wide: false, shared: false };
     let memory = Memory::new(&mut store, ty).expect("a memory");
-    one_line(&Instance::new(&mut store, &borrows, &[memory.into()]).expect_err("the memory is bounded by checks"));
+    one_line(
+        &Instance::new(&mut store, &borrows, &[memory.into()])
+            .expect_err("the memory is bounded by checks"),
+    );
     let text = "(module (memory (export \"m\") 1 2 shared))";
-    let shared = try_instance(&mut store, text).expect("an instance").get_memory(&mut store, "m").expect("exported");
-    let shared: SharedMemory = shared.as_shared(&mut store).expect("of this store").expect("shared");
+    let shared = try_instance(&mut store, text)
+        .expect("an instance")
+        .get_memory(&mut store, "m")
+        .expect("exported");
+    let shared: SharedMemory =
+        shared.as_shared(&mut store).expect("of this store").expect("shared");
     let mut other = Store::new(&with, ());
     let memory = Memory::shared(&mut other, &shared);
-    let borrows = Module::new(&with, "(module (import \"a\" \"m\" (memory 1 2 shared)))").expect("a module");
-    one_line(&Instance::new(&mut other, &borrows, &[memory.into()]).expect_err("the memory is bounded by checks"));
+    let borrows =
+        Module::new(&with, "(module (import \"a\" \"m\" (memory 1 2 shared)))").expect("a module");
+    one_line(
+        &Instance::new(&mut other, &borrows, &[memory.into()])
+            .expect_err("the memory is bounded by checks"),
+    );
 }
 
 #[test]

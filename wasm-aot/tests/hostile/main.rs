@@ -1,4 +1,5 @@
-//! What nobody ought to give an engine, and what it says then: one line and no more, never a panic, never a crash.
+//! What nobody ought to give an engine, and what it says then: one line and no more, never a panic,
+//! never a crash.
 
 mod artifacts;
 mod embedding;

@@ -106,14 +106,18 @@ fn random_bytes_are_refused_in_one_line() {
             one_line(&error);
         }
     }
-    let component = one_line(&Module::new(&engine, b"\0asm\x0d\0\x01\0").expect_err("a component is no module"));
+    let component = one_line(
+        &Module::new(&engine, b"\0asm\x0d\0\x01\0").expect_err("a component is no module"),
+    );
     assert!(component.contains("offset"), "{component}");
 }
 
 #[test]
 fn text_that_is_no_module_is_refused_with_line_and_column() {
     let engine = quick();
-    let error = one_line(&Module::new(&engine, "(module\n  (func (i32.frob)))").expect_err("no instruction"));
+    let error = one_line(
+        &Module::new(&engine, "(module\n  (func (i32.frob)))").expect_err("no instruction"),
+    );
     assert!(error.starts_with("line 2, column "), "{error}");
     let error = one_line(&Module::new(&engine, [0xff, 0xfe, 0x00]).expect_err("no text"));
     assert!(error.contains("\\0asm"), "{error}");
@@ -126,8 +130,11 @@ fn names_cannot_command_a_terminal() {
     let error = one_line(&Module::new(&engine, text).expect_err("no result"));
     assert!(!error.chars().any(|c| c.is_control() || c == '\u{202e}'), "{error:?}");
     assert!(error.contains("function 0 (") && error.contains("offset 0x"), "{error}");
-    let module = Module::new(&engine, "(module (import \"a\\0ab\" \"\\1b\" (func)))").expect("a module");
-    let error = Linker::new(&engine).instantiate(Store::new(&engine, ()), &module).expect_err("a missing import");
+    let module =
+        Module::new(&engine, "(module (import \"a\\0ab\" \"\\1b\" (func)))").expect("a module");
+    let error = Linker::new(&engine)
+        .instantiate(Store::new(&engine, ()), &module)
+        .expect_err("a missing import");
     assert!(!one_line(&error).contains('\x1b'));
 }
 
@@ -165,7 +172,9 @@ fn functions(count: u32, body: &[u8]) -> Vec<u8> {
 fn a_million_functions_are_taken_and_one_more_is_not() {
     let engine = quick();
     Module::validate(&engine, functions(1_000_000, &[0, 0x0b])).expect("a million is not too much");
-    one_line(&Module::validate(&engine, functions(1_000_001, &[0, 0x0b])).expect_err("that is too much"));
+    one_line(
+        &Module::validate(&engine, functions(1_000_001, &[0, 0x0b])).expect_err("that is too much"),
+    );
     Module::new(&engine, functions(10_000, &[0, 0x0b])).expect("compiled");
 }
 
@@ -199,7 +208,8 @@ fn what_nests_ten_thousand_deep_is_compiled_and_runs() {
         }
         body.push_str("local.get 0 i32.const 1 i32.add local.set 0 ");
         body.push_str(&"end ".repeat(deep));
-        let text = format!("(module (func (export \"f\") (param i32) (result i32) {body} local.get 0))");
+        let text =
+            format!("(module (func (export \"f\") (param i32) (result i32) {body} local.get 0))");
         let mut store = Store::new(&engine, ());
         let instance = instance(&mut store, &text);
         let function = instance.get_typed_func::<i32, i32>(&mut store, "f").expect("exported");
@@ -222,7 +232,11 @@ fn a_sum_of_fifty_thousand_is_compiled_and_runs_at_every_effort() {
 #[test]
 fn folded_text_that_nests_deeply_does_not_exhaust_the_stack() {
     let deep = 100_000;
-    let text = format!("(module (func (result i32) {} i32.const 1 {}))", "(i32.eqz ".repeat(deep), ")".repeat(deep));
+    let text = format!(
+        "(module (func (result i32) {} i32.const 1 {}))",
+        "(i32.eqz ".repeat(deep),
+        ")".repeat(deep)
+    );
     if let Err(error) = Module::validate(&quick(), text) {
         one_line(&error);
     }
@@ -251,7 +265,8 @@ fn small_modules_that_stand_for_billions_of_values_are_refused_or_compiled() {
     let values = "i64.const 1 ".repeat(1_000);
     let nested = format!("{}{values}{}", "block (type $t) ".repeat(40_000), "end ".repeat(40_000));
     let called = "call $many ".repeat(40_000);
-    let branched = format!("block (type $t) {values} local.get 0 br_table {} end", "0 ".repeat(2_000));
+    let branched =
+        format!("block (type $t) {values} local.get 0 br_table {} end", "0 ".repeat(2_000));
     for (body, fits) in [(nested, false), (called, false), (branched, true)] {
         let text = format!(
             "(module (type $t (func (result {results}))) (func $many (type $t) {values})
@@ -262,7 +277,12 @@ fn small_modules_that_stand_for_billions_of_values_are_refused_or_compiled() {
             Ok(_) => assert!(fits),
             Err(error) => {
                 let text = one_line(&error);
-                assert!(!fits && text.contains("too large") && text.contains("function 1 (f), offset 0x"), "{text}");
+                assert!(
+                    !fits
+                        && text.contains("too large")
+                        && text.contains("function 1 (f), offset 0x"),
+                    "{text}"
+                );
             }
         }
     }
@@ -322,7 +342,10 @@ fn segments_that_do_not_fit_trap_and_leave_what_came_before() {
         ("(module (memory 1) (data (i32.const -1) \"\"))", Trap::MemoryOutOfBounds),
         ("(module (memory i64 1) (data (i64.const -1) \"a\"))", Trap::MemoryOutOfBounds),
         ("(module (table 1 funcref) (func $f) (elem (i32.const 1) $f))", Trap::TableOutOfBounds),
-        ("(module (table i64 1 funcref) (func $f) (elem (i64.const -1) func $f))", Trap::TableOutOfBounds),
+        (
+            "(module (table i64 1 funcref) (func $f) (elem (i64.const -1) func $f))",
+            Trap::TableOutOfBounds,
+        ),
     ];
     for (text, expected) in traps {
         assert_eq!(trap(try_instance(&mut store, text)), expected, "{text}");
@@ -334,7 +357,8 @@ fn all_missing_imports_are_named_with_their_types() {
     let engine = quick();
     let text = "(module (import \"env\" \"f\" (func (param i32) (result f64))) (import \"env\" \"m\" (memory 1 2))
         (import \"env\" \"t\" (table 3 externref)) (import \"env\" \"g\" (global (mut i64))) (import \"env\" \"e\" (tag (param i32))))";
-    let error = one_line(&try_instance(&mut Store::new(&engine, ()), text).expect_err("nothing is there"));
+    let error =
+        one_line(&try_instance(&mut Store::new(&engine, ()), text).expect_err("nothing is there"));
     for part in [
         "\"env\" \"f\" (func [i32] -> [f64])",
         "\"m\" (memory 1..=2)",
@@ -382,17 +406,24 @@ fn imports_of_another_type_are_refused_with_both_types() {
 #[test]
 fn a_start_function_that_traps_is_told_with_its_name_and_offset() {
     let engine = quick();
-    let error =
-        try_instance(&mut Store::new(&engine, ()), "(module $m (func $boot unreachable) (start $boot))").expect_err("a trap");
+    let error = try_instance(
+        &mut Store::new(&engine, ()),
+        "(module $m (func $boot unreachable) (start $boot))",
+    )
+    .expect_err("a trap");
     let Error::Trap(report) = error else { panic!("{error}") };
     let frame = &report.backtrace.frames[0];
-    assert_eq!((report.trap, frame.name.as_deref(), frame.module.as_deref()), (Trap::Unreachable, Some("boot"), Some("m")));
+    assert_eq!(
+        (report.trap, frame.name.as_deref(), frame.module.as_deref()),
+        (Trap::Unreachable, Some("boot"), Some("m"))
+    );
     assert!(frame.offset.is_some());
 }
 
 #[test]
 fn what_is_invalid_is_told_with_function_and_offset() {
-    let error = Module::new(&quick(), "(module (func) (func $wrong (result i32)))").expect_err("no result");
+    let error =
+        Module::new(&quick(), "(module (func) (func $wrong (result i32)))").expect_err("no result");
     let Error::Compile(CompileError::Invalid { place, .. }) = error else { panic!("{error}") };
     assert_eq!(place.function, Some((1, Some("wrong".into()))));
     assert!(place.offset.is_some());
@@ -403,14 +434,18 @@ fn debug_information_that_is_damaged_is_no_reason_to_fail() {
     let engine = quick();
     let mut numbers = Numbers(99);
     for round in 0..200 {
-        let mut module = wat::parse_str("(module (func (export \"f\") unreachable) (@custom \"name\" \"\\00\\02\\01\\00\"))")
-            .expect("a module");
+        let mut module = wat::parse_str(
+            "(module (func (export \"f\") unreachable) (@custom \"name\" \"\\00\\02\\01\\00\"))",
+        )
+        .expect("a module");
         for name in [".debug_line", ".debug_info", ".debug_abbrev", ".debug_str"] {
             let mut contents = vec![name.len() as u8];
             contents.extend_from_slice(name.as_bytes());
             // A plausible head, so that readers go on.
             contents.extend_from_slice(&[40, 0, 0, 0, 4, 0, 20, 0, 0, 0, 1, 1, 1]);
-            contents.extend((0..40).map(|_| if round % 2 == 0 { numbers.next() as u8 } else { numbers.below(16) as u8 }));
+            contents.extend((0..40).map(|_| {
+                if round % 2 == 0 { numbers.next() as u8 } else { numbers.below(16) as u8 }
+            }));
             module.push(0);
             module.push(contents.len() as u8);
             module.extend_from_slice(&contents);
@@ -418,7 +453,8 @@ fn debug_information_that_is_damaged_is_no_reason_to_fail() {
         Module::precompile(&engine, &module).expect("compiled");
         let compiled = Module::new(&engine, &module).expect("compiled");
         let mut store = Store::new(&engine, ());
-        let instance = Linker::new(&engine).instantiate(&mut store, &compiled).expect("an instance");
+        let instance =
+            Linker::new(&engine).instantiate(&mut store, &compiled).expect("an instance");
         let function = instance.get_func(&mut store, "f").expect("exported");
         assert_eq!(trap(function.call(&mut store, &[])), Trap::Unreachable);
     }
@@ -428,7 +464,8 @@ fn debug_information_that_is_damaged_is_no_reason_to_fail() {
 fn thousands_of_types_have_trampolines_each() {
     let mut text = String::from("(module");
     for i in 0..4_000u32 {
-        let params: String = (0..12).map(|bit| if i >> bit & 1 == 0 { " i32" } else { " i64" }).collect();
+        let params: String =
+            (0..12).map(|bit| if i >> bit & 1 == 0 { " i32" } else { " i64" }).collect();
         let _ = write!(text, "(func (export \"{i}\") (param{params}))");
     }
     text.push(')');
@@ -442,14 +479,26 @@ fn crowd() -> Vec<u8> {
             "(loop $l (result i32) (local.set 1 (i32.add (local.get 1) (i32.const 1)))
                 (br_if $l (i32.lt_u (local.get 1) (local.get 0))) (local.get 1))"
         }
-        1 => "(block $a (block $b (br_table $a $b (local.get 0))) (local.set 1 (i32.load (local.get 0)))) (local.get 1)",
-        2 => "(if (result i32) (local.get 0) (then (i32.trunc_sat_f64_s (local.get 2))) (else (i32.const 7)))",
+        1 => {
+            "(block $a (block $b (br_table $a $b (local.get 0))) (local.set 1 (i32.load (local.get 0)))) (local.get 1)"
+        }
+        2 => {
+            "(if (result i32) (local.get 0) (then (i32.trunc_sat_f64_s (local.get 2))) (else (i32.const 7)))"
+        }
         _ => "(try_table (throw $e (local.get 0))) (local.get 1)",
     };
     let mut text = String::from("(module (memory 1) (tag $e (param i32))");
     for number in 0..24 {
-        let before = if number > 0 { format!("(drop (call {} (i32.const 1)))", number - 1) } else { String::new() };
-        let _ = write!(text, "(func (param i32) (result i32) (local i32 f64) {before} {})", body(number));
+        let before = if number > 0 {
+            format!("(drop (call {} (i32.const 1)))", number - 1)
+        } else {
+            String::new()
+        };
+        let _ = write!(
+            text,
+            "(func (param i32) (result i32) (local i32 f64) {before} {})",
+            body(number)
+        );
     }
     wat::parse_str(text + ")").expect("a module")
 }
@@ -473,11 +522,15 @@ fn a_function_that_does_not_compile_leaves_the_others_as_they_are() {
 #[test]
 fn what_is_not_supported_is_spelled_as_text_is_and_named_with_its_function() {
     let eight = "(func (param i32) (loop $l (br_if $l (local.get 0))))".repeat(8);
-    let text =
-        format!("(module (type $s (struct (field i32))) (func $makes (loop (drop (struct.new $s (i32.const 1))))) {eight})");
+    let text = format!(
+        "(module (type $s (struct (field i32))) (func $makes (loop (drop (struct.new $s (i32.const 1))))) {eight})"
+    );
     for _ in 0..4 {
         let error = one_line(&Module::new(&quick(), &text).expect_err("no objects"));
-        assert!(error.contains("not supported: struct.new (at function 0 (makes), offset"), "{error}");
+        assert!(
+            error.contains("not supported: struct.new (at function 0 (makes), offset"),
+            "{error}"
+        );
     }
     let invalid = "(module (func) (func $odd (result i32) (i64.const 1)))";
     let error = one_line(&Module::validate(&quick(), invalid).expect_err("another type"));
@@ -538,7 +591,10 @@ fn references_to_functions_are_tested_and_cast_by_their_types() {
         assert_eq!(number("test", &[Val::I32(1)]), of_all, "of another type");
         assert_eq!(number("test", &[Val::I32(2)]), of_all | 0b100, "the host's, of $b");
         assert_eq!(number("null", &[]), none, "null");
-        assert_eq!((number("cast", &[Val::I32(0)]), number("cast_null", &[]), number("no_object", &[])), (40, 1, 1));
+        assert_eq!(
+            (number("cast", &[Val::I32(0)]), number("cast_null", &[]), number("no_object", &[])),
+            (40, 1, 1)
+        );
         assert_eq!(number("host", &[Val::ExternRef(None)]), 0);
         assert_eq!(trap(call("cast", &[Val::I32(1)])), Trap::CastFailure);
     }

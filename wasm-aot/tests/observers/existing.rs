@@ -1,4 +1,5 @@
-//! Modules that the existing compiler makes of scripts, attached here, beside the same scripts in programs that an interpreter runs.
+//! Modules that the existing compiler makes of scripts, attached here, beside the same scripts in
+//! programs that an interpreter runs.
 
 use super::library::{PROGRAMS, monitors, program, rewritten, rows};
 use crate::stage::run;
@@ -8,17 +9,30 @@ use wasm_aot::Val;
 use wasm_aot::observer::ProbeCalls;
 
 /// Scripts of the library that it accepts.
-const ACCEPTED: [&str; 10] =
-    ["blocks", "branches", "call_graph", "calls", "functions", "hotness", "icount", "imix", "imix_fast", "loops"];
+const ACCEPTED: [&str; 10] = [
+    "blocks",
+    "branches",
+    "call_graph",
+    "calls",
+    "functions",
+    "hotness",
+    "icount",
+    "imix",
+    "imix_fast",
+    "loops",
+];
 
 const VERSION: &str = "2.0.1";
 
-/// Its command, and the module that its output needs beside it, which is part of the package that cargo has unpacked.
+/// Its command, and the module that its output needs beside it, which is part of the package that
+/// cargo has unpacked.
 fn existing() -> Option<(PathBuf, Vec<u8>)> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/whamm/bin/whamm");
     let said = |command: &PathBuf| Command::new(command).arg("--version").output().ok();
     let is_it = |command: &PathBuf| {
-        said(command).is_some_and(|said| String::from_utf8_lossy(&said.stdout).trim() == format!("whamm {VERSION}"))
+        said(command).is_some_and(|said| {
+            String::from_utf8_lossy(&said.stdout).trim() == format!("whamm {VERSION}")
+        })
     };
     let command = [own, "whamm".into()].into_iter().find(is_it)?;
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -31,14 +45,17 @@ fn existing() -> Option<(PathBuf, Vec<u8>)> {
 
 /// The module that it makes of a script.
 fn made(command: &Path, name: &str, text: &str) -> Vec<u8> {
-    let folder = std::env::temp_dir().join(format!("wasm-aot-existing-{}-{name}", std::process::id()));
+    let folder =
+        std::env::temp_dir().join(format!("wasm-aot-existing-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let (script, module) = (folder.join("script.mm"), folder.join("module.wasm"));
     std::fs::write(&script, text).expect("written");
     let arguments = ["instr", "--wei", "-s"].map(std::ffi::OsStr::new).into_iter();
     let arguments = arguments.chain([script.as_os_str(), "-o".as_ref(), module.as_os_str()]);
-    let done = Command::new(command).args(arguments).current_dir(&folder).output().expect("it starts");
-    let bytes = std::fs::read(&module).unwrap_or_else(|_| panic!("{name}: {}", String::from_utf8_lossy(&done.stdout)));
+    let done =
+        Command::new(command).args(arguments).current_dir(&folder).output().expect("it starts");
+    let bytes = std::fs::read(&module)
+        .unwrap_or_else(|_| panic!("{name}: {}", String::from_utf8_lossy(&done.stdout)));
     std::fs::remove_dir_all(&folder).expect("removed");
     bytes
 }
@@ -47,19 +64,29 @@ fn made(command: &Path, name: &str, text: &str) -> Vec<u8> {
 fn modules_of_the_existing_compiler_say_what_an_interpreter_says() {
     let Some((command, core)) = existing() else {
         let missing = format!("whamm {VERSION}");
-        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{missing} is missing: run scripts/test, which installs it");
+        assert!(
+            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
+            "{missing} is missing: run scripts/test, which installs it"
+        );
         eprintln!("SKIPPED: {missing} is missing: scripts/test installs it");
         return;
     };
     for script in monitors().iter().filter(|script| ACCEPTED.contains(&script.name.as_str())) {
         let monitor = made(&command, &script.name, &script.text);
-        for (name, calls) in PROGRAMS.into_iter().zip([ProbeCalls::Inlined, ProbeCalls::Direct].into_iter().cycle()) {
+        for (name, calls) in
+            PROGRAMS.into_iter().zip([ProbeCalls::Inlined, ProbeCalls::Direct].into_iter().cycle())
+        {
             let app = program(name);
             let libraries: [(&str, &[u8]); 1] = [("whamm_core", &core)];
             let run = run(&[("monitor", &monitor)], &libraries, &app, calls);
             let mut run = run.unwrap_or_else(|error| panic!("{}: {error}", script.name));
             let _ = run.call("main", &[] as &[Val]);
-            assert_eq!(rows(&run.report()), rewritten(script, &app), "{} on {name}, {calls:?}", script.name);
+            assert_eq!(
+                rows(&run.report()),
+                rewritten(script, &app),
+                "{} on {name}, {calls:?}",
+                script.name
+            );
         }
     }
 }

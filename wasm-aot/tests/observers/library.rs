@@ -1,4 +1,5 @@
-//! Scripts, on both of their targets: attached to programs here, and put into programs that another engine runs.
+//! Scripts, on both of their targets: attached to programs here, and put into programs that another
+//! engine runs.
 
 use crate::engine;
 use crate::stage::run;
@@ -18,14 +19,21 @@ pub(crate) fn program(name: &str) -> Vec<u8> {
 pub(crate) const PROGRAMS: [&str; 4] = ["fac.wat", "sieve.wat", "control.wat", "tables.wat"];
 
 fn libraries() -> Vec<LibraryFile> {
-    vec![LibraryFile { name: "cache".into(), module: "cache".into(), bytes: program("cache_lines.wat") }]
+    vec![LibraryFile {
+        name: "cache".into(),
+        module: "cache".into(),
+        bytes: program("cache_lines.wat"),
+    }]
 }
 
-/// Rows without what is an implementation's own: addresses, and the number and mode of a probe. Where a function begins, a rewritten program says where its
-/// first instruction stands, and a monitor says 0.
+/// Rows without what is an implementation's own: addresses, and the number and mode of a probe.
+/// Where a function begins, a rewritten program says where its first instruction stands, and a
+/// monitor says 0.
 pub(crate) fn rows(report: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
-    for line in report.lines().filter(|l| !l.is_empty() && !l.starts_with('=') && !l.starts_with("id, ")) {
+    for line in
+        report.lines().filter(|l| !l.is_empty() && !l.starts_with('=') && !l.starts_with("id, "))
+    {
         let (left, right) = line.rsplit_once(", script").expect("a row names its script");
         let name = left.split(", ").nth(2).expect("a row names its variable");
         let right: Vec<&str> = right.splitn(6, ", ").collect();
@@ -38,29 +46,37 @@ pub(crate) fn rows(report: &str) -> Vec<String> {
 
 pub(crate) fn rewritten(script: &Source, app: &[u8]) -> Vec<String> {
     let output =
-        whamm::instrument(std::slice::from_ref(script), &libraries(), app, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+        whamm::instrument(std::slice::from_ref(script), &libraries(), app, &Options::default())
+            .unwrap_or_else(|e| panic!("{e}"));
     let outcome = engine::run(&output.module, &[("cache", &program("cache_lines.wat"))]);
     // Programs that use WASI print the report themselves.
     rows(if outcome.kept.is_empty() { &outcome.written } else { &outcome.kept })
 }
 
 fn attached(script: &Source, app: &[u8], calls: ProbeCalls) -> Vec<String> {
-    let output = whamm::compile_monitor(std::slice::from_ref(script), &libraries(), &Options::default());
+    let output =
+        whamm::compile_monitor(std::slice::from_ref(script), &libraries(), &Options::default());
     let monitor = output.unwrap_or_else(|e| panic!("{e}")).module;
     let cache = program("cache_lines.wat");
-    let mut run =
-        run(&[("monitor", &monitor)], &[("cache", &cache)], app, calls).unwrap_or_else(|e| panic!("{}: {e}", script.name));
+    let mut run = run(&[("monitor", &monitor)], &[("cache", &cache)], app, calls)
+        .unwrap_or_else(|e| panic!("{}: {e}", script.name));
     let entry = if run.has("_start") { "_start" } else { "main" };
     let _ = run.call(entry, &[] as &[Val]);
     rows(&run.report())
 }
 
 pub(crate) fn monitors() -> Vec<Source> {
-    let files = std::fs::read_dir(folder("monitors")).expect("it exists").map(|e| e.expect("it can be read").path());
-    let mut list: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "mm")).collect();
+    let files = std::fs::read_dir(folder("monitors"))
+        .expect("it exists")
+        .map(|e| e.expect("it can be read").path());
+    let mut list: Vec<PathBuf> =
+        files.filter(|p| p.extension().is_some_and(|e| e == "mm")).collect();
     list.sort();
     let read = |p: &PathBuf| {
-        Source::new(p.file_stem().expect("a name").to_string_lossy(), std::fs::read_to_string(p).expect("it can be read"))
+        Source::new(
+            p.file_stem().expect("a name").to_string_lossy(),
+            std::fs::read_to_string(p).expect("it can be read"),
+        )
     };
     list.iter().map(read).collect()
 }
@@ -76,7 +92,11 @@ fn agree_on(script: &Source, name: &str, app: &[u8]) -> Vec<String> {
         let found = attached(script, app, calls);
         let more: Vec<&String> = found.iter().filter(|row| !expected.contains(row)).collect();
         let less: Vec<&String> = expected.iter().filter(|row| !found.contains(row)).collect();
-        assert!(found == expected, "{} on {name}, {calls:?}: {more:?} instead of {less:?}", script.name);
+        assert!(
+            found == expected,
+            "{} on {name}, {calls:?}: {more:?} instead of {less:?}",
+            script.name
+        );
     }
     expected
 }
@@ -90,22 +110,31 @@ fn compiled() -> Option<Vec<u8>> {
     let place = std::env::temp_dir().join(format!("wasm-aot-lines-{}", std::process::id()));
     let (source, output) = (place.with_extension("rs"), place.with_extension("wasm"));
     std::fs::write(&source, text).expect("there is room");
-    let mut command = std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let mut command =
+        std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     command.args(["--edition=2024", "--target=wasm32-wasip1", "-Copt-level=1", "-g", "-o"]);
     let done = command.arg(&output).arg(&source).output().is_ok_and(|done| done.status.success());
     let bytes = std::fs::read(&output).ok().filter(|_| done);
     let _ = (std::fs::remove_file(&source), std::fs::remove_file(&output));
-    assert!(bytes.is_some() || std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "rustc has no target wasm32-wasip1");
+    assert!(
+        bytes.is_some() || std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
+        "rustc has no target wasm32-wasip1"
+    );
     bytes
 }
 
 #[test]
 fn source_lines_say_the_same() {
-    let Some(app) = compiled() else { return eprintln!("SKIPPED: rustc has no target wasm32-wasip1") };
+    let Some(app) = compiled() else {
+        return eprintln!("SKIPPED: rustc has no target wasm32-wasip1");
+    };
     let text = "wasm:opcode:i32.mul|call:before / file != \"\" / { report var n: u32; n++; report var at: u32; at = line; report var of: str; of = file; }
         report var lines: map<u32, u32>; wasm:opcode:i32.mul|local.get:before { lines[line]++; }";
     let said = agree_on(&Source::new("lines", text), "a program with debug information", &app);
-    assert!(said.iter().any(|row| row.starts_with("of ") && row.contains("wasm-aot-lines-")), "{said:?}");
+    assert!(
+        said.iter().any(|row| row.starts_with("of ") && row.contains("wasm-aot-lines-")),
+        "{said:?}"
+    );
     let none = agree_on(&Source::new("lines", text), "one without", &program("sieve.wat"));
     assert!(none.iter().any(|row| row.starts_with("lines ") && row.contains("0->")), "{none:?}");
 }
@@ -194,7 +223,8 @@ fn what_has_come_together_in_cells_is_told_once_and_goes_on() {
     let output = whamm::compile_monitor(&[Source::new("twice", text)], &[], &Options::default());
     let monitor = output.unwrap_or_else(|e| panic!("{e}")).module;
     for calls in [ProbeCalls::Inlined, ProbeCalls::Direct] {
-        let mut run = run(&[("monitor", &monitor)], &[], &program("control.wat"), calls).unwrap_or_else(|e| panic!("{e}"));
+        let mut run = run(&[("monitor", &monitor)], &[], &program("control.wat"), calls)
+            .unwrap_or_else(|e| panic!("{e}"));
         let mut told = || {
             let _ = run.call("main", &[] as &[Val]);
             rows(&run.report())

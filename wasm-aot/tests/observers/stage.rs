@@ -1,6 +1,8 @@
 //! A program and its monitors, in one store.
 
-use wasm_aot::observer::{Observation, Observer, ObserverError, ProbeCalls, Program, Switches, add_to_linker};
+use wasm_aot::observer::{
+    Observation, Observer, ObserverError, ProbeCalls, Program, Switches, add_to_linker,
+};
 use wasm_aot::wasi::{self, Buffer, Sink, WasiCtx};
 use wasm_aot::{Caller, Engine, Error, Instance, Linker, Module, Store, Val};
 
@@ -44,7 +46,8 @@ pub(crate) fn run_with(
     let printed = Buffer::default();
     let world = |builder: wasi::WasiCtxBuilder| builder.build().expect("a world");
     // The existing compiler's core library prints because of the variable.
-    let monitor = world(WasiCtx::builder().stdout(Sink::Buffer(printed.clone())).env("TO_CONSOLE", "true"));
+    let monitor =
+        world(WasiCtx::builder().stdout(Sink::Buffer(printed.clone())).env("TO_CONSOLE", "true"));
     let mut store = Store::new(&engine, World { program: world(WasiCtx::builder()), monitor });
     let program = Program::new(&engine, program).expect("a program");
     let (mut observers, mut instances) = (Vec::new(), Vec::new());
@@ -64,16 +67,21 @@ pub(crate) fn run_with(
         instances.push(observer.instance());
         observers.push(observer);
     }
-    let observation = std::sync::Arc::new(Observation::new(&mut store, observers, &program, calls, None)?);
+    let observation =
+        std::sync::Arc::new(Observation::new(&mut store, observers, &program, calls, None)?);
     let mut linker = Linker::new(&engine);
     wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program).expect("linked");
     // In the middle of the program, what the first monitor has seen by then.
-    let (own, first, told) = (std::sync::Arc::clone(&observation), instances.first().copied(), Told::default());
+    let (own, first, told) =
+        (std::sync::Arc::clone(&observation), instances.first().copied(), Told::default());
     let heard = std::sync::Arc::clone(&told);
     let log = move |mut caller: Caller<'_, World>, _: i32| {
         own.settle(&mut caller);
         let seen = first.and_then(|monitor| monitor.get_global(&mut caller, "seen"));
-        heard.lock().expect("no panic").extend(seen.and_then(|seen| seen.get(&mut caller).ok()?.i64()));
+        heard
+            .lock()
+            .expect("no panic")
+            .extend(seen.and_then(|seen| seen.get(&mut caller).ok()?.i64()));
     };
     linker.func_wrap("env", "log", log).expect("linked");
     let instance = linker.instantiate(&mut store, observation.module());
@@ -108,7 +116,8 @@ impl Run {
     pub(crate) fn memory(&mut self, name: &str) -> Vec<u8> {
         self.observation.settle(&mut self.store);
         let memory = self.monitors[0].get_memory(&mut self.store, name).expect("exported");
-        let mut bytes = vec![0; memory.size(&mut self.store).expect("of this store") as usize * 65536];
+        let mut bytes =
+            vec![0; memory.size(&mut self.store).expect("of this store") as usize * 65536];
         memory.read(&mut self.store, 0, &mut bytes).expect("all of it");
         bytes
     }

@@ -1,9 +1,11 @@
-//! One script, one program, both targets: what a script says of a program has to be the same, whether its probes are in the program's code or in a monitor
-//! beside it, and whoever runs it.
+//! One script, one program, both targets: what a script says of a program has to be the same,
+//! whether its probes are in the program's code or in a monitor beside it, and whoever runs it.
 //!
-//! A program is made from arbitrary bytes, with the arguments of its functions, and then a script for what is in it. The program runs as it was in an
-//! interpreter; rewritten in that interpreter and in our engine; and as it was in our engine, with the script as a monitor whose functions are written out in
-//! the program's code, or called. All have to give the same results and traps, and the same report.
+//! A program is made from arbitrary bytes, with the arguments of its functions, and then a script
+//! for what is in it. The program runs as it was in an interpreter; rewritten in that interpreter
+//! and in our engine; and as it was in our engine, with the script as a monitor whose functions are
+//! written out in the program's code, or called. All have to give the same results and traps, and
+//! the same report.
 
 #[path = "generator.rs"]
 mod generator;
@@ -78,14 +80,17 @@ pub(crate) fn compare(u: &mut Unstructured<'_>) -> Result<Compared> {
 /// The same for a script, and a program whose functions take nothing.
 #[allow(dead_code, reason = "an example goes through seeds only")]
 pub(crate) fn compare_without_arguments(program: &[u8], script: &str) -> Compared {
-    let module = wasmi::Module::new(&interpreter(), program).expect("the interpreter has what it uses");
-    let calls: Vec<Call> = module.exports().map(|export| (export.name().to_owned(), Vec::new())).collect();
+    let module =
+        wasmi::Module::new(&interpreter(), program).expect("the interpreter has what it uses");
+    let calls: Vec<Call> =
+        module.exports().map(|export| (export.name().to_owned(), Vec::new())).collect();
     run_everywhere(program, &Source::new("once.mm", script), &calls)
 }
 
 fn run_everywhere(program: &[u8], script: &Source, calls: &[Call]) -> Compared {
     let about = || shown(program, script);
-    let options = Options { exact_traps: true, destination: Destination::Host, ..Options::default() };
+    let options =
+        Options { exact_traps: true, destination: Destination::Host, ..Options::default() };
     let scripts = std::slice::from_ref(script);
     if whamm::check_scripts(scripts, &[]).has_errors() {
         return Compared::Nothing;
@@ -98,25 +103,41 @@ fn run_everywhere(program: &[u8], script: &Source, calls: &[Call]) -> Compared {
         }
     };
     let Some((plain, _)) = interpreted(program, calls, &about) else { return Compared::Nothing };
-    let interpreted =
-        interpreted(&rewritten, calls, &about).unwrap_or_else(|| panic!("the rewritten program does not start{}", about()));
+    let interpreted = interpreted(&rewritten, calls, &about)
+        .unwrap_or_else(|| panic!("the rewritten program does not start{}", about()));
     if plain.contains(&Ended::Incomparable) || interpreted.0.contains(&Ended::Incomparable) {
         return Compared::Nothing;
     }
-    assert!(plain == interpreted.0, "rewriting changes what the program does: {plain:?}, {:?}{}", interpreted.0, about());
+    assert!(
+        plain == interpreted.0,
+        "rewriting changes what the program does: {plain:?}, {:?}{}",
+        interpreted.0,
+        about()
+    );
     let Some(compiled) = compiled(&rewritten, calls) else { return Compared::Nothing };
     assert!(interpreted == compiled, "engines differ:\n{interpreted:#?}\n{compiled:#?}{}", about());
-    let Ok(monitor) = whamm::compile_monitor(scripts, &[], &Options::default()) else { return Compared::Rewritten };
+    let Ok(monitor) = whamm::compile_monitor(scripts, &[], &Options::default()) else {
+        return Compared::Rewritten;
+    };
     for how in [ProbeCalls::Inlined, ProbeCalls::Direct] {
-        let Some(attached) = attached(&monitor.module, program, calls, how) else { return Compared::Rewritten };
-        assert!(interpreted == attached, "targets differ ({how:?}): {}{}", difference(&interpreted, &attached), about());
+        let Some(attached) = attached(&monitor.module, program, calls, how) else {
+            return Compared::Rewritten;
+        };
+        assert!(
+            interpreted == attached,
+            "targets differ ({how:?}): {}{}",
+            difference(&interpreted, &attached),
+            about()
+        );
     }
     Compared::Everywhere
 }
 
 /// What one outcome has and the other has not.
 fn difference(one: &Outcome, other: &Outcome) -> String {
-    let only = |a: &Outcome, b: &Outcome| a.1.iter().filter(|row| !b.1.contains(row)).cloned().collect::<Vec<_>>();
+    let only = |a: &Outcome, b: &Outcome| {
+        a.1.iter().filter(|row| !b.1.contains(row)).cloned().collect::<Vec<_>>()
+    };
     let ends = if one.0 == other.0 { String::new() } else { format!("{:?}\n{:?}", one.0, other.0) };
     format!("{ends}\nrewritten: {:#?}\nattached: {:#?}", only(one, other), only(other, one))
 }
@@ -127,7 +148,9 @@ fn shown(program: &[u8], script: &Source) -> String {
     let kept = std::fs::write(place.with_extension("wasm"), program)
         .and_then(|()| std::fs::write(place.with_extension("mm"), &script.text));
     match kept {
-        Ok(()) => format!("\n{}\nprogram and script are {}.wasm and .mm", script.text, place.display()),
+        Ok(()) => {
+            format!("\n{}\nprogram and script are {}.wasm and .mm", script.text, place.display())
+        }
         Err(error) => format!("\n{}\n(the program cannot be kept: {error})", script.text),
     }
 }
@@ -160,15 +183,21 @@ fn shape(u: &mut Unstructured<'_>) -> Result<wasm_smith::Config> {
     })
 }
 
-/// Which functions are called with what; none if the interpreter does not have what the program uses.
+/// Which functions are called with what; none if the interpreter does not have what the program
+/// uses.
 fn calls(program: &[u8], u: &mut Unstructured<'_>) -> Result<Option<Vec<Call>>> {
     let Ok(module) = wasmi::Module::new(&interpreter(), program) else { return Ok(None) };
-    let functions: Vec<(String, Vec<wasmi::ValType>)> =
-        module.exports().filter_map(|export| Some((export.name().to_owned(), export.ty().func()?.params().to_vec()))).collect();
+    let functions: Vec<(String, Vec<wasmi::ValType>)> = module
+        .exports()
+        .filter_map(|export| {
+            Some((export.name().to_owned(), export.ty().func()?.params().to_vec()))
+        })
+        .collect();
     let mut calls = Vec::new();
     for _ in 0..if functions.is_empty() { 0 } else { CALLS } {
         let (name, params) = u.choose(&functions)?;
-        calls.push((name.clone(), params.iter().map(|ty| argument(*ty, u)).collect::<Result<_>>()?));
+        calls
+            .push((name.clone(), params.iter().map(|ty| argument(*ty, u)).collect::<Result<_>>()?));
     }
     Ok(Some(calls))
 }
@@ -188,8 +217,9 @@ fn argument(ty: wasmi::ValType, u: &mut Unstructured<'_>) -> Result<Given> {
     })
 }
 
-/// The last report without what is an implementation's own: addresses, names, and the number and mode of a probe. Where a function begins, a rewritten program
-/// says where its first instruction stands, and a monitor says 0.
+/// The last report without what is an implementation's own: addresses, names, and the number and
+/// mode of a probe. Where a function begins, a rewritten program says where its first instruction
+/// stands, and a monitor says 0.
 fn rows(report: &str) -> Vec<String> {
     let last = report.rsplit_once("\nid, ").map_or("", |(_, rest)| rest);
     let mut list: Vec<String> = Vec::new();
@@ -220,8 +250,12 @@ fn interpreted(bytes: &[u8], calls: &[Call], about: &dyn Fn() -> String) -> Opti
     for (name, args) in calls {
         let function = instance.get_func(&store, name).expect("exported");
         let args: Vec<wasmi::Val> = args.iter().map(|given| for_interpreter(*given)).collect();
-        let mut results: Vec<wasmi::Val> =
-            function.ty(&store).results().iter().map(|ty| wasmi::Val::default_for_ty(*ty)).collect();
+        let mut results: Vec<wasmi::Val> = function
+            .ty(&store)
+            .results()
+            .iter()
+            .map(|ty| wasmi::Val::default_for_ty(*ty))
+            .collect();
         ends.push(match function.call(&mut store, &args, &mut results) {
             Ok(()) => Ended::With(results.iter().map(bits_there).collect()),
             Err(error) => Ended::trap_there(error.as_trap_code()),
@@ -229,7 +263,9 @@ fn interpreted(bytes: &[u8], calls: &[Call], about: &dyn Fn() -> String) -> Opti
     }
     let mut report = String::new();
     if let Some(flush) = instance.get_func(&store, "whamm:flush") {
-        flush.call(&mut store, &[], &mut []).unwrap_or_else(|error| panic!("no report comes out: {error}{}", about()));
+        flush
+            .call(&mut store, &[], &mut [])
+            .unwrap_or_else(|error| panic!("no report comes out: {error}{}", about()));
         let mut place = [wasmi::Val::I32(0), wasmi::Val::I32(0)];
         let kept = instance.get_func(&store, "whamm:report").expect("it is kept");
         kept.call(&mut store, &[], &mut place).expect("it only gives numbers");
@@ -324,12 +360,15 @@ fn bits_here(value: &Val) -> u128 {
     }
 }
 
-/// A rewritten program in our engine; none if that does not have what the program uses, or its stack is less deep.
+/// A rewritten program in our engine; none if that does not have what the program uses, or its
+/// stack is less deep.
 fn compiled(bytes: &[u8], calls: &[Call]) -> Option<Outcome> {
     let engine = Engine::default();
     let module = Module::new(&engine, bytes).ok()?;
     let mut store = Store::new(&engine, ());
-    let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("it starts in the interpreter");
+    let instance = Linker::new(&engine)
+        .instantiate(&mut store, &module)
+        .expect("it starts in the interpreter");
     let mut ends = Vec::new();
     for (name, args) in calls {
         let function = instance.get_func(&mut store, name).expect("exported");
@@ -339,7 +378,9 @@ fn compiled(bytes: &[u8], calls: &[Call]) -> Option<Outcome> {
     if ends.contains(&Ended::Incomparable) {
         return None;
     }
-    let Some(flush) = instance.get_func(&mut store, "whamm:flush") else { return Some((ends, Vec::new())) };
+    let Some(flush) = instance.get_func(&mut store, "whamm:flush") else {
+        return Some((ends, Vec::new()));
+    };
     flush.call(&mut store, &[]).expect("a report comes out");
     let kept = instance.get_func(&mut store, "whamm:report").expect("it is kept");
     let place = kept.call(&mut store, &[]).expect("it only gives numbers");
@@ -352,7 +393,8 @@ fn compiled(bytes: &[u8], calls: &[Call]) -> Option<Outcome> {
 
 /// A program with a monitor beside it.
 fn attached(monitor: &[u8], program: &[u8], calls: &[Call], how: ProbeCalls) -> Option<Outcome> {
-    let mut run = stage::run(&[("monitor", monitor)], &[], program, how).unwrap_or_else(|error| panic!("{error}"));
+    let mut run = stage::run(&[("monitor", monitor)], &[], program, how)
+        .unwrap_or_else(|error| panic!("{error}"));
     let mut ends = Vec::new();
     for (name, args) in calls {
         let args: Vec<Val> = args.iter().map(|given| for_engine(*given)).collect();

@@ -1,4 +1,5 @@
-//! Scripts at random: rules that the program has sites for, whatever can be asked there, and everything that can be kept.
+//! Scripts at random: rules that the program has sites for, whatever can be asked there, and
+//! everything that can be kept.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use std::fmt::Write;
@@ -22,16 +23,25 @@ const PATTERNS: [(&str, &[&str]); 13] = [
     ("*.*_u", &["before", "after"]),
 ];
 /// Types that operands and results are bounded by.
-const TYPES: [(&str, Ty); 6] =
-    [("i32", Ty::I32), ("i64", Ty::I64), ("u32", Ty::U32), ("u64", Ty::U64), ("f32", Ty::F32), ("f64", Ty::F64)];
-/// What the two targets know differently by design: programs know of tables what was seen to be put there, and have no numbers for probes.
+const TYPES: [(&str, Ty); 6] = [
+    ("i32", Ty::I32),
+    ("i64", Ty::I64),
+    ("u32", Ty::U32),
+    ("u64", Ty::U64),
+    ("f32", Ty::F32),
+    ("f64", Ty::F64),
+];
+/// What the two targets know differently by design: programs know of tables what was seen to be put
+/// there, and have no numbers for probes.
 const APART: [&str; 4] = ["resolved_fid", "target_funcref", "probe_id", "APP_MEMID"];
 
 /// The instructions of a program.
 pub(crate) fn present(bytes: &[u8]) -> Vec<&'static Instruction> {
     let mut found = vec![false; instructions().len()];
     for payload in wasmparser::Parser::new(0).parse_all(bytes) {
-        let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("a module") else { continue };
+        let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("a module") else {
+            continue;
+        };
         let mut reader = body.get_operators_reader().expect("a body");
         while !reader.eof() {
             let at = reader.original_position() as usize;
@@ -68,8 +78,14 @@ pub(crate) fn script(present: &[&'static Instruction], u: &mut Unstructured<'_>)
     Ok(text)
 }
 
-fn probe(text: &mut String, number: u32, present: &[&'static Instruction], u: &mut Unstructured<'_>) -> Result<()> {
-    let structural = ["func:entry", "func:exit", "block:start", "block:end", "func:entry|exit", "block:*"];
+fn probe(
+    text: &mut String,
+    number: u32,
+    present: &[&'static Instruction],
+    u: &mut Unstructured<'_>,
+) -> Result<()> {
+    let structural =
+        ["func:entry", "func:exit", "block:start", "block:end", "func:entry|exit", "block:*"];
     let mut scope = Scope { values: Vec::new(), bounds: Vec::new() };
     let rule = match u.int_in_range(0..=9)? {
         0 | 1 => {
@@ -81,14 +97,21 @@ fn probe(text: &mut String, number: u32, present: &[&'static Instruction], u: &m
             format!("wasm:{rule}")
         }
         2..=4 => {
-            scope.values.extend(["pc", "fid", "opidx", "category_id"].map(|name| Value { text: name.into(), ty: Ty::U32 }));
+            scope.values.extend(
+                ["pc", "fid", "opidx", "category_id"]
+                    .map(|name| Value { text: name.into(), ty: Ty::U32 }),
+            );
             let (pattern, modes) = u.choose(&PATTERNS)?;
             format!("wasm:opcode:{pattern}:{}", u.choose(modes)?)
         }
         _ if present.is_empty() => "wasm:func:exit".into(),
         _ => {
             let event = Event::Opcode(*u.choose(present)?);
-            let modes: Vec<_> = event.modes().iter().filter(|mode| !matches!(mode.1, Mode::Alt | Mode::BlockAlt)).collect();
+            let modes: Vec<_> = event
+                .modes()
+                .iter()
+                .filter(|mode| !matches!(mode.1, Mode::Alt | Mode::BlockAlt))
+                .collect();
             let (name, mode) = **u.choose(&modes)?;
             scope.ask(event, mode, u)?;
             let bounds = scope.bounds.join(", ");
@@ -96,10 +119,14 @@ fn probe(text: &mut String, number: u32, present: &[&'static Instruction], u: &m
             format!("wasm:opcode:{}{bounds}:{name}", event.names().1)
         }
     };
-    let predicate = if u.ratio(1, 3)? { format!(" / {} /", scope.condition(u)?) } else { String::new() };
+    let predicate =
+        if u.ratio(1, 3)? { format!(" / {} /", scope.condition(u)?) } else { String::new() };
     let _ = writeln!(text, "{rule}{predicate} {{");
     let kept = *u.choose(&["report", "report shared", "report"])?;
-    let _ = writeln!(text, "    {kept} var n{number}: u32; {kept} var s{number}: i64; {kept} var m{number}: map<u32, u32>;");
+    let _ = writeln!(
+        text,
+        "    {kept} var n{number}: u32; {kept} var s{number}: i64; {kept} var m{number}: map<u32, u32>;"
+    );
     for _ in 0..u.int_in_range(1..=3)? {
         let line = scope.statement(number, u)?;
         let _ = writeln!(text, "    {line}");
@@ -112,7 +139,10 @@ impl Scope {
     /// Some of what can be asked at an event.
     fn ask(&mut self, event: Event, mode: Mode, u: &mut Unstructured<'_>) -> Result<()> {
         for (name, definition) in event.variables() {
-            if APART.contains(&name.as_str()) || event.variable_at(&name, mode, 0).is_none() || !u.ratio(1, 3)? {
+            if APART.contains(&name.as_str())
+                || event.variable_at(&name, mode, 0).is_none()
+                || !u.ratio(1, 3)?
+            {
                 continue;
             }
             let ty = match (definition.bound, definition.ty) {
@@ -123,7 +153,10 @@ impl Scope {
                 }
                 (_, ty) => ty,
             };
-            if matches!(ty, Ty::Bool | Ty::U16 | Ty::U32 | Ty::I32 | Ty::U64 | Ty::I64 | Ty::F32 | Ty::F64) {
+            if matches!(
+                ty,
+                Ty::Bool | Ty::U16 | Ty::U32 | Ty::I32 | Ty::U64 | Ty::I64 | Ty::F32 | Ty::F64
+            ) {
                 self.values.push(Value { text: name, ty });
             }
         }
@@ -132,7 +165,11 @@ impl Scope {
 
     /// A number that is no fraction, as a type.
     fn number(&self, ty: &str, u: &mut Unstructured<'_>) -> Result<String> {
-        let whole: Vec<&Value> = self.values.iter().filter(|value| !matches!(value.ty, Ty::F32 | Ty::F64 | Ty::Bool)).collect();
+        let whole: Vec<&Value> = self
+            .values
+            .iter()
+            .filter(|value| !matches!(value.ty, Ty::F32 | Ty::F64 | Ty::Bool))
+            .collect();
         if whole.is_empty() || u.ratio(1, 6)? {
             return Ok(format!("({} as {ty})", u.int_in_range(0..=9)?));
         }
@@ -178,11 +215,16 @@ impl Scope {
             6 => "total++;".into(),
             7 => format!("mixed = mixed * 3 + {};", self.number("i64", u)?),
             8 => format!("seen[{} % 11] += 2;", self.number("u32", u)?),
-            9 => format!("pairs[(fid, {} & 15)] += {};", self.number("u32", u)?, self.number("i64", u)?),
+            9 => format!(
+                "pairs[(fid, {} & 15)] += {};",
+                self.number("u32", u)?,
+                self.number("i64", u)?
+            ),
             10 => format!("inside += {};", u.int_in_range(1..=3)?),
             11 => format!("last = {};", self.number("i32", u)?),
             _ => {
-                let (condition, yes, no) = (self.condition(u)?, self.statement(number, u)?, self.statement(number, u)?);
+                let (condition, yes, no) =
+                    (self.condition(u)?, self.statement(number, u)?, self.statement(number, u)?);
                 match u.ratio(1, 2)? {
                     true => format!("if ({condition}) {{ {yes} }} else {{ {no} }}"),
                     false => format!("if ({condition}) {{ {yes} }}"),

@@ -1,4 +1,5 @@
-//! Bad weather: threads that run a program, and one that changes what stands in it, at random and as fast as it can.
+//! Bad weather: threads that run a program, and one that changes what stands in it, at random and
+//! as fast as it can.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -18,7 +19,8 @@ pub(crate) struct Dice(u64);
 impl Dice {
     /// One of so many.
     pub(crate) fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
     }
 }
@@ -46,7 +48,11 @@ impl Setting {
         let counts = module.counts().expect("attached");
         let each = counts.functions().flat_map(|function| {
             let at = |offset| Place::before(function.index(), offset);
-            function.instructions().into_iter().map(move |i| (i.mnemonic, at(i.offset))).collect::<Vec<_>>()
+            function
+                .instructions()
+                .into_iter()
+                .map(move |i| (i.mnemonic, at(i.offset)))
+                .collect::<Vec<_>>()
         });
         let (instructions, probes) = (each.collect(), Probes::new(&module));
         Self { engine, module, probes, instructions, rounds: Default::default() }
@@ -57,9 +63,15 @@ impl Setting {
         self.instructions.iter().filter(|(name, _)| *name == mnemonic).nth(n).expect("as many").1
     }
 
-    /// Runs `round` again and again, in several threads with an instance each, while `disturb` does what it likes. Tells how many rounds there were.
-    pub(crate) fn storm(&self, mut disturb: impl FnMut(&mut Dice), round: impl Fn(&mut Store<()>, Instance) + Sync) -> u64 {
-        let (running, turns, all) = (AtomicUsize::new(THREADS), AtomicU64::new(0), AtomicU64::new(0));
+    /// Runs `round` again and again, in several threads with an instance each, while `disturb` does
+    /// what it likes. Tells how many rounds there were.
+    pub(crate) fn storm(
+        &self,
+        mut disturb: impl FnMut(&mut Dice),
+        round: impl Fn(&mut Store<()>, Instance) + Sync,
+    ) -> u64 {
+        let (running, turns, all) =
+            (AtomicUsize::new(THREADS), AtomicU64::new(0), AtomicU64::new(0));
         self.rounds.iter().for_each(|rounds| rounds.store(0, Relaxed));
         std::thread::scope(|scope| {
             for rounds in &self.rounds {
@@ -68,7 +80,9 @@ impl Setting {
                     let _leaves = Leaving(running, rounds);
                     let (mut store, instance) = self.instance();
                     let begun = Instant::now();
-                    while begun.elapsed() < LENGTH || turns.load(Relaxed) < TURNS && begun.elapsed() < 100 * LENGTH {
+                    while begun.elapsed() < LENGTH
+                        || turns.load(Relaxed) < TURNS && begun.elapsed() < 100 * LENGTH
+                    {
                         rounds.fetch_add(1, Relaxed);
                         round(&mut store, instance);
                         all.fetch_add(1, Relaxed);
@@ -85,9 +99,11 @@ impl Setting {
         all.load(Relaxed)
     }
 
-    /// Waits until each thread has gone on to its next round, and to the one after it. Tells whether there are threads that still run.
+    /// Waits until each thread has gone on to its next round, and to the one after it. Tells
+    /// whether there are threads that still run.
     pub(crate) fn pass(&self) -> bool {
-        let (begun, rounds) = (Instant::now(), || self.rounds.each_ref().map(|rounds| rounds.load(Relaxed)));
+        let (begun, rounds) =
+            (Instant::now(), || self.rounds.each_ref().map(|rounds| rounds.load(Relaxed)));
         let before = rounds();
         while rounds().iter().zip(before).any(|(now, before)| *now < GONE.min(before + 2)) {
             assert!(begun.elapsed() < Duration::from_secs(30), "nobody comes by");
@@ -119,7 +135,8 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Probes of all kinds that come, go, rest and stand up again, and counts that are attached and detached.
+/// Probes of all kinds that come, go, rest and stand up again, and counts that are attached and
+/// detached.
 #[derive(Default)]
 pub(crate) struct Company(Vec<ProbeId>);
 
@@ -135,8 +152,12 @@ impl Company {
             3 => probes.insert_everywhere(nothing()),
             4 => probes.insert(Place::after(place.function, place.offset), nothing()),
             5 | 6 => probes.insert(place, nothing()),
-            7 if !self.0.is_empty() => return probes.switch(&self.0[dice.roll(self.0.len())..], dice.roll(2) == 1),
-            8 if !self.0.is_empty() => return assert!(probes.remove(self.0.swap_remove(dice.roll(self.0.len())))),
+            7 if !self.0.is_empty() => {
+                return probes.switch(&self.0[dice.roll(self.0.len())..], dice.roll(2) == 1);
+            }
+            8 if !self.0.is_empty() => {
+                return assert!(probes.remove(self.0.swap_remove(dice.roll(self.0.len()))));
+            }
             _ if module.is_counting() => return module.detach_counts(),
             _ => return module.attach_counts().expect("sites"),
         };
@@ -155,7 +176,11 @@ pub(crate) fn call(store: &mut Store<()>, instance: Instance, arg: i32) -> Resul
 
 /// What the rows of a report have in a column, added up.
 pub(crate) fn sum(report: &wasm_aot::monitor::Report, column: &str) -> u64 {
-    let at = report.columns.iter().position(|name| *name == column).unwrap_or_else(|| panic!("{column}: {:?}", report.columns));
+    let at = report
+        .columns
+        .iter()
+        .position(|name| *name == column)
+        .unwrap_or_else(|| panic!("{column}: {:?}", report.columns));
     let count = |row: &Vec<wasm_aot::monitor::Cell>| match row[at] {
         wasm_aot::monitor::Cell::Count(count) => count,
         ref other => panic!("{other:?}"),

@@ -3,7 +3,10 @@
 use wasm_aot::{Config, Engine, Instance, Linker, Module, Store};
 
 /// A host function that every loop calls: `tick` switches the module, or does nothing.
-pub(crate) fn instance(text: &str, tick: impl Fn(&Module) + Send + Sync + 'static) -> (Store<()>, Module, Instance) {
+pub(crate) fn instance(
+    text: &str,
+    tick: impl Fn(&Module) + Send + Sync + 'static,
+) -> (Store<()>, Module, Instance) {
     let engine = Engine::new(&Config::new()).expect("an engine");
     let module = Module::new(&engine, text).expect("a module");
     let mut store = Store::new(&engine, ());

@@ -29,7 +29,9 @@ fn everywhere(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
 
 /// Functions of the core library that the language has itself.
 fn core(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
-    if let Some(ty) = name.strip_prefix("put").and_then(Ty::named).filter(|t| t.is_numeric() || *t == Ty::Bool) {
+    if let Some(ty) =
+        name.strip_prefix("put").and_then(Ty::named).filter(|t| t.is_numeric() || *t == Ty::Bool)
+    {
         let pieces: Rc<[(Rc<str>, bool)]> = [("".into(), false), ("".into(), false)].into();
         return Some((Builtin::Print(pieces), vec![ty], Ty::unit()));
     }
@@ -45,13 +47,30 @@ fn core(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
 /// Whether a name is a function of the language.
 pub(super) fn is_builtin(name: &str) -> bool {
     everywhere(name).is_some()
-        || matches!(name, "memid" | "resolve_funcref" | "drop_args" | "alt_call_by_id" | "alt_call_by_name" | "dup_at")
+        || matches!(
+            name,
+            "memid"
+                | "resolve_funcref"
+                | "drop_args"
+                | "alt_call_by_id"
+                | "alt_call_by_name"
+                | "dup_at"
+        )
 }
 
 impl Checker<'_> {
-    fn arguments(&mut self, name: &str, args: &[ast::Expr], types: &[Ty], span: Span) -> Option<Vec<Expr>> {
+    fn arguments(
+        &mut self,
+        name: &str,
+        args: &[ast::Expr],
+        types: &[Ty],
+        span: Span,
+    ) -> Option<Vec<Expr>> {
         if args.len() != types.len() {
-            self.error(span, format!("`{name}` takes {} arguments, not {}", types.len(), args.len()));
+            self.error(
+                span,
+                format!("`{name}` takes {} arguments, not {}", types.len(), args.len()),
+            );
             self.look_over(args);
             return None;
         }
@@ -59,7 +78,13 @@ impl Checker<'_> {
         checked.into_iter().collect()
     }
 
-    fn builtin(&mut self, found: (Builtin, Vec<Ty>, Ty), name: &str, args: &[ast::Expr], span: Span) -> Option<Expr> {
+    fn builtin(
+        &mut self,
+        found: (Builtin, Vec<Ty>, Ty),
+        name: &str,
+        args: &[ast::Expr],
+        span: Span,
+    ) -> Option<Expr> {
         let args = self.arguments(name, args, &found.1, span)?;
         Some(Expr { kind: ExprKind::Builtin(found.0, args), ty: found.2, span })
     }
@@ -88,9 +113,15 @@ impl Checker<'_> {
             _ => {}
         }
         if let Context::Probe(site) = &self.context
-            && let Some((function, types)) = site.matched.event.function(site.matched.mode, &name.text)
+            && let Some((function, types)) =
+                site.matched.event.function(site.matched.mode, &name.text)
         {
-            return self.builtin((Builtin::Event(function), types, Ty::unit()), &name.text, args, span);
+            return self.builtin(
+                (Builtin::Event(function), types, Ty::unit()),
+                &name.text,
+                args,
+                span,
+            );
         }
         self.look_over(args);
         let known = is_builtin(&name.text);
@@ -110,7 +141,9 @@ impl Checker<'_> {
                 .collect();
             crate::rule::nearest(&name.text, names.into_iter())
                 .first()
-                .map_or("declare it with `fn name(...) { ... }`".into(), |n| format!("did you mean `{n}`?"))
+                .map_or("declare it with `fn name(...) { ... }`".into(), |n| {
+                    format!("did you mean `{n}`?")
+                })
         };
         self.error_help(name.span, format!("there is no function `{}` here", name.text), help);
         None
@@ -137,7 +170,11 @@ impl Checker<'_> {
             _ => None,
         };
         let Some(library) = library else {
-            self.error_help(span, "`memid` takes the name of a library", "for example `use cache;` and `memid(cache)`");
+            self.error_help(
+                span,
+                "`memid` takes the name of a library",
+                "for example `use cache;` and `memid(cache)`",
+            );
             return None;
         };
         if library == DYNINSTR {
@@ -145,7 +182,13 @@ impl Checker<'_> {
             return None;
         }
         if library != CORE && self.libraries[library as usize].memory.is_none() {
-            self.error(span, format!("the library `{}` exports no memory", self.libraries[library as usize].name));
+            self.error(
+                span,
+                format!(
+                    "the library `{}` exports no memory",
+                    self.libraries[library as usize].name
+                ),
+            );
             return None;
         }
         Some(Expr { kind: ExprKind::Builtin(Builtin::MemId(library), vec![]), ty: Ty::U32, span })
@@ -154,26 +197,40 @@ impl Checker<'_> {
     fn print(&mut self, name: &Name, args: &[ast::Expr], span: Span) -> Option<Expr> {
         let end = if name.text == "println" { "\n" } else { "" };
         let (pieces, values) = match args.split_first() {
-            Some((ast::Expr { kind: ast::ExprKind::Str(format), span }, rest)) => match pieces(format) {
-                Some(pieces) => (pieces, rest),
-                None => {
-                    self.error_help(
+            Some((ast::Expr { kind: ast::ExprKind::Str(format), span }, rest)) => {
+                match pieces(format) {
+                    Some(pieces) => (pieces, rest),
+                    None => {
+                        self.error_help(
                         *span,
                         "this format cannot be read",
                         "`{}` stands for a value, `{:x}` for one in hexadecimal, `{{` and `}}` for braces",
                     );
-                    return None;
+                        return None;
+                    }
                 }
-            },
-            Some(_) if args.len() == 1 => (vec![(String::new(), false), (String::new(), false)], args),
+            }
+            Some(_) if args.len() == 1 => {
+                (vec![(String::new(), false), (String::new(), false)], args)
+            }
             None => (vec![(String::new(), false)], args),
             Some((first, _)) => {
-                self.error(first.span, "the first of several arguments is the format, a text in quotes");
+                self.error(
+                    first.span,
+                    "the first of several arguments is the format, a text in quotes",
+                );
                 return None;
             }
         };
         if pieces.len() != values.len() + 1 {
-            self.error(span, format!("the format wants {} values, and there are {}", pieces.len() - 1, values.len()));
+            self.error(
+                span,
+                format!(
+                    "the format wants {} values, and there are {}",
+                    pieces.len() - 1,
+                    values.len()
+                ),
+            );
             self.look_over(values);
             return None;
         }
@@ -190,8 +247,11 @@ impl Checker<'_> {
             return None;
         }
         let last = pieces.len() - 1;
-        let pieces =
-            pieces.into_iter().enumerate().map(|(i, (t, hex))| ((if i == last { t + end } else { t }).into(), hex)).collect();
+        let pieces = pieces
+            .into_iter()
+            .enumerate()
+            .map(|(i, (t, hex))| ((if i == last { t + end } else { t }).into(), hex))
+            .collect();
         Some(Expr { kind: ExprKind::Builtin(Builtin::Print(pieces), list), ty: Ty::unit(), span })
     }
 
@@ -207,15 +267,23 @@ impl Checker<'_> {
             match self.meaning(library) {
                 Some(Meaning::Library(CORE)) => return self.core_call(name, args, span),
                 Some(Meaning::Library(DYNINSTR)) => return self.removal(name, args, span),
-                Some(Meaning::Library(number)) => return self.library_call(number, name, args, when, span),
-                None if self.broken.contains(library) || self.context.is_unclear() && is_of_events(library) => {
+                Some(Meaning::Library(number)) => {
+                    return self.library_call(number, name, args, when, span);
+                }
+                None if self.broken.contains(library)
+                    || self.context.is_unclear() && is_of_events(library) =>
+                {
                     self.look_over(args);
                     return None;
                 }
                 None => {
                     self.look_over(args);
                     let help = format!("a library is made known with `use {library};`");
-                    self.error_help(receiver.span, format!("there is no library or variable `{library}` here"), help);
+                    self.error_help(
+                        receiver.span,
+                        format!("there is no library or variable `{library}` here"),
+                        help,
+                    );
                     return None;
                 }
                 Some(_) => {}
@@ -253,11 +321,20 @@ impl Checker<'_> {
 
     fn removal(&mut self, name: &Name, args: &[ast::Expr], span: Span) -> Option<Expr> {
         if name.text == "remove_probe" {
-            return self.builtin((Builtin::RemoveProbe, vec![Ty::I32], Ty::unit()), "remove_probe", args, span);
+            return self.builtin(
+                (Builtin::RemoveProbe, vec![Ty::I32], Ty::unit()),
+                "remove_probe",
+                args,
+                span,
+            );
         }
         self.look_over(args);
         let message = format!("`dyninstr` has no function `{}` that a script can call", name.text);
-        self.error_help(name.span, message, "`remove_probe(probe_id)` takes a probe away from its site");
+        self.error_help(
+            name.span,
+            message,
+            "`remove_probe(probe_id)` takes a probe away from its site",
+        );
         None
     }
 
@@ -282,9 +359,15 @@ impl Checker<'_> {
     /// A map, or the number of one: maps of scripts are counted in the order of their declaration.
     fn print_map(&mut self, map: &ast::Expr, rows: bool, span: Span) -> Option<Expr> {
         let value = if let ast::ExprKind::Int(n) | ast::ExprKind::Bits(n) = map.kind {
-            let mut maps = self.program.globals.iter().enumerate().filter(|g| matches!(g.1.ty, Ty::Map(_)));
-            let found = usize::try_from(n).ok().and_then(|n| maps.nth(n)).map(|(i, g)| (i, g.ty.clone()));
-            found.map(|(i, ty)| Expr { kind: ExprKind::Var(crate::hir::Var::Global(u32::try_from(i).unwrap_or(0))), ty, span })
+            let mut maps =
+                self.program.globals.iter().enumerate().filter(|g| matches!(g.1.ty, Ty::Map(_)));
+            let found =
+                usize::try_from(n).ok().and_then(|n| maps.nth(n)).map(|(i, g)| (i, g.ty.clone()));
+            found.map(|(i, ty)| Expr {
+                kind: ExprKind::Var(crate::hir::Var::Global(u32::try_from(i).unwrap_or(0))),
+                ty,
+                span,
+            })
         } else {
             Some(self.expr(map, None)?)
         };
@@ -292,25 +375,42 @@ impl Checker<'_> {
             self.error(map.span, "this is no map, and no number of one");
             return None;
         };
-        let builtin = if rows { Builtin::PrintMapCsv(self.map_number(&value)) } else { Builtin::PrintMap };
+        let builtin =
+            if rows { Builtin::PrintMapCsv(self.map_number(&value)) } else { Builtin::PrintMap };
         Some(Expr { kind: ExprKind::Builtin(builtin, vec![value]), ty: Ty::unit(), span })
     }
 
     /// The number of a map: that of its declaration, or the next one for maps of sites.
     fn map_number(&self, map: &Expr) -> u32 {
-        let before =
-            if let ExprKind::Var(crate::hir::Var::Global(n)) = map.kind { n as usize } else { self.program.globals.len() };
-        u32::try_from(self.program.globals.iter().take(before).filter(|g| matches!(g.ty, Ty::Map(_))).count()).unwrap_or(0)
+        let before = if let ExprKind::Var(crate::hir::Var::Global(n)) = map.kind {
+            n as usize
+        } else {
+            self.program.globals.len()
+        };
+        u32::try_from(
+            self.program.globals.iter().take(before).filter(|g| matches!(g.ty, Ty::Map(_))).count(),
+        )
+        .unwrap_or(0)
     }
 
-    fn library_call(&mut self, number: u32, name: &Name, args: &[ast::Expr], when: When, span: Span) -> Option<Expr> {
+    fn library_call(
+        &mut self,
+        number: u32,
+        name: &Name,
+        args: &[ast::Expr],
+        when: When,
+        span: Span,
+    ) -> Option<Expr> {
         let libraries = self.libraries;
         let library = &libraries[number as usize];
         let signature = match library.functions.get(name.text.as_str()) {
             Some(Some(signature)) => signature.clone(),
             Some(None) => {
                 self.look_over(args);
-                let message = format!("`{}.{}` takes or gives what the language has no type for", library.name, name.text);
+                let message = format!(
+                    "`{}.{}` takes or gives what the language has no type for",
+                    library.name, name.text
+                );
                 self.error_help(
                     name.span,
                     message,
@@ -321,10 +421,15 @@ impl Checker<'_> {
             None => {
                 self.look_over(args);
                 let near = crate::rule::nearest(&name.text, library.functions.keys().map(|k| &**k));
-                let help = near
-                    .first()
-                    .map_or_else(|| "it exports no function of a similar name".into(), |n| format!("did you mean `{n}`?"));
-                self.error_help(name.span, format!("the library `{}` has no function `{}`", library.name, name.text), help);
+                let help = near.first().map_or_else(
+                    || "it exports no function of a similar name".into(),
+                    |n| format!("did you mean `{n}`?"),
+                );
+                self.error_help(
+                    name.span,
+                    format!("the library `{}` has no function `{}`", library.name, name.text),
+                    help,
+                );
                 return None;
             }
         };
@@ -332,12 +437,21 @@ impl Checker<'_> {
         if !self.when_fits(when, &args, span) {
             return None;
         }
-        let call = LibraryCall { library: number, function: name.text.as_str().into(), at_match: when == When::Static };
-        Some(Expr { kind: ExprKind::Library(call, args), ty: signature.result.unwrap_or_else(Ty::unit), span })
+        let call = LibraryCall {
+            library: number,
+            function: name.text.as_str().into(),
+            at_match: when == When::Static,
+        };
+        Some(Expr {
+            kind: ExprKind::Library(call, args),
+            ty: signature.result.unwrap_or_else(Ty::unit),
+            span,
+        })
     }
 }
 
-/// The texts of a format before, between and after its values, each with how the value after it is shown.
+/// The texts of a format before, between and after its values, each with how the value after it is
+/// shown.
 fn pieces(format: &str) -> Option<Vec<(String, bool)>> {
     let (mut list, mut text, mut rest) = (Vec::new(), String::new(), format);
     while let Some(c) = rest.chars().next() {

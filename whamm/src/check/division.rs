@@ -1,7 +1,8 @@
 //! Divisions of constants that have no value: by zero, or of the least number by -1.
 //!
-//! Where control comes to one it traps, and takes the program with it; so it is an error, unless it stands on a side that is never computed.
-//! Something else divided by a constant zero is left as it is written, with a warning.
+//! Where control comes to one it traps, and takes the program with it; so it is an error, unless it
+//! stands on a side that is never computed. Something else divided by a constant zero is left as it
+//! is written, with a warning.
 
 use super::Checker;
 use crate::diagnostic::Kind;
@@ -25,9 +26,15 @@ impl Search {
         if self.dead.iter().any(|dead| dead.start <= e.span.start && e.span.end <= dead.end) {
             return;
         }
-        let known = |e: &Expr| if let ExprKind::Bool(b) = fold::pure(e.clone()).kind { Some(b) } else { None };
+        let known = |e: &Expr| {
+            if let ExprKind::Bool(b) = fold::pure(e.clone()).kind { Some(b) } else { None }
+        };
         match &e.kind {
-            ExprKind::Binary(op @ (BinOp::And | BinOp::Or), a, b) if known(a) == Some(*op == BinOp::Or) => self.dead.push(b.span),
+            ExprKind::Binary(op @ (BinOp::And | BinOp::Or), a, b)
+                if known(a) == Some(*op == BinOp::Or) =>
+            {
+                self.dead.push(b.span)
+            }
             ExprKind::Choice(three) => {
                 if let Some(yes) = known(&three[0]) {
                     self.dead.push(three[if yes { 2 } else { 1 }].span);
@@ -36,7 +43,9 @@ impl Search {
             ExprKind::Binary(BinOp::Div | BinOp::Rem, a, b) if e.ty.is_int() => {
                 let (a, b) = (fold::pure((**a).clone()), fold::pure((**b).clone()));
                 let constants = fold::is_constant(&a) && fold::is_constant(&b);
-                if constants && !fold::is_constant(&fold::pure(e.clone())) || b.kind == ExprKind::Int(0) {
+                if constants && !fold::is_constant(&fold::pure(e.clone()))
+                    || b.kind == ExprKind::Int(0)
+                {
                     self.found.push((e.span, constants));
                 }
             }
@@ -84,7 +93,10 @@ impl Checker<'_> {
             let (kind, message) = if sure {
                 (Kind::ArithmeticError, "this division has no value")
             } else {
-                (Kind::TypeCheckWarning, "this divides by zero: the program traps where it is reached")
+                (
+                    Kind::TypeCheckWarning,
+                    "this divides by zero: the program traps where it is reached",
+                )
             };
             self.said.push_help(kind, Some(span), message, help);
         }

@@ -1,7 +1,7 @@
 //! Types of expressions.
 //!
-//! Types flow upwards, except for literals, which take the type that is expected of them: what they are assigned to, or else the other
-//! operand. Nothing else is converted unless `as` says so.
+//! Types flow upwards, except for literals, which take the type that is expected of them: what they
+//! are assigned to, or else the other operand. Nothing else is converted unless `as` says so.
 
 use super::Checker;
 use super::scope::{Context, Meaning};
@@ -18,7 +18,9 @@ fn is_literal(e: &ast::Expr) -> bool {
     match &e.kind {
         ast::ExprKind::Int(_) | ast::ExprKind::Bits(_) | ast::ExprKind::Float(..) => true,
         ast::ExprKind::Unary(UnOp::Neg | UnOp::Flip, a) => is_literal(a),
-        ast::ExprKind::Binary(op, a, b) => !op.compares() && !op.is_logic() && is_literal(a) && is_literal(b),
+        ast::ExprKind::Binary(op, a, b) => {
+            !op.compares() && !op.is_logic() && is_literal(a) && is_literal(b)
+        }
         ast::ExprKind::Choice(three) => is_literal(&three[1]) && is_literal(&three[2]),
         _ => false,
     }
@@ -52,7 +54,11 @@ impl Checker<'_> {
             ast::ExprKind::Int(n) => self.int(*n, false, expected, span)?,
             ast::ExprKind::Bits(n) => self.int(*n, true, expected, span)?,
             ast::ExprKind::Float(x, short) => {
-                let ty = expected.filter(|t| t.is_float()).cloned().unwrap_or(if *short { Ty::F32 } else { Ty::F64 });
+                let ty = expected.filter(|t| t.is_float()).cloned().unwrap_or(if *short {
+                    Ty::F32
+                } else {
+                    Ty::F64
+                });
                 (ExprKind::Float(*x), ty)
             }
             ast::ExprKind::Bool(b) => (ExprKind::Bool(*b), Ty::Bool),
@@ -78,15 +84,27 @@ impl Checker<'_> {
                 (ExprKind::Choice(Box::new([cond?, yes, no])), ty)
             }
             ast::ExprKind::Call(name, args) => return self.call(name, args, span),
-            ast::ExprKind::Method(receiver, name, args, when) => return self.method(receiver, name, args, *when, span),
+            ast::ExprKind::Method(receiver, name, args, when) => {
+                return self.method(receiver, name, args, *when, span);
+            }
         };
         Some(Expr { kind, ty, span })
     }
 
-    /// A whole number. Written in hexadecimal or binary it is the bits of its type; in decimal this earns a warning.
-    fn int(&mut self, n: i128, written_as_bits: bool, expected: Option<&Ty>, span: Span) -> Option<(ExprKind, Ty)> {
+    /// A whole number. Written in hexadecimal or binary it is the bits of its type; in decimal this
+    /// earns a warning.
+    fn int(
+        &mut self,
+        n: i128,
+        written_as_bits: bool,
+        expected: Option<&Ty>,
+        span: Span,
+    ) -> Option<(ExprKind, Ty)> {
         if let Some(ty) = expected.filter(|t| t.is_float()) {
-            #[expect(clippy::cast_precision_loss, reason = "the nearest fraction is what was asked for")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "the nearest fraction is what was asked for"
+            )]
             return Some((ExprKind::Float(n as f64), ty.clone()));
         }
         let fits = |ty: &Ty| ty.range().is_some_and(|(low, high)| (low..=high).contains(&n));
@@ -144,7 +162,10 @@ impl Checker<'_> {
         if ty.is_open() {
             if let Context::Probe(site) = &mut self.context {
                 let message = format!("the type of `{name}` is not known before a site is matched");
-                let help = format!("bind it in the rule, as in `{}({name}: i32)`", site.matched.event.names().1);
+                let help = format!(
+                    "bind it in the rule, as in `{}({name}: i32)`",
+                    site.matched.event.names().1
+                );
                 site.unavailable.push((span, message, help));
             }
             return None;
@@ -177,7 +198,12 @@ impl Checker<'_> {
     }
 
     /// A map, the key of one of its elements, and the element's type.
-    pub(super) fn element(&mut self, map: &ast::Expr, key: &ast::Expr, span: Span) -> Option<(Expr, Expr, Ty)> {
+    pub(super) fn element(
+        &mut self,
+        map: &ast::Expr,
+        key: &ast::Expr,
+        span: Span,
+    ) -> Option<(Expr, Expr, Ty)> {
         let map = self.expr(map, None);
         let types = map.as_ref().and_then(|map| self.map_types(&map.ty, span));
         let Some((k, v)) = types else {
@@ -187,7 +213,8 @@ impl Checker<'_> {
         Some((map?, self.expr_of(key, &k)?, v))
     }
 
-    /// Says what is wrong with expressions of which nothing is expected, because what they are for is wrong.
+    /// Says what is wrong with expressions of which nothing is expected, because what they are for
+    /// is wrong.
     pub(super) fn look_over<'e>(&mut self, list: impl IntoIterator<Item = &'e ast::Expr>) {
         for e in list {
             let library = |name: &str| self.uses.contains_key(name);
@@ -210,13 +237,23 @@ impl Checker<'_> {
             Some(Ty::Tuple(wanted)) if wanted.len() == parts.len() => Some(wanted.clone()),
             _ => None,
         };
-        let parts: Vec<_> = parts.iter().enumerate().map(|(i, p)| self.expr(p, wanted.as_ref().map(|w| &w[i]))).collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .enumerate()
+            .map(|(i, p)| self.expr(p, wanted.as_ref().map(|w| &w[i])))
+            .collect();
         let parts = parts.into_iter().collect::<Option<Vec<_>>>()?;
         let ty = Ty::Tuple(parts.iter().map(|p| p.ty.clone()).collect());
         Some((ExprKind::Tuple(parts), ty))
     }
 
-    fn unary(&mut self, op: UnOp, inner: &ast::Expr, expected: Option<&Ty>, span: Span) -> Option<Expr> {
+    fn unary(
+        &mut self,
+        op: UnOp,
+        inner: &ast::Expr,
+        expected: Option<&Ty>,
+        span: Span,
+    ) -> Option<Expr> {
         let value = self.expr(inner, expected.filter(|_| is_literal(inner)))?;
         let fits = match op {
             UnOp::Not => value.ty == Ty::Bool,
@@ -237,7 +274,12 @@ impl Checker<'_> {
     }
 
     /// Two expressions of one type, whichever of them says which.
-    fn pair(&mut self, a: &ast::Expr, b: &ast::Expr, expected: Option<&Ty>) -> Option<(Expr, Expr)> {
+    fn pair(
+        &mut self,
+        a: &ast::Expr,
+        b: &ast::Expr,
+        expected: Option<&Ty>,
+    ) -> Option<(Expr, Expr)> {
         if is_literal(a) && !is_literal(b) {
             let b = self.expr(b, expected)?;
             return Some((self.expr_of(a, &b.ty.clone())?, b));
@@ -250,9 +292,20 @@ impl Checker<'_> {
         Some((a, b))
     }
 
-    fn binary(&mut self, op: BinOp, a: &ast::Expr, b: &ast::Expr, expected: Option<&Ty>, span: Span) -> Option<Expr> {
+    fn binary(
+        &mut self,
+        op: BinOp,
+        a: &ast::Expr,
+        b: &ast::Expr,
+        expected: Option<&Ty>,
+        span: Span,
+    ) -> Option<Expr> {
         if op == BinOp::Add && [a, b].iter().any(|e| matches!(e.kind, ast::ExprKind::Str(_))) {
-            self.error_help(span, "texts are not joined", "`print` takes texts and values: `print(\"{} calls\", n)`");
+            self.error_help(
+                span,
+                "texts are not joined",
+                "`print` takes texts and values: `print(\"{} calls\", n)`",
+            );
             return None;
         }
         let (a, b) = if op.is_logic() {
@@ -276,9 +329,13 @@ impl Checker<'_> {
             );
             return None;
         }
-        if matches!((op, operands.bits(), &b.kind), (BinOp::Lt | BinOp::Ge, Some((_, false)), ExprKind::Int(0))) {
+        if matches!(
+            (op, operands.bits(), &b.kind),
+            (BinOp::Lt | BinOp::Ge, Some((_, false)), ExprKind::Int(0))
+        ) {
             let always = if op == BinOp::Lt { "never" } else { "always" };
-            let help = "convert to a type with a sign before subtracting, as in `(x as i32 - 1) < 0`";
+            let help =
+                "convert to a type with a sign before subtracting, as in `(x as i32 - 1) < 0`";
             self.said.push_help(
                 Kind::TypeCheckWarning,
                 Some(span),
@@ -294,9 +351,15 @@ impl Checker<'_> {
         match op {
             BinOp::And | BinOp::Or => *ty == Ty::Bool,
             BinOp::Eq | BinOp::Ne => ty.is_numeric() || matches!(ty, Ty::Bool | Ty::Str),
-            BinOp::Ge | BinOp::Gt | BinOp::Le | BinOp::Lt | BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Rem => {
-                ty.is_numeric()
-            }
+            BinOp::Ge
+            | BinOp::Gt
+            | BinOp::Le
+            | BinOp::Lt
+            | BinOp::Add
+            | BinOp::Sub
+            | BinOp::Mul
+            | BinOp::Div
+            | BinOp::Rem => ty.is_numeric(),
             BinOp::BitOr | BinOp::BitXor | BinOp::BitAnd | BinOp::Shl | BinOp::Shr => ty.is_int(),
         }
     }
@@ -304,11 +367,16 @@ impl Checker<'_> {
     fn cast(&mut self, inner: &ast::Expr, to: &Ty, span: Span) -> Option<Expr> {
         let to = self.closed(to);
         // A literal that the type holds simply has that type.
-        let hint = matches!(inner.kind, ast::ExprKind::Float(..)).then_some(&to).filter(|t| t.is_float());
+        let hint =
+            matches!(inner.kind, ast::ExprKind::Float(..)).then_some(&to).filter(|t| t.is_float());
         let value = self.expr(inner, hint)?;
         let scalar = |t: &Ty| t.is_numeric() || *t == Ty::Bool;
         if !scalar(&value.ty) || !scalar(&to) {
-            self.error_help(span, format!("{} cannot become {to}", value.ty), "`as` converts between numbers and truths");
+            self.error_help(
+                span,
+                format!("{} cannot become {to}", value.ty),
+                "`as` converts between numbers and truths",
+            );
             return None;
         }
         if value.ty == to {
@@ -317,7 +385,8 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Cast(Box::new(value)), ty: to, span })
     }
 
-    /// A text of the site that begins with a constant is that constant while the site's other variables get their first values.
+    /// A text of the site that begins with a constant is that constant while the site's other
+    /// variables get their first values.
     pub(super) fn with_first_texts(&self, e: Expr) -> Expr {
         let Expr { kind, ty, span } = e;
         let kind = match kind {
@@ -343,7 +412,9 @@ impl Checker<'_> {
             ExprKind::Var(Var::Local(_) | Var::Site(_) | Var::Frame(_)) | ExprKind::Call(..) => {
                 culprit = Some((inner.span, "probe-local state"));
             }
-            ExprKind::Bound(b) if !b.is_static() => culprit = Some((inner.span, "what is known only when the site is reached")),
+            ExprKind::Bound(b) if !b.is_static() => {
+                culprit = Some((inner.span, "what is known only when the site is reached"))
+            }
             _ => {}
         });
         let Some((span, what)) = culprit else { return true };
@@ -373,7 +444,9 @@ fn with_span(mut e: ast::Expr, span: Span) -> ast::Expr {
     e.span = span;
     e.kind = match e.kind {
         K::Unary(op, a) => K::Unary(op, Box::new(with_span(*a, span))),
-        K::Binary(op, a, b) => K::Binary(op, Box::new(with_span(*a, span)), Box::new(with_span(*b, span))),
+        K::Binary(op, a, b) => {
+            K::Binary(op, Box::new(with_span(*a, span)), Box::new(with_span(*b, span)))
+        }
         K::Cast(a, ty) => K::Cast(Box::new(with_span(*a, span)), ty),
         K::Choice(three) => K::Choice(Box::new(three.map(|e| with_span(e, span)))),
         other => other,

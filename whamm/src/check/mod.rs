@@ -1,8 +1,9 @@
 //! From a syntax tree to a checked program.
 //!
-//! A probe is checked for each event and mode that its rule means, because names mean different things at different events. What a body
-//! asked of an event is remembered, and a body is checked again only where an answer differs: a rule that matches five hundred instructions
-//! usually has one body.
+//! A probe is checked for each event and mode that its rule means, because names mean different
+//! things at different events. What a body asked of an event is remembered, and a body is checked
+//! again only where an answer differs: a rule that matches five hundred instructions usually has
+//! one body.
 
 mod builtin;
 mod division;
@@ -57,10 +58,19 @@ pub(crate) struct Checker<'a> {
     seen: bool,
 }
 
-/// Checks scripts against each other's absence: each has its own names. Of libraries that could not be read nothing more is said.
-pub fn check(sources: &[Source], libraries: &[Library], unread: &[&str], said: &mut Diagnostics) -> Program {
-    let scripts: Vec<_> =
-        sources.iter().enumerate().map(|(n, s)| (n, syntax::parse(u16::try_from(n).unwrap_or(u16::MAX), s, said))).collect();
+/// Checks scripts against each other's absence: each has its own names. Of libraries that could not
+/// be read nothing more is said.
+pub fn check(
+    sources: &[Source],
+    libraries: &[Library],
+    unread: &[&str],
+    said: &mut Diagnostics,
+) -> Program {
+    let scripts: Vec<_> = sources
+        .iter()
+        .enumerate()
+        .map(|(n, s)| (n, syntax::parse(u16::try_from(n).unwrap_or(u16::MAX), s, said)))
+        .collect();
     let mut checker = Checker {
         libraries,
         unread,
@@ -149,7 +159,9 @@ impl Checker<'_> {
                     return;
                 }
                 let library = &name.text;
-                let help = format!("give `-u {library}=MODULE` to whamm, or `SCRIPT+{library}.wasm` to wasm-aot");
+                let help = format!(
+                    "give `-u {library}=MODULE` to whamm, or `SCRIPT+{library}.wasm` to wasm-aot"
+                );
                 self.said.push_help(
                     Kind::GeneralError,
                     Some(name.span),
@@ -161,21 +173,40 @@ impl Checker<'_> {
         };
         if self.uses.insert(name.text.clone(), number).is_some() {
             let message = format!("the library `{}` is used already", name.text);
-            self.said.push_help(Kind::TypeCheckWarning, Some(name.span), message, "say `use` once for each library");
+            self.said.push_help(
+                Kind::TypeCheckWarning,
+                Some(name.span),
+                message,
+                "say `use` once for each library",
+            );
         }
     }
 
     fn declare_function(&mut self, def: &FnDef) {
         let number = u32::try_from(self.program.functions.len()).unwrap_or(u32::MAX);
         let params: Vec<Ty> = def.params.iter().map(|p| p.ty.clone()).collect();
-        for (ty, span) in def.params.iter().map(|p| (&p.ty, p.name.span)).chain([(&def.result, def.name.span)]) {
+        for (ty, span) in
+            def.params.iter().map(|p| (&p.ty, p.name.span)).chain([(&def.result, def.name.span)])
+        {
             if ty.is_open() {
-                self.error(span, format!("`{ty}` stands for no type here: functions are not generic"));
+                self.error(
+                    span,
+                    format!("`{ty}` stands for no type here: functions are not generic"),
+                );
             }
         }
         let name: Rc<str> = def.name.text.as_str().into();
-        self.program.functions.push(Function { name, params: 0, result: def.result.clone(), locals: vec![], stmts: vec![] });
-        let taken = self.functions.insert(def.name.text.clone(), (number, params, def.result.clone())).is_some();
+        self.program.functions.push(Function {
+            name,
+            params: 0,
+            result: def.result.clone(),
+            locals: vec![],
+            stmts: vec![],
+        });
+        let taken = self
+            .functions
+            .insert(def.name.text.clone(), (number, params, def.result.clone()))
+            .is_some();
         if taken || builtin::is_builtin(&def.name.text) {
             let message = format!("there is already a function `{}`", def.name.text);
             self.said.push(Kind::DuplicateIdentifierError, Some(def.name.span), message);
@@ -224,8 +255,16 @@ impl Checker<'_> {
             && !self.context.is_unclear();
         if event {
             let owner = self.context.owner();
-            let message = format!("name `{}` collides with the `{owner}` probe bound variable `{}`", name.text, name.text);
-            self.said.push_help(Kind::DuplicateIdentifierError, Some(name.span), message, "choose another name");
+            let message = format!(
+                "name `{}` collides with the `{owner}` probe bound variable `{}`",
+                name.text, name.text
+            );
+            self.said.push_help(
+                Kind::DuplicateIdentifierError,
+                Some(name.span),
+                message,
+                "choose another name",
+            );
         } else if self.scopes.innermost(&name.text)
             || (matches!(self.context, Context::Start) && self.globals.contains_key(&name.text))
         {
@@ -243,7 +282,14 @@ impl Checker<'_> {
     }
 
     fn variable(&self, name: &Name, ty: &Ty, report: bool) -> Variable {
-        Variable { name: name.text.as_str().into(), ty: ty.clone(), report, init: None, script: self.script, span: name.span }
+        Variable {
+            name: name.text.as_str().into(),
+            ty: ty.clone(),
+            report,
+            init: None,
+            script: self.script,
+            span: name.span,
+        }
     }
 
     fn new_global(&mut self, variable: Variable) -> Var {

@@ -1,7 +1,8 @@
 //! Probes: one for each event and mode that a rule means.
 //!
-//! A bound that no site can satisfy is an error where the rule names one instruction, and leaves the instruction out where it is a pattern.
-//! A generic probe becomes one probe for each choice of types; at a site at most one of them matches.
+//! A bound that no site can satisfy is an error where the rule names one instruction, and leaves
+//! the instruction out where it is a pattern. A generic probe becomes one probe for each choice of
+//! types; at a site at most one of them matches.
 
 use super::Checker;
 use super::scope::{Context, Site};
@@ -67,7 +68,11 @@ impl Checker<'_> {
             && def.predicate.is_none()
             && !matches.iter().all(|m| m.mode.name().contains("alt"))
         {
-            self.said.push(Kind::ProbeWarning, Some(def.rule.span), "this probe does nothing: its body is empty");
+            self.said.push(
+                Kind::ProbeWarning,
+                Some(def.rule.span),
+                "this probe does nothing: its body is empty",
+            );
         }
         let variants = instantiations(&def.rule);
         // A rule without a pattern has to make sense where it stands; a pattern, somewhere.
@@ -77,7 +82,8 @@ impl Checker<'_> {
         let mut known = Vec::new();
         let mut lacking = None;
         let (mut found, mut wrong) = (false, false);
-        // Numbers are those of version 2.0.1; events that it does not have bear that of the rule's first.
+        // Numbers are those of version 2.0.1; events that it does not have bear that of the rule's
+        // first.
         let (first, counts) = (*number, matches.iter().any(|m| !m.event.is_new()));
         for matched in matches {
             let own = if matched.event.is_new() { first } else { *number };
@@ -138,7 +144,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The bodies of a probe where addresses have 64 bits, as far as these make a difference and the body is right for them.
+    /// The bodies of a probe where addresses have 64 bits, as far as these make a difference and
+    /// the body is right for them.
     fn widened(
         &mut self,
         def: &ProbeDef,
@@ -149,13 +156,19 @@ impl Checker<'_> {
     ) -> Vec<Rc<Body>> {
         let bounded = def.rule.parts.iter().any(|p| !p.bounds.is_empty());
         let asked = match narrow {
-            Outcome::Fits(body) => known.iter().find(|k| Rc::ptr_eq(&k.body, body)).map(|k| k.asked.clone()).unwrap_or_default(),
+            Outcome::Fits(body) => known
+                .iter()
+                .find(|k| Rc::ptr_eq(&k.body, body))
+                .map(|k| k.asked.clone())
+                .unwrap_or_default(),
             Outcome::Lacks(_) if bounded => vec![],
             _ => return vec![],
         };
         let mut bodies: Vec<Rc<Body>> = Vec::new();
         for width in 1..=matched.event.widths() {
-            let differs = |name: &str| matched.event.variable_in(name, width) != matched.event.variable_in(name, 0);
+            let differs = |name: &str| {
+                matched.event.variable_in(name, width) != matched.event.variable_in(name, 0)
+            };
             let names = def.rule.parts.iter().flat_map(|p| &p.bounds).map(|b| b.name.text.as_str());
             if !names.chain(asked.iter().map(|a| a.0.as_str())).any(differs) {
                 continue;
@@ -187,12 +200,21 @@ impl Checker<'_> {
         width: u8,
         known: &mut Vec<Known>,
     ) -> Outcome {
-        let Some((bounds, bound)) = self.bounds(&def.rule, matched, params) else { return Outcome::Wrong };
+        let Some((bounds, bound)) = self.bounds(&def.rule, matched, params) else {
+            return Outcome::Wrong;
+        };
         if let Some(why) = misfit(&def.rule, matched, &bounds, width) {
             return Outcome::Lacks(vec![why]);
         }
         let alt = matched.mode.name().contains("alt");
-        let site = Site { matched, bounds, params: params.clone(), width, asked: vec![], unavailable: vec![] };
+        let site = Site {
+            matched,
+            bounds,
+            params: params.clone(),
+            width,
+            asked: vec![],
+            unavailable: vec![],
+        };
         let same = |k: &&Known| {
             k.mode == alt
                 && k.params == *params
@@ -206,7 +228,9 @@ impl Checker<'_> {
         self.seen = true;
         let complaints = self.said.len();
         let body = self.checked_body(def, &bound);
-        let Context::Probe(site) = std::mem::replace(&mut self.context, Context::Start) else { return Outcome::Wrong };
+        let Context::Probe(site) = std::mem::replace(&mut self.context, Context::Start) else {
+            return Outcome::Wrong;
+        };
         if !site.unavailable.is_empty() {
             return Outcome::Lacks(site.unavailable);
         }
@@ -214,7 +238,13 @@ impl Checker<'_> {
             return Outcome::Wrong;
         }
         let body = Rc::new(body);
-        known.push(Known { mode: alt, params: params.clone(), asked: site.asked, bound, body: body.clone() });
+        known.push(Known {
+            mode: alt,
+            params: params.clone(),
+            asked: site.asked,
+            bound,
+            body: body.clone(),
+        });
         Outcome::Fits(body)
     }
 
@@ -247,11 +277,17 @@ impl Checker<'_> {
             let name = &bound.name.text;
             let ty = self.bound_type(bound, params)?;
             match matched.event.variable(name).map(|d| d.bound) {
-                Some(b @ (Bound::Arg(_) | Bound::Res(_) | Bound::Local(_) | Bound::TargetFuncref)) => list.push((b, ty.clone())),
+                Some(
+                    b @ (Bound::Arg(_) | Bound::Res(_) | Bound::Local(_) | Bound::TargetFuncref),
+                ) => list.push((b, ty.clone())),
                 Some(Bound::Imm(_)) => {}
                 Some(_) => {
                     let message = format!("`{name}` has one type only, so it is not bounded");
-                    self.error_help(bound.name.span, message, "bounds are for argN, resN, localN and immN");
+                    self.error_help(
+                        bound.name.span,
+                        message,
+                        "bounds are for argN, resN, localN and immN",
+                    );
                     return None;
                 }
                 None => {}
@@ -265,7 +301,11 @@ impl Checker<'_> {
 
 impl Checker<'_> {
     /// The type of a bound.
-    pub(super) fn bound_type(&mut self, bound: &Param, params: &HashMap<Rc<str>, Ty>) -> Option<Ty> {
+    pub(super) fn bound_type(
+        &mut self,
+        bound: &Param,
+        params: &HashMap<Rc<str>, Ty>,
+    ) -> Option<Ty> {
         let Ty::Param(p) = &bound.ty else { return Some(bound.ty.clone()) };
         if let Some(ty) = params.get(p) {
             return Some(ty.clone());
@@ -277,7 +317,12 @@ impl Checker<'_> {
 }
 
 /// Why an event cannot satisfy the bounds, if it cannot.
-fn misfit(rule: &Rule, matched: Match, bounds: &HashMap<String, Ty>, width: u8) -> Option<(Span, String, String)> {
+fn misfit(
+    rule: &Rule,
+    matched: Match,
+    bounds: &HashMap<String, Ty>,
+    width: u8,
+) -> Option<(Span, String, String)> {
     for bound in rule.parts.iter().flat_map(|p| &p.bounds) {
         let (name, span) = (&bound.name.text, bound.name.span);
         let event = match matched.event {
@@ -292,7 +337,11 @@ fn misfit(rule: &Rule, matched: Match, bounds: &HashMap<String, Ty>, width: u8) 
         let wanted = bounds.get(name)?;
         let held = |t: &Ty| if *t == Ty::Bool { Ty::I32.slots() } else { t.slots() };
         if found.ty != Ty::Any && held(&found.ty) != held(wanted) {
-            return Some((span, format!("no site of `{event}` has a `{name}` of type {wanted}: it is {}", found.ty), help()));
+            return Some((
+                span,
+                format!("no site of `{event}` has a `{name}` of type {wanted}: it is {}", found.ty),
+                help(),
+            ));
         }
     }
     None
@@ -309,5 +358,6 @@ fn choice(params: &HashMap<Rc<str>, Ty>) -> String {
 fn last(now: &Diagnostics, before: &Diagnostics) -> Vec<(Span, String, String)> {
     let old: Vec<_> = before.iter().map(|d| (d.span, &d.message)).collect();
     let new = now.iter().filter(|d| !old.contains(&(d.span, &d.message)));
-    new.filter_map(|d| Some((d.span?, d.message.clone(), d.help.clone().unwrap_or_default()))).collect()
+    new.filter_map(|d| Some((d.span?, d.message.clone(), d.help.clone().unwrap_or_default())))
+        .collect()
 }

@@ -38,7 +38,8 @@ pub(super) struct Site {
     pub(super) width: u8,
     /// What was asked of the event: the body is the same at every event with the same answers.
     pub(super) asked: Vec<(String, Option<Definition>)>,
-    /// A name of the event that it does not have, or that needs a bound: with a glob, the event is then left out.
+    /// A name of the event that it does not have, or that needs a bound: with a glob, the event is
+    /// then left out.
     pub(super) unavailable: Vec<(Span, String, String)>,
 }
 
@@ -57,7 +58,9 @@ impl Context {
     pub(super) fn owner(&self) -> String {
         match self {
             Self::Probe(site) => site.matched.event.names().1.to_string(),
-            Self::Stray(stray) => stray.event().map_or_else(String::new, |event| event.names().1.to_string()),
+            Self::Stray(stray) => {
+                stray.event().map_or_else(String::new, |event| event.names().1.to_string())
+            }
             _ => String::new(),
         }
     }
@@ -79,7 +82,8 @@ impl Context {
         }
     }
 
-    /// Whether it is not known where the body belongs, so that a name may mean anything that it means somewhere.
+    /// Whether it is not known where the body belongs, so that a name may mean anything that it
+    /// means somewhere.
     pub(super) fn is_unclear(&self) -> bool {
         matches!(self, Self::Stray(stray) if stray.event().is_none())
     }
@@ -132,7 +136,8 @@ pub(super) fn is_new(name: &str) -> bool {
 
 /// Whether a name means something at some event.
 pub(super) fn is_of_events(name: &str) -> bool {
-    static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| Event::all().flat_map(Event::variables).map(|v| v.0).collect());
+    static NAMES: LazyLock<HashSet<String>> =
+        LazyLock::new(|| Event::all().flat_map(Event::variables).map(|v| v.0).collect());
     // Families are known by their first member.
     let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
     NAMES.contains(name) || (family.len() < name.len() && NAMES.contains(&format!("{family}0")))
@@ -163,7 +168,11 @@ impl Checker<'_> {
                 site.asked.push((name.into(), found.clone()));
                 found
             }
-            Context::Stray(stray) if stray.event().is_some() || !self.globals.contains_key(name) => stray.answer(name),
+            Context::Stray(stray)
+                if stray.event().is_some() || !self.globals.contains_key(name) =>
+            {
+                stray.answer(name)
+            }
             Context::Stray(_) => None,
             // What belongs to the program and not to a place in it is known everywhere.
             Context::Start | Context::Function(_) => Event::Begin.variable(name),
@@ -172,12 +181,18 @@ impl Checker<'_> {
 
     /// Variables of frames exist only where a function of the program is active.
     fn reachable(&mut self, found: Meaning, name: &str, span: Span) -> Option<Meaning> {
-        let active = self.context.is_unclear() || self.context.event().is_some_and(Event::has_sites);
+        let active =
+            self.context.is_unclear() || self.context.event().is_some_and(Event::has_sites);
         if active || !matches!(found, Meaning::Var(Var::Frame(_), _)) {
             return Some(found);
         }
-        let help = "use it in probes that are at places in the program, and hand its value to functions";
-        self.error_help(span, format!("there is no activation here that `{name}` could belong to"), help);
+        let help =
+            "use it in probes that are at places in the program, and hand its value to functions";
+        self.error_help(
+            span,
+            format!("there is no activation here that `{name}` could belong to"),
+            help,
+        );
         None
     }
 
@@ -195,8 +210,15 @@ impl Checker<'_> {
         if self.collides(name) {
             if self.unknown.insert(name.into()) {
                 let owner = self.context.owner();
-                let message = format!("name `{name}` collides with the `{owner}` probe bound variable `{name}`");
-                self.said.push_help(Kind::DuplicateIdentifierError, Some(span), message, "choose another name for the variable");
+                let message = format!(
+                    "name `{name}` collides with the `{owner}` probe bound variable `{name}`"
+                );
+                self.said.push_help(
+                    Kind::DuplicateIdentifierError,
+                    Some(span),
+                    message,
+                    "choose another name for the variable",
+                );
             }
             return None;
         }
@@ -207,7 +229,12 @@ impl Checker<'_> {
             && let Some(found) = self.meaning(new)
         {
             let message = format!("`{old}` is now called `{new}`");
-            self.said.push_help(Kind::TypeCheckWarning, Some(span), message, format!("write `{new}`"));
+            self.said.push_help(
+                Kind::TypeCheckWarning,
+                Some(span),
+                message,
+                format!("write `{new}`"),
+            );
             return Some(found);
         }
         if self.unknown.contains(name) {
@@ -222,8 +249,10 @@ impl Checker<'_> {
             }
             Context::Stray(stray) if known_elsewhere => {
                 if let Some(event) = stray.event().filter(|event| event.variable(name).is_none()) {
-                    let message = format!("`{name}` is not a valid bound var for `{}`", event.names().1);
-                    let help = format!("`whamm info -v -r wasm:{}` lists what there is", event.path());
+                    let message =
+                        format!("`{name}` is not a valid bound var for `{}`", event.names().1);
+                    let help =
+                        format!("`whamm info -v -r wasm:{}` lists what there is", event.path());
                     self.said.push_help(Kind::InstrumentationError, Some(span), message, help);
                 }
                 return None;
@@ -234,17 +263,23 @@ impl Checker<'_> {
             return None;
         }
         self.unknown.insert(name.into());
-        let mut names: Vec<String> = self.scopes.names().map(String::from).chain(self.globals.keys().cloned()).collect();
+        let mut names: Vec<String> =
+            self.scopes.names().map(String::from).chain(self.globals.keys().cloned()).collect();
         if let Some(event) = self.context.event() {
             names.extend(event.variables().into_iter().map(|v| v.0));
         }
         // Short names are near to everything.
         let near = (!self.said.is_long())
             .then(|| crate::rule::nearest(name, names.iter().map(String::as_str)))
-            .and_then(|near| near.into_iter().find(|n| strsim::levenshtein(name, n) * 3 <= name.len().max(n.len())));
+            .and_then(|near| {
+                near.into_iter()
+                    .find(|n| strsim::levenshtein(name, n) * 3 <= name.len().max(n.len()))
+            });
         let help = match near {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("declare it with `var {name}: type;`, or write it in quotes if it is a text"),
+            None => format!(
+                "declare it with `var {name}: type;`, or write it in quotes if it is a text"
+            ),
         };
         self.error_help(span, format!("there is no variable `{name}` here"), help);
         None

@@ -14,7 +14,9 @@ use crate::types::Ty;
 pub(super) fn always_returns(block: &[ast::Stmt]) -> bool {
     block.iter().any(|s| match &s.kind {
         StmtKind::Return(_) => true,
-        StmtKind::If { arms, otherwise: Some(last) } => arms.iter().all(|a| always_returns(&a.1)) && always_returns(last),
+        StmtKind::If { arms, otherwise: Some(last) } => {
+            arms.iter().all(|a| always_returns(&a.1)) && always_returns(last)
+        }
         _ => false,
     })
 }
@@ -23,7 +25,9 @@ pub(super) fn always_returns(block: &[ast::Stmt]) -> bool {
 fn always_leaves(block: &[ast::Stmt]) -> bool {
     block.iter().any(|s| match &s.kind {
         StmtKind::Return(_) | StmtKind::Break | StmtKind::Continue => true,
-        StmtKind::If { arms, otherwise: Some(last) } => arms.iter().all(|a| always_leaves(&a.1)) && always_leaves(last),
+        StmtKind::If { arms, otherwise: Some(last) } => {
+            arms.iter().all(|a| always_leaves(&a.1)) && always_leaves(last)
+        }
         _ => false,
     })
 }
@@ -36,7 +40,12 @@ impl Checker<'_> {
         let last = block.iter().position(|s| always_leaves(std::slice::from_ref(s)));
         if let Some(behind) = last.and_then(|n| block.get(n + 1)) {
             let message = "this is never reached: control does not come past the statement before";
-            self.said.push_help(Kind::TypeCheckWarning, Some(behind.span), message, "leave it out, or put it in front");
+            self.said.push_help(
+                Kind::TypeCheckWarning,
+                Some(behind.span),
+                message,
+                "leave it out, or put it in front",
+            );
         }
         list
     }
@@ -70,7 +79,13 @@ impl Checker<'_> {
         }
     }
 
-    fn global(&mut self, storage: Storage, name: &Name, ty: &Ty, init: Option<&ast::Expr>) -> Option<Stmt> {
+    fn global(
+        &mut self,
+        storage: Storage,
+        name: &Name,
+        ty: &Ty,
+        init: Option<&ast::Expr>,
+    ) -> Option<Stmt> {
         if !self.type_fits(ty, storage, name.span) {
             self.look_over(init);
             return None;
@@ -101,13 +116,21 @@ impl Checker<'_> {
             return false;
         }
         let reason = match ty {
-            Ty::Map(kv) if !kv.0.is_key() => "the key of a map is a number, a bool, a str or a tuple of such",
+            Ty::Map(kv) if !kv.0.is_key() => {
+                "the key of a map is a number, a bool, a str or a tuple of such"
+            }
             _ if ty.is_unit() => "a variable of the empty tuple holds nothing",
             _ if ty.is_open() => "this type parameter is not declared by the rule",
-            Ty::FuncRef if storage.report || storage.class.is_some() || matches!(self.context, Context::Start) => {
+            Ty::FuncRef
+                if storage.report
+                    || storage.class.is_some()
+                    || matches!(self.context, Context::Start) =>
+            {
                 "a funcref is kept only in local variables"
             }
-            Ty::Map(_) if storage.class == Some(Class::Frame) => "a variable of a frame holds numbers, truths and texts",
+            Ty::Map(_) if storage.class == Some(Class::Frame) => {
+                "a variable of a frame holds numbers, truths and texts"
+            }
             Ty::FuncRef => return true,
             _ if !ty.is_storable() => "a tuple holds no map, and a map no funcref",
             _ => return true,
@@ -132,14 +155,25 @@ impl Checker<'_> {
             StmtKind::If { arms, otherwise } => self.choices(arms, otherwise.as_deref()),
             StmtKind::Count { name, low, high, body } => {
                 let (low, high) = (self.expr(low, None), self.expr(high, None));
-                let (Some(low), Some(high)) = (low, high) else { return self.unclear_loop([name], body) };
+                let (Some(low), Some(high)) = (low, high) else {
+                    return self.unclear_loop([name], body);
+                };
                 let ty = if fold::is_constant(&low) { high.ty.clone() } else { low.ty.clone() };
-                let adapt = |e: Expr| if fold::is_constant(&e) && e.ty.is_int() { Expr { ty: ty.clone(), ..e } } else { e };
+                let adapt = |e: Expr| {
+                    if fold::is_constant(&e) && e.ty.is_int() {
+                        Expr { ty: ty.clone(), ..e }
+                    } else {
+                        e
+                    }
+                };
                 let (low, high) = (adapt(low), adapt(high));
                 if !ty.is_int() || low.ty != high.ty {
                     self.error(
                         stmt.span,
-                        format!("a loop counts between two whole numbers of one type, not {} and {}", low.ty, high.ty),
+                        format!(
+                            "a loop counts between two whole numbers of one type, not {} and {}",
+                            low.ty, high.ty
+                        ),
                     );
                     return self.unclear_loop([name], body);
                 }
@@ -177,7 +211,11 @@ impl Checker<'_> {
     }
 
     /// The body of a loop whose variables have no types.
-    fn unclear_loop<'n>(&mut self, names: impl IntoIterator<Item = &'n Name>, body: &[ast::Stmt]) -> Option<Stmt> {
+    fn unclear_loop<'n>(
+        &mut self,
+        names: impl IntoIterator<Item = &'n Name>,
+        body: &[ast::Stmt],
+    ) -> Option<Stmt> {
         let before = self.broken.clone();
         self.broken.extend(names.into_iter().map(|name| name.text.clone()));
         self.looped(body);
@@ -185,7 +223,13 @@ impl Checker<'_> {
         None
     }
 
-    fn decl(&mut self, storage: Storage, name: &Name, ty: &Ty, init: Option<&ast::Expr>) -> Option<Stmt> {
+    fn decl(
+        &mut self,
+        storage: Storage,
+        name: &Name,
+        ty: &Ty,
+        init: Option<&ast::Expr>,
+    ) -> Option<Stmt> {
         if !self.type_fits(ty, storage, name.span) {
             self.look_over(init);
             return None;
@@ -222,7 +266,11 @@ impl Checker<'_> {
             Some(Class::Shared) => self.shared(name, variable),
             Some(Class::Frame) => self.framed(name, variable),
             _ if !sited => {
-                self.error_help(name.span, "this event has no sites", "use `shared`, or declare it outside of the probe");
+                self.error_help(
+                    name.span,
+                    "this event has no sites",
+                    "use `shared`, or declare it outside of the probe",
+                );
                 return None;
             }
             _ => {
@@ -236,7 +284,9 @@ impl Checker<'_> {
 
     /// One instance for all events that a rule means: the first event creates it.
     fn shared(&mut self, name: &Name, variable: crate::hir::Variable) -> Var {
-        if let Some(found) = self.program.globals.iter().position(|g| g.span == name.span && g.ty == variable.ty) {
+        if let Some(found) =
+            self.program.globals.iter().position(|g| g.span == name.span && g.ty == variable.ty)
+        {
             return Var::Global(u32::try_from(found).unwrap_or(u32::MAX));
         }
         if let Some(init) = variable.init.as_ref().filter(|i| !fold::is_constant(i)) {
@@ -291,7 +341,13 @@ impl Checker<'_> {
         }
     }
 
-    fn assign(&mut self, target: &ast::Expr, op: Option<ast::BinOp>, value: &ast::Expr, span: Span) -> Option<Stmt> {
+    fn assign(
+        &mut self,
+        target: &ast::Expr,
+        op: Option<ast::BinOp>,
+        value: &ast::Expr,
+        span: Span,
+    ) -> Option<Stmt> {
         let Some(place) = self.place(target) else {
             self.look_over([value]);
             return None;
@@ -299,7 +355,11 @@ impl Checker<'_> {
         let ty = place.ty();
         let value = self.expr_of(value, &ty)?;
         if matches!(&place, Place::Var(_, Ty::Map(_))) {
-            self.error_help(span, "a map is not assigned as a whole", "assign to its elements: `m[key] = value;`");
+            self.error_help(
+                span,
+                "a map is not assigned as a whole",
+                "assign to its elements: `m[key] = value;`",
+            );
             return None;
         }
         let Some(op) = op else { return Some(Stmt::Assign(place, value)) };
@@ -340,7 +400,11 @@ impl Checker<'_> {
                 None
             }
             Some(_) if wanted.is_unit() => {
-                self.said.push(Kind::TypeCheckError, Some(span), "there is nothing that a value could be returned to");
+                self.said.push(
+                    Kind::TypeCheckError,
+                    Some(span),
+                    "there is nothing that a value could be returned to",
+                );
                 None
             }
             Some(e) => Some(Stmt::Return(Some(self.expr_of(e, &wanted)?))),
@@ -358,13 +422,21 @@ impl Checker<'_> {
         };
         if !fits {
             let message = format!("an instruction does not give {}", value.ty.with_article());
-            self.error_help(span, message, "return a number, or a tuple of numbers where it gives several");
+            self.error_help(
+                span,
+                message,
+                "return a number, or a tuple of numbers where it gives several",
+            );
             return None;
         }
         Some(Stmt::Return(Some(value)))
     }
 
-    fn choices(&mut self, arms: &[(ast::Expr, Vec<ast::Stmt>)], otherwise: Option<&[ast::Stmt]>) -> Option<Stmt> {
+    fn choices(
+        &mut self,
+        arms: &[(ast::Expr, Vec<ast::Stmt>)],
+        otherwise: Option<&[ast::Stmt]>,
+    ) -> Option<Stmt> {
         let mut checked: Vec<_> = Vec::new();
         for (cond, block) in arms {
             let cond = self.expr_of(cond, &Ty::Bool);

@@ -1,7 +1,9 @@
-//! Bodies whose heads are wrong: an unknown event, bounds that nothing satisfies, a rule or a signature that cannot be read.
+//! Bodies whose heads are wrong: an unknown event, bounds that nothing satisfies, a rule or a
+//! signature that cannot be read.
 //!
-//! One run tells everything that is wrong with a script, so these are checked as far as that is possible. A name of events means what it
-//! means at all events that the head may have meant; where they differ nothing is said of it. Nothing comes of such a body.
+//! One run tells everything that is wrong with a script, so these are checked as far as that is
+//! possible. A name of events means what it means at all events that the head may have meant; where
+//! they differ nothing is said of it. Nothing comes of such a body.
 
 use super::Checker;
 use super::probe::instantiations;
@@ -35,7 +37,9 @@ impl Candidates {
             if matches!(found.bound, Bound::Formula(_)) && self.events.len() > 1 {
                 found.bound = Bound::MemoryBytes;
             }
-            if !all.all(|other| other.ty == found.ty && other.bound.is_static() == found.bound.is_static()) {
+            if !all.all(|other| {
+                other.ty == found.ty && other.bound.is_static() == found.bound.is_static()
+            }) {
                 found.ty = Ty::Any;
             }
             Some(found)
@@ -74,11 +78,14 @@ impl Stray {
 
 /// What a rule may have meant that means nothing: what as many as possible of its parts match.
 fn candidates(rule: &Rule) -> Vec<Event> {
-    let fits = |n: usize, name: &str| rule.parts.get(n).is_none_or(|part| rule::matches(&part.pattern, name));
+    let fits = |n: usize, name: &str| {
+        rule.parts.get(n).is_none_or(|part| rule::matches(&part.pattern, name))
+    };
     let mut all: Vec<Event> = Event::all().collect();
     for part in 1..3 {
         let name = |event: &Event| if part == 1 { event.names().0 } else { event.names().1 };
-        let fewer: Vec<Event> = all.iter().copied().filter(|event| fits(part, name(event))).collect();
+        let fewer: Vec<Event> =
+            all.iter().copied().filter(|event| fits(part, name(event))).collect();
         if fewer.is_empty() {
             break;
         }
@@ -91,13 +98,22 @@ impl Checker<'_> {
     /// Checks the body of a probe that has been checked at no event.
     pub(super) fn stray_probe(&mut self, def: &ProbeDef) {
         let (before, mut first) = (self.said.len(), None);
-        let key = [1, 2].map(|n| def.rule.parts.get(n).map(|part| part.pattern.clone()).unwrap_or_default());
-        let candidates = self.strays.entry(key).or_insert_with(|| Candidates::of(candidates(&def.rule))).clone();
+        let key = [1, 2]
+            .map(|n| def.rule.parts.get(n).map(|part| part.pattern.clone()).unwrap_or_default());
+        let candidates =
+            self.strays.entry(key).or_insert_with(|| Candidates::of(candidates(&def.rule))).clone();
         // A body of a generic probe is right if it is right for some types.
         for params in instantiations(&def.rule) {
             let bounds = def.rule.parts.iter().flat_map(|p| &p.bounds);
-            let bounds = bounds.filter_map(|b| Some((b.name.text.clone(), self.bound_type(b, &params)?))).collect();
-            self.context = Context::Stray(Stray { candidates: candidates.clone(), bounds, params, function: false });
+            let bounds = bounds
+                .filter_map(|b| Some((b.name.text.clone(), self.bound_type(b, &params)?)))
+                .collect();
+            self.context = Context::Stray(Stray {
+                candidates: candidates.clone(),
+                bounds,
+                params,
+                function: false,
+            });
             self.checked_body(def, &[]);
             self.context = Context::Start;
             let said = self.said.split_off(before);
@@ -113,8 +129,14 @@ impl Checker<'_> {
 
     /// Checks a block without a head.
     pub(super) fn stray_block(&mut self, block: &StrayBlock) {
-        let candidates = Candidates::of(if block.function { vec![] } else { Event::all().collect() });
-        let stray = Stray { candidates, bounds: HashMap::new(), params: HashMap::new(), function: block.function };
+        let candidates =
+            Candidates::of(if block.function { vec![] } else { Event::all().collect() });
+        let stray = Stray {
+            candidates,
+            bounds: HashMap::new(),
+            params: HashMap::new(),
+            function: block.function,
+        };
         self.context = Context::Stray(stray);
         self.begin_body(Vec::new());
         self.block(&block.body);

@@ -79,20 +79,27 @@ impl Info {
         let mut before: Option<(Event, Vec<(String, Definition)>)> = None;
         for m in matches {
             let variables = variables(m);
-            let functions: Vec<_> =
-                ["drop_args", "alt_call_by_id", "alt_call_by_name", "dup_at"].iter().filter_map(|n| signature(m, n)).collect();
+            let functions: Vec<_> = ["drop_args", "alt_call_by_id", "alt_call_by_name", "dup_at"]
+                .iter()
+                .filter_map(|n| signature(m, n))
+                .collect();
             if json {
                 text += &format!("{}\n", object(m, &variables, &functions));
                 continue;
             }
             text += &format!("{}\n", m.path());
-            let shown = before.as_ref().filter(|(event, _)| *event == m.event).map(|(_, list)| list);
+            let shown =
+                before.as_ref().filter(|(event, _)| *event == m.event).map(|(_, list)| list);
             if self.vars {
                 text += &format!("    {}\n", explanation::mode(m.event, m.mode));
-                for (name, definition) in variables.iter().filter(|v| shown.is_none_or(|list| !list.contains(v))) {
+                for (name, definition) in
+                    variables.iter().filter(|v| shown.is_none_or(|list| !list.contains(v)))
+                {
                     text += &line(m, name, definition);
                 }
-                if let Some(gone) = shown.and_then(|list| list.iter().find(|v| !variables.contains(v))) {
+                if let Some(gone) =
+                    shown.and_then(|list| list.iter().find(|v| !variables.contains(v)))
+                {
                     text += &format!("    without `{}`\n", gone.0);
                 }
             }
@@ -121,8 +128,13 @@ fn object(m: Match, variables: &[(String, Definition)], functions: &[String]) ->
 
 /// A variable: its name, type and kind, how it is computed, and what it means.
 fn line(m: Match, name: &str, definition: &Definition) -> String {
-    let formula = if let Bound::Formula(text) = definition.bound { format!(" = {text}") } else { String::new() };
-    let wide = m.event.variable_in(name, m.event.widths()).map(|d| d.ty).filter(|ty| *ty != definition.ty);
+    let formula = if let Bound::Formula(text) = definition.bound {
+        format!(" = {text}")
+    } else {
+        String::new()
+    };
+    let wide =
+        m.event.variable_in(name, m.event.widths()).map(|d| d.ty).filter(|ty| *ty != definition.ty);
     let wide = wide.map(|ty| format!(", {ty} where addresses have 64 bits")).unwrap_or_default();
     let (ty, meaning) = (&definition.ty, explanation::variable(name));
     format!("    {name}: {ty}{wide} ({}){formula}\n        {meaning}\n", kind(definition.bound))

@@ -80,18 +80,21 @@ struct Instr {
     /// Libraries: name=path or name(module)=path, separated by commas or blanks.
     #[arg(short, long, value_delimiter = ',', num_args = 1.., value_name = "NAME=PATH")]
     user_libs: Vec<String>,
-    /// Where the run-time support is: `merged` into the output, as far as it is used, or `imported` from `whamm_core`, a module beside it.
+    /// Where the run-time support is: `merged` into the output, as far as it is used, or `imported`
+    /// from `whamm_core`, a module beside it.
     #[arg(short, long, value_enum, default_value = "merged")]
     link_strategy: Strategy,
     /// How the report is written.
     #[arg(long, value_enum, default_value = "csv")]
     report: Report,
-    /// Where the report goes: `console`, `host` (kept for the host, which calls `whamm:report`), `env` (as the environment says when the
-    /// program runs: TO_CONSOLE, WHAMM_OUTDIR, WHAMM_OUTFILE), or the path of a file, which is appended to. By default the console, if the
+    /// Where the report goes: `console`, `host` (kept for the host, which calls `whamm:report`),
+    /// `env` (as the environment says when the program runs: TO_CONSOLE, WHAMM_OUTDIR,
+    /// WHAMM_OUTFILE), or the path of a file, which is appended to. By default the console, if the
     /// program uses WASI.
     #[arg(long, value_name = "WHERE")]
     report_to: Option<String>,
-    /// Exact counts even where an instruction traps, for hosts that call `whamm:flush` after a trap; somewhat slower.
+    /// Exact counts even where an instruction traps, for hosts that call `whamm:flush` after a
+    /// trap; somewhat slower.
     #[arg(long)]
     exact_traps: bool,
     /// Export a function `__whamm_get_NAME` for each global variable, which tells what it holds.
@@ -100,7 +103,8 @@ struct Instr {
     /// An option of version 2.0.1: events are part of this compiler.
     #[arg(short, long, value_name = "DIR", hide = true)]
     defs_path: Option<PathBuf>,
-    /// An option of version 2.0.1: what is needed of the core library is part of the output, or imported when it runs.
+    /// An option of version 2.0.1: what is needed of the core library is part of the output, or
+    /// imported when it runs.
     #[arg(short, long, value_name = "PATH", hide = true)]
     core_lib: Option<PathBuf>,
     /// An option of version 2.0.1: nothing is measured here.
@@ -121,12 +125,15 @@ enum Report {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Diagnostics> {
-    std::fs::read(path).map_err(|e| Diagnostics::general(Kind::GeneralError, format!("{} cannot be read: {e}", path.display())))
+    std::fs::read(path).map_err(|e| {
+        Diagnostics::general(Kind::GeneralError, format!("{} cannot be read: {e}", path.display()))
+    })
 }
 
 fn script(path: &Path) -> Result<Source, Diagnostics> {
-    let text = String::from_utf8(read(path)?)
-        .map_err(|_| Diagnostics::general(Kind::ParsingError, format!("{} is not text in UTF-8", path.display())))?;
+    let text = String::from_utf8(read(path)?).map_err(|_| {
+        Diagnostics::general(Kind::ParsingError, format!("{} is not text in UTF-8", path.display()))
+    })?;
     Ok(Source::new(path.display().to_string(), text))
 }
 
@@ -145,15 +152,19 @@ fn libraries(given: &[String]) -> Result<Vec<LibraryFile>, Diagnostics> {
 }
 
 fn library(given: &str) -> Result<LibraryFile, Diagnostics> {
-    let parts = given.split_once('=').map(|(name, path)| match name.strip_suffix(')').and_then(|n| n.split_once('(')) {
-        Some((name, module)) => (name, module, path),
-        None => (name, name, path),
+    let parts = given.split_once('=').map(|(name, path)| {
+        match name.strip_suffix(')').and_then(|n| n.split_once('(')) {
+            Some((name, module)) => (name, module, path),
+            None => (name, name, path),
+        }
     });
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
-    let Some((name, module, path)) = parts.filter(|(name, _, path)| is_name(name) && !path.is_empty()) else {
+    let Some((name, module, path)) =
+        parts.filter(|(name, _, path)| is_name(name) && !path.is_empty())
+    else {
         return Err(Diagnostics::general(
             Kind::GeneralError,
             format!("`{given}` is no library: write name=path or name(module)=path"),
@@ -190,9 +201,10 @@ pub(crate) fn run(command: Command) -> ExitCode {
 /// What was asked for goes to stdout; a reader that has enough is no failure.
 pub(crate) fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
     match std::io::stdout().write_all(text) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Diagnostics::general(Kind::GeneralError, format!("nothing can be written to stdout: {e}")))
-        }
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Diagnostics::general(
+            Kind::GeneralError,
+            format!("nothing can be written to stdout: {e}"),
+        )),
         _ => Ok(Diagnostics::default()),
     }
 }
@@ -202,7 +214,8 @@ fn check(paths: &[PathBuf], libraries: &Libraries) -> Result<Diagnostics, Diagno
     let mut all = Diagnostics::default();
     // Each script on its own: `check *.mm` does not make them one run.
     for path in paths {
-        let said = script(path).map_or_else(|said| said, |script| whamm::check_scripts(&[script], &libraries));
+        let said = script(path)
+            .map_or_else(|said| said, |script| whamm::check_scripts(&[script], &libraries));
         if all.is_empty() {
             all = said;
         } else if !said.is_empty() {
@@ -229,22 +242,31 @@ fn format_one(path: &Path, only_tell: bool) -> Result<(), Diagnostics> {
         return Ok(());
     }
     if only_tell {
-        let message = format!("{} is not laid out in the usual way: run `whamm fmt` on it", path.display());
+        let message =
+            format!("{} is not laid out in the usual way: run `whamm fmt` on it", path.display());
         return Err(Diagnostics::general(Kind::GeneralError, message));
     }
     write(path, text.as_bytes())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
-    std::fs::write(path, bytes)
-        .map_err(|e| Diagnostics::general(Kind::GeneralError, format!("{} cannot be written: {e}", path.display())))
+    std::fs::write(path, bytes).map_err(|e| {
+        Diagnostics::general(
+            Kind::GeneralError,
+            format!("{} cannot be written: {e}", path.display()),
+        )
+    })
 }
 
 impl Instr {
     /// Options of version 2.0.1 that say nothing here, and why.
     fn former(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let all = [
-            (self.defs_path.is_some(), "--defs-path", "the definitions of events are part of this compiler"),
+            (
+                self.defs_path.is_some(),
+                "--defs-path",
+                "the definitions of events are part of this compiler",
+            ),
             (
                 self.core_lib.is_some(),
                 "--core-lib",
@@ -256,7 +278,8 @@ impl Instr {
     }
 
     fn run(&self) -> Result<Diagnostics, Diagnostics> {
-        let (scripts, libraries) = Diagnostics::both(scripts(&self.script), libraries(&self.user_libs))?;
+        let (scripts, libraries) =
+            Diagnostics::both(scripts(&self.script), libraries(&self.user_libs))?;
         let format = match self.report {
             Report::Csv => Format::Csv,
             Report::Json => Format::Json,
@@ -271,21 +294,32 @@ impl Instr {
         let link = match self.link_strategy {
             Strategy::Merged => Link::Merged,
             Strategy::Imported if self.report_to.is_some() => {
-                let message =
-                    "with `--link-strategy imported` the library decides where the report goes: leave out `--report-to`";
+                let message = "with `--link-strategy imported` the library decides where the report goes: leave out `--report-to`";
                 return Err(Diagnostics::general(Kind::GeneralError, message));
             }
             Strategy::Imported => Link::Imported,
         };
-        let options =
-            Options { format, destination, exact_traps: self.exact_traps, link, most_globals: None, testing: self.testing };
+        let options = Options {
+            format,
+            destination,
+            exact_traps: self.exact_traps,
+            link,
+            most_globals: None,
+            testing: self.testing,
+        };
         let mut output = match &self.app {
-            Some(app) if !self.wei => whamm::instrument(&scripts, &libraries, &read(app)?, &options)?,
+            Some(app) if !self.wei => {
+                whamm::instrument(&scripts, &libraries, &read(app)?, &options)?
+            }
             _ => whamm::compile_monitor(&scripts, &libraries, &options)?,
         };
         write(&self.output_path, &output.module)?;
         for (given, why) in self.former() {
-            output.diagnostics.push(Kind::OptionWarning, None, format!("`{given}` changes nothing: {why}"));
+            output.diagnostics.push(
+                Kind::OptionWarning,
+                None,
+                format!("`{given}` changes nothing: {why}"),
+            );
         }
         Ok(output.diagnostics)
     }

@@ -1,7 +1,9 @@
-//! Elements of maps that are only added to, at keys from a small range: each has a cell of its own until the report.
+//! Elements of maps that are only added to, at keys from a small range: each has a cell of its own
+//! until the report.
 //!
-//! To look an element up takes a hundred instructions, to add to a cell a dozen. Before the report, what has come together is added to the
-//! map. Only what is larger than zero goes to cells, so that a cell is zero exactly if its element has not been touched.
+//! To look an element up takes a hundred instructions, to add to a cell a dozen. Before the report,
+//! what has come together is added to the map. Only what is larger than zero goes to cells, so that
+//! a cell is zero exactly if its element has not been touched.
 
 use super::code::{Emitter, written};
 use super::storage::{Storage, WORD, word};
@@ -20,7 +22,8 @@ const MOST: u64 = 1 << 16;
 const MOST_OF_SITE: u64 = 1 << 12;
 const MOST_OF_RECORD: u64 = 1 << 8;
 
-/// What comes before the cells of a row behind a record: the next row, its map, the first cell, how many there are.
+/// What comes before the cells of a row behind a record: the next row, its map, the first cell, how
+/// many there are.
 const HEAD: u32 = 16;
 
 /// The row of cells that a site's record has behind itself.
@@ -37,7 +40,8 @@ pub struct SiteRow {
 /// Maps that may have cells, and the rows of cells that they have.
 #[derive(Debug, Default)]
 pub struct Cells {
-    /// The handles of maps that nothing looks at until the report, and how many cells a row of theirs has at most.
+    /// The handles of maps that nothing looks at until the report, and how many cells a row of
+    /// theirs has at most.
     maps: BTreeMap<u32, u64>,
     /// The address of the first cell, by map and number of cells.
     rows: BTreeMap<(u32, u32), u32>,
@@ -53,11 +57,15 @@ pub(crate) fn rise(op: BinOp, value: &Expr) -> Option<i64> {
     }
 }
 
-/// The largest value of a key, if that is known when a site is matched: a small constant, or the label of a `br_table` that stands for all
-/// others.
+/// The largest value of a key, if that is known when a site is matched: a small constant, or the
+/// label of a `br_table` that stands for all others.
 fn largest(key: &Expr) -> Option<Expr> {
     if let Some(most) = range::most(key) {
-        return (most < MOST_OF_RECORD).then(|| Expr { kind: ExprKind::Int(most.into()), ty: Ty::U32, span: key.span });
+        return (most < MOST_OF_RECORD).then(|| Expr {
+            kind: ExprKind::Int(most.into()),
+            ty: Ty::U32,
+            span: key.span,
+        });
     }
     let ExprKind::Choice(three) = &key.kind else { return None };
     let [cond, yes, no] = &**three;
@@ -66,7 +74,8 @@ fn largest(key: &Expr) -> Option<Expr> {
     (is_cut_off && end.kind == ExprKind::Bound(Bound::NumTargets)).then(|| (**end).clone())
 }
 
-/// The row that a site's record has behind it, which ends at `at`: that of the first map, of those in `free`, which is added to at keys that allow it.
+/// The row that a site's record has behind it, which ends at `at`: that of the first map, of those
+/// in `free`, which is added to at keys that allow it.
 pub fn site_row(stmts: &[Stmt], at: u32, free: impl Fn(u32) -> bool) -> Option<SiteRow> {
     let mut found = None;
     for stmt in stmts {
@@ -136,13 +145,15 @@ impl Emitter<'_> {
         true
     }
 
-    /// The row of a map in which such a key has a cell: the address that a local holds, if it is not 0, and what comes to it.
+    /// The row of a map in which such a key has a cell: the address that a local holds, if it is
+    /// not 0, and what comes to it.
     fn row_for(&mut self, map: Var, key: &Expr) -> Option<(Option<u32>, u32)> {
         match (self.storage(map), &self.scope.row) {
             (Storage::Constant(handle), _) => {
                 let most = *self.support.cells.maps.get(&handle)?;
-                let count =
-                    range::most(key).filter(|&largest| largest < most).and_then(|largest| u32::try_from(largest + 1).ok())?;
+                let count = range::most(key)
+                    .filter(|&largest| largest < most)
+                    .and_then(|largest| u32::try_from(largest + 1).ok())?;
                 Some((None, self.support.row_of_cells(handle, count)))
             }
             (Storage::Memory(Some(record), _), Some(row)) if Var::Site(row.variable) == map => {
@@ -152,13 +163,19 @@ impl Emitter<'_> {
         }
     }
 
-    /// Begins the row behind a record that was just made: its head says whose it is. Rows are chained from a global on.
+    /// Begins the row behind a record that was just made: its head says whose it is. Rows are
+    /// chained from a global on.
     pub fn begin_row(&mut self, row: &SiteRow, record: u32, map: u32, chain: u32) {
         let memory = self.memory();
         let at = |n: u32| word(row.at + n, memory);
         self.put().local_get(record).global_get(chain).i32_store(at(0));
         self.put().local_get(record).local_get(record).i32_load(word(map, memory)).i32_store(at(4));
-        self.put().local_get(record).local_get(record).i32_const((row.at + HEAD).cast_signed()).i32_add().i32_store(at(8));
+        self.put()
+            .local_get(record)
+            .local_get(record)
+            .i32_const((row.at + HEAD).cast_signed())
+            .i32_add()
+            .i32_store(at(8));
         self.put().local_get(record);
         self.count_of(row);
         self.put().i32_store(at(12));
@@ -180,7 +197,8 @@ impl Emitter<'_> {
         self.put().i32_const(1).i32_add();
     }
 
-    /// Adds what has come together in cells to the maps; rows of sites are chained from a global on, if there are any.
+    /// Adds what has come together in cells to the maps; rows of sites are chained from a global
+    /// on, if there are any.
     pub fn settle_cells(&mut self, chain: Option<u32>) {
         if let Some(chain) = chain {
             let settle = self.support.runtime("settle_chain");
@@ -190,8 +208,17 @@ impl Emitter<'_> {
         if rows.is_empty() {
             return;
         }
-        let table: Vec<u8> = rows.iter().flat_map(|(&(map, count), &at)| [map, at, count]).flat_map(u32::to_le_bytes).collect();
+        let table: Vec<u8> = rows
+            .iter()
+            .flat_map(|(&(map, count), &at)| [map, at, count])
+            .flat_map(u32::to_le_bytes)
+            .collect();
         let (at, settle) = (self.support.bytes(&table, 4), self.support.runtime("settle"));
-        written(self.put().i32_const(at.cast_signed()).i32_const(index(rows.len()).cast_signed()).call(settle));
+        written(
+            self.put()
+                .i32_const(at.cast_signed())
+                .i32_const(index(rows.len()).cast_signed())
+                .call(settle),
+        );
     }
 }

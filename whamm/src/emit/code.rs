@@ -29,11 +29,13 @@ pub struct Scope {
     pub flipped: BTreeMap<u32, i64>,
     /// What is known only when the site is reached.
     pub bounds: HashMap<Bound, Storage>,
-    /// Whether this is done while the program runs, so that elements of maps may have cells until the report.
+    /// Whether this is done while the program runs, so that elements of maps may have cells until
+    /// the report.
     pub running: bool,
     /// The row of cells behind the site's record, if it has one.
     pub row: Option<SiteRow>,
-    /// Whether this is likely to be run again and again: short functions are written out in the place of their calls.
+    /// Whether this is likely to be run again and again: short functions are written out in the
+    /// place of their calls.
     pub repeated: bool,
     /// Where a bulk operation is done a second time: what writes it.
     pub bulk: Option<Bulk>,
@@ -309,7 +311,12 @@ impl<'a> Emitter<'a> {
     }
 
     /// A loop around a body: the label behind it ends it, the label inside goes on.
-    fn looped(&mut self, head: impl FnOnce(&mut Self), body: &[Stmt], tail: impl FnOnce(&mut Self)) {
+    fn looped(
+        &mut self,
+        head: impl FnOnce(&mut Self),
+        body: &[Stmt],
+        tail: impl FnOnce(&mut Self),
+    ) {
         self.open(BlockType::Empty);
         let end = self.depth;
         self.put().loop_(BlockType::Empty);
@@ -329,7 +336,8 @@ impl<'a> Emitter<'a> {
     fn count(&mut self, counter: u32, low: &Expr, high: &Expr, body: &[Stmt]) {
         let ty = low.ty.clone();
         let slot = ty.slots()[0];
-        let (own, end, next) = (self.own[counter as usize], self.locals.keep(slot), self.locals.keep(slot));
+        let (own, end, next) =
+            (self.own[counter as usize], self.locals.keep(slot), self.locals.keep(slot));
         self.expr(low);
         self.put().local_set(next);
         self.expr(high);
@@ -358,7 +366,13 @@ impl<'a> Emitter<'a> {
         let size = word(0, self.memory());
         self.put().local_tee(handle).i32_load(size).local_set(left);
         let (sorted, memory) = (self.support.runtime("map_sorted"), self.memory());
-        self.put().local_get(left).if_(BlockType::Empty).local_get(handle).call(sorted).local_set(at).end();
+        self.put()
+            .local_get(left)
+            .if_(BlockType::Empty)
+            .local_get(handle)
+            .call(sorted)
+            .local_set(at)
+            .end();
         let entry = self.locals.keep(ValType::I32);
         let width = u32::try_from(kv.0.slots().len()).unwrap_or(0) * WORD;
         let head = |this: &mut Self| {
@@ -389,19 +403,34 @@ impl<'a> Emitter<'a> {
     }
 
     /// A function that exists only at some events.
-    pub(super) fn event_function(&mut self, function: EventFunction, args: &[Expr], span: crate::source::Span) {
-        let refuse = |this: &mut Self, message: &str, help: &str| this.support.refused.push((span, message.into(), help.into()));
+    pub(super) fn event_function(
+        &mut self,
+        function: EventFunction,
+        args: &[Expr],
+        span: crate::source::Span,
+    ) {
+        let refuse = |this: &mut Self, message: &str, help: &str| {
+            this.support.refused.push((span, message.into(), help.into()))
+        };
         let scope = self.scope;
         match function {
             EventFunction::DropArgs => {}
             EventFunction::AltCallById | EventFunction::AltCallByName => match &scope.replacement {
                 Some(replacement) => self.call_instead(replacement, &args[0], span),
-                None => refuse(self, "there is nothing here to be replaced", "use it in the body of an `alt`"),
+                None => refuse(
+                    self,
+                    "there is nothing here to be replaced",
+                    "use it in the body of an `alt`",
+                ),
             },
             EventFunction::DupAt => {
                 let target = self.fold(&args[0]);
                 let (Some(bulk), [_, source, len]) = (scope.bulk, &scope.operands[..]) else {
-                    return refuse(self, "the operation is not known here", "only the rewriting target does it a second time");
+                    return refuse(
+                        self,
+                        "the operation is not known here",
+                        "only the rewriting target does it a second time",
+                    );
                 };
                 let memory = self.constant_memory(&target);
                 let (source, len) = (source.0, len.0);

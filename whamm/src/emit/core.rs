@@ -1,9 +1,11 @@
 //! The core library of version 2.0.1, for programs that are to be linked with it.
 //!
-//! With `--link-strategy imported` what is printed goes through the library's functions, which decide where to, and maps are the library's
-//! where it has the pair of key and value: whole numbers of up to 32 bits, held as i32, and texts. The library can neither count, remove nor
-//! walk through elements, holds no maps in maps, and writes maps in one way only; so maps of which a script asks such things, and all maps
-//! of a report in JSON, stay with the run-time support. What is imported is what is used.
+//! With `--link-strategy imported` what is printed goes through the library's functions, which
+//! decide where to, and maps are the library's where it has the pair of key and value: whole
+//! numbers of up to 32 bits, held as i32, and texts. The library can neither count, remove nor walk
+//! through elements, holds no maps in maps, and writes maps in one way only; so maps of which a
+//! script asks such things, and all maps of a report in JSON, stay with the run-time support. What
+//! is imported is what is used.
 
 use super::code::Emitter;
 use super::report::Format;
@@ -46,7 +48,9 @@ pub fn pair(ty: &Ty) -> Option<&'static Pair> {
     let Ty::Map(kv) = ty else { return None };
     let found = match &kv.0 {
         Ty::Str => 1,
-        Ty::Tuple(parts) if parts.iter().all(is_word) && (2..=3).contains(&parts.len()) => parts.len(),
+        Ty::Tuple(parts) if parts.iter().all(is_word) && (2..=3).contains(&parts.len()) => {
+            parts.len()
+        }
         key if is_word(key) => 0,
         _ => return None,
     };
@@ -78,7 +82,9 @@ impl Pair {
 /// The type of a function of the library.
 pub fn shape(name: &str) -> Shape {
     let word = ValType::I32;
-    let of = |prefix: &str| name.strip_prefix(prefix).and_then(|n| PAIRS.iter().find(|p| n == format!("{}_i32", p.key)));
+    let of = |prefix: &str| {
+        name.strip_prefix(prefix).and_then(|n| PAIRS.iter().find(|p| n == format!("{}_i32", p.key)))
+    };
     if let Some(pair) = of("get_") {
         return (vec![word; 1 + pair.words], vec![word]);
     }
@@ -96,7 +102,8 @@ pub fn shape(name: &str) -> Shape {
     }
 }
 
-/// What is written: in a program the sites are known, in a monitor their maps are made when they are matched.
+/// What is written: in a program the sites are known, in a monitor their maps are made when they
+/// are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A program with probes.
@@ -142,9 +149,16 @@ fn own_maps(program: &Program, format: Format) -> BTreeSet<Ty> {
     let sites = program.probes.iter().flat_map(|p| &p.body.sites);
     program.globals.iter().chain(&program.frames).chain(sites).for_each(|v| nested(&v.ty));
     let locals = program.probes.iter().flat_map(|p| &p.body.locals);
-    locals.chain(program.functions.iter().flat_map(|f| &f.locals)).chain(&program.start_locals).for_each(nested);
+    locals
+        .chain(program.functions.iter().flat_map(|f| &f.locals))
+        .chain(&program.start_locals)
+        .for_each(nested);
     crate::rewrite::each_expr(program, &mut |e| {
-        if let ExprKind::Builtin(Builtin::MapContains | Builtin::MapDelete | Builtin::MapSize, args) = &e.kind {
+        if let ExprKind::Builtin(
+            Builtin::MapContains | Builtin::MapDelete | Builtin::MapSize,
+            args,
+        ) = &e.kind
+        {
             own.insert(args[0].ty.clone());
         }
     });
@@ -184,7 +198,11 @@ impl Used {
     /// Maps are made: with numbers from the start, or while a probe runs.
     fn variables(&mut self, program: &Program, target: Target) {
         let sites = program.probes.iter().flat_map(|p| &p.body.sites);
-        let known = program.globals.iter().map(|g| (g, true)).chain(sites.map(|s| (s, target == Target::Program)));
+        let known = program
+            .globals
+            .iter()
+            .map(|g| (g, true))
+            .chain(sites.map(|s| (s, target == Target::Program)));
         for (variable, numbered) in known {
             if let Some(pair) = self.pair(&variable.ty) {
                 self.functions.insert(if numbered { pair.create_with_id() } else { pair.create() });
@@ -194,7 +212,10 @@ impl Used {
             }
         }
         let locals = program.probes.iter().flat_map(|p| &p.body.locals);
-        for ty in locals.chain(program.functions.iter().flat_map(|f| &f.locals)).chain(&program.start_locals) {
+        for ty in locals
+            .chain(program.functions.iter().flat_map(|f| &f.locals))
+            .chain(&program.start_locals)
+        {
             if let Some(pair) = self.pair(ty) {
                 self.functions.insert(pair.create());
             }
@@ -226,7 +247,9 @@ impl Used {
             ExprKind::Builtin(Builtin::PrintMap, args) if self.pair(&args[0].ty).is_some() => {
                 self.functions.insert("print_map".into());
             }
-            ExprKind::Builtin(Builtin::PrintMapCsv(_), args) if self.pair(&args[0].ty).is_some() => {
+            ExprKind::Builtin(Builtin::PrintMapCsv(_), args)
+                if self.pair(&args[0].ty).is_some() =>
+            {
                 self.functions.insert("print_map_as_csv".into());
             }
             ExprKind::Builtin(Builtin::MemAlloc, _) => {
@@ -266,7 +289,10 @@ impl Emitter<'_> {
 
     /// Calls a function of the library.
     pub(super) fn core_call(&mut self, name: &str) {
-        let callee = self.support.imported(MODULE, name).expect("what is used of the library was found before");
+        let callee = self
+            .support
+            .imported(MODULE, name)
+            .expect("what is used of the library was found before");
         self.put().call(callee);
     }
 
@@ -276,7 +302,9 @@ impl Emitter<'_> {
         let handle = self.locals.take(ValType::I32);
         self.put().local_set(handle);
         let key = self.fold(key);
-        let Storage::Locals(first) = self.hold(&key) else { unreachable!("a value is held in locals") };
+        let Storage::Locals(first) = self.hold(&key) else {
+            unreachable!("a value is held in locals")
+        };
         let mut words: Vec<u32> = (first..).take(pair.words).collect();
         if key.ty == Ty::Str {
             let (copy, text) = (self.support.runtime("core_text"), self.locals.take(ValType::I32));
@@ -308,7 +336,13 @@ impl Emitter<'_> {
     }
 
     /// Gives a key the value on the stack, or combines it with what was there.
-    pub(super) fn core_insert(&mut self, map: &Expr, key: &Expr, pair: &'static Pair, update: Option<(BinOp, &Ty)>) {
+    pub(super) fn core_insert(
+        &mut self,
+        map: &Expr,
+        key: &Expr,
+        pair: &'static Pair,
+        update: Option<(BinOp, &Ty)>,
+    ) {
         let value = self.locals.take(ValType::I32);
         self.put().local_set(value);
         let element = self.core_element(map, key, pair);

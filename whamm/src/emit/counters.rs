@@ -1,7 +1,8 @@
-//! Where counters are: in globals, as far as engines allow so many, and then in words of our memory.
+//! Where counters are: in globals, as far as engines allow so many, and then in words of our
+//! memory.
 //!
-//! Both are known by numbers. What is in memory lies behind everything else there; where that is is known only when all is written, and
-//! stands in a global until then.
+//! Both are known by numbers. What is in memory lies behind everything else there; where that is is
+//! known only when all is written, and stands in a global until then.
 
 use super::storage::{WORD, fetch, keep, word};
 use super::support::{Support, index};

@@ -1,6 +1,8 @@
-//! Where a report goes when it is no console: a file whose path is known, or what the environment says.
+//! Where a report goes when it is no console: a file whose path is known, or what the environment
+//! says.
 //!
-//! The environment is asked when the first report is due, by the names that version 2.0.1 gave these variables.
+//! The environment is asked when the first report is due, by the names that version 2.0.1 gave
+//! these variables.
 
 use super::code::Emitter;
 use super::support::{Outlet, Shape};
@@ -23,7 +25,13 @@ impl Destination {
     pub(crate) fn imports(&self) -> &'static [&'static str] {
         match self {
             Self::File(_) => &["fd_prestat_dir_name", "fd_prestat_get", "path_open"],
-            Self::Environment => &["environ_get", "environ_sizes_get", "fd_prestat_dir_name", "fd_prestat_get", "path_open"],
+            Self::Environment => &[
+                "environ_get",
+                "environ_sizes_get",
+                "fd_prestat_dir_name",
+                "fd_prestat_get",
+                "path_open",
+            ],
             _ => &[],
         }
     }
@@ -55,7 +63,8 @@ impl Emitter<'_> {
     }
 
     fn open_from(&mut self, environment: &str, open: u32) {
-        let [read, join, same] = [environment, "join", "str_eq"].map(|name| self.support.runtime(name));
+        let [read, join, same] =
+            [environment, "join", "str_eq"].map(|name| self.support.runtime(name));
         self.put().call(read);
         self.variable_of_environment("TO_CONSOLE", "");
         self.literal("true");

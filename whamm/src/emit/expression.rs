@@ -15,7 +15,11 @@ use wasm_encoder::{BlockType, ValType};
 fn is_at_hand(e: &Expr) -> bool {
     let named = matches!(
         e.kind,
-        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Bound(_) | ExprKind::Var(Var::Local(_))
+        ExprKind::Int(_)
+            | ExprKind::Float(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Bound(_)
+            | ExprKind::Var(Var::Local(_))
     );
     named && (e.ty.is_numeric() || e.ty == Ty::Bool)
 }
@@ -38,7 +42,11 @@ impl Emitter<'_> {
             ExprKind::Str(s) => self.text(s),
             ExprKind::Table(_) => {
                 let help = "index it, as in `targets[n]` with a known n";
-                self.support.refused.push((e.span, "the targets of a branch are no map that can be kept".into(), help.into()));
+                self.support.refused.push((
+                    e.span,
+                    "the targets of a branch are no map that can be kept".into(),
+                    help.into(),
+                ));
                 self.zero(&e.ty);
             }
             ExprKind::Bound(b) => self.bound(*b, e),
@@ -57,7 +65,9 @@ impl Emitter<'_> {
                 self.value(a);
                 self.cast(&a.ty, &e.ty);
             }
-            ExprKind::Choice(three) if three[1..].iter().all(is_at_hand) && !fold::calls(&three[0]) => {
+            ExprKind::Choice(three)
+                if three[1..].iter().all(is_at_hand) && !fold::calls(&three[0]) =>
+            {
                 for part in [1, 2, 0] {
                     self.value(&three[part]);
                 }
@@ -89,8 +99,13 @@ impl Emitter<'_> {
                         self.put().call(callee);
                     }
                     None => {
-                        let message = format!("`{}` cannot be evaluated while compiling here", call.function);
-                        self.support.refused.push((e.span, message, "its arguments must be known when a site is matched".into()));
+                        let message =
+                            format!("`{}` cannot be evaluated while compiling here", call.function);
+                        self.support.refused.push((
+                            e.span,
+                            message,
+                            "its arguments must be known when a site is matched".into(),
+                        ));
                         self.put().unreachable();
                     }
                 }
@@ -104,12 +119,20 @@ impl Emitter<'_> {
 
     #[expect(clippy::cast_possible_truncation, reason = "the type says which bits count")]
     fn int(&mut self, n: i128, ty: &Ty) {
-        if ty.wide() { written(self.put().i64_const(n as i64)) } else { written(self.put().i32_const(n as i32)) }
+        if ty.wide() {
+            written(self.put().i64_const(n as i64))
+        } else {
+            written(self.put().i32_const(n as i32))
+        }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the type says which bits count")]
     fn float(&mut self, x: f64, ty: &Ty) {
-        if *ty == Ty::F32 { written(self.put().f32_const((x as f32).into())) } else { written(self.put().f64_const(x.into())) }
+        if *ty == Ty::F32 {
+            written(self.put().f32_const((x as f32).into()))
+        } else {
+            written(self.put().f64_const(x.into()))
+        }
     }
 
     pub(super) fn text(&mut self, s: &Rc<str>) {
@@ -348,9 +371,23 @@ impl Emitter<'_> {
         let (a, b) = (self.locals.take(slot), self.locals.take(slot));
         self.put().local_set(b).local_tee(a).local_get(a).local_get(b);
         if short {
-            self.put().f32_div().f32_trunc().local_get(b).f32_mul().f32_sub().local_get(a).f32_copysign();
+            self.put()
+                .f32_div()
+                .f32_trunc()
+                .local_get(b)
+                .f32_mul()
+                .f32_sub()
+                .local_get(a)
+                .f32_copysign();
         } else {
-            self.put().f64_div().f64_trunc().local_get(b).f64_mul().f64_sub().local_get(a).f64_copysign();
+            self.put()
+                .f64_div()
+                .f64_trunc()
+                .local_get(b)
+                .f64_mul()
+                .f64_sub()
+                .local_get(a)
+                .f64_copysign();
         }
     }
 
@@ -371,23 +408,47 @@ impl Emitter<'_> {
             (ValType::I32, ValType::I64) if signed => written(put.i64_extend_i32_s()),
             (ValType::I32, ValType::I64) => written(put.i64_extend_i32_u()),
             (ValType::I64, ValType::I32) => written(put.i32_wrap_i64()),
-            (ValType::I32, ValType::F32) => written(if signed { put.f32_convert_i32_s() } else { put.f32_convert_i32_u() }),
-            (ValType::I32, ValType::F64) => written(if signed { put.f64_convert_i32_s() } else { put.f64_convert_i32_u() }),
-            (ValType::I64, ValType::F32) => written(if signed { put.f32_convert_i64_s() } else { put.f32_convert_i64_u() }),
-            (ValType::I64, ValType::F64) => written(if signed { put.f64_convert_i64_s() } else { put.f64_convert_i64_u() }),
+            (ValType::I32, ValType::F32) => {
+                written(if signed { put.f32_convert_i32_s() } else { put.f32_convert_i32_u() })
+            }
+            (ValType::I32, ValType::F64) => {
+                written(if signed { put.f64_convert_i32_s() } else { put.f64_convert_i32_u() })
+            }
+            (ValType::I64, ValType::F32) => {
+                written(if signed { put.f32_convert_i64_s() } else { put.f32_convert_i64_u() })
+            }
+            (ValType::I64, ValType::F64) => {
+                written(if signed { put.f64_convert_i64_s() } else { put.f64_convert_i64_u() })
+            }
             (ValType::F32, ValType::F64) => written(put.f64_promote_f32()),
             (ValType::F64, ValType::F32) => written(put.f32_demote_f64()),
             (ValType::F32, ValType::I32) => {
-                written(if to.signed() { put.i32_trunc_sat_f32_s() } else { put.i32_trunc_sat_f32_u() });
+                written(if to.signed() {
+                    put.i32_trunc_sat_f32_s()
+                } else {
+                    put.i32_trunc_sat_f32_u()
+                });
             }
             (ValType::F32, ValType::I64) => {
-                written(if to.signed() { put.i64_trunc_sat_f32_s() } else { put.i64_trunc_sat_f32_u() });
+                written(if to.signed() {
+                    put.i64_trunc_sat_f32_s()
+                } else {
+                    put.i64_trunc_sat_f32_u()
+                });
             }
             (ValType::F64, ValType::I32) => {
-                written(if to.signed() { put.i32_trunc_sat_f64_s() } else { put.i32_trunc_sat_f64_u() });
+                written(if to.signed() {
+                    put.i32_trunc_sat_f64_s()
+                } else {
+                    put.i32_trunc_sat_f64_u()
+                });
             }
             (ValType::F64, ValType::I64) => {
-                written(if to.signed() { put.i64_trunc_sat_f64_s() } else { put.i64_trunc_sat_f64_u() });
+                written(if to.signed() {
+                    put.i64_trunc_sat_f64_s()
+                } else {
+                    put.i64_trunc_sat_f64_u()
+                });
             }
             _ => {}
         }
@@ -396,7 +457,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Pushes a map, and puts a key where the run-time support looks for it. The map comes first: to find it may take another key.
+    /// Pushes a map, and puts a key where the run-time support looks for it. The map comes first:
+    /// to find it may take another key.
     pub(super) fn search(&mut self, map: &Expr, key: &Expr) {
         self.value(map);
         let handle = self.locals.take(ValType::I32);
@@ -454,11 +516,19 @@ impl Emitter<'_> {
     /// What a list of known numbers has at an index that is not known, or 0.
     fn table(&mut self, values: &[u32], key: &Expr) {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let (at, memory, index) = (self.support.bytes(&bytes, 4), self.memory(), self.locals.take(ValType::I32));
+        let (at, memory, index) =
+            (self.support.bytes(&bytes, 4), self.memory(), self.locals.take(ValType::I32));
         let len = i32::try_from(values.len()).unwrap_or(i32::MAX);
         self.value(key);
         self.put().local_tee(index).i32_const(len).i32_lt_u().if_(BlockType::Result(ValType::I32));
-        self.put().local_get(index).i32_const(2).i32_shl().i32_load(word(at, memory)).else_().i32_const(0).end();
+        self.put()
+            .local_get(index)
+            .i32_const(2)
+            .i32_shl()
+            .i32_load(word(at, memory))
+            .else_()
+            .i32_const(0)
+            .end();
     }
 
     fn builtin(&mut self, builtin: &Builtin, args: &[Expr], e: &Expr) {
@@ -497,7 +567,9 @@ impl Emitter<'_> {
                 self.put().i32_load(arg);
             }
             Builtin::Print(pieces) => self.print(pieces, args),
-            Builtin::PutC | Builtin::PutS | Builtin::MemAlloc | Builtin::MemFree if self.has_core() => {
+            Builtin::PutC | Builtin::PutS | Builtin::MemAlloc | Builtin::MemFree
+                if self.has_core() =>
+            {
                 args.iter().for_each(|a| self.value(a));
                 self.core_call(match builtin {
                     Builtin::PutC => "putc",
@@ -532,7 +604,9 @@ impl Emitter<'_> {
             }
             Builtin::RemoveProbe => self.remove_probe(&args[0], e),
             Builtin::Event(function) => self.event_function(*function, args, e.span),
-            Builtin::MemCpy | Builtin::MemSize | Builtin::WriteStr | Builtin::ReadStr => self.memories(builtin, args, e),
+            Builtin::MemCpy | Builtin::MemSize | Builtin::WriteStr | Builtin::ReadStr => {
+                self.memories(builtin, args, e)
+            }
             Builtin::PageSize => {
                 self.constant_memory(&args[0]);
                 self.put().i32_const(65536);
@@ -542,7 +616,11 @@ impl Emitter<'_> {
                 self.constant_memory(&args[0]);
                 if self.support.refused.len() == said {
                     let help = "only the rewriting target knows data, and only those of the program's own memories";
-                    self.support.refused.push((e.span, "the data of this memory are not known here".into(), help.into()));
+                    self.support.refused.push((
+                        e.span,
+                        "the data of this memory are not known here".into(),
+                        help.into(),
+                    ));
                 }
                 self.zero(&e.ty);
             }
@@ -552,14 +630,19 @@ impl Emitter<'_> {
     fn remove_probe(&mut self, probe: &Expr, e: &Expr) {
         let Some(callee) = self.support.imported(DYNINSTR_MODULE, "remove_probe") else {
             let help = "in a program a probe takes away itself: write `remove_probe(probe_id)` in its own body";
-            self.support.refused.push((e.span, "this probe cannot be taken away here".into(), help.into()));
+            self.support.refused.push((
+                e.span,
+                "this probe cannot be taken away here".into(),
+                help.into(),
+            ));
             return;
         };
         self.value(probe);
         self.put().call(callee);
     }
 
-    /// The index of a library's memory; that of the core library is ours, unless it is beside the program.
+    /// The index of a library's memory; that of the core library is ours, unless it is beside the
+    /// program.
     fn library_memory(&self, library: u32) -> Option<u32> {
         let found = self.support.layout().library_memories.get(&library).copied();
         found.or_else(|| (library == CORE).then(|| self.memory()))
@@ -588,16 +671,24 @@ impl Emitter<'_> {
             let count = self.support.memories();
             if memory >= count {
                 let message = format!("there is no memory {memory}: there are {count}");
-                self.support.refused.push((e.span, message, "use `memid(library)` or `APP_MEMID`".into()));
+                self.support.refused.push((
+                    e.span,
+                    message,
+                    "use `memid(library)` or `APP_MEMID`".into(),
+                ));
                 return 0;
             }
             return memory;
         }
         let (message, help) = match e.kind {
-            ExprKind::Bound(Bound::AppMemId) => {
-                ("there is no memory of the program here", "monitors and programs without a memory have none")
-            }
-            _ => ("which memory this is must be known while compiling", "use `memid(library)` or `APP_MEMID`"),
+            ExprKind::Bound(Bound::AppMemId) => (
+                "there is no memory of the program here",
+                "monitors and programs without a memory have none",
+            ),
+            _ => (
+                "which memory this is must be known while compiling",
+                "use `memid(library)` or `APP_MEMID`",
+            ),
         };
         self.support.refused.push((e.span, message.into(), help.into()));
         0
@@ -631,7 +722,12 @@ impl Emitter<'_> {
                 self.value(&args[2]);
                 self.put().local_tee(len);
                 let alloc = self.support.runtime("alloc");
-                self.put().call(alloc).local_tee(at).local_get(source).local_get(len).memory_copy(own, from);
+                self.put()
+                    .call(alloc)
+                    .local_tee(at)
+                    .local_get(source)
+                    .local_get(len)
+                    .memory_copy(own, from);
                 self.put().local_get(at).local_get(len);
             }
             _ => self.zero(&e.ty),

@@ -1,8 +1,9 @@
 //! Libraries that become part of the module.
 //!
-//! A library that asks nothing of the world, and has nothing but functions, globals and a memory with its first contents, needs no module
-//! of its own: its functions are added as far as they are called, its memory stands behind ours. Where a probe is run again and again, a
-//! short function is written out in the place of its call.
+//! A library that asks nothing of the world, and has nothing but functions, globals and a memory
+//! with its first contents, needs no module of its own: its functions are added as far as they are
+//! called, its memory stands behind ours. Where a probe is run again and again, a short function is
+//! written out in the place of its call.
 
 use super::code::{Emitter, written};
 use super::storage::Storage;
@@ -12,7 +13,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use wasm_encoder::reencode::{Error, Reencode};
 use wasm_encoder::{BlockType, Encode, Function, Instruction, MemoryType, ValType};
-use wasmparser::{BinaryReader, CompositeInnerType, DataKind, ExternalKind, FunctionBody, Operator as O, Parser, Payload};
+use wasmparser::{
+    BinaryReader, CompositeInnerType, DataKind, ExternalKind, FunctionBody, Operator as O, Parser,
+    Payload,
+};
 
 /// How many bytes of code a function may have that is written out in the place of a call.
 const SHORT: usize = 160;
@@ -66,16 +70,21 @@ impl Guest {
             Payload::TypeSection(section) => {
                 for group in section {
                     for ty in group.ok()?.into_types() {
-                        let CompositeInnerType::Func(f) = ty.composite_type.inner else { return None };
+                        let CompositeInnerType::Func(f) = ty.composite_type.inner else {
+                            return None;
+                        };
                         self.types.push(shape(f.params(), f.results()));
                     }
                 }
             }
-            Payload::FunctionSection(section) => self.functions = section.into_iter().collect::<Result<_, _>>().ok()?,
+            Payload::FunctionSection(section) => {
+                self.functions = section.into_iter().collect::<Result<_, _>>().ok()?
+            }
             Payload::MemorySection(section) => {
                 for memory in section {
                     let memory = memory.ok()?;
-                    let plain = !memory.memory64 && !memory.shared && memory.page_size_log2.is_none();
+                    let plain =
+                        !memory.memory64 && !memory.shared && memory.page_size_log2.is_none();
                     (plain && self.memory.is_none()).then_some(())?;
                     self.memory = Some((memory.initial, memory.maximum));
                 }
@@ -100,7 +109,10 @@ impl Guest {
                     let data = data.ok()?;
                     let DataKind::Active { offset_expr, .. } = &data.kind else { return None };
                     let end = range(&data.range)?.end;
-                    self.data.push((i32::try_from(constant(offset_expr)?).ok()?, end - data.data.len()..end));
+                    self.data.push((
+                        i32::try_from(constant(offset_expr)?).ok()?,
+                        end - data.data.len()..end,
+                    ));
                 }
             }
             Payload::ImportSection(section) if section.count() > 0 => return None,
@@ -139,15 +151,19 @@ impl Support {
         self.guests.contains_key(&library)
     }
 
-    /// Whether a function of a library that is part of the module only gives an answer: it changes nothing, never traps, and ends.
+    /// Whether a function of a library that is part of the module only gives an answer: it changes
+    /// nothing, never traps, and ends.
     pub fn only_asks(&self, library: u32, name: &str) -> bool {
-        let Some((guest, &number)) = self.guests.get(&library).and_then(|guest| Some((guest, guest.exports.get(name)?))) else {
+        let Some((guest, &number)) =
+            self.guests.get(&library).and_then(|guest| Some((guest, guest.exports.get(name)?)))
+        else {
             return false;
         };
         let room = guest.memory.map_or(0, |memory| memory.0 << 16);
         let (_, body) = self.guest_body(library, number);
         let body = FunctionBody::new(BinaryReader::new(&body, 0));
-        let ops: Vec<O<'_>> = body.get_operators_reader().into_iter().flatten().map_while(Result::ok).collect();
+        let ops: Vec<O<'_>> =
+            body.get_operators_reader().into_iter().flatten().map_while(Result::ok).collect();
         (0..ops.len()).all(|n| asks(&ops[..=n], room))
     }
 
@@ -156,13 +172,22 @@ impl Support {
             return found;
         }
         let names = &self.guests[&library].exports;
-        let name = names.iter().find(|n| *n.1 == number).map_or_else(|| format!("whamm.library_{number}"), |n| n.0.clone());
+        let name = names
+            .iter()
+            .find(|n| *n.1 == number)
+            .map_or_else(|| format!("whamm.library_{number}"), |n| n.0.clone());
         let reserved = self.reserve(&name);
         self.guest(library).linked.insert(number, reserved);
         let (shape, body) = self.guest_body(library, number);
         let mut relink = Relink { support: self, library };
         let body = FunctionBody::new(BinaryReader::new(&body, 0));
-        let locals: Vec<_> = body.get_locals_reader().into_iter().flatten().flatten().map(|(n, t)| (n, val(t))).collect();
+        let locals: Vec<_> = body
+            .get_locals_reader()
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|(n, t)| (n, val(t)))
+            .collect();
         let mut function = Function::new(locals);
         for op in body.get_operators_reader().into_iter().flatten().flatten() {
             if let Ok(instruction) = relink.instruction(op) {
@@ -174,7 +199,9 @@ impl Support {
     }
 
     fn guest(&mut self, library: u32) -> &mut Guest {
-        self.guests.get_mut(&library).expect("only libraries that are part of the module are asked for")
+        self.guests
+            .get_mut(&library)
+            .expect("only libraries that are part of the module are asked for")
     }
 
     fn guest_body(&self, library: u32, number: u32) -> (Shape, Vec<u8>) {
@@ -194,7 +221,8 @@ impl Support {
     }
 }
 
-/// Whether the last of some instructions changes nothing and cannot trap, in a memory of so many bytes.
+/// Whether the last of some instructions changes nothing and cannot trap, in a memory of so many
+/// bytes.
 fn asks(ops: &[O<'_>], room: u64) -> bool {
     let inside = |offset: u64, size: u64| {
         let most = match ops {
@@ -311,20 +339,33 @@ struct Inline<'a> {
 impl<'a> Inline<'a> {
     fn of(body: &'a [u8], params: usize) -> Option<Self> {
         let body = FunctionBody::new(BinaryReader::new(body, 0));
-        let locals = body.get_locals_reader().ok()?.into_iter().collect::<Result<Vec<_>, _>>().ok()?;
-        let declared: Vec<ValType> = locals.into_iter().flat_map(|(n, t)| (0..n).map(move |_| val(t))).collect();
-        let ops = body.get_operators_reader().ok()?.into_iter().collect::<Result<Vec<_>, _>>().ok()?;
+        let locals =
+            body.get_locals_reader().ok()?.into_iter().collect::<Result<Vec<_>, _>>().ok()?;
+        let declared: Vec<ValType> =
+            locals.into_iter().flat_map(|(n, t)| (0..n).map(move |_| val(t))).collect();
+        let ops =
+            body.get_operators_reader().ok()?.into_iter().collect::<Result<Vec<_>, _>>().ok()?;
         let count = params + declared.len();
-        let mut inline = Self { leaves: false, read_first: vec![true; count], set: vec![false; count], declared, ops: vec![] };
+        let mut inline = Self {
+            leaves: false,
+            read_first: vec![true; count],
+            set: vec![false; count],
+            declared,
+            ops: vec![],
+        };
         let (mut depth, mut seen) = (0u32, vec![false; inline.read_first.len()]);
         for op in &ops {
             match op {
                 O::Block { .. } | O::Loop { .. } | O::If { .. } => depth += 1,
                 O::End => depth = depth.saturating_sub(1),
-                O::Br { relative_depth } | O::BrIf { relative_depth } => inline.leaves |= *relative_depth == depth,
+                O::Br { relative_depth } | O::BrIf { relative_depth } => {
+                    inline.leaves |= *relative_depth == depth
+                }
                 O::Return => inline.leaves = true,
                 // Rare: such functions are called.
-                O::BrTable { .. } | O::TryTable { .. } | O::ReturnCall { .. } | O::Call { .. } => return None,
+                O::BrTable { .. } | O::TryTable { .. } | O::ReturnCall { .. } | O::Call { .. } => {
+                    return None;
+                }
                 O::LocalGet { local_index } => seen[*local_index as usize] = true,
                 O::LocalSet { local_index } | O::LocalTee { local_index } => {
                     let n = *local_index as usize;
@@ -343,7 +384,11 @@ impl<'a> Inline<'a> {
 impl Emitter<'_> {
     /// Calls a function of a library that is part of the module.
     pub(super) fn call_guest(&mut self, library: u32, name: &str, args: &[Expr]) -> bool {
-        let Some(&number) = self.support.guests.get(&library).and_then(|guest| guest.exports.get(name)) else { return false };
+        let Some(&number) =
+            self.support.guests.get(&library).and_then(|guest| guest.exports.get(name))
+        else {
+            return false;
+        };
         if !self.scope.repeated || !self.write_out(library, number, args) {
             args.iter().for_each(|a| self.value(a));
             let callee = self.support.link_guest(library, number);
@@ -359,8 +404,12 @@ impl Emitter<'_> {
             return false;
         }
         let Some(inline) = Inline::of(&body, params.len()) else { return false };
-        let mut given: Vec<Given> =
-            args.iter().zip(&params).zip(&inline.set).map(|((a, &ty), &set)| self.given(a, ty, set)).collect();
+        let mut given: Vec<Given> = args
+            .iter()
+            .zip(&params)
+            .zip(&inline.set)
+            .map(|((a, &ty), &set)| self.given(a, ty, set))
+            .collect();
         for (n, &ty) in (params.len()..).zip(&inline.declared) {
             let local = self.locals.take(ty);
             given.push(Given::Local(local));
@@ -379,11 +428,14 @@ impl Emitter<'_> {
         true
     }
 
-    /// Where an argument is: a constant, or what is in a local already, need not be put into another, unless the function changes it.
+    /// Where an argument is: a constant, or what is in a local already, need not be put into
+    /// another, unless the function changes it.
     fn given(&mut self, arg: &Expr, ty: ValType, set: bool) -> Given {
         match (&arg.kind, set) {
             (ExprKind::Int(n), false) if ty == ValType::I32 => {
-                if let Ok(n) = i32::try_from(*n).or_else(|_| u32::try_from(*n).map(u32::cast_signed)) {
+                if let Ok(n) =
+                    i32::try_from(*n).or_else(|_| u32::try_from(*n).map(u32::cast_signed))
+                {
                     return Given::Constant(n);
                 }
             }
@@ -416,17 +468,20 @@ impl Emitter<'_> {
     fn copy(&mut self, library: u32, inline: &Inline<'_>, given: &[Given]) {
         let (mut depth, mut n) = (0, 0);
         while n + 1 < inline.ops.len() {
-            let place = |local: u32| if let Given::Local(at) = given[local as usize] { at } else { 0 };
+            let place =
+                |local: u32| if let Given::Local(at) = given[local as usize] { at } else { 0 };
             let instruction = match inline.ops[n] {
-                O::LocalGet { local_index } => match (given[local_index as usize], &inline.ops[n + 1..]) {
-                    (Given::Local(local), _) => Instruction::LocalGet(local),
-                    // Two constants that are added are one.
-                    (Given::Constant(a), [O::I32Add, O::I32Const { value }, O::I32Add, ..]) => {
-                        n += 2;
-                        Instruction::I32Const(a.wrapping_add(*value))
+                O::LocalGet { local_index } => {
+                    match (given[local_index as usize], &inline.ops[n + 1..]) {
+                        (Given::Local(local), _) => Instruction::LocalGet(local),
+                        // Two constants that are added are one.
+                        (Given::Constant(a), [O::I32Add, O::I32Const { value }, O::I32Add, ..]) => {
+                            n += 2;
+                            Instruction::I32Const(a.wrapping_add(*value))
+                        }
+                        (Given::Constant(a), _) => Instruction::I32Const(a),
                     }
-                    (Given::Constant(a), _) => Instruction::I32Const(a),
-                },
+                }
                 O::LocalSet { local_index } => Instruction::LocalSet(place(local_index)),
                 O::LocalTee { local_index } => Instruction::LocalTee(place(local_index)),
                 O::Return => Instruction::Br(depth),
@@ -460,7 +515,8 @@ mod tests {
         let text = format!(
             r#"(module (memory 1) (global $g (mut i32) (i32.const 0)) (func (export "f") (param i32) (result i32) {body}))"#
         );
-        let guest = Guest::read(&wat::parse_str(text).expect("it is a module")).expect("it can be a part of another");
+        let guest = Guest::read(&wat::parse_str(text).expect("it is a module"))
+            .expect("it can be a part of another");
         let mut support = Support::new(Layout::default(), Outlet::Kept);
         support.host(0, guest);
         support.only_asks(0, "f")

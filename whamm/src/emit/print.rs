@@ -16,7 +16,9 @@ impl Emitter<'_> {
                 let puts = self.support.runtime("puts");
                 self.put().call(puts);
             }
-            if let Some(name) = args.get(i).filter(|_| !hex && self.has_core()).and_then(|a| printer(&a.ty)) {
+            if let Some(name) =
+                args.get(i).filter(|_| !hex && self.has_core()).and_then(|a| printer(&a.ty))
+            {
                 self.flush();
                 self.value(&args[i]);
                 self.core_call(&name);
@@ -103,7 +105,9 @@ impl Emitter<'_> {
 /// How the core library calls a type.
 fn core_name(ty: &Ty) -> String {
     match ty {
-        Ty::Tuple(parts) => format!("({})", parts.iter().map(core_name).collect::<Vec<_>>().join(",")),
+        Ty::Tuple(parts) => {
+            format!("({})", parts.iter().map(core_name).collect::<Vec<_>>().join(","))
+        }
         other if other.bits().is_some_and(|b| b.0 <= 32) => "i32".into(),
         other => other.to_string(),
     }

@@ -1,4 +1,5 @@
-//! What a probe leaves in the place of an instruction: the results of a function that is called instead, and what its body returns.
+//! What a probe leaves in the place of an instruction: the results of a function that is called
+//! instead, and what its body returns.
 
 use super::code::Emitter;
 use crate::events::Function as EventFunction;
@@ -46,7 +47,8 @@ impl Callees {
 pub struct Replacement {
     /// What can be called.
     pub callees: Rc<Callees>,
-    /// How many operands from the top are all that is left of them, because the others were dropped; 0 if none were.
+    /// How many operands from the top are all that is left of them, because the others were
+    /// dropped; 0 if none were.
     pub left: usize,
     /// Locals for the values that are given, in order.
     pub results: Vec<(u32, ValType)>,
@@ -77,16 +79,22 @@ impl<'a> Deeds<'a> {
         for stmt in stmts {
             match stmt {
                 Stmt::Return(Some(e)) => self.returns.push(e),
-                Stmt::Do(Expr { kind: ExprKind::Builtin(Builtin::Event(function), args), .. }) => match function {
+                Stmt::Do(Expr {
+                    kind: ExprKind::Builtin(Builtin::Event(function), args), ..
+                }) => match function {
                     EventFunction::DropArgs => self.drops = true,
-                    EventFunction::AltCallById | EventFunction::AltCallByName => self.calls.extend(args.first()),
+                    EventFunction::AltCallById | EventFunction::AltCallByName => {
+                        self.calls.extend(args.first())
+                    }
                     EventFunction::DupAt => {}
                 },
                 Stmt::If(_, yes, no) => {
                     self.look(yes);
                     self.look(no);
                 }
-                Stmt::Count(_, _, _, body) | Stmt::Each(_, _, _, body) | Stmt::While(_, _, body) => self.look(body),
+                Stmt::Count(_, _, _, body)
+                | Stmt::Each(_, _, _, body)
+                | Stmt::While(_, _, body) => self.look(body),
                 _ => {}
             }
         }
@@ -116,7 +124,9 @@ fn adapted(e: &Expr, slot: ValType) -> Option<Expr> {
         return Some(e.clone());
     }
     let (kind, ty) = match (&e.kind, slot) {
-        (ExprKind::Int(n), ValType::I32) if (i128::from(i32::MIN)..=i128::from(u32::MAX)).contains(n) => {
+        (ExprKind::Int(n), ValType::I32)
+            if (i128::from(i32::MIN)..=i128::from(u32::MAX)).contains(n) =>
+        {
             (ExprKind::Int(Ty::I32.wrap(*n)), Ty::I32)
         }
         (ExprKind::Int(n), ValType::I64) => (ExprKind::Int(Ty::I64.wrap(*n)), Ty::I64),
@@ -138,7 +148,11 @@ fn names(types: &[ValType]) -> String {
         ValType::V128 => "v128",
         ValType::Ref(_) => "a reference",
     };
-    if types.is_empty() { "nothing".into() } else { types.iter().map(one).collect::<Vec<_>>().join(", ") }
+    if types.is_empty() {
+        "nothing".into()
+    } else {
+        types.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl Emitter<'_> {
@@ -151,7 +165,11 @@ impl Emitter<'_> {
         let which = self.fold(which);
         if !fold_is_known(&which) {
             let help = "give the constant index or the name of a function of the program; `if` chooses between several";
-            return self.refuse(span, "which function is called instead must be known while compiling", help);
+            return self.refuse(
+                span,
+                "which function is called instead must be known while compiling",
+                help,
+            );
         }
         let Some(callee) = replacement.callees.find(&which) else {
             let help = "give the constant index or the name of a function of the program";
@@ -159,7 +177,8 @@ impl Emitter<'_> {
         };
         let scope = self.scope;
         let operands = &scope.operands;
-        let fits = |some: &[(u32, ValType)]| some.iter().map(|o| o.1).eq(callee.params.iter().copied());
+        let fits =
+            |some: &[(u32, ValType)]| some.iter().map(|o| o.1).eq(callee.params.iter().copied());
         let last = &operands[operands.len() - replacement.left..];
         // What an indirect call was to call is the last operand, and is left out.
         let passed = match operands.get(..callee.params.len()) {
@@ -167,7 +186,11 @@ impl Emitter<'_> {
             Some(first) if fits(first) => first,
             _ => {
                 let help = "it must take what the instruction takes";
-                return self.refuse(span, "the function to be called instead has another type than the instruction", help);
+                return self.refuse(
+                    span,
+                    "the function to be called instead has another type than the instruction",
+                    help,
+                );
             }
         };
         let wanted: Vec<ValType> = replacement.results.iter().map(|r| r.1).collect();
@@ -178,7 +201,11 @@ impl Emitter<'_> {
             _ if before_return == 0 && !wanted.is_empty() => 0,
             _ => {
                 let help = "it must give what the instruction gives, or what `return` leaves over";
-                return self.refuse(span, "the function to be called instead has another type than the instruction", help);
+                return self.refuse(
+                    span,
+                    "the function to be called instead has another type than the instruction",
+                    help,
+                );
             }
         };
         for (local, _) in passed {
@@ -190,7 +217,9 @@ impl Emitter<'_> {
                 self.put().drop();
             }
         }
-        for &(local, _) in replacement.results[..kept].iter().rev().filter(|_| kept == callee.results.len()) {
+        for &(local, _) in
+            replacement.results[..kept].iter().rev().filter(|_| kept == callee.results.len())
+        {
             self.put().local_set(local);
         }
     }
@@ -204,14 +233,19 @@ impl Emitter<'_> {
             ExprKind::Tuple(parts) => parts.clone(),
             _ => vec![value.clone()],
         };
-        let adapted: Option<Vec<Expr>> = parts.iter().zip(&wanted).map(|(e, &slot)| adapted(e, slot)).collect();
+        let adapted: Option<Vec<Expr>> =
+            parts.iter().zip(&wanted).map(|(e, &slot)| adapted(e, slot)).collect();
         match adapted.filter(|list| list.len() == wanted.len() && parts.len() == wanted.len()) {
             Some(list) => list.iter().for_each(|e| self.value(e)),
             None if value.ty.slots() == wanted => self.value(&value),
             None => {
                 let (found, wanted) = (names(&value.ty.slots()), names(&wanted));
                 let message = format!("{wanted} has to be returned here, and this is {found}");
-                return self.refuse(value.span, message, "convert it with `as`; several values are a tuple: `return (1, 2);`");
+                return self.refuse(
+                    value.span,
+                    message,
+                    "convert it with `as`; several values are a tuple: `return (1, 2);`",
+                );
             }
         }
         for &(local, _) in given.iter().rev() {

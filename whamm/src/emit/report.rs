@@ -1,7 +1,7 @@
 //! Reports: what variables say of themselves.
 //!
-//! Rows of sites come from tables, which the run-time support walks; the few rows of globals are written by code of their own, whose texts
-//! are known.
+//! Rows of sites come from tables, which the run-time support walks; the few rows of globals are
+//! written by code of their own, whose texts are known.
 
 use super::code::Emitter;
 use super::storage::{Storage, WORD};
@@ -35,7 +35,12 @@ pub enum Owner {
 }
 
 /// A variable as rows of sites refer to it: eleven numbers.
-pub fn description(support: &mut Support, variable: &Variable, probe: &str, owner: Owner) -> Vec<u8> {
+pub fn description(
+    support: &mut Support,
+    variable: &Variable,
+    probe: &str,
+    owner: Owner,
+) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(support.pair(&variable.name));
     bytes.extend(support.pair(&variable.ty.to_string()));
@@ -53,7 +58,11 @@ pub fn description(support: &mut Support, variable: &Variable, probe: &str, owne
 }
 
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.into()
+    }
 }
 
 /// What a row of a global says before its value, and after.
@@ -67,7 +76,13 @@ fn global_row(variable: &Variable, number: u32, format: Format) -> (String, &'st
     let (ids, kinds) = (several(&|n| (number + n).to_string()), several(&|_| kind.into()));
     let (ty, wasm, script) = (variable.ty.to_string(), variable.ty.wasm_name(), variable.script);
     match format {
-        Format::Csv => (format!("{ids}, {kinds}, {}, {ty}, {wasm}, script{script}, , , , , ", quoted(&variable.name)), "\n"),
+        Format::Csv => (
+            format!(
+                "{ids}, {kinds}, {}, {ty}, {wasm}, script{script}, , , , , ",
+                quoted(&variable.name)
+            ),
+            "\n",
+        ),
         Format::Json => {
             let name = serde_json::Value::from(&*variable.name);
             let row = format!(
@@ -82,7 +97,10 @@ impl Emitter<'_> {
     fn say(&mut self, text: &str) {
         let at = self.support.text(text);
         let puts = self.support.runtime("puts");
-        self.put().i32_const(at.cast_signed()).i32_const(i32::try_from(text.len()).unwrap_or(0)).call(puts);
+        self.put()
+            .i32_const(at.cast_signed())
+            .i32_const(i32::try_from(text.len()).unwrap_or(0))
+            .call(puts);
     }
 
     /// The heading, if the format has one.
@@ -93,7 +111,13 @@ impl Emitter<'_> {
     }
 
     /// The row of a variable that exists once.
-    pub fn global_row(&mut self, variable: &Variable, storage: Storage, number: u32, format: Format) {
+    pub fn global_row(
+        &mut self,
+        variable: &Variable,
+        storage: Storage,
+        number: u32,
+        format: Format,
+    ) {
         let (before, after) = global_row(variable, number, format);
         self.say(&before);
         let words = self.support.bytes(&vec![0; variable.ty.slots().len() * WORD as usize], 8);
@@ -124,7 +148,8 @@ pub fn place(
     let init = variable.init.as_ref();
     let values = init.map(|e| constants(support, e)).unwrap_or_default();
     let value = |i: usize| values.get(i).copied().unwrap_or(0);
-    let slots: Vec<_> = variable.ty.slots().into_iter().enumerate().map(|(i, slot)| (slot, value(i))).collect();
+    let slots: Vec<_> =
+        variable.ty.slots().into_iter().enumerate().map(|(i, slot)| (slot, value(i))).collect();
     Storage::Globals(new(support, &slots))
 }
 

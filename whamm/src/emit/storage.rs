@@ -1,4 +1,5 @@
-//! Where variables are, and how they are read and written: locals of the function, globals of the module, or words of memory.
+//! Where variables are, and how they are read and written: locals of the function, globals of the
+//! module, or words of memory.
 
 use super::code::{Emitter, written};
 use super::counters::is_word;
@@ -28,7 +29,9 @@ pub enum Storage {
 impl Emitter<'_> {
     /// Where a variable is.
     pub(super) fn storage(&self, var: Var) -> Storage {
-        let of = |list: &[Storage], n: u32| list.get(n as usize).copied().unwrap_or(Storage::Constant(0));
+        let of = |list: &[Storage], n: u32| {
+            list.get(n as usize).copied().unwrap_or(Storage::Constant(0))
+        };
         match var {
             Var::Local(n) => Storage::Locals(self.own.get(n as usize).copied().unwrap_or(0)),
             Var::Site(n) => of(&self.scope.sites, n),
@@ -50,7 +53,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The address of an element, which is made if there is none, in a local; with where in it the place is.
+    /// The address of an element, which is made if there is none, in a local; with where in it the
+    /// place is.
     fn element(&mut self, place: &Place) -> Option<(Storage, Ty)> {
         match place {
             Place::Element(map, key) => {
@@ -204,7 +208,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Asks the engine for a slot of the activation, or hands it one. A fraction whose bits are flipped lies there as a whole number.
+    /// Asks the engine for a slot of the activation, or hands it one. A fraction whose bits are
+    /// flipped lies there as a whole number.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
     fn frame(&mut self, what: &str, number: u32, slot: ValType) {
         let flipped = self.scope.flipped.get(&number).copied();
@@ -215,7 +220,8 @@ impl Emitter<'_> {
             (ValType::F64, None) => "f64",
             _ => "i32",
         };
-        let callee = self.support.imported("wasm-aot:ext", &format!("frame_{what}_{held}")).unwrap_or(0);
+        let callee =
+            self.support.imported("wasm-aot:ext", &format!("frame_{what}_{held}")).unwrap_or(0);
         let mut put = self.put();
         if what == "get" {
             put.i32_const(number.cast_signed()).call(callee);

@@ -1,8 +1,9 @@
 //! What a module needs besides the program's own code.
 //!
-//! The run-time support is text in this repository (`runtime/support.wat`). It is assembled once; a module gets only the functions that its
-//! code calls, and what these call. Function indices are given out when they are first asked for, so that code can be written in one pass:
-//! everything that is imported is known before.
+//! The run-time support is text in this repository (`runtime/support.wat`). It is assembled once; a
+//! module gets only the functions that its code calls, and what these call. Function indices are
+//! given out when they are first asked for, so that code can be written in one pass: everything
+//! that is imported is known before.
 
 use super::cells::Cells;
 use super::core::{self, Pair};
@@ -16,8 +17,8 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use wasm_encoder::reencode::Reencode;
 use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, DataSection, Function, FunctionSection, GlobalSection, GlobalType, MemorySection,
-    MemoryType, TypeSection, ValType,
+    BlockType, CodeSection, ConstExpr, DataSection, Function, FunctionSection, GlobalSection,
+    GlobalType, MemorySection, MemoryType, TypeSection, ValType,
 };
 use wasmparser::{CompositeInnerType, FunctionBody, Parser, Payload, TypeRef};
 
@@ -54,7 +55,10 @@ pub fn val(t: wasmparser::ValType) -> ValType {
 impl Template {
     fn get() -> &'static Self {
         static TEMPLATE: OnceLock<Template> = OnceLock::new();
-        TEMPLATE.get_or_init(|| Self::read().expect("the run-time support is part of this crate, and its tests assemble it"))
+        TEMPLATE.get_or_init(|| {
+            Self::read()
+                .expect("the run-time support is part of this crate, and its tests assemble it")
+        })
     }
 
     fn read() -> Result<Self, Box<dyn std::error::Error>> {
@@ -98,7 +102,12 @@ impl Template {
                     for global in s {
                         let global = global?;
                         let mut reader = global.init_expr.get_operators_reader();
-                        let init = if let wasmparser::Operator::I32Const { value } = reader.read()? { value } else { 0 };
+                        let init =
+                            if let wasmparser::Operator::I32Const { value } = reader.read()? {
+                                value
+                            } else {
+                                0
+                            };
                         t.globals.push((val(global.ty.content_type), init));
                     }
                 }
@@ -184,7 +193,8 @@ pub struct Support {
     texts: HashMap<Rc<str>, u32>,
     linked: HashMap<u32, u32>,
     linked_globals: BTreeMap<u32, u32>,
-    /// Maps that the core library holds from the start: how each is made, in the order of their numbers.
+    /// Maps that the core library holds from the start: how each is made, in the order of their
+    /// numbers.
     pub core_maps: Vec<&'static Pair>,
     /// Types of maps that only the run-time support can hold.
     own_maps: Option<BTreeSet<Ty>>,
@@ -266,7 +276,13 @@ impl Support {
     }
 
     /// A function with a body that is called from several places.
-    pub fn shared_body(&mut self, name: &str, shape: Shape, locals: &[ValType], code: &[u8]) -> u32 {
+    pub fn shared_body(
+        &mut self,
+        name: &str,
+        shape: Shape,
+        locals: &[ValType],
+        code: &[u8],
+    ) -> u32 {
         let key = (shape, locals.to_vec(), code.to_vec());
         if let Some(&found) = self.bodies.get(&key) {
             return found;
@@ -380,7 +396,12 @@ impl Support {
 
     /// Leaves out what prints values of types that do not occur.
     pub fn spare(&mut self, fractions: bool, maps: bool) {
-        self.spared.extend((!fractions).then_some([("put_f32", "no_f32"), ("put_f64", "no_f64")]).into_iter().flatten());
+        self.spared.extend(
+            (!fractions)
+                .then_some([("put_f32", "no_f32"), ("put_f64", "no_f64")])
+                .into_iter()
+                .flatten(),
+        );
         self.spared.extend((!maps).then_some(("put_map", "no_map")));
     }
 
@@ -403,15 +424,18 @@ impl Support {
         }
         let (key, value) = (self.descriptor_at(&kv.0), self.descriptor_at(&kv.1));
         let mut header = [0u32; 10];
-        (header[4], header[5], header[6], header[7]) = (index(kv.0.slots().len()), index(kv.1.slots().len()), key, value);
+        (header[4], header[5], header[6], header[7]) =
+            (index(kv.0.slots().len()), index(kv.1.slots().len()), key, value);
         let bytes: Vec<u8> = header.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.bytes(&bytes, 8)
     }
 
     /// The index of a function of the run-time support.
     pub fn runtime(&mut self, name: &str) -> u32 {
-        let number =
-            *Template::get().names.get(name).expect("only names of the run-time support are asked for, and tests ask for each");
+        let number = *Template::get()
+            .names
+            .get(name)
+            .expect("only names of the run-time support are asked for, and tests ask for each");
         self.link(number)
     }
 
@@ -420,7 +444,11 @@ impl Support {
         if let Some(&found) = self.linked.get(&number) {
             return found;
         }
-        let spared = self.spared.iter().find(|(name, _)| template.names.get(*name) == Some(&number)).map(|spared| spared.1);
+        let spared = self
+            .spared
+            .iter()
+            .find(|(name, _)| template.names.get(*name) == Some(&number))
+            .map(|spared| spared.1);
         if let Some(instead) = spared {
             return self.runtime(instead);
         }
@@ -430,13 +458,17 @@ impl Support {
                 ("target", "write", Outlet::Lent(_)) => "write_lent",
                 ("target", "write", Outlet::Kept) => "write_kept",
                 ("target", "write", Outlet::Core(_)) => "write_core",
-                ("target", _, _) if self.imported(core::MODULE, "print_map").is_some() => "core_map",
+                ("target", _, _) if self.imported(core::MODULE, "print_map").is_some() => {
+                    "core_map"
+                }
                 ("target", _, _) => "no_map",
                 _ => return self.layout.imports.get(import).copied().unwrap_or(0),
             };
             return self.runtime(target);
         }
-        let reserved = self.reserve(&template.called.get(&number).map_or_else(String::new, |name| format!("whamm.{name}")));
+        let reserved = self.reserve(
+            &template.called.get(&number).map_or_else(String::new, |name| format!("whamm.{name}")),
+        );
         self.linked.insert(number, reserved);
         let body = template.bodies[number as usize - template.imports.len()].clone();
         let reader = wasmparser::BinaryReader::new(&template.bytes[body], 0);
@@ -503,7 +535,10 @@ impl Support {
 
     /// Whether a memory is needed at all.
     pub fn needs_memory(&self) -> bool {
-        !self.data.is_empty() || !self.linked.is_empty() || !self.guests.is_empty() || self.words.size() > 0
+        !self.data.is_empty()
+            || !self.linked.is_empty()
+            || !self.guests.is_empty()
+            || self.words.size() > 0
     }
 
     /// How many memories there are.
@@ -549,11 +584,21 @@ impl Support {
             });
         }
         for guest in self.guests.values() {
-            let none = MemoryType { minimum: 0, maximum: None, memory64: false, shared: false, page_size_log2: None };
+            let none = MemoryType {
+                minimum: 0,
+                maximum: None,
+                memory64: false,
+                shared: false,
+                page_size_log2: None,
+            };
             memories.memory(guest.memory().unwrap_or(none));
         }
         for &(ty, init) in &self.globals {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits are the value")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the low bits are the value"
+            )]
             let init = match ty {
                 ValType::I64 => ConstExpr::i64_const(init),
                 ValType::F32 => ConstExpr::f32_const(f32::from_bits(init as u32).into()),
@@ -564,7 +609,11 @@ impl Support {
         }
         for piece in pieces(&self.data) {
             let at = DATA + index(piece.start);
-            data.active(self.layout.memory, &ConstExpr::i32_const(at.cast_signed()), self.data[piece].iter().copied());
+            data.active(
+                self.layout.memory,
+                &ConstExpr::i32_const(at.cast_signed()),
+                self.data[piece].iter().copied(),
+            );
         }
         for guest in self.guests.values() {
             for (at, bytes) in guest.data() {
@@ -644,7 +693,11 @@ mod tests {
         let mut data = vec![0; 200];
         (data[40], data[60], data[150]) = (1, 1, 1);
         assert_eq!(pieces(&data), [40..61, 150..151]);
-        assert!(pieces(&[]).is_empty() && pieces(&[0; 9]).is_empty() && pieces(&[7; 3]).first() == Some(&(0..3)));
+        assert!(
+            pieces(&[]).is_empty()
+                && pieces(&[0; 9]).is_empty()
+                && pieces(&[7; 3]).first() == Some(&(0..3))
+        );
     }
 
     #[test]

@@ -6,13 +6,19 @@ use super::{Event, Mode, Occurrence};
 const VARIABLES: [(&str, &str); 46] = [
     ("APP_MEMID", "the index of the program's first memory"),
     ("fid", "the index of the function"),
-    ("pc", "where the instruction stands, in bytes from the beginning of the function's body; 0 at the function's entry"),
+    (
+        "pc",
+        "where the instruction stands, in bytes from the beginning of the function's body; 0 at the function's entry",
+    ),
     ("opidx", "where the instruction stands, in instructions from the beginning of the function"),
     ("at_func_end", "whether this is the last `end` of the function"),
     ("fname", "the name of the function, empty if it has none"),
     ("file", "the source file, as the debug information tells; empty if it tells nothing"),
     ("line", "the line in the source file, 0 if nothing is known"),
-    ("probe_id", "the number of this probe at this place; only in monitors, and for `remove_probe`"),
+    (
+        "probe_id",
+        "the number of this probe at this place; only in monitors, and for `remove_probe`",
+    ),
     ("instr_count", "how many instructions the basic block has that ends here"),
     ("opname", "the name of the instruction"),
     ("category_id", "the number of the instruction's category"),
@@ -30,10 +36,19 @@ const VARIABLES: [(&str, &str); 46] = [
     ("targets", "the labels of the branch, by their numbers, without the default"),
     ("default_target", "the label for all other numbers"),
     ("num_targets", "how many labels there are beside the default"),
-    ("target", "the number of the label that the branch takes; `num_targets` stands for the default"),
+    (
+        "target",
+        "the number of the label that the branch takes; `num_targets` stands for the default",
+    ),
     ("target_fn_name", "the name of the function that is called"),
-    ("target_fn_type", "whether the function that is called is the program's (`local`) or imported (`import`)"),
-    ("target_imp_module", "the module from which the function is imported that is called, empty if it is the program's"),
+    (
+        "target_fn_type",
+        "whether the function that is called is the program's (`local`) or imported (`import`)",
+    ),
+    (
+        "target_imp_module",
+        "the module from which the function is imported that is called, empty if it is the program's",
+    ),
     ("tid", "the index of the type"),
     ("field_idx", "the number of the field"),
     ("table_entry_idx", "the index of the table's entry"),
@@ -64,15 +79,22 @@ pub fn mode(event: Event, mode: Mode) -> &'static str {
     let name = event.names().1;
     match (mode, name) {
         (Mode::Before, "end") => "where control comes to the end, also by a branch",
-        (Mode::Before, "loop") => "each time control comes to the loop, also by a branch: in each round",
-        (Mode::Before, _) => "immediately before the instruction",
-        (Mode::After, "br_if" | "br_on_null" | "br_on_non_null" | "br_on_cast" | "br_on_cast_fail") => {
-            "behind the branch, where it was not taken"
+        (Mode::Before, "loop") => {
+            "each time control comes to the loop, also by a branch: in each round"
         }
+        (Mode::Before, _) => "immediately before the instruction",
+        (
+            Mode::After,
+            "br_if" | "br_on_null" | "br_on_non_null" | "br_on_cast" | "br_on_cast_fail",
+        ) => "behind the branch, where it was not taken",
         (Mode::After, "br" | "br_table") => "behind the branch, where control never comes",
-        (Mode::After, "end") => "behind the end; at the function's last, where the function is left by it",
+        (Mode::After, "end") => {
+            "behind the end; at the function's last, where the function is left by it"
+        }
         (Mode::After, _) => "behind the instruction, where it gave its results",
-        (Mode::Alt, _) => "instead of the instruction; what the body returns is what the instruction would have given",
+        (Mode::Alt, _) => {
+            "instead of the instruction; what the body returns is what the instruction would have given"
+        }
         (Mode::Entry, "loop") => "first thing in the loop, in each round",
         (Mode::Entry, "if") => "first thing in the first arm",
         (Mode::Entry, "else") => "first thing in the second arm",
@@ -80,28 +102,44 @@ pub fn mode(event: Event, mode: Mode) -> &'static str {
         (Mode::Exit, "if") => "at the end of the first arm, where control falls through",
         (Mode::Exit, "else") => "at the end of the second arm, where control falls through",
         (Mode::Exit, _) => "at the end of the block, where control falls through",
-        (Mode::SemanticAfter, "br" | "br_if" | "br_table") => "where the branch is taken, on the way to where it lands",
+        (Mode::SemanticAfter, "br" | "br_if" | "br_table") => {
+            "where the branch is taken, on the way to where it lands"
+        }
         (Mode::SemanticAfter, "loop") => "behind the loop, when it is over",
         (Mode::SemanticAfter, _) => "behind the end of the block, however control came there",
         (Mode::BlockAlt, "else") => {
             "instead of what is in the second arm; what the body returns is what the arm would have given"
         }
-        (Mode::BlockAlt, _) => "instead of the whole block; what the body returns is what the block would have given",
+        (Mode::BlockAlt, _) => {
+            "instead of the whole block; what the body returns is what the block would have given"
+        }
         (Mode::None, _) => match event {
             Event::FuncEntry => "when a function begins",
-            Event::FuncExit => "when a function ends: by return, falling through, branching out, or a tail call",
+            Event::FuncExit => {
+                "when a function ends: by return, falling through, branching out, or a tail call"
+            }
             Event::FuncUnwind => "when an exception leaves a function, or before an `unreachable`",
             Event::BlockStart => "when a basic block begins",
             Event::BlockEnd => "when a basic block ends",
-            Event::Report => "when the report is due: what is printed here is printed instead of it",
+            Event::Report => {
+                "when the report is due: what is printed here is printed instead of it"
+            }
             Event::Begin => "before the program's first instruction",
             Event::End => "when the program has ended, before the report",
             Event::Engine(what) => match what {
-                Occurrence::ModuleLoaded => "when the program is compiled, before it begins; only in monitors",
-                Occurrence::FunctionCompiled => "when the program is compiled, for each function; only in monitors",
-                Occurrence::MemoryGrown => "when a memory of the program's has grown; only in monitors",
+                Occurrence::ModuleLoaded => {
+                    "when the program is compiled, before it begins; only in monitors"
+                }
+                Occurrence::FunctionCompiled => {
+                    "when the program is compiled, for each function; only in monitors"
+                }
+                Occurrence::MemoryGrown => {
+                    "when a memory of the program's has grown; only in monitors"
+                }
                 Occurrence::Trap => "when the program has ended by a trap; only in monitors",
-                Occurrence::ThreadStart => "when a thread begins to execute the program; only in monitors",
+                Occurrence::ThreadStart => {
+                    "when a thread begins to execute the program; only in monitors"
+                }
                 Occurrence::ThreadEnd => "when a thread has ended; only in monitors",
             },
             Event::Opcode(_) => "",
@@ -122,7 +160,11 @@ mod tests {
             for (_, of) in event.modes() {
                 assert!(!mode(event, *of).is_empty(), "{of:?} of {}", event.path());
             }
-            assert!(!event.modes().is_empty() || !mode(event, Mode::None).is_empty(), "{}", event.path());
+            assert!(
+                !event.modes().is_empty() || !mode(event, Mode::None).is_empty(),
+                "{}",
+                event.path()
+            );
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The one table of events, modes and bound variables.
 //!
-//! `table.tsv` lists every instruction of WebAssembly 3.0 (stack switching and the legacy exceptions are not in it): name, opcode, category,
-//! which modes it has, and what can be asked there. Rules, the type checker, `info` and both targets derive from it and from the small
-//! lists in this module. The opcode of a prefixed instruction is the prefix, then the number in eight bits, or in twelve where eight do not
-//! suffice.
+//! `table.tsv` lists every instruction of WebAssembly 3.0 (stack switching and the legacy
+//! exceptions are not in it): name, opcode, category, which modes it has, and what can be asked
+//! there. Rules, the type checker, `info` and both targets derive from it and from the small lists
+//! in this module. The opcode of a prefixed instruction is the prefix, then the number in eight
+//! bits, or in twelve where eight do not suffice.
 
 pub mod explanation;
 mod nesting;
@@ -17,8 +18,8 @@ use std::sync::OnceLock;
 
 /// The categories, by the numbers which scripts compare with.
 pub const CATEGORIES: [&str; 17] = [
-    "arith", "atomic", "compare", "const", "control", "convert", "exn", "gc", "global", "load", "local", "memory", "misc", "ref",
-    "simd", "store", "table",
+    "arith", "atomic", "compare", "const", "control", "convert", "exn", "gc", "global", "load",
+    "local", "memory", "misc", "ref", "simd", "store", "table",
 ];
 
 /// Where in the course of an instruction a probe acts.
@@ -43,7 +44,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The name in the exports of a monitor; rules and reports call it as [`Event::mode_name`] says.
+    /// The name in the exports of a monitor; rules and reports call it as [`Event::mode_name`]
+    /// says.
     pub fn name(self) -> &'static str {
         match self {
             Self::Before => "before",
@@ -79,9 +81,12 @@ impl Modes {
                 ("entry", Mode::Entry),
                 ("exit", Mode::Exit),
             ],
-            Self::Branch => {
-                &[("before", Mode::Before), ("after", Mode::After), ("alt", Mode::Alt), ("at_target", Mode::SemanticAfter)]
-            }
+            Self::Branch => &[
+                ("before", Mode::Before),
+                ("after", Mode::After),
+                ("alt", Mode::Alt),
+                ("at_target", Mode::SemanticAfter),
+            ],
             Self::End => &[("before", Mode::Before), ("after", Mode::After)],
             Self::Never => &[("alt", Mode::Alt), ("before", Mode::Before)],
         }
@@ -169,9 +174,21 @@ type Row = (Occurrence, &'static str, &'static [(&'static str, Told)]);
 
 /// What engines tell of, in the order in which they hand it over.
 const OCCURRENCES: [Row; 6] = [
-    (Occurrence::ModuleLoaded, "module_loaded", &[("functions", Told::Functions), ("bytes", Told::Bytes)]),
-    (Occurrence::FunctionCompiled, "function_compiled", &[("fid", Told::Fid), ("bytes", Told::Bytes)]),
-    (Occurrence::MemoryGrown, "memory_grown", &[("memory", Told::Memory), ("before", Told::Before), ("after", Told::After)]),
+    (
+        Occurrence::ModuleLoaded,
+        "module_loaded",
+        &[("functions", Told::Functions), ("bytes", Told::Bytes)],
+    ),
+    (
+        Occurrence::FunctionCompiled,
+        "function_compiled",
+        &[("fid", Told::Fid), ("bytes", Told::Bytes)],
+    ),
+    (
+        Occurrence::MemoryGrown,
+        "memory_grown",
+        &[("memory", Told::Memory), ("before", Told::Before), ("after", Told::After)],
+    ),
     (Occurrence::Trap, "trap", &[("code", Told::Code), ("fid", Told::Fid), ("pc", Told::Pc)]),
     (Occurrence::ThreadStart, "thread_start", &[("thread", Told::Thread)]),
     (Occurrence::ThreadEnd, "thread_end", &[("thread", Told::Thread)]),
@@ -219,10 +236,9 @@ impl Event {
             _ => {}
         }
         let found = STRUCTURAL.iter().find(|s| s.2 == self);
-        found.map_or_else(
-            String::new,
-            |(package, name, _)| if name.is_empty() { (*package).into() } else { format!("{package}:{name}") },
-        )
+        found.map_or_else(String::new, |(package, name, _)| {
+            if name.is_empty() { (*package).into() } else { format!("{package}:{name}") }
+        })
     }
 
     /// The package and the name.
@@ -252,7 +268,8 @@ impl Event {
         !matches!(self, Self::Report | Self::Begin | Self::End | Self::Engine(_))
     }
 
-    /// How many ways there are in which its memories or tables can have 64-bit addresses, beside none at all.
+    /// How many ways there are in which its memories or tables can have 64-bit addresses, beside
+    /// none at all.
     pub fn widths(self) -> u8 {
         match self {
             Self::Opcode(op) => op.widths(),
@@ -303,7 +320,9 @@ fn line(index: usize, text: &'static str) -> Instruction {
 /// Every instruction, in the order in which rules are expanded.
 pub fn instructions() -> &'static [Instruction] {
     static TABLE: OnceLock<Vec<Instruction>> = OnceLock::new();
-    TABLE.get_or_init(|| include_str!("table.tsv").lines().skip(1).enumerate().map(|(i, l)| line(i, l)).collect())
+    TABLE.get_or_init(|| {
+        include_str!("table.tsv").lines().skip(1).enumerate().map(|(i, l)| line(i, l)).collect()
+    })
 }
 
 /// The instruction with an opcode.

@@ -23,7 +23,9 @@ impl Nesting {
     /// That of an instruction.
     pub fn of(operator: &Operator<'_>) -> Self {
         match operator {
-            Operator::Block { .. } | Operator::TryTable { .. } | Operator::Try { .. } => Self::Block,
+            Operator::Block { .. } | Operator::TryTable { .. } | Operator::Try { .. } => {
+                Self::Block
+            }
             Operator::Loop { .. } => Self::Loop,
             Operator::If { .. } => Self::If,
             Operator::Else => Self::Else,
@@ -33,7 +35,8 @@ impl Nesting {
     }
 }
 
-/// Visits the depths of the labels that an instruction may branch to, seen from outside of what it opens.
+/// Visits the depths of the labels that an instruction may branch to, seen from outside of what it
+/// opens.
 pub fn labels(operator: &Operator<'_>, mut each: impl FnMut(u32)) {
     use Operator as O;
     match operator {
@@ -43,9 +46,14 @@ pub fn labels(operator: &Operator<'_>, mut each: impl FnMut(u32)) {
         | O::BrOnNonNull { relative_depth }
         | O::BrOnCast { relative_depth, .. }
         | O::BrOnCastFail { relative_depth, .. } => each(*relative_depth),
-        O::BrTable { targets } => targets.targets().flatten().chain([targets.default()]).for_each(each),
+        O::BrTable { targets } => {
+            targets.targets().flatten().chain([targets.default()]).for_each(each)
+        }
         O::TryTable { try_table } => try_table.catches.iter().for_each(|catch| match catch {
-            Catch::One { label, .. } | Catch::OneRef { label, .. } | Catch::All { label } | Catch::AllRef { label } => {
+            Catch::One { label, .. }
+            | Catch::OneRef { label, .. }
+            | Catch::All { label }
+            | Catch::AllRef { label } => {
                 each(*label);
             }
         }),
@@ -95,12 +103,18 @@ mod tests {
         let table = first(&[0x0e, 2, 4, 1, 3]);
         let mut depths = Vec::new();
         labels(&table, |depth| depths.push(depth));
-        assert_eq!((depths, leaves(&table), Nesting::of(&table)), (vec![4, 1, 3], true, Nesting::Plain));
+        assert_eq!(
+            (depths, leaves(&table), Nesting::of(&table)),
+            (vec![4, 1, 3], true, Nesting::Plain)
+        );
     }
 
     #[test]
     fn a_call_does_not_end_a_block_and_a_loop_begins_one() {
         let (call, again) = (first(&[0x10, 0]), first(&[0x03, 0x40]));
-        assert_eq!((leaves(&call), leaves(&again), Nesting::of(&again)), (false, false, Nesting::Loop));
+        assert_eq!(
+            (leaves(&call), leaves(&again), Nesting::of(&again)),
+            (false, false, Nesting::Loop)
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! What a probe can ask at an event.
 //!
-//! A variable is *static* if its value is known when a site is matched, *dynamic* if it is known when the site is reached, or a *formula*:
-//! an expression of the language over other variables, so that it works wherever they do, predicates included.
+//! A variable is *static* if its value is known when a site is matched, *dynamic* if it is known
+//! when the site is reached, or a *formula*: an expression of the language over other variables, so
+//! that it works wherever they do, predicates included.
 
 use super::{CATEGORIES, Event, Instruction};
 use crate::types::Ty;
@@ -191,11 +192,13 @@ const LOOKED_UP: [&str; 36] = [
 ];
 
 /// Names of earlier versions, and what they are called now.
-pub const FORMER: [(&str, &str); 3] = [("is_func_end", "at_func_end"), ("op_name", "opname"), ("func_name", "fname")];
+pub const FORMER: [(&str, &str); 3] =
+    [("is_func_end", "at_func_end"), ("op_name", "opname"), ("func_name", "fname")];
 
 fn numbered(name: &str, prefix: &str) -> Option<u8> {
     let digits = name.strip_prefix(prefix)?;
-    let plain = digits == "0" || (!digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()));
+    let plain =
+        digits == "0" || (!digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()));
     plain.then(|| digits.parse().ok()).flatten()
 }
 
@@ -231,22 +234,45 @@ impl Event {
 
     /// Every variable, with its name; families are shown by their first member.
     pub fn variables(self) -> Vec<(String, Definition)> {
-        let mut names: Vec<String> =
-            ["APP_MEMID", "fid", "pc", "opidx", "at_func_end", "fname", "file", "line", "probe_id", "local0", "instr_count"]
-                .map(String::from)
-                .into();
+        let mut names: Vec<String> = [
+            "APP_MEMID",
+            "fid",
+            "pc",
+            "opidx",
+            "at_func_end",
+            "fname",
+            "file",
+            "line",
+            "probe_id",
+            "local0",
+            "instr_count",
+        ]
+        .map(String::from)
+        .into();
         if let Self::Engine(what) = self {
             names.extend(what.told().iter().map(|told| told.0.to_string()));
         }
         if let Self::Opcode(op) = self {
-            names.extend(["opname", "category_id", "category_name", "bytecode", "taken", "trap"].map(String::from));
+            names.extend(
+                ["opname", "category_id", "category_name", "bytecode", "taken", "trap"]
+                    .map(String::from),
+            );
             for word in op.variables.split(' ') {
                 let name = word.split(':').next().unwrap_or("");
                 match name.strip_suffix('*') {
                     Some(family) => names.push(format!("{family}0")),
                     None if name == "access" => {
                         names.extend(
-                            ["data_size", "addr", "offset", "align", "memory", "effective_addr", "is_write"].map(String::from),
+                            [
+                                "data_size",
+                                "addr",
+                                "offset",
+                                "align",
+                                "memory",
+                                "effective_addr",
+                                "is_write",
+                            ]
+                            .map(String::from),
                         );
                     }
                     None => names.push(name.into()),
@@ -254,20 +280,31 @@ impl Event {
             }
         }
         let mut seen = std::collections::HashSet::new();
-        names.into_iter().filter(|n| seen.insert(n.clone())).filter_map(|n| self.variable(&n).map(|d| (n, d))).collect()
+        names
+            .into_iter()
+            .filter(|n| seen.insert(n.clone()))
+            .filter_map(|n| self.variable(&n).map(|d| (n, d)))
+            .collect()
     }
 
-    /// What a name means at this event where addresses have 64 bits: bit 0 of the width says so of the memory or table that is accessed or
-    /// written to, bit 1 of the one that is read from.
+    /// What a name means at this event where addresses have 64 bits: bit 0 of the width says so of
+    /// the memory or table that is accessed or written to, bit 1 of the one that is read from.
     pub fn variable_in(self, name: &str, width: u8) -> Option<Definition> {
-        let mut found = self.variable(name).or_else(|| Instruction::hidden(name).filter(|_| name.contains('_')))?;
+        let mut found = self
+            .variable(name)
+            .or_else(|| Instruction::hidden(name).filter(|_| name.contains('_')))?;
         if let (Self::Opcode(op), true) = (self, width > 0) {
             if name == "effective_addr" {
                 return def(Bound::Formula("addr + offset"), Ty::U64);
             }
             // With 64 bits a sum may wrap, so sizes are taken from the end instead.
-            if let (true, Bound::Formula(text)) = (name == "trap" && op.accessed().is_some(), found.bound) {
-                return def(Bound::Formula(if text.contains('%') { WIDE_ATOMIC } else { WIDE_ACCESS }), Ty::Bool);
+            if let (true, Bound::Formula(text)) =
+                (name == "trap" && op.accessed().is_some(), found.bound)
+            {
+                return def(
+                    Bound::Formula(if text.contains('%') { WIDE_ATOMIC } else { WIDE_ACCESS }),
+                    Ty::Bool,
+                );
             }
             if op.is_widened(name, width) {
                 found.ty = match found.ty {
@@ -298,11 +335,13 @@ impl Event {
         (!comes_later && !is_gone).then_some(found)
     }
 
-    /// Whether the operands of an instruction are gone in a mode: those of blocks when these are left, and the condition of a choice within its arms.
+    /// Whether the operands of an instruction are gone in a mode: those of blocks when these are
+    /// left, and the condition of a choice within its arms.
     pub fn has_lost_operands(self, mode: super::Mode) -> bool {
         let Self::Opcode(op) = self else { return false };
         let is_left = matches!(mode, super::Mode::Exit | super::Mode::SemanticAfter);
-        op.modes == super::Modes::Block && (is_left || (op.name == "if" && mode == super::Mode::Entry))
+        op.modes == super::Modes::Block
+            && (is_left || (op.name == "if" && mode == super::Mode::Entry))
     }
 
     /// Functions that exist at this event and mode, with what they take.
@@ -311,8 +350,12 @@ impl Event {
         Some(match (name, self) {
             ("drop_args", Self::Opcode(_)) if alt => (Function::DropArgs, vec![]),
             ("alt_call_by_id", Self::Opcode(_)) if alt => (Function::AltCallById, vec![Ty::I32]),
-            ("alt_call_by_name", Self::Opcode(_)) if alt => (Function::AltCallByName, vec![Ty::Str]),
-            ("dup_at", Self::Opcode(op)) if matches!(op.name, "memory.init" | "memory.copy" | "memory.fill") => {
+            ("alt_call_by_name", Self::Opcode(_)) if alt => {
+                (Function::AltCallByName, vec![Ty::Str])
+            }
+            ("dup_at", Self::Opcode(op))
+                if matches!(op.name, "memory.init" | "memory.copy" | "memory.fill") =>
+            {
                 (Function::DupAt, vec![Ty::U32, Ty::U32])
             }
             _ => return None,
@@ -350,7 +393,8 @@ impl Instruction {
         family
     }
 
-    /// Names whose types follow the addresses: of the destination, of the source, and of how many, which both have to hold.
+    /// Names whose types follow the addresses: of the destination, of the source, and of how many,
+    /// which both have to hold.
     fn addresses(&self) -> [&'static [&'static str]; 3] {
         match self.name {
             "memory.size" | "table.size" => [&["res0"], &[], &[]],
@@ -358,9 +402,16 @@ impl Instruction {
             "memory.fill" | "table.fill" => [&["arg0", "arg2"], &[], &[]],
             "memory.copy" | "table.copy" => [&["arg2"], &["arg1"], &["arg0"]],
             "memory.init" | "table.init" => [&["arg2"], &[], &[]],
-            "table.get" | "call_indirect" | "return_call_indirect" => [&["arg0", "table_entry_idx"], &[], &[]],
+            "table.get" | "call_indirect" | "return_call_indirect" => {
+                [&["arg0", "table_entry_idx"], &[], &[]]
+            }
             "table.set" => [&["arg1"], &[], &[]],
-            _ => match self.variables.split(' ').find_map(|w| w.strip_prefix("access:")?.split_once(':')).map(|a| a.1) {
+            _ => match self
+                .variables
+                .split(' ')
+                .find_map(|w| w.strip_prefix("access:")?.split_once(':'))
+                .map(|a| a.1)
+            {
                 Some("arg0") => [&["addr", "arg0"], &[], &[]],
                 Some("arg1") => [&["addr", "arg1"], &[], &[]],
                 Some("arg2") => [&["addr", "arg2"], &[], &[]],
@@ -404,13 +455,16 @@ impl Instruction {
             "table_entry_idx" => def(Bound::Formula("arg0"), Ty::I32),
             "target_funcref" => def(Bound::TargetFuncref, Ty::FuncRef),
             "failed" => def(Bound::Formula("res0 == -1"), Ty::Bool),
-            "resolved_fid" if self.name == "ref.func" => def(Bound::Formula("imm0 as i32"), Ty::I32),
+            "resolved_fid" if self.name == "ref.func" => {
+                def(Bound::Formula("imm0 as i32"), Ty::I32)
+            }
             "resolved_fid" => def(Bound::ResolvedFid, Ty::I32),
             _ => None,
         }
     }
 
-    /// Variables of instructions that access memory; `shape` is size, direction and which operand is the address, as in `4r:arg0`.
+    /// Variables of instructions that access memory; `shape` is size, direction and which operand
+    /// is the address, as in `4r:arg0`.
     fn access(shape: &'static str, name: &str) -> Option<Definition> {
         let (size, addr) = shape.split_once(':')?;
         match name {
@@ -421,7 +475,9 @@ impl Instruction {
             "memory" => def(Bound::Memory, Ty::U32),
             "effective_addr" => def(Bound::Formula("addr + offset as u32"), Ty::U32),
             "is_write" => def(Bound::IsWrite, Ty::Bool),
-            _ => operand("arg", numbered(name, "arg")?).filter(|_| addr == name).and_then(|b| def(b, Ty::U32)),
+            _ => operand("arg", numbered(name, "arg")?)
+                .filter(|_| addr == name)
+                .and_then(|b| def(b, Ty::U32)),
         }
     }
 
@@ -437,7 +493,9 @@ impl Instruction {
         match self.name {
             "if" | "br_if" => def(Bound::Formula("arg0 != 0"), Ty::Bool),
             "br" | "br_table" | "return" => def(Bound::Formula("true"), Ty::Bool),
-            "br_on_null" | "br_on_non_null" | "br_on_cast" | "br_on_cast_fail" => def(Bound::RefTaken, Ty::Bool),
+            "br_on_null" | "br_on_non_null" | "br_on_cast" | "br_on_cast_fail" => {
+                def(Bound::RefTaken, Ty::Bool)
+            }
             _ => None,
         }
     }
@@ -448,17 +506,27 @@ impl Instruction {
             "unreachable" => "true",
             "i32.div_s" => "arg0 == 0 || (arg0 == -1 && arg1 == -2147483648)",
             "i64.div_s" => "arg0 == 0 || (arg0 == -1 && arg1 == -9223372036854775808)",
-            "i32.div_u" | "i32.rem_s" | "i32.rem_u" | "i64.div_u" | "i64.rem_s" | "i64.rem_u" => "arg0 == 0",
+            "i32.div_u" | "i32.rem_s" | "i32.rem_u" | "i64.div_u" | "i64.rem_s" | "i64.rem_u" => {
+                "arg0 == 0"
+            }
             "i32.trunc_f32_s" => "!(arg0 >= -2147483648.0 && arg0 < 2147483648.0)",
             "i32.trunc_f64_s" => "!(arg0 > -2147483649.0 && arg0 < 2147483648.0)",
             "i32.trunc_f32_u" | "i32.trunc_f64_u" => "!(arg0 > -1.0 && arg0 < 4294967296.0)",
-            "i64.trunc_f32_s" | "i64.trunc_f64_s" => "!(arg0 >= -9223372036854775808.0 && arg0 < 9223372036854775808.0)",
-            "i64.trunc_f32_u" | "i64.trunc_f64_u" => "!(arg0 > -1.0 && arg0 < 18446744073709551616.0)",
+            "i64.trunc_f32_s" | "i64.trunc_f64_s" => {
+                "!(arg0 >= -9223372036854775808.0 && arg0 < 9223372036854775808.0)"
+            }
+            "i64.trunc_f32_u" | "i64.trunc_f64_u" => {
+                "!(arg0 > -1.0 && arg0 < 18446744073709551616.0)"
+            }
             name if LOOKED_UP.contains(&name) => return def(Bound::Trap, Ty::Bool),
-            _ if self.accessed().is_some() && CATEGORIES[usize::from(self.category)] == "atomic" => {
+            _ if self.accessed().is_some()
+                && CATEGORIES[usize::from(self.category)] == "atomic" =>
+            {
                 "(addr as u64) + offset + (data_size as u64) > memory_bytes || ((addr as u64) + offset) % (data_size as u64) != 0"
             }
-            _ if self.accessed().is_some() => "(addr as u64) + offset + (data_size as u64) > memory_bytes",
+            _ if self.accessed().is_some() => {
+                "(addr as u64) + offset + (data_size as u64) > memory_bytes"
+            }
             _ => "false",
         };
         def(Bound::Formula(formula), Ty::Bool)

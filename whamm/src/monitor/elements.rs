@@ -1,8 +1,9 @@
 //! Elements of maps whose keys are known before the program runs.
 //!
-//! Where a map is only added to, at keys that are constant or known when a site is matched, and looked at by nobody but the report, something else is added to
-//! instead of each element: a global, or a variable of the site. The engine need not look anything up, and may find out what is added without calling anybody. Before
-//! the report, what has come together is added to the map.
+//! Where a map is only added to, at keys that are constant or known when a site is matched, and
+//! looked at by nobody but the report, something else is added to instead of each element: a
+//! global, or a variable of the site. The engine need not look anything up, and may find out what
+//! is added without calling anybody. Before the report, what has come together is added to the map.
 
 use super::group::Group;
 use crate::hir::{Expr, ExprKind, Place, Program, Stmt, Var, Variable};
@@ -11,7 +12,8 @@ use crate::types::Ty;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// An element, and the number of the variable that stands for it until the report: a global, or one of a site's.
+/// An element, and the number of the variable that stands for it until the report: a global, or one
+/// of a site's.
 #[derive(Clone, Debug)]
 pub(super) struct Element {
     map: Expr,
@@ -23,17 +25,26 @@ pub(super) struct Element {
 /// A statement that adds to an element: the map's number, the key.
 fn addition(stmt: &Stmt) -> Option<(u32, &Expr)> {
     let Stmt::Update(Place::Element(map, key), BinOp::Add, value) = stmt else { return None };
-    let (ExprKind::Var(Var::Global(map)), ExprKind::Int(by)) = (&map.kind, &value.kind) else { return None };
-    // An element that is added to is there, whatever it becomes: only what cannot come to zero again is put off.
+    let (ExprKind::Var(Var::Global(map)), ExprKind::Int(by)) = (&map.kind, &value.kind) else {
+        return None;
+    };
+    // An element that is added to is there, whatever it becomes: only what cannot come to zero
+    // again is put off.
     (value.ty.is_int() && (1..=i32::MAX.into()).contains(by)).then_some((*map, &**key))
 }
 
-/// A key that is known when a site is matched, by variables of the site that are added where they are missing: what it is made of is asked for then.
+/// A key that is known when a site is matched, by variables of the site that are added where they
+/// are missing: what it is made of is asked for then.
 fn kept(key: &Expr, sites: &mut Vec<Variable>, script: u16) -> Option<Expr> {
     match key.kind {
-        ExprKind::Var(Var::Site(n)) => return is_hidden(sites.get(n as usize)?).then(|| key.clone()),
+        ExprKind::Var(Var::Site(n)) => {
+            return is_hidden(sites.get(n as usize)?).then(|| key.clone());
+        }
         ExprKind::Bound(bound) if bound.is_static() => {
-            return Some(Expr { kind: ExprKind::Var(Var::Site(hidden(sites, key, script))), ..key.clone() });
+            return Some(Expr {
+                kind: ExprKind::Var(Var::Site(hidden(sites, key, script))),
+                ..key.clone()
+            });
         }
         _ => {}
     }
@@ -42,10 +53,14 @@ fn kept(key: &Expr, sites: &mut Vec<Variable>, script: u16) -> Option<Expr> {
         ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Str(_) => key.kind.clone(),
         ExprKind::Cast(a) => ExprKind::Cast(sub(a)?),
         ExprKind::Unary(op, a) => ExprKind::Unary(*op, sub(a)?),
-        ExprKind::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor), a, b) => {
-            ExprKind::Binary(*op, sub(a)?, sub(b)?)
+        ExprKind::Binary(
+            op @ (BinOp::Add | BinOp::Sub | BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor),
+            a,
+            b,
+        ) => ExprKind::Binary(*op, sub(a)?, sub(b)?),
+        ExprKind::Tuple(list) => {
+            ExprKind::Tuple(list.iter().map(|e| sub(e).map(|e| *e)).collect::<Option<_>>()?)
         }
-        ExprKind::Tuple(list) => ExprKind::Tuple(list.iter().map(|e| sub(e).map(|e| *e)).collect::<Option<_>>()?),
         _ => return None,
     };
     Some(Expr { kind, ..key.clone() })
@@ -76,7 +91,10 @@ fn is_known(key: &Expr, group: &Group<'_>) -> bool {
 }
 
 /// How often maps are spoken of at all, and in additions.
-fn occurrences(program: &Program, groups: &[Group<'_>]) -> (BTreeMap<u32, usize>, BTreeMap<u32, usize>) {
+fn occurrences(
+    program: &Program,
+    groups: &[Group<'_>],
+) -> (BTreeMap<u32, usize>, BTreeMap<u32, usize>) {
     let (mut all, mut added) = (BTreeMap::new(), BTreeMap::new());
     let mut look = |e: &Expr| {
         if let (ExprKind::Var(Var::Global(n)), Ty::Map(_)) = (&e.kind, &e.ty) {
@@ -86,7 +104,12 @@ fn occurrences(program: &Program, groups: &[Group<'_>]) -> (BTreeMap<u32, usize>
     for probe in program.probes.iter().filter(|probe| !probe.matched.event.has_sites()) {
         probe.body.walk(&mut look);
     }
-    program.functions.iter().flat_map(|f| &f.stmts).chain(&program.start).for_each(|stmt| stmt.walk(&mut look));
+    program
+        .functions
+        .iter()
+        .flat_map(|f| &f.stmts)
+        .chain(&program.start)
+        .for_each(|stmt| stmt.walk(&mut look));
     for group in groups {
         let first = group.sites.iter().filter_map(|site| site.init.as_ref());
         group.predicate.iter().chain(&group.inits).chain(first).for_each(|e| e.walk(&mut look));
@@ -103,25 +126,38 @@ fn occurrences(program: &Program, groups: &[Group<'_>]) -> (BTreeMap<u32, usize>
     (all, added)
 }
 
-/// Has something else added to instead of elements, where that can be: globals, which are given, or variables of sites.
+/// Has something else added to instead of elements, where that can be: globals, which are given, or
+/// variables of sites.
 pub(super) fn replace(program: &Program, groups: &mut [Group<'_>]) -> Vec<Element> {
     let (all, added) = occurrences(program, groups);
-    let free =
-        |map: &u32| program.globals.get(*map as usize).is_some_and(|global| global.report) && all.get(map) == added.get(map);
+    let free = |map: &u32| {
+        program.globals.get(*map as usize).is_some_and(|global| global.report)
+            && all.get(map) == added.get(map)
+    };
     let maps: BTreeSet<u32> = added.keys().copied().filter(free).collect();
     let (mut elements, mut known) = (Vec::new(), BTreeMap::new());
     for group in groups {
         let mut stmts = std::mem::take(&mut group.stmts);
         each(&mut stmts, &mut |stmt| {
-            let Some((map, key)) = addition(stmt).filter(|(map, _)| maps.contains(map)) else { return };
+            let Some((map, key)) = addition(stmt).filter(|(map, _)| maps.contains(map)) else {
+                return;
+            };
             let Stmt::Update(Place::Element(of, _), op, value) = &*stmt else { return };
             let ty = value.ty.clone();
             let var = match key.kind {
-                ExprKind::Int(number) => Var::Global(*known.entry((map, number)).or_insert_with(|| {
-                    let number = u32::try_from(program.globals.len() + elements.len()).unwrap_or(u32::MAX);
-                    elements.push(Element { map: (**of).clone(), key: key.clone(), ty: ty.clone(), number });
-                    number
-                })),
+                ExprKind::Int(number) => {
+                    Var::Global(*known.entry((map, number)).or_insert_with(|| {
+                        let number = u32::try_from(program.globals.len() + elements.len())
+                            .unwrap_or(u32::MAX);
+                        elements.push(Element {
+                            map: (**of).clone(),
+                            key: key.clone(),
+                            ty: ty.clone(),
+                            number,
+                        });
+                        number
+                    }))
+                }
                 _ => Var::Site(group.element(of, key, &ty)),
             };
             *stmt = Stmt::Update(Place::Var(var, ty), *op, value.clone());
@@ -136,7 +172,10 @@ impl Group<'_> {
     fn element(&mut self, map: &Expr, key: &Expr, ty: &Ty) -> u32 {
         let script = self.events[0].script;
         let key = kept(key, &mut self.sites, script).expect("it was found to be known");
-        let known = self.put_off.iter().find(|one| one.map.same(map) && one.key.same(&key) && one.ty == *ty);
+        let known = self
+            .put_off
+            .iter()
+            .find(|one| one.map.same(map) && one.key.same(&key) && one.ty == *ty);
         known.map(|one| one.number).unwrap_or_else(|| {
             let number = u32::try_from(self.sites.len()).unwrap_or(u32::MAX);
             self.sites.push(nameless(ty, None, script, &key));
@@ -145,7 +184,8 @@ impl Group<'_> {
         })
     }
 
-    /// The variable by which the records of sites are chained that have something to add before the report, if any have.
+    /// The variable by which the records of sites are chained that have something to add before the
+    /// report, if any have.
     pub(super) fn link(&mut self) -> Option<u32> {
         let first = self.put_off.first()?;
         self.sites.push(nameless(&Ty::U32, None, self.events[0].script, &first.key));
@@ -160,7 +200,9 @@ fn each(stmts: &mut [Stmt], change: &mut dyn FnMut(&mut Stmt)) {
                 each(a, change);
                 each(b, change);
             }
-            Stmt::Count(_, _, _, body) | Stmt::Each(_, _, _, body) | Stmt::While(_, _, body) => each(body, change),
+            Stmt::Count(_, _, _, body) | Stmt::Each(_, _, _, body) | Stmt::While(_, _, body) => {
+                each(body, change)
+            }
             other => change(other),
         }
     }

@@ -1,8 +1,10 @@
 //! Variables of activations, which the engine keeps in slots.
 //!
-//! A slot is zero when a function begins. A variable that begins with a constant lies in its slot with that constant's bits flipped, so
-//! that zero means the constant; other values are stored by a probe at the function's entry, before all others there. What `report frame` adds up
-//! is added by a probe at the function's exit, after all others there; its records, one for each function, stand behind those of sites.
+//! A slot is zero when a function begins. A variable that begins with a constant lies in its slot
+//! with that constant's bits flipped, so that zero means the constant; other values are stored by a
+//! probe at the function's entry, before all others there. What `report frame` adds up is added by
+//! a probe at the function's exit, after all others there; its records, one for each function,
+//! stand behind those of sites.
 
 use super::Maker;
 use super::group::Group;
@@ -22,7 +24,10 @@ use std::rc::Rc;
 use wasm_encoder::ValType;
 
 /// The slots of variables, and the bits that are flipped in them.
-pub(super) fn storage(program: &Program, constants: &mut dyn FnMut(&Expr) -> Vec<i64>) -> (Vec<Storage>, BTreeMap<u32, i64>) {
+pub(super) fn storage(
+    program: &Program,
+    constants: &mut dyn FnMut(&Expr) -> Vec<i64>,
+) -> (Vec<Storage>, BTreeMap<u32, i64>) {
     let (mut list, mut flipped, mut next) = (Vec::new(), BTreeMap::new(), 0);
     for variable in &program.frames {
         list.push(Storage::Frame(next));
@@ -70,7 +75,11 @@ pub(super) fn ending(program: &Program) -> Option<Probe> {
         let (ty, span) = (variable.ty.clone(), variable.span);
         let place = Place::Var(Var::Site(u32::try_from(sites.len()).unwrap_or(0)), ty.clone());
         let value = Expr { kind: ExprKind::Var(Var::Frame(n)), ty: ty.clone(), span };
-        stmts.push(if ty.is_numeric() { Stmt::Update(place, BinOp::Add, value) } else { Stmt::Assign(place, value) });
+        stmts.push(if ty.is_numeric() {
+            Stmt::Update(place, BinOp::Add, value)
+        } else {
+            Stmt::Assign(place, value)
+        });
         sites.push(Variable { init: None, ..variable.clone() });
     }
     let span = sites.first()?.span;
@@ -89,23 +98,47 @@ impl<'a> Maker<'a> {
         self.probe(group, Some(&record), None, said);
     }
 
-    /// The function that gives the record of a function: its own for each, however many ends it has.
-    fn frame_record(&mut self, group: &Group<'a>, kind: u32, chain: (u32, u32)) -> (u32, BTreeMap<Bound, Ty>) {
+    /// The function that gives the record of a function: its own for each, however many ends it
+    /// has.
+    fn frame_record(
+        &mut self,
+        group: &Group<'a>,
+        kind: u32,
+        chain: (u32, u32),
+    ) -> (u32, BTreeMap<Bound, Ty>) {
         let given = BTreeMap::from([(Bound::Fid, Ty::U32), (Bound::Fname, Ty::Str)]);
         let known = self.support.map(&Ty::Map(Rc::new((Ty::U64, Ty::U64))));
         let size = super::RECORD + group.words() * WORD;
         let (index, _) = self.function("frame", false, &given, vec![ValType::I32], |e, scope| {
             let (place, record) = (e.locals.keep(ValType::I32), e.locals.keep(ValType::I32));
-            let [alloc, get, intern] = ["alloc", "map_get", "intern"].map(|name| e.support.runtime(name));
+            let [alloc, get, intern] =
+                ["alloc", "map_get", "intern"].map(|name| e.support.runtime(name));
             let memory = e.support.layout().memory;
-            let at = |bound: Bound| if let Some(Storage::Locals(n)) = scope.bounds.get(&bound) { *n } else { 0 };
+            let at = |bound: Bound| {
+                if let Some(Storage::Locals(n)) = scope.bounds.get(&bound) { *n } else { 0 }
+            };
             let (fid, name) = (at(Bound::Fid), at(Bound::Fname));
             e.put().i32_const(0).local_get(fid).i64_extend_i32_u().i64_store(word(16, memory));
-            e.put().i32_const(known.cast_signed()).call(get).local_tee(place).i32_load(word(0, memory)).local_tee(record);
+            e.put()
+                .i32_const(known.cast_signed())
+                .call(get)
+                .local_tee(place)
+                .i32_load(word(0, memory))
+                .local_tee(record);
             e.put().if_(wasm_encoder::BlockType::Empty).local_get(record).return_().end();
-            e.put().local_get(place).i32_const(size.cast_signed()).call(alloc).local_tee(record).i32_store(word(0, memory));
+            e.put()
+                .local_get(place)
+                .i32_const(size.cast_signed())
+                .call(alloc)
+                .local_tee(record)
+                .i32_store(word(0, memory));
             e.put().local_get(record).i32_const(kind.cast_signed()).i32_store(word(4, memory));
-            e.put().local_get(record).local_get(name).local_get(name + 1).call(intern).i32_store(word(8, memory));
+            e.put()
+                .local_get(record)
+                .local_get(name)
+                .local_get(name + 1)
+                .call(intern)
+                .i32_store(word(8, memory));
             e.put().local_get(record).local_get(name + 1).i32_store(word(12, memory));
             e.put().local_get(record).local_get(fid).i32_store(word(16, memory));
             append(e, chain, record);
@@ -120,7 +153,13 @@ pub(super) fn append(e: &mut Emitter<'_>, chain: (u32, u32), record: u32) {
     let next = word(0, e.support.layout().memory);
     e.put().global_get(chain.1).if_(wasm_encoder::BlockType::Empty);
     e.put().global_get(chain.1).local_get(record).i32_store(next).else_();
-    e.put().local_get(record).global_set(chain.0).end().local_get(record).global_set(chain.1).local_get(record);
+    e.put()
+        .local_get(record)
+        .global_set(chain.0)
+        .end()
+        .local_get(record)
+        .global_set(chain.1)
+        .local_get(record);
 }
 
 /// Pushes the first of all records: those of frames stand behind those of sites.

@@ -46,9 +46,11 @@ impl Known for OfEvent {
     }
 }
 
-/// Names and values that a site's function cannot be given become variables of the site, which begin with them.
+/// Names and values that a site's function cannot be given become variables of the site, which
+/// begin with them.
 struct Hoist<'a> {
-    /// Whether texts and calls become variables of sites: what is asked when a site is matched needs none.
+    /// Whether texts and calls become variables of sites: what is asked when a site is matched
+    /// needs none.
     keeps: bool,
     event: &'a OfEvent,
     sites: Vec<Variable>,
@@ -64,7 +66,12 @@ impl Hoist<'_> {
     fn hoisted(&mut self, e: Expr) -> Expr {
         let kept = match &e.kind {
             ExprKind::Bound(
-                Bound::Fname | Bound::File | Bound::Opname | Bound::TargetFnName | Bound::TargetFnType | Bound::TargetImpModule,
+                Bound::Fname
+                | Bound::File
+                | Bound::Opname
+                | Bound::TargetFnName
+                | Bound::TargetFnType
+                | Bound::TargetImpModule,
             ) => true,
             ExprKind::Library(call, _) => call.at_match,
             _ => false,
@@ -80,7 +87,11 @@ impl Hoist<'_> {
                 let flags = Expr { kind: ExprKind::Bound(Bound::Align), ty: Ty::U32, span };
                 let int = |n| Box::new(Expr { kind: ExprKind::Int(n), ty: Ty::U32, span });
                 let exponent = Expr {
-                    kind: ExprKind::Binary(crate::syntax::ast::BinOp::BitAnd, Box::new(flags), int(31)),
+                    kind: ExprKind::Binary(
+                        crate::syntax::ast::BinOp::BitAnd,
+                        Box::new(flags),
+                        int(31),
+                    ),
                     ty: Ty::U32,
                     span,
                 };
@@ -91,18 +102,31 @@ impl Hoist<'_> {
             ExprKind::Cast(a) => ExprKind::Cast(sub(a)),
             ExprKind::Index(a, b) => ExprKind::Index(sub(a), sub(b)),
             ExprKind::Binary(op, a, b) => ExprKind::Binary(op, sub(a), sub(b)),
-            ExprKind::Choice(three) => ExprKind::Choice(Box::new((*three).map(|e| self.hoisted(e)))),
-            ExprKind::Tuple(list) => ExprKind::Tuple(list.into_iter().map(|e| self.hoisted(e)).collect()),
-            ExprKind::Call(n, list) => ExprKind::Call(n, list.into_iter().map(|e| self.hoisted(e)).collect()),
-            ExprKind::Builtin(b, list) => ExprKind::Builtin(b, list.into_iter().map(|e| self.hoisted(e)).collect()),
-            ExprKind::Library(call, list) => ExprKind::Library(call, list.into_iter().map(|e| self.hoisted(e)).collect()),
+            ExprKind::Choice(three) => {
+                ExprKind::Choice(Box::new((*three).map(|e| self.hoisted(e))))
+            }
+            ExprKind::Tuple(list) => {
+                ExprKind::Tuple(list.into_iter().map(|e| self.hoisted(e)).collect())
+            }
+            ExprKind::Call(n, list) => {
+                ExprKind::Call(n, list.into_iter().map(|e| self.hoisted(e)).collect())
+            }
+            ExprKind::Builtin(b, list) => {
+                ExprKind::Builtin(b, list.into_iter().map(|e| self.hoisted(e)).collect())
+            }
+            ExprKind::Library(call, list) => {
+                ExprKind::Library(call, list.into_iter().map(|e| self.hoisted(e)).collect())
+            }
             other => other,
         };
         Expr { kind, ty, span }
     }
 
     fn site(&mut self, e: &Expr) -> u32 {
-        let found = self.sites.iter().position(|s| !s.report && s.name.is_empty() && s.init.as_ref() == Some(e));
+        let found = self
+            .sites
+            .iter()
+            .position(|s| !s.report && s.name.is_empty() && s.init.as_ref() == Some(e));
         let number = found.unwrap_or_else(|| {
             let variable = Variable {
                 name: Rc::from(""),
@@ -120,7 +144,9 @@ impl Hoist<'_> {
 
     fn place(&mut self, place: &Place) -> Place {
         match place {
-            Place::Element(map, key) => Place::Element(Box::new(self.expr(map)), Box::new(self.expr(key))),
+            Place::Element(map, key) => {
+                Place::Element(Box::new(self.expr(map)), Box::new(self.expr(key)))
+            }
             Place::Field(inner, n) => Place::Field(Box::new(self.place(inner)), *n),
             other => other.clone(),
         }
@@ -145,7 +171,9 @@ impl Hoist<'_> {
                     _ => Stmt::If(cond, self.stmts(a), self.stmts(b)),
                 }
             }
-            Stmt::Count(n, a, b, body) => Stmt::Count(*n, self.expr(a), self.expr(b), self.stmts(body)),
+            Stmt::Count(n, a, b, body) => {
+                Stmt::Count(*n, self.expr(a), self.expr(b), self.stmts(body))
+            }
             Stmt::Each(k, v, map, body) => Stmt::Each(*k, *v, self.expr(map), self.stmts(body)),
             Stmt::While(c, n, body) => Stmt::While(self.expr(c), *n, self.stmts(body)),
             other => other.clone(),
@@ -155,12 +183,18 @@ impl Hoist<'_> {
 
 pub(super) fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
     let (body, event) = (&probe.body, OfEvent(probe.matched.event));
-    let known = |e: &Expr| Hoist { keeps: false, event: &event, sites: Vec::new(), script: probe.script }.expr(e);
+    let known = |e: &Expr| {
+        Hoist { keeps: false, event: &event, sites: Vec::new(), script: probe.script }.expr(e)
+    };
     let predicate = body.predicate.as_ref().map(known);
     if let Some(ExprKind::Bool(false)) = predicate.as_ref().map(|p| &p.kind) {
         return None;
     }
-    let sites = body.sites.iter().map(|s| Variable { init: s.init.as_ref().map(known), ..s.clone() }).collect();
+    let sites = body
+        .sites
+        .iter()
+        .map(|s| Variable { init: s.init.as_ref().map(known), ..s.clone() })
+        .collect();
     let mut hoist = Hoist { keeps: true, event: &event, sites, script: probe.script };
     let stmts = hoist.stmts(&body.stmts);
     Some(Group {
@@ -170,14 +204,21 @@ pub(super) fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
         locals: body.locals.clone(),
         sites: hoist.sites,
         inits: body.inits.iter().map(known).collect(),
-        bounds: body.bounds.iter().filter(|b| body.declared.contains(b.0)).map(|(b, t)| (*b, t.clone())).collect(),
+        bounds: body
+            .bounds
+            .iter()
+            .filter(|b| body.declared.contains(b.0))
+            .map(|(b, t)| (*b, t.clone()))
+            .collect(),
         put_off: Vec::new(),
     })
 }
 
 fn same(a: &Group<'_>, b: &Group<'_>) -> bool {
     let (x, y) = (a.events[0], b.events[0]);
-    let alike = |s: &Variable, t: &Variable| s.name == t.name && s.ty == t.ty && s.init == t.init && s.report == t.report;
+    let alike = |s: &Variable, t: &Variable| {
+        s.name == t.name && s.ty == t.ty && s.init == t.init && s.report == t.report
+    };
     x.rule == y.rule
         && x.matched.mode == y.matched.mode
         && matches!((x.matched.event, y.matched.event), (Event::Opcode(_), Event::Opcode(_)))
@@ -190,7 +231,8 @@ fn same(a: &Group<'_>, b: &Group<'_>) -> bool {
         && (skipped(x) == skipped(y) || !a.asks_immediates())
 }
 
-/// How many immediates engines have before those that scripts number: of `br_table` the count of its labels, of an access to a lane what tells where.
+/// How many immediates engines have before those that scripts number: of `br_table` the count of
+/// its labels, of an access to a lane what tells where.
 fn skipped(probe: &Probe) -> u32 {
     match probe.matched.event {
         Event::Opcode(op) if op.name == "br_table" => 1,
@@ -202,20 +244,36 @@ fn skipped(probe: &Probe) -> u32 {
 /// All groups, in the order of scripts; what no engine can do is said.
 pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<Group<'a>> {
     let mut list: Vec<Group<'a>> = Vec::new();
-    // An engine that does not find an operand's type takes offence: a rule without a bound is for addresses of 32 bits.
+    // An engine that does not find an operand's type takes offence: a rule without a bound is for
+    // addresses of 32 bits.
     for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
         if matches!(probe.matched.mode, Mode::Alt | Mode::BlockAlt) {
             let message = "an engine does not replace instructions";
-            said.push_help(Kind::WeiError, Some(probe.span), message, "the rewriting target does: give the program with `-a`");
+            said.push_help(
+                Kind::WeiError,
+                Some(probe.span),
+                message,
+                "the rewriting target does: give the program with `-a`",
+            );
             continue;
         }
         if !probe.body.assigned.is_empty() {
             let message = "assigning to what the program computes is not possible in an engine";
-            said.push_help(Kind::WeiError, Some(probe.span), message, "the rewriting target can: give the program with `-a`");
+            said.push_help(
+                Kind::WeiError,
+                Some(probe.span),
+                message,
+                "the rewriting target can: give the program with `-a`",
+            );
             continue;
         }
         let Some(group) = of(probe) else { continue };
-        match list.iter_mut().rev().take_while(|g| g.events[0].rule == probe.rule).find(|g| same(g, &group)) {
+        match list
+            .iter_mut()
+            .rev()
+            .take_while(|g| g.events[0].rule == probe.rule)
+            .find(|g| same(g, &group))
+        {
             Some(found) => found.events.push(probe),
             None => list.push(group),
         }
@@ -248,16 +306,21 @@ fn is_extension(bound: Bound) -> bool {
 impl Group<'_> {
     /// Whether it needs more than every engine of the family has.
     pub(super) fn is_extended(&self) -> bool {
-        let mut found = self
-            .events
-            .iter()
-            .any(|p| !matches!(p.matched.mode, Mode::Before | Mode::None) || p.matched.event == Event::FuncUnwind);
+        let mut found = self.events.iter().any(|p| {
+            !matches!(p.matched.mode, Mode::Before | Mode::None)
+                || p.matched.event == Event::FuncUnwind
+        });
         let mut look = |e: &Expr| {
             if let ExprKind::Bound(b) = e.kind {
                 found |= is_extension(b);
             }
         };
-        for e in self.predicate.iter().chain(&self.inits).chain(self.sites.iter().filter_map(|s| s.init.as_ref())) {
+        for e in self
+            .predicate
+            .iter()
+            .chain(&self.inits)
+            .chain(self.sites.iter().filter_map(|s| s.init.as_ref()))
+        {
             e.walk(&mut look);
         }
         self.stmts.iter().for_each(|s| s.walk(&mut look));
@@ -268,7 +331,12 @@ impl Group<'_> {
     fn asks_immediates(&self) -> bool {
         let mut found = false;
         let mut look = |e: &Expr| found |= matches!(e.kind, ExprKind::Bound(Bound::Imm(_)));
-        for e in self.predicate.iter().chain(&self.inits).chain(self.sites.iter().filter_map(|s| s.init.as_ref())) {
+        for e in self
+            .predicate
+            .iter()
+            .chain(&self.inits)
+            .chain(self.sites.iter().filter_map(|s| s.init.as_ref()))
+        {
             e.walk(&mut look);
         }
         self.stmts.iter().for_each(|s| s.walk(&mut look));
@@ -285,7 +353,8 @@ impl Group<'_> {
         self.sites.iter().map(|s| u32::try_from(s.ty.slots().len()).unwrap_or(0)).sum()
     }
 
-    /// Where the variables are, from the beginning of the record, whose address is the first parameter.
+    /// Where the variables are, from the beginning of the record, whose address is the first
+    /// parameter.
     pub(super) fn places(&self, header: u32) -> Vec<Storage> {
         let mut at = header;
         let mut list = Vec::new();
@@ -310,8 +379,9 @@ impl Group<'_> {
         format!("{}_wasm:{}", self.events[0].number, self.events[0].matched.event.path())
     }
 
-    /// The numbers of its probes by the names of their instructions: the number of those that are not listed, the first of the others, then
-    /// names with their lengths, each one number further; without a name a number is left out.
+    /// The numbers of its probes by the names of their instructions: the number of those that are
+    /// not listed, the first of the others, then names with their lengths, each one number further;
+    /// without a name a number is left out.
     pub(super) fn numbers(&self) -> Vec<u8> {
         let listed = || self.events.iter().filter(|p| !p.matched.event.is_new());
         let first = self.events[0].number;
@@ -342,7 +412,8 @@ impl Group<'_> {
         for probe in &self.events {
             let path = match probe.matched.event {
                 Event::Opcode(op) if op.name == "typed_select" => {
-                    let message = "other engines than ours have no name for `typed_select`, and leave it out";
+                    let message =
+                        "other engines than ours have no name for `typed_select`, and leave it out";
                     let help = "`*` alone means all instructions, also there";
                     said.push_help(Kind::ProbeWarning, Some(probe.span), message, help);
                     format!("opcode:{}", op.name)

@@ -1,12 +1,14 @@
 //! The engine target: a module that an engine attaches to programs.
 //!
-//! What an engine has to know is in the names of exports, which say for which event a function is called, under which condition that is
-//! known when a site is matched, and what it is given. Before a site's first event a function is called that makes the site's record: its
-//! variables, and what the report says of it. All records lie in one memory and are chained in the order of matching.
+//! What an engine has to know is in the names of exports, which say for which event a function is
+//! called, under which condition that is known when a site is matched, and what it is given. Before
+//! a site's first event a function is called that makes the site's record: its variables, and what
+//! the report says of it. All records lie in one memory and are chained in the order of matching.
 //!
-//! Only what every engine of this family knows is used, unless the script needs more: results, other modes than `before`, what is unwound,
-//! variables of frames. Then the module imports a function `v1` of `wasm-aot:ext`, which is never called: an engine that does not have it
-//! refuses the module instead of running it wrongly.
+//! Only what every engine of this family knows is used, unless the script needs more: results,
+//! other modes than `before`, what is unwound, variables of frames. Then the module imports a
+//! function `v1` of `wasm-aot:ext`, which is never called: an engine that does not have it refuses
+//! the module instead of running it wrongly.
 
 mod elements;
 mod frames;
@@ -37,9 +39,9 @@ use group::Group;
 use name::{Helper, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, CustomSection, DataSection, EntityType, ExportKind, ExportSection, Function,
-    FunctionSection, GlobalSection, GlobalType, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection,
-    StartSection, TypeSection, ValType,
+    BlockType, CodeSection, ConstExpr, CustomSection, DataSection, EntityType, ExportKind,
+    ExportSection, Function, FunctionSection, GlobalSection, GlobalType, ImportSection,
+    MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TypeSection, ValType,
 };
 
 /// The module that an engine must have which runs what others do not know.
@@ -80,7 +82,8 @@ struct Maker<'a> {
     helpers: BTreeSet<u32>,
 }
 
-/// Records for which a function is to be called: the global that holds the first, where in each the next one is, the function.
+/// Records for which a function is to be called: the global that holds the first, where in each the
+/// next one is, the function.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
     first: u32,
@@ -117,15 +120,26 @@ pub fn compile(
     if said.has_errors() {
         return Err(std::mem::take(said));
     }
-    wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all()).validate_all(&module).map_err(|e| {
-        Diagnostics::general(Kind::InvalidModule, format!("the monitor would not be valid: {}", crate::library::first_line(&e)))
-    })?;
+    wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
+        .validate_all(&module)
+        .map_err(|e| {
+            Diagnostics::general(
+                Kind::InvalidModule,
+                format!("the monitor would not be valid: {}", crate::library::first_line(&e)),
+            )
+        })?;
     Ok(module)
 }
 
 impl<'a> Maker<'a> {
-    fn new(program: &'a Program, libraries: &'a [Library], options: &'a Options, extended: bool) -> Self {
-        let core = (options.link == Link::Imported).then(|| Used::by(program, prints(program), options.format, Target::Monitor));
+    fn new(
+        program: &'a Program,
+        libraries: &'a [Library],
+        options: &'a Options,
+        extended: bool,
+    ) -> Self {
+        let core = (options.link == Link::Imported)
+            .then(|| Used::by(program, prints(program), options.format, Target::Monitor));
         let imports = imports(program, libraries, options, core.as_ref(), extended);
         let mut memories: Vec<u32> = needed(program).1.into_iter().collect();
         memories.extend(core.iter().filter(|c| c.memory).map(|_| CORE));
@@ -147,9 +161,14 @@ impl<'a> Maker<'a> {
         if options.format == report::Format::Json {
             support.preset_json();
         }
-        let globals: Vec<Storage> = program.globals.iter().map(|g| report::place(&mut support, g, Support::globals)).collect();
+        let globals: Vec<Storage> = program
+            .globals
+            .iter()
+            .map(|g| report::place(&mut support, g, Support::globals))
+            .collect();
         support.defer_all(program, &globals, &added_only(program));
-        let (frames, flipped) = frames::storage(program, &mut |e| report::constants(&mut support, e));
+        let (frames, flipped) =
+            frames::storage(program, &mut |e| report::constants(&mut support, e));
         Self {
             program,
             libraries,
@@ -180,10 +199,16 @@ impl<'a> Maker<'a> {
     }
 
     fn scope(&self) -> Scope {
-        Scope { globals: self.globals.clone(), frames: self.frames.clone(), flipped: self.flipped.clone(), ..Scope::default() }
+        Scope {
+            globals: self.globals.clone(),
+            frames: self.frames.clone(),
+            flipped: self.flipped.clone(),
+            ..Scope::default()
+        }
     }
 
-    /// A function whose parameters are what it is given: the record if it has one, then these variables.
+    /// A function whose parameters are what it is given: the record if it has one, then these
+    /// variables.
     fn function(
         &mut self,
         what: &str,
@@ -201,7 +226,14 @@ impl<'a> Maker<'a> {
         let index = self.support.reserve(&format!("whamm.{what}"));
         let mut locals = Locals::new(u32::try_from(params.len()).unwrap_or(0));
         let own = scope.clone();
-        let mut emitter = Emitter::new(&mut self.support, &mut locals, &scope, &Nothing, self.program, self.libraries);
+        let mut emitter = Emitter::new(
+            &mut self.support,
+            &mut locals,
+            &scope,
+            &Nothing,
+            self.program,
+            self.libraries,
+        );
         write(&mut emitter, &own);
         let code = std::mem::take(&mut emitter.out);
         let mut body = Function::new(locals.types().iter().map(|&t| (1, t)));
@@ -223,7 +255,8 @@ impl<'a> Maker<'a> {
                 e.body(body.predicate.as_ref(), &body.stmts);
             });
             let event = name::Event { text: probe.matched.path(), skipped: 0 };
-            let text = Name { event: &event, predicate: None, record: None, given: &given }.to_string();
+            let text =
+                Name { event: &event, predicate: None, record: None, given: &given }.to_string();
             match self.exports.iter_mut().find(|e| e.0 == text) {
                 Some(found) => found.1.push((index, shape)),
                 None => self.exports.push((text, vec![(index, shape)])),
@@ -239,7 +272,8 @@ impl<'a> Maker<'a> {
         self.probe(group, record.as_ref(), row.as_ref(), said);
     }
 
-    /// The function that adds what has come together in variables of a site to maps; and how the records are chained for which it is to be called.
+    /// The function that adds what has come together in variables of a site to maps; and how the
+    /// records are chained for which it is to be called.
     fn settle(&mut self, group: &Group<'a>, link: u32) -> Chain {
         let places = group.places(RECORD);
         let Some(&Storage::Memory(_, at)) = places.get(link as usize) else {
@@ -247,36 +281,54 @@ impl<'a> Maker<'a> {
         };
         let stmts: Vec<Stmt> = group.put_off.iter().map(Element::settle_site).collect();
         let scope = Scope { sites: places, ..self.scope() };
-        let (settle, _) = self.function_with_sites("settle_site", true, &BTreeMap::new(), scope, |e| {
-            e.enter(&[]);
-            e.body(None, &stmts);
-        });
+        let (settle, _) =
+            self.function_with_sites("settle_site", true, &BTreeMap::new(), scope, |e| {
+                e.enter(&[]);
+                e.body(None, &stmts);
+            });
         let chain = Chain { first: self.support.global(ValType::I32, 0), at, settle };
         self.settled.push(chain);
         chain
     }
 
     /// The functions that are called at a group's events, whose sites may have records.
-    fn probe(&mut self, group: &Group<'a>, record: Option<&Helper>, row: Option<&SiteRow>, said: &mut Diagnostics) {
+    fn probe(
+        &mut self,
+        group: &Group<'a>,
+        record: Option<&Helper>,
+        row: Option<&SiteRow>,
+        said: &mut Diagnostics,
+    ) {
         for case in split::cases(group.predicate.as_ref()) {
             let predicate = case.condition.as_ref().map(|condition| {
                 let given = name::given(&[condition], &[]);
-                let (index, _) = self.function("predicate", false, &given, vec![ValType::I32], |e, _| e.expr(condition));
+                let (index, _) =
+                    self.function("predicate", false, &given, vec![ValType::I32], |e, _| {
+                        e.expr(condition)
+                    });
                 self.helpers.insert(index);
                 (index, given)
             });
             let given = name::given_body(case.residue.as_ref(), &group.stmts, &group.bounds);
-            let scope = Scope { sites: group.places(RECORD), running: true, row: row.cloned(), ..self.scope() };
+            let scope = Scope {
+                sites: group.places(RECORD),
+                running: true,
+                row: row.cloned(),
+                ..self.scope()
+            };
             let (residue, group_locals) = (case.residue.clone(), group.locals.clone());
             let stmts = &group.stmts;
-            let (index, shape) = self.function_with_sites("probe", record.is_some(), &given, scope, |e| {
-                e.enter(&group_locals);
-                e.body(residue.as_ref(), stmts);
-            });
+            let (index, shape) =
+                self.function_with_sites("probe", record.is_some(), &given, scope, |e| {
+                    e.enter(&group_locals);
+                    e.body(residue.as_ref(), stmts);
+                });
             for event in group.names(said) {
-                let name = Name { event: &event, predicate: predicate.as_ref(), record, given: &given };
+                let name =
+                    Name { event: &event, predicate: predicate.as_ref(), record, given: &given };
                 let mut text = name.to_string();
-                // Names are the same but types are not: blanks make a difference that engines do not see.
+                // Names are the same but types are not: blanks make a difference that engines do
+                // not see.
                 while self.exports.iter().any(|e| e.0 == text && e.1[0].1 != shape) {
                     text.insert(text.len() - 1, ' ');
                 }
@@ -303,7 +355,14 @@ impl<'a> Maker<'a> {
         }
         let index = self.support.reserve(&format!("whamm.{what}"));
         let mut locals = Locals::new(u32::try_from(params.len()).unwrap_or(0));
-        let mut emitter = Emitter::new(&mut self.support, &mut locals, &scope, &Nothing, self.program, self.libraries);
+        let mut emitter = Emitter::new(
+            &mut self.support,
+            &mut locals,
+            &scope,
+            &Nothing,
+            self.program,
+            self.libraries,
+        );
         write(&mut emitter);
         let code = std::mem::take(&mut emitter.out);
         let mut body = Function::new(locals.types().iter().map(|&t| (1, t)));
@@ -315,10 +374,18 @@ impl<'a> Maker<'a> {
     }
 
     /// The function that makes the record of a site, and what it is given.
-    fn record(&mut self, group: &Group<'a>, row: Option<&SiteRow>, settled: Option<Chain>) -> (u32, BTreeMap<Bound, Ty>) {
+    fn record(
+        &mut self,
+        group: &Group<'a>,
+        row: Option<&SiteRow>,
+        settled: Option<Chain>,
+    ) -> (u32, BTreeMap<Bound, Ty>) {
         let chain = match self.chain {
             Some(chain) => chain,
-            None => *self.chain.insert((self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0))),
+            None => *self.chain.insert((
+                self.support.global(ValType::I32, 0),
+                self.support.global(ValType::I32, 0),
+            )),
         };
         let several = group.events.len() > 1;
         let kind = if several {
@@ -327,10 +394,16 @@ impl<'a> Maker<'a> {
         } else {
             self.kind(group, &group.identity(), Owner::Site)
         };
-        let rows = row.map(|row| (row, *self.rows.get_or_insert_with(|| self.support.global(ValType::I32, 0))));
-        let inits: Vec<&Expr> = group.sites.iter().filter_map(|s| s.init.as_ref()).chain(&group.inits).collect();
+        let rows = row.map(|row| {
+            (row, *self.rows.get_or_insert_with(|| self.support.global(ValType::I32, 0)))
+        });
+        let inits: Vec<&Expr> =
+            group.sites.iter().filter_map(|s| s.init.as_ref()).chain(&group.inits).collect();
         let asked: Vec<&Expr> = inits.iter().copied().chain(row.map(|row| &row.largest)).collect();
-        let mut given = name::given(&asked, &[(Bound::Fname, Ty::Str), (Bound::Fid, Ty::U32), (Bound::Pc, Ty::U32)]);
+        let mut given = name::given(
+            &asked,
+            &[(Bound::Fname, Ty::Str), (Bound::Fid, Ty::U32), (Bound::Pc, Ty::U32)],
+        );
         if several {
             given.insert(Bound::Opname, Ty::Str);
         }
@@ -341,14 +414,22 @@ impl<'a> Maker<'a> {
             let record = e.locals.keep(ValType::I32);
             let memory = e.support.layout().memory;
             let (alloc, intern) = (e.support.runtime("alloc"), e.support.runtime("intern"));
-            let at = |bound: Bound| if let Some(Storage::Locals(n)) = scope.bounds.get(&bound) { *n } else { 0 };
+            let at = |bound: Bound| {
+                if let Some(Storage::Locals(n)) = scope.bounds.get(&bound) { *n } else { 0 }
+            };
             match row {
                 Some(row) => e.size_with(row),
                 None => written(e.put().i32_const(size.cast_signed())),
             }
-            e.put().call(alloc).local_tee(record).i32_const(kind.cast_signed()).i32_store(word(4, memory));
+            e.put()
+                .call(alloc)
+                .local_tee(record)
+                .i32_const(kind.cast_signed())
+                .i32_store(word(4, memory));
             // What the engine hands over is overwritten at the next site.
-            for bound in [Bound::File, Bound::TargetFnName, Bound::TargetFnType, Bound::TargetImpModule] {
+            for bound in
+                [Bound::File, Bound::TargetFnName, Bound::TargetFnType, Bound::TargetImpModule]
+            {
                 if scope.bounds.contains_key(&bound) {
                     let text = at(bound);
                     e.put().local_get(text).local_get(text + 1).call(intern).local_set(text);
@@ -359,14 +440,21 @@ impl<'a> Maker<'a> {
                     let text = at(bound);
                     e.put().local_get(text).local_get(text + 1).call(intern).local_set(text);
                     e.put().local_get(record).local_get(text).i32_store(word(offset, memory));
-                    e.put().local_get(record).local_get(text + 1).i32_store(word(offset + 4, memory));
+                    e.put()
+                        .local_get(record)
+                        .local_get(text + 1)
+                        .i32_store(word(offset + 4, memory));
                 }
             }
             for (bound, offset) in [(Bound::Fid, 16), (Bound::Pc, 20)] {
                 e.put().local_get(record).local_get(at(bound)).i32_store(word(offset, memory));
             }
             for (variable, place) in sites.iter().zip(&places) {
-                let place = if let Storage::Memory(_, offset) = place { Storage::Memory(Some(record), *offset) } else { *place };
+                let place = if let Storage::Memory(_, offset) = place {
+                    Storage::Memory(Some(record), *offset)
+                } else {
+                    *place
+                };
                 e.begin(variable, place);
             }
             if let Some((row, chain)) = rows
@@ -413,7 +501,11 @@ impl<'a> Maker<'a> {
 
     fn run_probes(&mut self, event: Event, e: &mut Vec<(Option<Expr>, Vec<Stmt>, Vec<Ty>)>) {
         for probe in self.probes_of(event) {
-            e.push((probe.body.predicate.clone(), probe.body.stmts.clone(), probe.body.locals.clone()));
+            e.push((
+                probe.body.predicate.clone(),
+                probe.body.stmts.clone(),
+                probe.body.locals.clone(),
+            ));
         }
     }
 
@@ -428,7 +520,8 @@ impl<'a> Maker<'a> {
         if !reported && ends.is_empty() && reports.is_empty() {
             return None;
         }
-        let (format, chain, globals) = (self.options.format, (self.chain, self.frame_chain), self.globals.clone());
+        let (format, chain, globals) =
+            (self.options.format, (self.chain, self.frame_chain), self.globals.clone());
         let rows = self.rows;
         let destination = &self.options.destination;
         let own = reports.is_empty() && reported;
@@ -477,7 +570,8 @@ impl<'a> Maker<'a> {
         Some(index)
     }
 
-    /// Where several functions are for the same event with the same parameters, one that calls them in order.
+    /// Where several functions are for the same event with the same parameters, one that calls them
+    /// in order.
     fn merged(&mut self, functions: &[(u32, Shape)]) -> u32 {
         if let [(only, _)] = functions {
             return *only;
@@ -498,12 +592,19 @@ impl<'a> Maker<'a> {
 
     fn module(&mut self) -> Vec<u8> {
         let (exit, start) = (self.write_exit(), self.write_start());
-        let probes: Vec<(String, u32)> =
-            std::mem::take(&mut self.exports).into_iter().map(|(name, list)| (name, self.merged(&list))).collect();
+        let probes: Vec<(String, u32)> = std::mem::take(&mut self.exports)
+            .into_iter()
+            .map(|(name, list)| (name, self.merged(&list)))
+            .collect();
         while let Some((number, index)) = self.support.unwritten() {
             let function = &self.program.functions[number as usize];
-            let (shape, body) =
-                crate::emit::function::write(&mut self.support, function, &self.globals, self.program, self.libraries);
+            let (shape, body) = crate::emit::function::write(
+                &mut self.support,
+                function,
+                &self.globals,
+                self.program,
+                self.libraries,
+            );
             self.support.define(index, &shape, body);
         }
         let buffer = self.support.bytes(&[0; BUFFER], 8);
@@ -519,12 +620,28 @@ impl<'a> Maker<'a> {
         if let Some(exit) = exit {
             exports.export("wasm:exit", ExportKind::Func, exit);
         }
-        let (mut types, mut functions, mut memories) = (TypeSection::new(), FunctionSection::new(), MemorySection::new());
-        let (mut globals, mut code, mut data) = (GlobalSection::new(), CodeSection::new(), DataSection::new());
-        self.support.finish(&mut types, &mut functions, &mut memories, &mut globals, &mut code, &mut data);
+        let (mut types, mut functions, mut memories) =
+            (TypeSection::new(), FunctionSection::new(), MemorySection::new());
+        let (mut globals, mut code, mut data) =
+            (GlobalSection::new(), CodeSection::new(), DataSection::new());
+        self.support.finish(
+            &mut types,
+            &mut functions,
+            &mut memories,
+            &mut globals,
+            &mut code,
+            &mut data,
+        );
         let memory = self.support.layout().memory;
-        exports.export("memory", ExportKind::Memory, memory).export("whamm_buffer", ExportKind::Memory, memory);
-        for (name, value) in [("whamm_buffer:start", buffer), ("whamm_buffer:max", u32::try_from(BUFFER).unwrap_or(0))] {
+        exports.export("memory", ExportKind::Memory, memory).export(
+            "whamm_buffer",
+            ExportKind::Memory,
+            memory,
+        );
+        for (name, value) in [
+            ("whamm_buffer:start", buffer),
+            ("whamm_buffer:max", u32::try_from(BUFFER).unwrap_or(0)),
+        ] {
             exports.export(name, ExportKind::Global, globals.len());
             globals.global(
                 GlobalType { val_type: ValType::I32, mutable: false, shared: false },
@@ -536,7 +653,13 @@ impl<'a> Maker<'a> {
         let mut section = NameSection::new();
         section.functions(&names);
         let mut module = Module::new();
-        module.section(&types).section(&imports).section(&functions).section(&memories).section(&globals).section(&exports);
+        module
+            .section(&types)
+            .section(&imports)
+            .section(&functions)
+            .section(&memories)
+            .section(&globals)
+            .section(&exports);
         if let Some(function_index) = start {
             module.section(&StartSection { function_index });
         }
@@ -557,20 +680,37 @@ impl<'a> Maker<'a> {
         }
         for &number in &self.memories {
             if number == CORE {
-                let ty = MemoryType { minimum: 0, maximum: None, memory64: false, shared: false, page_size_log2: None };
+                let ty = MemoryType {
+                    minimum: 0,
+                    maximum: None,
+                    memory64: false,
+                    shared: false,
+                    page_size_log2: None,
+                };
                 section.import(core::MODULE, "memory", EntityType::Memory(ty));
                 continue;
             }
             let library = &self.libraries[number as usize];
             if let Some((name, memory64)) = &library.memory {
-                let ty = MemoryType { minimum: 0, maximum: None, memory64: *memory64, shared: false, page_size_log2: None };
+                let ty = MemoryType {
+                    minimum: 0,
+                    maximum: None,
+                    memory64: *memory64,
+                    shared: false,
+                    page_size_log2: None,
+                };
                 section.import(&library.module, name, EntityType::Memory(ty));
             }
         }
     }
 }
 
-fn global_rows(e: &mut Emitter<'_>, program: &Program, globals: &[Storage], format: report::Format) {
+fn global_rows(
+    e: &mut Emitter<'_>,
+    program: &Program,
+    globals: &[Storage],
+    format: report::Format,
+) {
     let mut maps = 0;
     for (variable, storage) in program.globals.iter().zip(globals) {
         let number = if let Storage::Globals(first) = storage { *first } else { maps };
@@ -593,7 +733,10 @@ fn imports(
     let mut called = BTreeSet::new();
     crate::rewrite::each_expr(program, &mut |e| match &e.kind {
         ExprKind::Library(call, _) => {
-            called.insert((libraries[call.library as usize].module.clone(), call.function.to_string()));
+            called.insert((
+                libraries[call.library as usize].module.clone(),
+                call.function.to_string(),
+            ));
         }
         ExprKind::Builtin(Builtin::RemoveProbe, _) => {
             called.insert((DYNINSTR_MODULE.into(), "remove_probe".into()));
@@ -605,7 +748,12 @@ fn imports(
         list.extend(core.functions.iter().map(|name| (core::MODULE.into(), name.clone())));
     } else if prints(program) {
         let destination = options.destination.imports();
-        list.extend(["fd_write"].iter().chain(destination).map(|name| ("wasi_snapshot_preview1".into(), (*name).into())));
+        list.extend(
+            ["fd_write"]
+                .iter()
+                .chain(destination)
+                .map(|name| ("wasi_snapshot_preview1".into(), (*name).into())),
+        );
     }
     if extended {
         list.push((EXTENSION.0.into(), EXTENSION.1.into()));
@@ -635,7 +783,10 @@ fn shape_of(module: &str, name: &str, libraries: &[Library]) -> Shape {
     }
     let library = libraries.iter().find(|l| l.module == module && l.functions.contains_key(name));
     match library.and_then(|l| l.functions.get(name)).and_then(Option::as_ref) {
-        Some(s) => (s.params.iter().flat_map(Ty::slots).collect(), s.result.iter().flat_map(Ty::slots).collect()),
+        Some(s) => (
+            s.params.iter().flat_map(Ty::slots).collect(),
+            s.result.iter().flat_map(Ty::slots).collect(),
+        ),
         None if module == DYNINSTR_MODULE => (vec![ValType::I32], vec![]),
         None if module == core::MODULE => core::shape(name),
         None => destination::shape(name),

@@ -17,7 +17,8 @@ pub(super) struct Name<'a> {
     pub(super) given: &'a BTreeMap<Bound, Ty>,
 }
 
-/// An event as an engine spells it, and how many immediates it has there before those that scripts number.
+/// An event as an engine spells it, and how many immediates it has there before those that scripts
+/// number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Event {
     pub(super) text: String,
@@ -45,7 +46,8 @@ fn call(helper: &Helper, skipped: u32) -> String {
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped = self.event.skipped;
-        let predicate = self.predicate.map(|p| format!("/ {} /", call(p, skipped))).unwrap_or_default();
+        let predicate =
+            self.predicate.map(|p| format!("/ {} /", call(p, skipped))).unwrap_or_default();
         let mut params: Vec<String> = self.record.iter().map(|r| call(r, skipped)).collect();
         params.extend(list(self.given, skipped));
         write!(f, "{} {predicate} ({})", self.event.text, params.join(", "))
@@ -68,7 +70,11 @@ fn note(e: &Expr, all: &mut BTreeMap<Bound, Ty>) {
 }
 
 /// Variables of the event that a body uses, or whose types it bounds.
-pub(super) fn given_body(residue: Option<&Expr>, stmts: &[Stmt], bounds: &BTreeMap<Bound, Ty>) -> BTreeMap<Bound, Ty> {
+pub(super) fn given_body(
+    residue: Option<&Expr>,
+    stmts: &[Stmt],
+    bounds: &BTreeMap<Bound, Ty>,
+) -> BTreeMap<Bound, Ty> {
     let mut all = bounds.clone();
     if let Some(e) = residue {
         e.walk(&mut |e| note(e, &mut all));

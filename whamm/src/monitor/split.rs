@@ -1,7 +1,8 @@
 //! Splitting a predicate into what is known when a site is matched and what is not.
 //!
-//! The largest parts that are known then are taken as letters. For each assignment of truths to the letters the predicate is folded; what is
-//! left has to be tested each time. Assignments that leave the same make one case, and those that leave `false` make none.
+//! The largest parts that are known then are taken as letters. For each assignment of truths to the
+//! letters the predicate is folded; what is left has to be tested each time. Assignments that leave
+//! the same make one case, and those that leave `false` make none.
 
 use crate::fold;
 use crate::hir::{Expr, ExprKind};
@@ -46,7 +47,9 @@ fn assigned(e: &Expr, list: &[Expr], truths: usize) -> Expr {
     let kind = match &e.kind {
         ExprKind::Binary(op, a, b) => ExprKind::Binary(*op, Box::new(sub(a)), Box::new(sub(b))),
         ExprKind::Unary(op, a) => ExprKind::Unary(*op, Box::new(sub(a))),
-        ExprKind::Choice(three) => ExprKind::Choice(Box::new([sub(&three[0]), sub(&three[1]), sub(&three[2])])),
+        ExprKind::Choice(three) => {
+            ExprKind::Choice(Box::new([sub(&three[0]), sub(&three[1]), sub(&three[2])]))
+        }
         other => other.clone(),
     };
     Expr { kind, ..e.clone() }
@@ -55,7 +58,11 @@ fn assigned(e: &Expr, list: &[Expr], truths: usize) -> Expr {
 fn join(op: BinOp, a: Option<Expr>, b: Expr) -> Expr {
     match a {
         None => b,
-        Some(a) => Expr { ty: Ty::Bool, span: a.span, kind: ExprKind::Binary(op, Box::new(a), Box::new(b)) },
+        Some(a) => Expr {
+            ty: Ty::Bool,
+            span: a.span,
+            kind: ExprKind::Binary(op, Box::new(a), Box::new(b)),
+        },
     }
 }
 
@@ -66,11 +73,19 @@ fn minterm(list: &[Expr], truths: usize) -> Expr {
         let literal = if truths >> n & 1 == 1 {
             letter.clone()
         } else {
-            Expr { ty: Ty::Bool, span: letter.span, kind: ExprKind::Unary(UnOp::Not, Box::new(letter.clone())) }
+            Expr {
+                ty: Ty::Bool,
+                span: letter.span,
+                kind: ExprKind::Unary(UnOp::Not, Box::new(letter.clone())),
+            }
         };
         all = Some(join(BinOp::And, all, literal));
     }
-    all.unwrap_or(Expr { kind: ExprKind::Bool(true), ty: Ty::Bool, span: crate::source::Span::default() })
+    all.unwrap_or(Expr {
+        kind: ExprKind::Bool(true),
+        ty: Ty::Bool,
+        span: crate::source::Span::default(),
+    })
 }
 
 /// The cases of a predicate.
@@ -113,12 +128,17 @@ pub(super) fn cases(predicate: Option<&Expr>) -> Vec<Case> {
 fn shorter(condition: Expr, list: &[Expr], truths: &[usize]) -> Expr {
     for (n, letter) in list.iter().enumerate() {
         for wanted in [1, 0] {
-            let exactly = (0..1usize << list.len()).all(|t| truths.contains(&t) == ((t >> n & 1) == wanted));
+            let exactly =
+                (0..1usize << list.len()).all(|t| truths.contains(&t) == ((t >> n & 1) == wanted));
             if exactly && wanted == 1 {
                 return letter.clone();
             }
             if exactly {
-                return Expr { ty: Ty::Bool, span: letter.span, kind: ExprKind::Unary(UnOp::Not, Box::new(letter.clone())) };
+                return Expr {
+                    ty: Ty::Bool,
+                    span: letter.span,
+                    kind: ExprKind::Unary(UnOp::Not, Box::new(letter.clone())),
+                };
             }
         }
     }
@@ -141,7 +161,11 @@ mod tests {
     }
 
     fn both(op: BinOp, a: Expr, b: Expr) -> Expr {
-        Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), ty: Ty::Bool, span: Span::default() }
+        Expr {
+            kind: ExprKind::Binary(op, Box::new(a), Box::new(b)),
+            ty: Ty::Bool,
+            span: Span::default(),
+        }
     }
 
     #[test]

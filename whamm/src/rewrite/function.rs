@@ -1,9 +1,11 @@
 //! One function, rewritten.
 //!
-//! The code of a probe goes to one of two places of an instruction: in front of it, or behind it. Before an `end` and before a `loop` is
-//! behind them: a branch to a block lands on its end, a branch to a loop on the loop, and there it is counted. At one place, first come the
-//! beginnings of functions, then those of blocks, then ends of blocks, then instructions, then ends of functions. If branches leave the
-//! function's body it is wrapped in a block, so that they land on its last end too.
+//! The code of a probe goes to one of two places of an instruction: in front of it, or behind it.
+//! Before an `end` and before a `loop` is behind them: a branch to a block lands on its end, a
+//! branch to a loop on the loop, and there it is counted. At one place, first come the beginnings
+//! of functions, then those of blocks, then ends of blocks, then instructions, then ends of
+//! functions. If branches leave the function's body it is wrapped in a block, so that they land on
+//! its last end too.
 
 mod access;
 mod batch;
@@ -37,7 +39,8 @@ use crate::types::Ty;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wasm_encoder::{BlockType, Catch, InstructionSink, ValType};
 use wasmparser::{
-    FuncToValidate, FuncValidator, FuncValidatorAllocations, FunctionBody, Operator as O, ValType as W, ValidatorResources,
+    FuncToValidate, FuncValidator, FuncValidatorAllocations, FunctionBody, Operator as O,
+    ValType as W, ValidatorResources,
 };
 
 /// A probe that matched a site.
@@ -85,7 +88,8 @@ struct Walker<'r, 'a> {
     hot: Vec<bool>,
     /// Whether references to certain types occur.
     typed: bool,
-    /// Whether each instruction is in a loop so tight that a call would cost more than what is called.
+    /// Whether each instruction is in a loop so tight that a call would cost more than what is
+    /// called.
     tight: Vec<bool>,
     /// Calls of libraries that are put off.
     waiting: Vec<batch::Waiting>,
@@ -132,14 +136,20 @@ fn operands_asked(body: &Body, looked_at: u8) -> BTreeSet<u8> {
 }
 
 /// The operands that a body asks for, and whether it changes them.
-fn asked(actions: &[&Action<'_>], pick: fn(Bound) -> Option<u8>, looked_at: u8) -> (Option<u8>, bool) {
+fn asked(
+    actions: &[&Action<'_>],
+    pick: fn(Bound) -> Option<u8>,
+    looked_at: u8,
+) -> (Option<u8>, bool) {
     let mut most = None;
     let mut changed = false;
     for action in actions {
         action.probe.body.walk(&mut |e| {
             if let ExprKind::Bound(b) = e.kind {
                 let implied = match b {
-                    Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => Some(Bound::Arg(0)),
+                    Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => {
+                        Some(Bound::Arg(0))
+                    }
                     Bound::Trap => Some(Bound::Arg(looked_at - 1)),
                     _ => Some(b),
                 };
@@ -186,7 +196,8 @@ pub(crate) fn rewrite<'a>(
     let (entry, exit) = (probes(Event::FuncEntry), probes(Event::FuncExit));
     let (block_start, block_end) = (probes(Event::BlockStart), probes(Event::BlockEnd));
     let base = validator.len_locals();
-    let reported: BTreeSet<u32> = (0..).zip(&r.program.frames).filter(|f| f.1.report).map(|f| f.0).collect();
+    let reported: BTreeSet<u32> =
+        (0..).zip(&r.program.frames).filter(|f| f.1.report).map(|f| f.0).collect();
     for event in ops.iter().filter_map(|op| op.event) {
         *r.present.entry(event.index).or_default() += 1;
     }
@@ -232,7 +243,11 @@ pub(crate) fn rewrite<'a>(
 }
 
 /// Puts in what was to be added up at places that had been passed.
-fn merge(out: &[u8], inserts: &[(usize, Vec<u8>)], moved: &[(u64, usize)]) -> (Vec<u8>, Vec<(u64, usize)>) {
+fn merge(
+    out: &[u8],
+    inserts: &[(usize, Vec<u8>)],
+    moved: &[(u64, usize)],
+) -> (Vec<u8>, Vec<(u64, usize)>) {
     let extra: usize = inserts.iter().map(|i| i.1.len()).sum();
     let mut code = Vec::with_capacity(out.len() + extra);
     let mut places = Vec::with_capacity(moved.len());
@@ -252,7 +267,10 @@ fn merge(out: &[u8], inserts: &[(usize, Vec<u8>)], moved: &[(u64, usize)]) -> (V
 }
 
 fn ends_function(op: &O<'_>) -> bool {
-    matches!(op, O::Return | O::ReturnCall { .. } | O::ReturnCallIndirect { .. } | O::ReturnCallRef { .. })
+    matches!(
+        op,
+        O::Return | O::ReturnCall { .. } | O::ReturnCallIndirect { .. } | O::ReturnCallRef { .. }
+    )
 }
 
 impl<'a> Walker<'_, 'a> {
@@ -275,7 +293,11 @@ impl<'a> Walker<'_, 'a> {
 
     fn site(&self, index: usize, at_entry: bool) -> (u32, u32, bool) {
         let op = &self.ops[index];
-        (if at_entry { 0 } else { op.pc }, u32::try_from(index).unwrap_or(0), index + 1 == self.ops.len())
+        (
+            if at_entry { 0 } else { op.pc },
+            u32::try_from(index).unwrap_or(0),
+            index + 1 == self.ops.len(),
+        )
     }
 
     fn function(&mut self) -> Result<(), wasmparser::Error> {
@@ -311,20 +333,34 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// Matches probes whose event is no instruction.
-    fn structural(&mut self, probes: &[&'a Probe], index: usize, at_entry: bool) -> Vec<Action<'a>> {
+    fn structural(
+        &mut self,
+        probes: &[&'a Probe],
+        index: usize,
+        at_entry: bool,
+    ) -> Vec<Action<'a>> {
         probes.iter().filter_map(|p| self.matched(p, index, at_entry, &[], &[])).collect()
     }
 
     /// Whether a probe matches a site; then its variables for the site come into being.
-    fn matched(&mut self, probe: &'a Probe, index: usize, at_entry: bool, args: &[W], results: &[W]) -> Option<Action<'a>> {
+    fn matched(
+        &mut self,
+        probe: &'a Probe,
+        index: usize,
+        at_entry: bool,
+        args: &[W],
+        results: &[W],
+    ) -> Option<Action<'a>> {
         let body = &probe.body;
         let at_instruction = matches!(probe.matched.mode, Mode::Before | Mode::After);
         for (bound, ty) in &body.bounds {
             let wasm = match bound {
-                Bound::Arg(n) if args.is_empty() && at_instruction && !self.reachable() => match self.dead_operand(index, *n)? {
-                    Some(ty) => Some(ty),
-                    None => continue,
-                },
+                Bound::Arg(n) if args.is_empty() && at_instruction && !self.reachable() => {
+                    match self.dead_operand(index, *n)? {
+                        Some(ty) => Some(ty),
+                        None => continue,
+                    }
+                }
                 Bound::Arg(n) => args.get(usize::from(*n)).copied(),
                 Bound::Res(n) => results.get(usize::from(*n)).copied(),
                 Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
@@ -343,8 +379,11 @@ impl<'a> Walker<'_, 'a> {
         }
         let predicate = predicate.filter(|p| p.kind != ExprKind::Bool(true));
         let inits: Vec<Expr> = body.inits.iter().map(|e| fold::fold(e.clone(), &site)).collect();
-        let values: Vec<Option<Expr>> =
-            body.sites.iter().map(|v| v.init.as_ref().map(|e| fold::fold(e.clone(), &site))).collect();
+        let values: Vec<Option<Expr>> = body
+            .sites
+            .iter()
+            .map(|v| v.init.as_ref().map(|e| fold::fold(e.clone(), &site)))
+            .collect();
         let sums = if predicate.is_none() { self.sums(body, &site, &values) } else { None };
         self.r.matched.insert(probe.rule);
         self.r.first.extend(inits.into_iter().map(|e| (None, e)));
@@ -364,8 +403,12 @@ impl<'a> Walker<'_, 'a> {
             }
             None => {}
         }
-        let sites: Vec<Storage> =
-            body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, probe, index)).collect();
+        let sites: Vec<Storage> = body
+            .sites
+            .iter()
+            .zip(values)
+            .map(|(variable, value)| self.variable(variable, value, probe, index))
+            .collect();
         for (n, (storage, variable)) in (0..).zip(sites.iter().zip(&body.sites)) {
             if let (Storage::Constant(map), true) = (storage, tally::is_added_only(body, n)) {
                 self.r.support.defer(*map, &variable.ty);
@@ -374,8 +417,15 @@ impl<'a> Walker<'_, 'a> {
         Some(Action { probe, sites, predicate, rest, gains })
     }
 
-    /// A variable of a site. Where a function begins, a row says where its first instruction stands, which is where the probe's code goes.
-    fn variable(&mut self, variable: &crate::hir::Variable, value: Option<Expr>, probe: &Probe, index: usize) -> Storage {
+    /// A variable of a site. Where a function begins, a row says where its first instruction
+    /// stands, which is where the probe's code goes.
+    fn variable(
+        &mut self,
+        variable: &crate::hir::Variable,
+        value: Option<Expr>,
+        probe: &Probe,
+        index: usize,
+    ) -> Storage {
         let pc = self.ops[index].pc;
         let mut own = variable.clone();
         own.init = value;
@@ -388,7 +438,9 @@ impl<'a> Walker<'_, 'a> {
         if variable.report {
             let words: Vec<Source> = match storage {
                 Storage::Constant(handle) => vec![Source::Constant(handle)],
-                Storage::Globals(first) => (first..).zip(own.ty.slots()).map(|(g, s)| Source::Counter(g, s)).collect(),
+                Storage::Globals(first) => {
+                    (first..).zip(own.ty.slots()).map(|(g, s)| Source::Counter(g, s)).collect()
+                }
                 _ => vec![],
             };
             self.r.rows.add(&mut self.r.support, variable, Some(probe), (self.fid, pc), &words);
@@ -399,7 +451,11 @@ impl<'a> Walker<'_, 'a> {
     /// Probes of an instruction in some modes.
     fn probes(&self, index: usize, modes: &[Mode]) -> Vec<&'a Probe> {
         let Some(event) = self.ops[index].event else { return Vec::new() };
-        self.r.by_event[event.index].iter().copied().filter(|p| modes.contains(&p.matched.mode)).collect()
+        self.r.by_event[event.index]
+            .iter()
+            .copied()
+            .filter(|p| modes.contains(&p.matched.mode))
+            .collect()
     }
 
     /// Whether a probe of an instruction may want to know its operands.
@@ -407,7 +463,13 @@ impl<'a> Walker<'_, 'a> {
         self.ops[i].event.is_some_and(|e| self.r.asking[e.index])
     }
 
-    fn match_all(&mut self, probes: &[&'a Probe], index: usize, args: &[W], results: &[W]) -> Vec<Action<'a>> {
+    fn match_all(
+        &mut self,
+        probes: &[&'a Probe],
+        index: usize,
+        args: &[W],
+        results: &[W],
+    ) -> Vec<Action<'a>> {
         probes.iter().filter_map(|p| self.matched(p, index, false, args, results)).collect()
     }
 
@@ -433,7 +495,8 @@ impl<'a> Walker<'_, 'a> {
             self.locals.release(mark);
             return self.replace_block(i, &alt);
         }
-        let args = if reachable && self.asks_operands(i) { self.stack(self.takes(i)) } else { vec![] };
+        let args =
+            if reachable && self.asks_operands(i) { self.stack(self.takes(i)) } else { vec![] };
         let mut saved = Vec::new();
         let mut later = Vec::new();
         if !behind {
@@ -452,8 +515,12 @@ impl<'a> Walker<'_, 'a> {
             }
             if reachable {
                 let wants: Vec<&Action<'_>> = first.iter().chain(&targets).chain(&later).collect();
-                let only =
-                    if let ([_], [action], true) = (&wants[..], &first[..], alts.is_empty()) { Some(action) } else { None };
+                let only = if let ([_], [action], true) = (&wants[..], &first[..], alts.is_empty())
+                {
+                    Some(action)
+                } else {
+                    None
+                };
                 let postponed = only.is_some_and(|action| self.postpone(action, i, &args));
                 if !(postponed || wants.is_empty() && alts.is_empty()) {
                     self.make_calls();
@@ -496,7 +563,8 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// What happens before a block that is replaced; what is to happen in it or behind it goes with it.
+    /// What happens before a block that is replaced; what is to happen in it or behind it goes with
+    /// it.
     fn in_front_of_replaced(&mut self, i: usize, reachable: bool) {
         let args = if reachable { self.stack(self.takes(i)) } else { vec![] };
         let mut first = self.blocks(i, reachable);
@@ -542,14 +610,17 @@ impl<'a> Walker<'_, 'a> {
     }
 
     fn at_target(&self, i: usize) -> Vec<&'a Probe> {
-        let branch = matches!(self.ops[i].operator, O::Br { .. } | O::BrIf { .. } | O::BrTable { .. });
+        let branch =
+            matches!(self.ops[i].operator, O::Br { .. } | O::BrIf { .. } | O::BrTable { .. });
         if branch { self.probes(i, &[Mode::SemanticAfter]) } else { Vec::new() }
     }
 
-    /// Probes whose code comes behind the instruction. Those that ask for results are matched once these are known.
+    /// Probes whose code comes behind the instruction. Those that ask for results are matched once
+    /// these are known.
     fn later(&mut self, i: usize, args: &[W]) -> Vec<Action<'a>> {
         let opens = !matches!(self.ops[i].nesting, Nesting::Plain | Nesting::End);
-        let modes: &[Mode] = if opens { &[Mode::Exit, Mode::SemanticAfter] } else { &[Mode::After] };
+        let modes: &[Mode] =
+            if opens { &[Mode::Exit, Mode::SemanticAfter] } else { &[Mode::After] };
         let probes = self.probes(i, modes);
         if probes.is_empty() {
             return Vec::new();
@@ -559,7 +630,14 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// Writes what probes do.
-    fn emit(&mut self, actions: &[Action<'a>], i: usize, args: &[(u32, ValType)], results: &[(u32, ValType)], alt: bool) {
+    fn emit(
+        &mut self,
+        actions: &[Action<'a>],
+        i: usize,
+        args: &[(u32, ValType)],
+        results: &[(u32, ValType)],
+        alt: bool,
+    ) {
         for action in actions {
             self.action(action, i, args, results, alt, None);
         }
@@ -584,8 +662,15 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// What is behind the instruction: the beginnings of blocks, ends that were waited for, and probes after it.
-    fn after(&mut self, i: usize, later: Vec<Action<'a>>, saved: &[(u32, ValType)], was_reachable: bool) {
+    /// What is behind the instruction: the beginnings of blocks, ends that were waited for, and
+    /// probes after it.
+    fn after(
+        &mut self,
+        i: usize,
+        later: Vec<Action<'a>>,
+        saved: &[(u32, ValType)],
+        was_reachable: bool,
+    ) {
         let entries = self.probes(i, &[Mode::Entry]);
         let args = if entries.is_empty() { vec![] } else { self.stack(8) };
         let entries = self.match_all(&entries, i, &args, &[]);
@@ -601,18 +686,26 @@ impl<'a> Walker<'_, 'a> {
         }
         let opens = !matches!(self.ops[i].nesting, Nesting::Plain | Nesting::End);
         if opens {
-            let end =
-                if self.ops[i].nesting == Nesting::Else { self.ops[self.ops[i].partner].partner } else { self.ops[i].partner };
+            let end = if self.ops[i].nesting == Nesting::Else {
+                self.ops[self.ops[i].partner].partner
+            } else {
+                self.ops[i].partner
+            };
             let mut waiting = later;
             if self.ops[i].nesting == Nesting::Loop {
                 waiting = self.later(i, &[]);
             }
-            let (exits, behind): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|a| a.probe.matched.mode == Mode::Exit);
+            let (exits, behind): (Vec<_>, Vec<_>) =
+                waiting.into_iter().partition(|a| a.probe.matched.mode == Mode::Exit);
             self.deferred.entry(end).or_default().extend(behind.into_iter().map(|a| (a, i)));
             if !exits.is_empty() {
                 // The first arm of a choice is left where the second begins.
-                let other = (i..end).find(|&k| self.ops[k].nesting == Nesting::Else && self.ops[k].partner == i);
-                self.leaving.entry(other.unwrap_or(end)).or_default().extend(exits.into_iter().map(|a| (a, i)));
+                let other = (i..end)
+                    .find(|&k| self.ops[k].nesting == Nesting::Else && self.ops[k].partner == i);
+                self.leaving
+                    .entry(other.unwrap_or(end))
+                    .or_default()
+                    .extend(exits.into_iter().map(|a| (a, i)));
             }
         } else {
             let mut later = later;
@@ -620,7 +713,10 @@ impl<'a> Walker<'_, 'a> {
                 later = self.later(i, &[]);
             }
             // Control may come to an end from elsewhere.
-            if !later.is_empty() && reachable && (was_reachable || self.ops[i].nesting == Nesting::End) {
+            if !later.is_empty()
+                && reachable
+                && (was_reachable || self.ops[i].nesting == Nesting::End)
+            {
                 let results = self.stack(8);
                 let refs: Vec<&Action<'_>> = later.iter().collect();
                 let (most, changed) = asked_results(&refs);
@@ -698,10 +794,23 @@ impl<'a> Walker<'_, 'a> {
         scope.operands = args.iter().rev().copied().collect();
         scope.bulk = bulk(&self.ops[i].operator).map(|b| self.moved_bulk(b));
         scope.replacement = replacing;
-        let site = Site { facts: &self.r.facts, fid: self.fid, op: (!at_entry).then(|| &self.ops[i]), pc, index, last };
+        let site = Site {
+            facts: &self.r.facts,
+            fid: self.fid,
+            op: (!at_entry).then(|| &self.ops[i]),
+            pc,
+            index,
+            last,
+        };
         let body = &action.probe.body;
-        let mut emitter =
-            Emitter::new(&mut self.r.support, &mut self.locals, &scope, &site as &dyn Known, self.r.program, self.r.libraries);
+        let mut emitter = Emitter::new(
+            &mut self.r.support,
+            &mut self.locals,
+            &scope,
+            &site as &dyn Known,
+            self.r.program,
+            self.r.libraries,
+        );
         emitter.enter(&body.locals);
         let predicate = if alt { None } else { action.predicate.as_ref() };
         emitter.body(predicate, action.rest.as_ref().unwrap_or(&body.stmts));
@@ -752,14 +861,17 @@ fn never_returns(op: &O<'_>) -> bool {
 fn never_traps(event: &crate::events::Instruction) -> bool {
     let plain = matches!(event.category, 2 | 3 | 4 | 8 | 10 | 12 | 13);
     let arith = event.category == 0 && !event.name.contains("div") && !event.name.contains("rem_");
-    let convert = event.category == 5 && (!event.name.contains("trunc_") || event.name.contains("sat"));
+    let convert =
+        event.category == 5 && (!event.name.contains("trunc_") || event.name.contains("sat"));
     let simd = event.category == 14 && event.accessed().is_none();
     plain || arith || convert || simd
 }
 
 fn table_of(op: &O<'_>) -> Option<u32> {
     match op {
-        O::CallIndirect { table_index, .. } | O::ReturnCallIndirect { table_index, .. } => Some(*table_index),
+        O::CallIndirect { table_index, .. } | O::ReturnCallIndirect { table_index, .. } => {
+            Some(*table_index)
+        }
         O::TableGet { table } => Some(*table),
         _ => None,
     }

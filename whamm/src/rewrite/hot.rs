@@ -1,7 +1,7 @@
 //! Where a program is likely to spend its time.
 //!
-//! That is in its loops, in what calls itself, and in little functions that are called there. Following calls any further is no better: it
-//! leads to the loops of libraries that print numbers.
+//! That is in its loops, in what calls itself, and in little functions that are called there.
+//! Following calls any further is no better: it leads to the loops of libraries that print numbers.
 
 use super::walk::{Nesting, Op};
 use petgraph::algo::kosaraju_scc;
@@ -9,7 +9,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use std::collections::{HashMap, HashSet};
 use wasmparser::{FunctionBody, Operator};
 
-/// From how many places a function is called that is popular, and how many sites it may have to be hot as a whole.
+/// From how many places a function is called that is popular, and how many sites it may have to be
+/// hot as a whole.
 const POPULAR: u32 = 3;
 const LITTLE: usize = 60;
 
@@ -37,23 +38,31 @@ pub(crate) fn hot<'a>(
     for call in calls.iter().filter(|call| call.looping || recursive.contains(&call.caller)) {
         *times.entry(call.callee).or_default() += 1;
     }
-    let mut hot: HashMap<u32, usize> = in_tables.filter(|_| through_tables).map(|function| (function, TINY)).collect();
+    let mut hot: HashMap<u32, usize> =
+        in_tables.filter(|_| through_tables).map(|function| (function, TINY)).collect();
     hot.extend(times.into_iter().filter(|call| call.1 >= POPULAR).map(|call| (call.0, LITTLE)));
     hot.extend(recursive.into_iter().map(|function| (function, LITTLE)));
     Ok(hot)
 }
 
 /// Adds the calls of a function; tells whether there is one through a table in a loop.
-fn find_calls(caller: u32, body: &FunctionBody<'_>, calls: &mut Vec<Call>) -> Result<bool, wasmparser::Error> {
+fn find_calls(
+    caller: u32,
+    body: &FunctionBody<'_>,
+    calls: &mut Vec<Call>,
+) -> Result<bool, wasmparser::Error> {
     let (mut open, mut through_table) = (vec![false], false);
     let mut reader = body.get_operators_reader()?;
     while !reader.eof() {
         let looping = open.last() == Some(&true);
         match reader.read()? {
             Operator::Loop { .. } => open.push(true),
-            Operator::Block { .. } | Operator::If { .. } | Operator::TryTable { .. } => open.push(looping),
+            Operator::Block { .. } | Operator::If { .. } | Operator::TryTable { .. } => {
+                open.push(looping)
+            }
             Operator::End => drop(open.pop()),
-            Operator::Call { function_index: callee } | Operator::ReturnCall { function_index: callee } => {
+            Operator::Call { function_index: callee }
+            | Operator::ReturnCall { function_index: callee } => {
                 calls.push(Call { caller, callee, looping });
             }
             Operator::CallIndirect { .. } | Operator::CallRef { .. } => through_table |= looping,
@@ -65,10 +74,14 @@ fn find_calls(caller: u32, body: &FunctionBody<'_>, calls: &mut Vec<Call>) -> Re
 
 /// Functions that call themselves, perhaps through others.
 fn recursive(calls: &[Call]) -> HashSet<u32> {
-    let graph = DiGraph::<(), (), u32>::from_edges(calls.iter().map(|call| (call.caller, call.callee)));
+    let graph =
+        DiGraph::<(), (), u32>::from_edges(calls.iter().map(|call| (call.caller, call.callee)));
     let circles = kosaraju_scc(&graph).into_iter().filter(|group| group.len() > 1).flatten();
     let number = |node: NodeIndex<u32>| node.index() as u32;
-    circles.map(number).chain(calls.iter().filter(|call| call.caller == call.callee).map(|call| call.caller)).collect()
+    circles
+        .map(number)
+        .chain(calls.iter().filter(|call| call.caller == call.callee).map(|call| call.caller))
+        .collect()
 }
 
 /// Whether each instruction is in a loop.

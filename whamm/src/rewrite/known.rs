@@ -82,7 +82,9 @@ impl Known for Site<'_> {
             Bound::Fname => text(app.name(self.fid)),
             Bound::AppMemId => int(self.facts.app_memory?),
             Bound::File | Bound::Line => {
-                let found = self.op.and_then(|op| self.facts.lines.as_ref()?.find(op.offset - app.code_start));
+                let found = self
+                    .op
+                    .and_then(|op| self.facts.lines.as_ref()?.find(op.offset - app.code_start));
                 match bound {
                     Bound::File => text(found.map_or("", |f| f.0)),
                     _ => int(found.map_or(0, |f| f.1)),
@@ -116,9 +118,15 @@ impl Known for Site<'_> {
                 text(app.imports.get(callee as usize).map_or_else(|| app.name(callee), |i| i.name))
             }
             Bound::TargetFnType => {
-                text(if app.imports.len() > callee(&self.op?.operator)? as usize { "import" } else { "local" })
+                text(if app.imports.len() > callee(&self.op?.operator)? as usize {
+                    "import"
+                } else {
+                    "local"
+                })
             }
-            Bound::TargetImpModule => text(app.imports.get(callee(&self.op?.operator)? as usize).map_or("", |i| i.module)),
+            Bound::TargetImpModule => {
+                text(app.imports.get(callee(&self.op?.operator)? as usize).map_or("", |i| i.module))
+            }
             _ => return None,
         })
     }
@@ -139,7 +147,11 @@ impl Facts<'_> {
         let memory = u32::try_from(memory).ok()?;
         // Memories of libraries come behind those that the program imports.
         let own = memory >= self.app.imported_memories;
-        let original = if own { memory.checked_sub(self.shifted).filter(|&n| n >= self.app.imported_memories)? } else { memory };
+        let original = if own {
+            memory.checked_sub(self.shifted).filter(|&n| n >= self.app.imported_memories)?
+        } else {
+            memory
+        };
         let described = self.app.memories.get(original as usize)?;
         let mut parts = self.app.data.iter().filter(|d| d.0 == original);
         match builtin {
@@ -208,16 +220,23 @@ fn immediate(op: &O<'_>, n: u8, ty: &Ty) -> Option<ExprKind> {
         O::F32Const { value } => return Some(ExprKind::Float(f32::from_bits(value.bits()).into())),
         O::F64Const { value } => return Some(ExprKind::Float(f64::from_bits(value.bits()))),
         O::BrTable { targets } => targets.targets().flatten().chain([targets.default()]).collect(),
-        O::Throw { tag_index: x } | O::Br { relative_depth: x } | O::BrIf { relative_depth: x } => vec![*x],
+        O::Throw { tag_index: x } | O::Br { relative_depth: x } | O::BrIf { relative_depth: x } => {
+            vec![*x]
+        }
         O::BrOnNonNull { relative_depth: x }
         | O::BrOnCast { relative_depth: x, .. }
         | O::BrOnCastFail { relative_depth: x, .. } => vec![*x],
-        O::Call { function_index: x } | O::ReturnCall { function_index: x } | O::RefFunc { function_index: x } => vec![*x],
-        O::CallIndirect { type_index, table_index } | O::ReturnCallIndirect { type_index, table_index } => {
+        O::Call { function_index: x }
+        | O::ReturnCall { function_index: x }
+        | O::RefFunc { function_index: x } => vec![*x],
+        O::CallIndirect { type_index, table_index }
+        | O::ReturnCallIndirect { type_index, table_index } => {
             vec![*type_index, *table_index]
         }
         O::CallRef { type_index: x } | O::ReturnCallRef { type_index: x } => vec![*x],
-        O::LocalGet { local_index: x } | O::LocalSet { local_index: x } | O::LocalTee { local_index: x } => vec![*x],
+        O::LocalGet { local_index: x }
+        | O::LocalSet { local_index: x }
+        | O::LocalTee { local_index: x } => vec![*x],
         O::GlobalGet { global_index: x } | O::GlobalSet { global_index: x } => vec![*x],
         O::MemorySize { mem: x } | O::MemoryGrow { mem: x } | O::MemoryFill { mem: x } => vec![*x],
         O::MemoryInit { data_index, mem } => vec![*data_index, *mem],
@@ -230,7 +249,9 @@ fn immediate(op: &O<'_>, n: u8, ty: &Ty) -> Option<ExprKind> {
         | O::TableGrow { table: x }
         | O::TableSize { table: x }
         | O::TableFill { table: x } => vec![*x],
-        O::StructNew { struct_type_index: x } | O::StructNewDefault { struct_type_index: x } => vec![*x],
+        O::StructNew { struct_type_index: x } | O::StructNewDefault { struct_type_index: x } => {
+            vec![*x]
+        }
         O::StructGet { struct_type_index, field_index }
         | O::StructGetS { struct_type_index, field_index }
         | O::StructGetU { struct_type_index, field_index }

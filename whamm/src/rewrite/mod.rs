@@ -1,8 +1,9 @@
 //! The rewriting target: a program with probes in its code.
 //!
-//! The program's instructions are copied byte by byte; what probes do is written between them. All that is added stands behind what was
-//! there: functions, globals, one memory. Only functions that are imported for our own use come before the program's own, whose indices
-//! then move. The program's memory is used only to hand bytes to the system, and given back as it was.
+//! The program's instructions are copied byte by byte; what probes do is written between them. All
+//! that is added stands behind what was there: functions, globals, one memory. Only functions that
+//! are imported for our own use come before the program's own, whose indices then move. The
+//! program's memory is used only to hand bytes to the system, and given back as it was.
 
 mod function;
 mod hot;
@@ -48,9 +49,11 @@ pub struct Options {
     pub exact_traps: bool,
     /// Where the run-time support is.
     pub link: Link,
-    /// How many globals the output may have at the most; 900,000 if nothing is said. Counters beyond them are in memory.
+    /// How many globals the output may have at the most; 900,000 if nothing is said. Counters
+    /// beyond them are in memory.
     pub most_globals: Option<u32>,
-    /// Whether each global variable of a script can be asked for while the program runs, by an export `__whamm_get_NAME`.
+    /// Whether each global variable of a script can be asked for while the program runs, by an
+    /// export `__whamm_get_NAME`.
     pub testing: bool,
 }
 
@@ -74,8 +77,8 @@ pub enum Destination {
     Console,
     /// To a file, through WASI; it is created or appended to.
     File(String),
-    /// As the environment says when the program runs: to the console if `TO_CONSOLE` is `true`, otherwise to the file `WHAMM_OUTFILE` in the
-    /// folder `WHAMM_OUTDIR`.
+    /// As the environment says when the program runs: to the console if `TO_CONSOLE` is `true`,
+    /// otherwise to the file `WHAMM_OUTFILE` in the folder `WHAMM_OUTDIR`.
     Environment,
     /// Kept in memory: the host calls `whamm:report`.
     Host,
@@ -97,7 +100,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) elements: BTreeMap<(u32, Vec<tally::Constant>), tally::Summed>,
     /// What the runs of stretches add to sums.
     pub(crate) parts: BTreeMap<tally::Sum, Vec<tally::Part>>,
-    /// Counters of choices that fall otherwise, as global variables, by what each undoes and what it does.
+    /// Counters of choices that fall otherwise, as global variables, by what each undoes and what
+    /// it does.
     pub(crate) otherwise: HashMap<[tally::Gains; 2], u32>,
     /// What happens for sites before the program starts.
     pub(crate) first: Vec<(Option<(Storage, Ty)>, Expr)>,
@@ -142,7 +146,14 @@ pub(crate) fn prints(program: &Program) -> bool {
     each_expr(program, &mut |e| {
         found |= matches!(
             e.kind,
-            ExprKind::Builtin(Builtin::Print(_) | Builtin::PutC | Builtin::PutS | Builtin::PrintMap | Builtin::PrintMapCsv(_), _)
+            ExprKind::Builtin(
+                Builtin::Print(_)
+                    | Builtin::PutC
+                    | Builtin::PutS
+                    | Builtin::PrintMap
+                    | Builtin::PrintMapCsv(_),
+                _
+            )
         );
     });
     found
@@ -164,7 +175,12 @@ fn kinds(program: &Program) -> (bool, bool) {
     }
     let mut found = (false, false);
     let sites = program.probes.iter().flat_map(|p| &p.body.sites);
-    program.globals.iter().chain(&program.frames).chain(sites).for_each(|variable| look(&variable.ty, &mut found));
+    program
+        .globals
+        .iter()
+        .chain(&program.frames)
+        .chain(sites)
+        .for_each(|variable| look(&variable.ty, &mut found));
     each_expr(program, &mut |e| look(&e.ty, &mut found));
     found
 }
@@ -194,7 +210,8 @@ pub(crate) fn needed(program: &Program) -> (BTreeSet<(u32, String)>, BTreeSet<u3
     (functions, memories)
 }
 
-/// Libraries that become part of the program: that the program knows nothing of, and that need nothing themselves.
+/// Libraries that become part of the program: that the program knows nothing of, and that need
+/// nothing themselves.
 fn guests(used: BTreeSet<u32>, libraries: &[Library], app: &App<'_>) -> BTreeMap<u32, Guest> {
     let found = used.into_iter().filter_map(|number| {
         let library = libraries.get(number as usize)?;
@@ -213,12 +230,21 @@ fn outlet(app: &App<'_>, options: &Options) -> Outlet {
         Destination::Host => false,
         _ => true,
     };
-    let exported = app.exports.iter().find(|e| e.kind == wasmparser::ExternalKind::Memory && e.name == "memory").map(|e| e.index);
+    let exported = app
+        .exports
+        .iter()
+        .find(|e| e.kind == wasmparser::ExternalKind::Memory && e.name == "memory")
+        .map(|e| e.index);
     match exported {
         _ if !through_wasi => Outlet::Kept,
         None => Outlet::Own,
-        // Nothing is lent of a memory in which other threads may be at work, or whose first kilobyte may not be there.
-        Some(n) if app.memories.get(n as usize).is_none_or(|m| m.wide || m.shared || m.page != 16) => Outlet::Kept,
+        // Nothing is lent of a memory in which other threads may be at work, or whose first
+        // kilobyte may not be there.
+        Some(n)
+            if app.memories.get(n as usize).is_none_or(|m| m.wide || m.shared || m.page != 16) =>
+        {
+            Outlet::Kept
+        }
         Some(n) => Outlet::Lent(n),
     }
 }
@@ -259,13 +285,24 @@ pub fn rewrite(
 }
 
 /// The support of a program: what it imports for us is known, and the way that its report takes.
-fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Options, remap: &mut Remap) -> Support {
+fn linked(
+    program: &Program,
+    libraries: &[Library],
+    app: &App<'_>,
+    options: &Options,
+    remap: &mut Remap,
+) -> Support {
     let printing = prints(program);
     let mut outlet = outlet(app, options);
-    let core = (options.link == Link::Imported).then(|| Used::by(program, printing, options.format, Target::Program));
+    let core = (options.link == Link::Imported)
+        .then(|| Used::by(program, printing, options.format, Target::Program));
     let (functions, memories) = needed(program);
     let used = functions.iter().map(|f| f.0).chain(memories.iter().copied());
-    let guests = if options.link == Link::Merged { guests(used.collect(), libraries, app) } else { BTreeMap::new() };
+    let guests = if options.link == Link::Merged {
+        guests(used.collect(), libraries, app)
+    } else {
+        BTreeMap::new()
+    };
     let mut layout = Layout {
         types: u32::try_from(app.types.len()).unwrap_or(0),
         globals: app.globals,
@@ -280,14 +317,18 @@ fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Opt
     let memories = memories.into_iter().filter(|library| !guests.contains_key(library));
     if printing && outlet != Outlet::Kept && core.is_none() {
         wanted.push((WASI.into(), "fd_write".into()));
-        wanted.extend(options.destination.imports().iter().map(|name| (WASI.into(), (*name).into())));
+        wanted
+            .extend(options.destination.imports().iter().map(|name| (WASI.into(), (*name).into())));
     }
     if let Some(core) = &core {
         wanted.extend(core.functions.iter().map(|name| (core::MODULE.into(), name.clone())));
     }
     for (module, name) in wanted {
         let existing = app.imports.iter().position(|i| i.module == module && i.name == name);
-        let index = existing.map_or_else(|| remap.import_function(&module, &name), |n| u32::try_from(n).unwrap_or(0));
+        let index = existing.map_or_else(
+            || remap.import_function(&module, &name),
+            |n| u32::try_from(n).unwrap_or(0),
+        );
         layout.imports.insert((module, name), index);
     }
     for library in memories.chain(core.iter().filter(|c| c.memory).map(|_| CORE)) {
@@ -297,7 +338,9 @@ fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Opt
     layout.memory = remap.memories();
     layout.app_memory = (!app.memories.is_empty()).then(|| remap.memory(0));
     match &mut outlet {
-        _ if core.is_some() => outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0)),
+        _ if core.is_some() => {
+            outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0))
+        }
         Outlet::Lent(memory) => *memory = remap.memory(*memory),
         _ => {}
     }
@@ -317,15 +360,26 @@ fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Opt
 }
 
 impl<'a> Rewriter<'a> {
-    fn new(program: &'a Program, libraries: &'a [Library], app: &'a App<'a>, options: &'a Options) -> Self {
+    fn new(
+        program: &'a Program,
+        libraries: &'a [Library],
+        app: &'a App<'a>,
+        options: &'a Options,
+    ) -> Self {
         let printing = prints(program);
         let mut remap = Remap::new(app);
         let mut support = linked(program, libraries, app, options, &mut remap);
         let added_only = tally::added_only(program);
-        let globals: Vec<Storage> = program.globals.iter().map(|g| report::place(&mut support, g, Support::globals)).collect();
+        let globals: Vec<Storage> = program
+            .globals
+            .iter()
+            .map(|g| report::place(&mut support, g, Support::globals))
+            .collect();
         support.defer_all(program, &globals, &added_only);
         let mut asks_lines = false;
-        each_expr(program, &mut |e| asks_lines |= matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line)));
+        each_expr(program, &mut |e| {
+            asks_lines |= matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line))
+        });
         let facts = Facts {
             app,
             libraries,
@@ -410,26 +464,41 @@ impl<'a> Rewriter<'a> {
             }
         }
         for probe in self.program.probes.iter().filter(|p| p.matched.event.provider() == "engine") {
-            let (message, help) = ("a program does not hear of what happens in the engine", "make a monitor: `--wei`");
+            let (message, help) = (
+                "a program does not hear of what happens in the engine",
+                "make a monitor: `--wei`",
+            );
             said.push_help(Kind::InstrumentationError, Some(probe.span), message, help);
         }
         for lost in self.lost.drain(..) {
             said.push(Kind::ProbeWarning, None, lost);
         }
         let mut rules: BTreeMap<u32, Vec<&Probe>> = BTreeMap::new();
-        for probe in self.program.probes.iter().filter(|p| p.matched.event.has_sites() && !self.matched.contains(&p.rule)) {
+        for probe in self
+            .program
+            .probes
+            .iter()
+            .filter(|p| p.matched.event.has_sites() && !self.matched.contains(&p.rule))
+        {
             rules.entry(probe.rule).or_default().push(probe);
         }
         for probes in rules.values() {
             let message = "this rule matches nothing in the program";
-            said.push_help(Kind::ProbeWarning, Some(probes[0].span), message, self.near_misses(probes));
+            said.push_help(
+                Kind::ProbeWarning,
+                Some(probes[0].span),
+                message,
+                self.near_misses(probes),
+            );
         }
     }
 
     /// What the program has that is nearest to a rule without matches.
     fn near_misses(&self, probes: &[&Probe]) -> String {
-        let mut meant: Vec<_> =
-            probes.iter().filter_map(|p| if let Event::Opcode(op) = p.matched.event { Some(op) } else { None }).collect();
+        let mut meant: Vec<_> = probes
+            .iter()
+            .filter_map(|p| if let Event::Opcode(op) = p.matched.event { Some(op) } else { None })
+            .collect();
         meant.dedup_by_key(|op| op.index);
         let count: u32 = meant.iter().filter_map(|op| self.present.get(&op.index)).sum();
         if count > 0 || meant.is_empty() {
@@ -440,7 +509,11 @@ impl<'a> Rewriter<'a> {
                 (true, false) => "the predicate excludes",
                 (false, false) => "what the body asks for excludes",
             };
-            let these = if meant.is_empty() { "all places".into() } else { format!("all of its {count} such instructions") };
+            let these = if meant.is_empty() {
+                "all places".into()
+            } else {
+                format!("all of its {count} such instructions")
+            };
             return format!("{what} {these}");
         }
         let names = || self.present.keys().map(|&index| crate::events::instructions()[index].name);
@@ -459,7 +532,9 @@ impl<'a> Rewriter<'a> {
 /// Whether a probe looks at operands, changes them, or takes the instruction's place.
 fn asks_operands(probe: &Probe) -> bool {
     let body = &probe.body;
-    let mut asks = !body.bounds.is_empty() || !body.assigned.is_empty() || probe.matched.mode.name().contains("alt");
+    let mut asks = !body.bounds.is_empty()
+        || !body.assigned.is_empty()
+        || probe.matched.mode.name().contains("alt");
     body.walk(&mut |e| {
         asks |= matches!(e.kind, ExprKind::Builtin(Builtin::Event(_), _));
         asks |= matches!(e.kind, ExprKind::Bound(b) if !b.is_static());

@@ -18,9 +18,10 @@ use crate::library::first_line;
 use crate::types::Ty;
 use wasm_encoder::reencode::{Reencode, utils};
 use wasm_encoder::{
-    CodeSection, CustomSection, DataCountSection, DataSection, ElementSection, EntityType, ExportKind, ExportSection, Function,
-    FunctionSection, GlobalSection, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection, StartSection,
-    TableSection, TagSection, TypeSection, ValType,
+    CodeSection, CustomSection, DataCountSection, DataSection, ElementSection, EntityType,
+    ExportKind, ExportSection, Function, FunctionSection, GlobalSection, ImportSection,
+    MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TableSection,
+    TagSection, TypeSection, ValType,
 };
 use wasmparser::{ExternalKind, Parser, Payload};
 
@@ -49,7 +50,10 @@ const COLLECTED: usize = 2000;
 const TOGETHER: usize = 8;
 
 fn wrong(e: impl std::fmt::Display) -> Diagnostics {
-    Diagnostics::general(Kind::InvalidModule, format!("the program cannot be rewritten: {}", first_line(&e)))
+    Diagnostics::general(
+        Kind::InvalidModule,
+        format!("the program cannot be rewritten: {}", first_line(&e)),
+    )
 }
 
 /// The code of a call.
@@ -63,7 +67,11 @@ impl<'a> Rewriter<'a> {
     pub(super) fn module(&mut self) -> Result<Vec<u8>, Diagnostics> {
         let entry = self.wire();
         if self.program.probes.iter().any(|probe| function::is_shared(&probe.body)) {
-            let in_tables = self.app.element_segments.iter().flat_map(|segment| segment.items.iter().flatten().copied());
+            let in_tables = self
+                .app
+                .element_segments
+                .iter()
+                .flat_map(|segment| segment.items.iter().flatten().copied());
             self.hot = hot::hot(self.app.functions(), in_tables).map_err(wrong)?;
         }
         let (bodies, moved) = self.bodies()?;
@@ -86,10 +94,13 @@ impl<'a> Rewriter<'a> {
         Ok(module)
     }
 
-    /// Makes the report come out when the program ends: what takes the place of its entry, and of the way out that WASI has.
+    /// Makes the report come out when the program ends: what takes the place of its entry, and of
+    /// the way out that WASI has.
     fn wire(&mut self) -> Option<Entry> {
         let flush = self.flush?;
-        if let Some(exit) = self.app.imports.iter().position(|i| i.module == WASI && i.name == "proc_exit") {
+        if let Some(exit) =
+            self.app.imports.iter().position(|i| i.module == WASI && i.name == "proc_exit")
+        {
             let exit = u32::try_from(exit).unwrap_or(0);
             let shim = self.support.reserve("whamm.proc_exit");
             let mut body = Function::new([]);
@@ -97,14 +108,18 @@ impl<'a> Rewriter<'a> {
             self.support.define(shim, &(vec![ValType::I32], vec![]), body);
             self.remap.replaced = Some((exit, shim));
         }
-        let (name, function) = match (self.app.exported("_start"), self.app.start, self.app.exported("main")) {
-            (Some(f), _, _) => (Some("_start"), f),
-            (_, Some(f), _) => (None, f),
-            (_, _, Some(f)) => (Some("main"), f),
-            _ => return None,
-        };
+        let (name, function) =
+            match (self.app.exported("_start"), self.app.start, self.app.exported("main")) {
+                (Some(f), _, _) => (Some("_start"), f),
+                (_, Some(f), _) => (None, f),
+                (_, _, Some(f)) => (Some("main"), f),
+                _ => return None,
+            };
         let (params, results) = self.app.shape(function);
-        let shape = (params.iter().map(|&t| val(t)).collect::<Vec<_>>(), results.iter().map(|&t| val(t)).collect::<Vec<_>>());
+        let shape = (
+            params.iter().map(|&t| val(t)).collect::<Vec<_>>(),
+            results.iter().map(|&t| val(t)).collect::<Vec<_>>(),
+        );
         let wrapper = self.support.reserve("whamm.entry");
         let mut body = Function::new([]);
         for n in 0..u32::try_from(params.len()).unwrap_or(0) {
@@ -125,9 +140,13 @@ impl<'a> Rewriter<'a> {
         let app = self.app;
         for (n, body) in (first..).zip(app.bodies()) {
             let (to_validate, body) = body.map_err(wrong)?;
-            let done = function::rewrite(self, n, to_validate, &body, allocations).map_err(|e| {
-                Diagnostics::general(Kind::InvalidModule, format!("the program is not a valid module: {}", first_line(&e)))
-            })?;
+            let done =
+                function::rewrite(self, n, to_validate, &body, allocations).map_err(|e| {
+                    Diagnostics::general(
+                        Kind::InvalidModule,
+                        format!("the program is not a valid module: {}", first_line(&e)),
+                    )
+                })?;
             allocations = done.allocations;
             let mut function = Function::new(done.locals);
             let before = function.byte_len();
@@ -139,10 +158,16 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Code of ours outside of the program's functions.
-    fn free_code(&mut self, locals: &mut Locals, types: &[Ty], write: &mut dyn FnMut(&mut Emitter<'_>)) -> Vec<u8> {
+    fn free_code(
+        &mut self,
+        locals: &mut Locals,
+        types: &[Ty],
+        write: &mut dyn FnMut(&mut Emitter<'_>),
+    ) -> Vec<u8> {
         let scope = Scope { globals: self.globals.clone(), ..Scope::default() };
         let known = Nowhere(&self.facts);
-        let mut emitter = Emitter::new(&mut self.support, locals, &scope, &known, self.program, self.libraries);
+        let mut emitter =
+            Emitter::new(&mut self.support, locals, &scope, &known, self.program, self.libraries);
         emitter.enter(types);
         write(&mut emitter);
         std::mem::take(&mut emitter.out)
@@ -154,7 +179,9 @@ impl<'a> Rewriter<'a> {
         for probe in probes {
             self.matched.insert(probe.rule);
             let body = probe.body.clone();
-            code.extend(self.free_code(locals, &body.locals, &mut |e| e.body(body.predicate.as_ref(), &body.stmts)));
+            code.extend(self.free_code(locals, &body.locals, &mut |e| {
+                e.body(body.predicate.as_ref(), &body.stmts)
+            }));
         }
         code
     }
@@ -188,7 +215,8 @@ impl<'a> Rewriter<'a> {
         code
     }
 
-    /// For each global variable a function that tells what it holds; and one that does what was put off until then.
+    /// For each global variable a function that tells what it holds; and one that does what was put
+    /// off until then.
     fn write_getters(&mut self) -> u32 {
         let settle = self.support.reserve("whamm.settle");
         let mut locals = Locals::new(0);
@@ -226,7 +254,11 @@ impl<'a> Rewriter<'a> {
                 .chunks(COLLECTED)
                 .map(|chunk| {
                     let index = self.support.reserve("whamm.total");
-                    self.support.define(index, &(vec![], vec![slot]), tally::total(chunk, wide, reach));
+                    self.support.define(
+                        index,
+                        &(vec![], vec![slot]),
+                        tally::total(chunk, wide, reach),
+                    );
                     index
                 })
                 .collect();
@@ -273,10 +305,22 @@ impl<'a> Rewriter<'a> {
             let stmt = Stmt::Update(
                 crate::hir::Place::Element(Box::new(map.clone()), Box::new(key)),
                 crate::syntax::ast::BinOp::Add,
-                crate::hir::Expr { kind: crate::hir::ExprKind::Var(crate::hir::Var::Frame(0)), ty: kv.1.clone(), span: map.span },
+                crate::hir::Expr {
+                    kind: crate::hir::ExprKind::Var(crate::hir::Var::Frame(0)),
+                    ty: kv.1.clone(),
+                    span: map.span,
+                },
             );
-            let scope = Scope { globals: self.globals.clone(), frames: vec![held], ..Scope::default() };
-            let mut emitter = Emitter::new(&mut self.support, locals, &scope, &Nothing, self.program, self.libraries);
+            let scope =
+                Scope { globals: self.globals.clone(), frames: vec![held], ..Scope::default() };
+            let mut emitter = Emitter::new(
+                &mut self.support,
+                locals,
+                &scope,
+                &Nothing,
+                self.program,
+                self.libraries,
+            );
             reach.get(&mut emitter.put(), counter, slot);
             if wide {
                 emitter.put().i64_eqz().i32_eqz();
@@ -299,7 +343,8 @@ impl<'a> Rewriter<'a> {
     fn frame_rows(&mut self) {
         for ((fid, n), first) in std::mem::take(&mut self.framed) {
             let variable: &'a Variable = &self.program.frames[n as usize];
-            let words: Vec<Source> = (first..).zip(variable.ty.slots()).map(|(g, s)| Source::Counter(g, s)).collect();
+            let words: Vec<Source> =
+                (first..).zip(variable.ty.slots()).map(|(g, s)| Source::Counter(g, s)).collect();
             self.rows.add(&mut self.support, variable, None, (fid, 0), &words);
         }
     }
@@ -323,7 +368,9 @@ impl<'a> Rewriter<'a> {
             };
             maps += u32::from(matches!(variable.ty, Ty::Map(_)));
             if variable.report {
-                code.extend(self.free_code(locals, &[], &mut |e| e.global_row(variable, storage, number, format)));
+                code.extend(self.free_code(locals, &[], &mut |e| {
+                    e.global_row(variable, storage, number, format)
+                }));
             }
         }
         code
@@ -339,9 +386,15 @@ impl<'a> Rewriter<'a> {
             let pair = self.support.pair(self.app.name(fid));
             names[fid as usize * 8..][..8].copy_from_slice(&pair);
         }
-        let (vars, names, rows) =
-            (self.support.bytes(&descriptions, 4), self.support.bytes(&names, 4), self.support.bytes(&packed, 1));
-        let collectors: Vec<u32> = (0..).zip(sources.chunks(COLLECTED)).map(|(n, chunk)| self.collector(n, chunk)).collect();
+        let (vars, names, rows) = (
+            self.support.bytes(&descriptions, 4),
+            self.support.bytes(&names, 4),
+            self.support.bytes(&packed, 1),
+        );
+        let collectors: Vec<u32> = (0..)
+            .zip(sources.chunks(COLLECTED))
+            .map(|(n, chunk)| self.collector(n, chunk))
+            .collect();
         let base = locals.keep(ValType::I32);
         let total = u32::try_from(sources.len()).unwrap_or(0) * WORD;
         self.free_code(locals, &[], &mut |e| {
@@ -358,7 +411,8 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// A function that stores words from an address on: eight of a type at a time, and the rest one by one.
+    /// A function that stores words from an address on: eight of a type at a time, and the rest one
+    /// by one.
     fn collector(&mut self, number: u32, sources: &[Source]) -> u32 {
         let (memory, reach) = (self.support.layout().memory, self.support.reach());
         let reserved = self.support.reserve("whamm.collect");
@@ -391,7 +445,8 @@ impl<'a> Rewriter<'a> {
         reserved
     }
 
-    /// A function that stores several words of a type from an address on, and gives the address behind them.
+    /// A function that stores several words of a type from an address on, and gives the address
+    /// behind them.
     fn keeper(&mut self, ty: ValType) -> u32 {
         let memory = self.support.layout().memory;
         let mut code = Vec::new();
@@ -405,11 +460,13 @@ impl<'a> Rewriter<'a> {
         self.support.shared_body("whamm.keep", (params, vec![ValType::I32]), &[], &code)
     }
 
-    /// What happens before the program: globals with values that have to be computed, sites, beginnings; then what it did itself.
+    /// What happens before the program: globals with values that have to be computed, sites,
+    /// beginnings; then what it did itself.
     fn write_start(&mut self, entry: Option<Entry>) -> Option<u32> {
         let mut locals = Locals::new(0);
         let program = self.program;
-        let mut code = self.free_code(&mut locals, &program.start_locals, &mut |e| e.body(None, &program.start));
+        let mut code = self
+            .free_code(&mut locals, &program.start_locals, &mut |e| e.body(None, &program.start));
         for (target, value) in std::mem::take(&mut self.first) {
             code.extend(self.free_code(&mut locals, &[], &mut |e| {
                 e.expr(&value);
@@ -446,8 +503,13 @@ impl<'a> Rewriter<'a> {
     fn write_functions(&mut self) {
         while let Some((number, index)) = self.support.unwritten() {
             let function = &self.program.functions[number as usize];
-            let (shape, body) =
-                crate::emit::function::write(&mut self.support, function, &self.globals, self.program, self.libraries);
+            let (shape, body) = crate::emit::function::write(
+                &mut self.support,
+                function,
+                &self.globals,
+                self.program,
+                self.libraries,
+            );
             self.support.define(index, &shape, body);
         }
     }
@@ -461,20 +523,29 @@ impl<'a> Rewriter<'a> {
             match payload? {
                 Payload::TypeSection(r) => utils::parse_type_section(remap, &mut s.types, r)?,
                 Payload::ImportSection(r) => utils::parse_import_section(remap, &mut s.imports, r)?,
-                Payload::FunctionSection(r) => utils::parse_function_section(remap, &mut s.functions, r)?,
+                Payload::FunctionSection(r) => {
+                    utils::parse_function_section(remap, &mut s.functions, r)?
+                }
                 Payload::TableSection(r) => utils::parse_table_section(remap, &mut s.tables, r)?,
-                Payload::MemorySection(r) => utils::parse_memory_section(remap, &mut s.memories, r)?,
+                Payload::MemorySection(r) => {
+                    utils::parse_memory_section(remap, &mut s.memories, r)?
+                }
                 Payload::TagSection(r) => utils::parse_tag_section(remap, &mut s.tags, r)?,
                 Payload::GlobalSection(r) => utils::parse_global_section(remap, &mut s.globals, r)?,
-                Payload::ElementSection(r) => utils::parse_element_section(remap, &mut s.elements, r)?,
+                Payload::ElementSection(r) => {
+                    utils::parse_element_section(remap, &mut s.elements, r)?
+                }
                 Payload::DataCountSection { count, .. } => s.data_count = Some(count),
                 Payload::DataSection(r) => utils::parse_data_section(remap, &mut s.data, r)?,
-                Payload::CustomSection(c) if c.name() == "name" => s.names = Some(c.data().to_vec()),
+                Payload::CustomSection(c) if c.name() == "name" => {
+                    s.names = Some(c.data().to_vec())
+                }
                 // Hints and relocations speak of places in the code, which have moved.
                 Payload::CustomSection(c) if c.name() == "linking" => {
                     self.lost.push("what a linker needs of an object file is left out: instrument the linked program".into());
                 }
-                Payload::CustomSection(c) if c.name().starts_with("metadata.code") || c.name().starts_with("reloc.") => {}
+                Payload::CustomSection(c)
+                    if c.name().starts_with("metadata.code") || c.name().starts_with("reloc.") => {}
                 Payload::CustomSection(c) => s.customs.push((c.name().into(), c.data().to_vec())),
                 _ => {}
             }
@@ -494,35 +565,55 @@ impl<'a> Rewriter<'a> {
         }
         for library in self.remap.memories_added.clone() {
             if library == CORE {
-                let ty = MemoryType { minimum: 0, maximum: None, memory64: false, shared: false, page_size_log2: None };
+                let ty = MemoryType {
+                    minimum: 0,
+                    maximum: None,
+                    memory64: false,
+                    shared: false,
+                    page_size_log2: None,
+                };
                 sections.imports.import(core::MODULE, "memory", EntityType::Memory(ty));
                 continue;
             }
             let library = &self.libraries[library as usize];
             if let Some((name, memory64)) = &library.memory {
-                let ty = MemoryType { minimum: 0, maximum: None, memory64: *memory64, shared: false, page_size_log2: None };
+                let ty = MemoryType {
+                    minimum: 0,
+                    maximum: None,
+                    memory64: *memory64,
+                    shared: false,
+                    page_size_log2: None,
+                };
                 sections.imports.import(&library.module, name, EntityType::Memory(ty));
             }
         }
     }
 
     fn library_shape(&self, module: &str, name: &str) -> (Vec<ValType>, Vec<ValType>) {
-        let library = self.libraries.iter().find(|l| l.module == module && l.functions.contains_key(name));
+        let library =
+            self.libraries.iter().find(|l| l.module == module && l.functions.contains_key(name));
         let signature = library.and_then(|l| l.functions.get(name)).and_then(Option::as_ref);
         signature.map_or_else(Default::default, |s| {
-            (s.params.iter().flat_map(Ty::slots).collect(), s.result.iter().flat_map(Ty::slots).collect())
+            (
+                s.params.iter().flat_map(Ty::slots).collect(),
+                s.result.iter().flat_map(Ty::slots).collect(),
+            )
         })
     }
 
     fn exports(&mut self, sections: &mut Sections, entry: Option<Entry>) {
         for export in &self.app.exports {
-            let wrapped = entry.filter(|e| export.kind == ExternalKind::Func && e.name == Some(export.name));
+            let wrapped =
+                entry.filter(|e| export.kind == ExternalKind::Func && e.name == Some(export.name));
             match wrapped {
                 Some(entry) => {
                     sections.exports.export(export.name, ExportKind::Func, entry.wrapper);
                 }
                 None => {
-                    let index = self.remap.external_index(export.kind, export.index).unwrap_or(export.index);
+                    let index = self
+                        .remap
+                        .external_index(export.kind, export.index)
+                        .unwrap_or(export.index);
                     if let Ok(kind) = self.remap.export_kind(export.kind) {
                         sections.exports.export(export.name, kind, index);
                     }
@@ -564,7 +655,12 @@ impl<'a> Rewriter<'a> {
         moved: &[Vec<(u64, usize)>],
     ) -> (Vec<u8>, Vec<String>) {
         let mut module = Module::new();
-        module.section(&s.types).section(&s.imports).section(&s.functions).section(&s.tables).section(&s.memories);
+        module
+            .section(&s.types)
+            .section(&s.imports)
+            .section(&s.functions)
+            .section(&s.tables)
+            .section(&s.memories);
         if !s.tags.is_empty() {
             module.section(&s.tags);
         }
@@ -590,10 +686,18 @@ impl<'a> Rewriter<'a> {
     fn names(&self, old: Option<&[u8]>) -> NameSection {
         let mut names = NameSection::new();
         let mut functions = NameMap::new();
-        let mut all: Vec<(u32, String)> =
-            self.app.names.iter().map(|(&n, name)| (self.remap.original(n), (*name).to_string())).collect();
+        let mut all: Vec<(u32, String)> = self
+            .app
+            .names
+            .iter()
+            .map(|(&n, name)| (self.remap.original(n), (*name).to_string()))
+            .collect();
         all.extend(self.support.names().iter().cloned());
-        all.extend((self.app.imported_functions()..).zip(&self.remap.functions_added).map(|(n, added)| (n, added.1.clone())));
+        all.extend(
+            (self.app.imported_functions()..)
+                .zip(&self.remap.functions_added)
+                .map(|(n, added)| (n, added.1.clone())),
+        );
         all.sort();
         all.dedup_by_key(|n| n.0);
         for (n, name) in &all {
@@ -659,13 +763,22 @@ struct Entry {
 struct Places(Vec<(u64, u64)>);
 
 impl Places {
-    fn new(r: &Rewriter<'_>, functions: u32, offsets: &[usize], moved: &[Vec<(u64, usize)>]) -> Self {
+    fn new(
+        r: &Rewriter<'_>,
+        functions: u32,
+        offsets: &[usize],
+        moved: &[Vec<(u64, usize)>],
+    ) -> Self {
         // Before the first body stands how many there are.
         let mut prefix = Vec::new();
         wasm_encoder::Encode::encode(&functions, &mut prefix);
         let mut all = Vec::new();
         for (offset, ops) in offsets.iter().zip(moved) {
-            all.extend(ops.iter().map(|(old, new)| (old - r.app.code_start, (prefix.len() + offset + new) as u64)));
+            all.extend(
+                ops.iter().map(|(old, new)| {
+                    (old - r.app.code_start, (prefix.len() + offset + new) as u64)
+                }),
+            );
         }
         Self(all)
     }

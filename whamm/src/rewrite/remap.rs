@@ -77,7 +77,11 @@ impl Remap {
 
     /// Where a function went, whatever takes its place.
     pub(crate) fn original(&self, function: u32) -> u32 {
-        if function < self.imported_functions { function } else { function + Self::count(&self.functions_added) }
+        if function < self.imported_functions {
+            function
+        } else {
+            function + Self::count(&self.functions_added)
+        }
     }
 
     /// Where a function went.
@@ -94,7 +98,9 @@ impl Remap {
         match op {
             Operator::Call { function_index }
             | Operator::ReturnCall { function_index }
-            | Operator::RefFunc { function_index } => functions && self.function(*function_index) != *function_index,
+            | Operator::RefFunc { function_index } => {
+                functions && self.function(*function_index) != *function_index
+            }
             _ => !self.memories_added.is_empty(),
         }
     }

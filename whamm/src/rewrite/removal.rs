@@ -1,7 +1,8 @@
 //! Probes that take themselves away.
 //!
-//! An engine takes a probe away from its site; in a program the site remembers that it is gone. Where a probe only gives its own variables
-//! values that never change, it need not even do that: what happens again is what happened before.
+//! An engine takes a probe away from its site; in a program the site remembers that it is gone.
+//! Where a probe only gives its own variables values that never change, it need not even do that:
+//! what happens again is what happened before.
 
 use crate::events::Bound;
 use crate::fold;
@@ -14,7 +15,9 @@ use std::rc::Rc;
 
 /// Whether a statement takes its own probe away.
 fn is_removal(stmt: &Stmt) -> bool {
-    let Stmt::Do(Expr { kind: ExprKind::Builtin(Builtin::RemoveProbe, args), .. }) = stmt else { return false };
+    let Stmt::Do(Expr { kind: ExprKind::Builtin(Builtin::RemoveProbe, args), .. }) = stmt else {
+        return false;
+    };
     args[0].kind == ExprKind::Bound(Bound::ProbeId)
 }
 
@@ -26,7 +29,10 @@ fn removes(body: &Body) -> bool {
 
 /// Whether doing it again changes nothing.
 fn is_done_once(body: &Body) -> bool {
-    body.stmts.iter().all(|s| is_removal(s) || matches!(s, Stmt::Assign(Place::Var(Var::Site(_), _), e) if fold::is_constant(e)))
+    body.stmts.iter().all(|s| {
+        is_removal(s)
+            || matches!(s, Stmt::Assign(Place::Var(Var::Site(_), _), e) if fold::is_constant(e))
+    })
 }
 
 fn replaced(stmts: &[Stmt], by: Option<&Stmt>) -> Vec<Stmt> {
@@ -51,14 +57,25 @@ fn remembering(body: &Body, script: u16) -> Body {
         body.stmts = replaced(&body.stmts, None);
         return body;
     }
-    let span = body.stmts.iter().find(|s| is_removal(s)).map_or_else(Default::default, |s| match s {
-        Stmt::Do(e) => e.span,
-        _ => Default::default(),
-    });
+    let span =
+        body.stmts.iter().find(|s| is_removal(s)).map_or_else(Default::default, |s| match s {
+            Stmt::Do(e) => e.span,
+            _ => Default::default(),
+        });
     let gone = Var::Site(u32::try_from(body.sites.len()).unwrap_or(u32::MAX));
     let truth = |kind| Expr { kind, ty: Ty::Bool, span };
-    body.sites.push(Variable { name: "".into(), ty: Ty::Bool, report: false, init: None, script, span });
-    body.stmts = replaced(&body.stmts, Some(&Stmt::Assign(Place::Var(gone, Ty::Bool), truth(ExprKind::Bool(true)))));
+    body.sites.push(Variable {
+        name: "".into(),
+        ty: Ty::Bool,
+        report: false,
+        init: None,
+        script,
+        span,
+    });
+    body.stmts = replaced(
+        &body.stmts,
+        Some(&Stmt::Assign(Place::Var(gone, Ty::Bool), truth(ExprKind::Bool(true)))),
+    );
     let there = truth(ExprKind::Unary(UnOp::Not, Box::new(truth(ExprKind::Var(gone)))));
     body.predicate = Some(match body.predicate {
         Some(p) => truth(ExprKind::Binary(BinOp::And, Box::new(there), Box::new(p))),
@@ -75,7 +92,9 @@ pub(super) fn without(program: &Program) -> Cow<'_, Program> {
     let mut program = program.clone();
     let mut done: HashMap<*const Body, Rc<Body>> = HashMap::new();
     for probe in program.probes.iter_mut().filter(|p| removes(&p.body)) {
-        let body = done.entry(Rc::as_ptr(&probe.body)).or_insert_with(|| Rc::new(remembering(&probe.body, probe.script)));
+        let body = done
+            .entry(Rc::as_ptr(&probe.body))
+            .or_insert_with(|| Rc::new(remembering(&probe.body, probe.script)));
         probe.body = body.clone();
     }
     Cow::Owned(program)

@@ -68,7 +68,8 @@ fn count(n: usize) -> u32 {
 }
 
 impl Rows {
-    /// Adds the row of a variable at a site, or of frames if there is no probe; its value is in these words.
+    /// Adds the row of a variable at a site, or of frames if there is no probe; its value is in
+    /// these words.
     pub(crate) fn add(
         &mut self,
         support: &mut Support,
@@ -77,7 +78,8 @@ impl Rows {
         (fid, pc): (u32, u32),
         words: &[Source],
     ) {
-        let key = (std::ptr::from_ref(variable) as usize, probe.map(|p| std::ptr::from_ref(p) as usize));
+        let key =
+            (std::ptr::from_ref(variable) as usize, probe.map(|p| std::ptr::from_ref(p) as usize));
         let next = count(self.descriptions.len());
         let number = *self.known.entry(key).or_insert(next);
         if number == next {
@@ -112,7 +114,8 @@ impl Rows {
         all
     }
 
-    /// The packed rows, ordered by type and then by place, with how many there are; and the descriptions of variables.
+    /// The packed rows, ordered by type and then by place, with how many there are; and the
+    /// descriptions of variables.
     pub(crate) fn pack(&mut self) -> (Vec<u8>, u32, Vec<u8>) {
         self.rows.sort_by_key(|r| r.rank);
         let mut bytes = Vec::new();

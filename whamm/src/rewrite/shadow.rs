@@ -1,9 +1,11 @@
 //! Shadows of tables: which function each entry holds, as far as that can be known.
 //!
-//! A reference to a function cannot be asked which function it is. So what instructions put into tables is written down beside them, in our
-//! memory: the functions of element segments, and references that are made where they are put. An entry whose reference came from
-//! elsewhere, such as a parameter or a local variable, is not known, and neither is what a host or another module puts into a table that they
-//! share. Shadows are kept only if a probe asks, and follow only if the program changes tables.
+//! A reference to a function cannot be asked which function it is. So what instructions put into
+//! tables is written down beside them, in our memory: the functions of element segments, and
+//! references that are made where they are put. An entry whose reference came from elsewhere, such
+//! as a parameter or a local variable, is not known, and neither is what a host or another module
+//! puts into a table that they share. Shadows are kept only if a probe asks, and follow only if the
+//! program changes tables.
 
 use super::Rewriter;
 use crate::app::App;
@@ -48,10 +50,13 @@ fn pushes(op: &O<'_>) -> bool {
     matches!(op, O::I32Const { .. } | O::I64Const { .. } | O::LocalGet { .. } | O::GlobalGet { .. })
 }
 
-/// What is known of the reference that an instruction uses, by the instructions right before it, the last first.
+/// What is known of the reference that an instruction uses, by the instructions right before it,
+/// the last first.
 pub(super) fn reference<'o>(op: &O<'_>, before: impl Iterator<Item = &'o O<'o>>) -> Reference {
     let mut before = before.peekable();
-    if matches!(op, O::TableGrow { .. } | O::TableFill { .. }) && before.next_if(|b| pushes(b)).is_none() {
+    if matches!(op, O::TableGrow { .. } | O::TableFill { .. })
+        && before.next_if(|b| pushes(b)).is_none()
+    {
         return Reference::Unknown;
     }
     match before.next() {
@@ -69,11 +74,15 @@ impl Shadows {
             let Ok(reader) = body.get_operators_reader() else { continue };
             let mut last: Vec<O<'_>> = Vec::new();
             for op in reader.into_iter().flatten() {
-                let puts = matches!(op, O::TableSet { .. } | O::TableGrow { .. } | O::TableFill { .. });
+                let puts =
+                    matches!(op, O::TableSet { .. } | O::TableGrow { .. } | O::TableFill { .. });
                 changing |= puts || matches!(op, O::TableCopy { .. } | O::TableInit { .. });
                 dropping |= matches!(op, O::DataDrop { .. } | O::ElemDrop { .. });
                 if puts {
-                    let copied = matches!((&op, last.last()), (O::TableSet { .. }, Some(O::TableGet { .. })));
+                    let copied = matches!(
+                        (&op, last.last()),
+                        (O::TableSet { .. }, Some(O::TableGet { .. }))
+                    );
                     complete &= copied || reference(&op, last.iter().rev()) != Reference::Unknown;
                 }
                 if last.len() == 2 {
@@ -124,15 +133,20 @@ impl Rewriter<'_> {
         if let Some(&found) = self.shadows.segments.get(&segment) {
             return found;
         }
-        let list: Vec<Option<u32>> = self.app.element_segments.get(segment as usize).map(|s| s.items.clone()).unwrap_or_default();
+        let list: Vec<Option<u32>> = self
+            .app
+            .element_segments
+            .get(segment as usize)
+            .map(|s| s.items.clone())
+            .unwrap_or_default();
         let bytes: Vec<u8> = list.iter().flat_map(|f| entry(*f)).collect();
         let found = (self.support.bytes(&bytes, 4), u32::try_from(list.len()).unwrap_or(0));
         self.shadows.segments.insert(segment, found);
         found
     }
 
-    /// For each function its type, where types are equal only if they are the same; nothing is zero. `None` if types are not as simple as that,
-    /// or if what a table holds is not all known.
+    /// For each function its type, where types are equal only if they are the same; nothing is
+    /// zero. `None` if types are not as simple as that, or if what a table holds is not all known.
     pub(super) fn types_of_entries(&mut self, table: u32) -> Option<u32> {
         let app = self.app;
         let private = app.tables.get(table as usize).is_some_and(|t| t.known)

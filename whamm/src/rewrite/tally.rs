@@ -1,10 +1,11 @@
 //! Counting by stretches instead of by instructions.
 //!
-//! What is added to a variable that nothing reads while the program runs need not be added instruction by instruction: it is enough to
-//! count how often control runs through a stretch of code as a whole, where the stretch begins. What the runs add up to is computed when
-//! the report is due; so two stretches never wait for each other's sums. A stretch ends before an instruction that
-//! control can come to from elsewhere, and after one behind which it may not go on: a branch, a call, a trap that is certain. Sites whose
-//! counters would always be equal share one.
+//! What is added to a variable that nothing reads while the program runs need not be added
+//! instruction by instruction: it is enough to count how often control runs through a stretch of
+//! code as a whole, where the stretch begins. What the runs add up to is computed when the report
+//! is due; so two stretches never wait for each other's sums. A stretch ends before an instruction
+//! that control can come to from elsewhere, and after one behind which it may not go on: a branch,
+//! a call, a trap that is certain. Sites whose counters would always be equal share one.
 
 use crate::emit::counters::Reach;
 use crate::events::Event;
@@ -48,7 +49,8 @@ pub(crate) fn constants(key: &Expr) -> Option<Vec<Constant>> {
     })
 }
 
-/// What the runs of a stretch add to a sum: how often it was run is in a counter, and each run adds an amount.
+/// What the runs of a stretch add to a sum: how often it was run is in a counter, and each run adds
+/// an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// How often the stretch was run.
@@ -92,7 +94,10 @@ impl Stretch {
 
     /// The code that counts.
     pub(crate) fn code(&self, reach: Reach) -> Vec<u8> {
-        self.counters.iter().flat_map(|(&(amount, wide), &counter)| increase((counter, wide), amount, reach)).collect()
+        self.counters
+            .iter()
+            .flat_map(|(&(amount, wide), &counter)| increase((counter, wide), amount, reach))
+            .collect()
     }
 }
 
@@ -174,7 +179,9 @@ pub(crate) fn push(put: &mut InstructionSink<'_>, parts: &[Part], wide: bool, re
 
 /// The amount that a statement adds, if it only adds a constant to a number of at least 32 bits.
 pub(crate) fn addition(stmt: &Stmt) -> Option<(&Place, i64)> {
-    let Stmt::Update(place, op, Expr { kind: ExprKind::Int(n), ty, .. }) = stmt else { return None };
+    let Stmt::Update(place, op, Expr { kind: ExprKind::Int(n), ty, .. }) = stmt else {
+        return None;
+    };
     if ty.bits()?.0 < 32 {
         return None;
     }
@@ -204,7 +211,9 @@ pub(crate) fn added_only(program: &Program) -> HashSet<u32> {
             read.insert(n);
         }
     };
-    for probe in program.probes.iter().filter(|p| !matches!(p.matched.event, Event::Report | Event::End)) {
+    for probe in
+        program.probes.iter().filter(|p| !matches!(p.matched.event, Event::Report | Event::End))
+    {
         reads(&probe.body, &mut spot);
     }
     for function in &program.functions {
@@ -221,7 +230,12 @@ pub(crate) fn is_added_only(body: &Body, variable: u32) -> bool {
 }
 
 fn reads(body: &Body, spot: &mut dyn FnMut(&Expr)) {
-    for e in body.predicate.iter().chain(&body.inits).chain(body.sites.iter().filter_map(|s| s.init.as_ref())) {
+    for e in body
+        .predicate
+        .iter()
+        .chain(&body.inits)
+        .chain(body.sites.iter().filter_map(|s| s.init.as_ref()))
+    {
         e.walk(spot);
     }
     body.stmts.iter().for_each(|s| stmt_reads(s, spot));
@@ -258,7 +272,11 @@ fn stmt_reads(stmt: &Stmt, spot: &mut dyn FnMut(&Expr)) {
 
 fn place_reads(place: &Place, spot: &mut dyn FnMut(&Expr)) {
     match place {
-        Place::Var(var, ty) => spot(&Expr { kind: ExprKind::Var(*var), ty: ty.clone(), span: crate::source::Span::default() }),
+        Place::Var(var, ty) => spot(&Expr {
+            kind: ExprKind::Var(*var),
+            ty: ty.clone(),
+            span: crate::source::Span::default(),
+        }),
         Place::Bound(..) => {}
         Place::Field(inner, _) => place_reads(inner, spot),
         Place::Element(map, key) => {

@@ -1,8 +1,9 @@
 //! One function of the program, instruction by instruction.
 //!
-//! The first reading notes where blocks begin and end, which of them are branched to, and which instructions lead and close basic blocks:
-//! a block begins at the function's beginning, at a loop, at an end that is branched to, and after whatever may branch; it ends before the
-//! next one, or where control leaves.
+//! The first reading notes where blocks begin and end, which of them are branched to, and which
+//! instructions lead and close basic blocks: a block begins at the function's beginning, at a loop,
+//! at an end that is branched to, and after whatever may branch; it ends before the next one, or
+//! where control leaves.
 
 pub(crate) use crate::events::Nesting;
 use crate::events::{self, Instruction, labels, leaves};
@@ -42,10 +43,15 @@ impl Op<'_> {
     }
 }
 
-/// Whether control may not come back, so that what is counted before it must not include what is behind it.
+/// Whether control may not come back, so that what is counted before it must not include what is
+/// behind it.
 pub(crate) fn interrupts(op: &Operator<'_>) -> bool {
     use Operator as O;
-    leaves(op) || matches!(op, O::Call { .. } | O::CallIndirect { .. } | O::CallRef { .. } | O::TryTable { .. })
+    leaves(op)
+        || matches!(
+            op,
+            O::Call { .. } | O::CallIndirect { .. } | O::CallRef { .. } | O::TryTable { .. }
+        )
 }
 
 /// Whether an instruction speaks of references to certain types.
@@ -55,7 +61,9 @@ pub(crate) fn is_typed(op: &Operator<'_>) -> bool {
         O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => {
             matches!(blockty, wasmparser::BlockType::Type(ty) if crate::app::is_typed(ty))
         }
-        O::TryTable { try_table } => matches!(try_table.ty, wasmparser::BlockType::Type(ty) if crate::app::is_typed(&ty)),
+        O::TryTable { try_table } => {
+            matches!(try_table.ty, wasmparser::BlockType::Type(ty) if crate::app::is_typed(&ty))
+        }
         O::TypedSelect { ty } => crate::app::is_typed(ty),
         O::CallRef { .. }
         | O::ReturnCallRef { .. }
@@ -72,8 +80,8 @@ pub(crate) fn is_typed(op: &Operator<'_>) -> bool {
     }
 }
 
-/// How many instructions a tight loop has at most, and how many if it computes with fractions: what it holds in registers for fractions would
-/// have to leave them for every call.
+/// How many instructions a tight loop has at most, and how many if it computes with fractions: what
+/// it holds in registers for fractions would have to leave them for every call.
 const TIGHT: usize = 16;
 const TIGHT_FRACTIONS: usize = 48;
 
@@ -86,7 +94,9 @@ pub(crate) fn tight(ops: &[Op<'_>]) -> Vec<bool> {
         let body = &ops[i..=op.partner];
         let fractions = body.iter().any(|op| op.event.is_some_and(|e| e.name.starts_with('f')));
         let most = if fractions { TIGHT_FRACTIONS } else { TIGHT };
-        let calls = body.iter().any(|op| matches!(op.operator, Operator::Call { .. } | Operator::CallIndirect { .. }));
+        let calls = body
+            .iter()
+            .any(|op| matches!(op.operator, Operator::Call { .. } | Operator::CallIndirect { .. }));
         if inner > op.partner && body.len() <= most && !calls {
             tight[i..=op.partner].fill(true);
         }
@@ -96,11 +106,15 @@ pub(crate) fn tight(ops: &[Op<'_>]) -> Vec<bool> {
 }
 
 /// The instructions of a function.
-pub(crate) fn walk<'a>(file: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec<Op<'a>>, wasmparser::Error> {
+pub(crate) fn walk<'a>(
+    file: &'a [u8],
+    body: &FunctionBody<'a>,
+) -> Result<Vec<Op<'a>>, wasmparser::Error> {
     let base = body.range().start;
     let mut ops: Vec<Op<'a>> = Vec::new();
     let mut open: Vec<Option<usize>> = vec![None];
-    // Labels of blocks that are branched to, by the index of what opens them; the function's own is last.
+    // Labels of blocks that are branched to, by the index of what opens them; the function's own is
+    // last.
     let mut targeted = Vec::new();
     let mut function_targeted = false;
     let mut reader = body.get_operators_reader()?;
@@ -110,12 +124,18 @@ pub(crate) fn walk<'a>(file: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec<Op
         let end = reader.original_position();
         let at = ops.len();
         let slice = |a: u64, b: u64| {
-            usize::try_from(a).ok().zip(usize::try_from(b).ok()).and_then(|(a, b)| file.get(a..b)).unwrap_or(&[])
+            usize::try_from(a)
+                .ok()
+                .zip(usize::try_from(b).ok())
+                .and_then(|(a, b)| file.get(a..b))
+                .unwrap_or(&[])
         };
         let bytes = slice(offset, end);
-        labels(&operator, |label| match open.len().checked_sub(1 + label as usize).and_then(|n| open[n]) {
-            Some(opener) => targeted.push(opener),
-            None => function_targeted = true,
+        labels(&operator, |label| {
+            match open.len().checked_sub(1 + label as usize).and_then(|n| open[n]) {
+                Some(opener) => targeted.push(opener),
+                None => function_targeted = true,
+            }
         });
         let nesting = Nesting::of(&operator);
         let mut op = Op {
@@ -171,7 +191,8 @@ pub(crate) fn walk<'a>(file: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec<Op
 fn blocks(ops: &mut [Op<'_>]) {
     let mut count = 0;
     for i in 0..ops.len() {
-        ops[i].leads |= (ops[i].nesting == Nesting::End && ops[i].targeted) || (i > 0 && leaves(&ops[i - 1].operator));
+        ops[i].leads |= (ops[i].nesting == Nesting::End && ops[i].targeted)
+            || (i > 0 && leaves(&ops[i - 1].operator));
         count = if ops[i].leads { 1 } else { count + 1 };
         ops[i].count = count;
     }

@@ -1,4 +1,5 @@
-//! A place in a text, with what every level of the grammar needs: blanks, comments, words, symbols, and complaints.
+//! A place in a text, with what every level of the grammar needs: blanks, comments, words, symbols,
+//! and complaints.
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::source::Span;
@@ -10,7 +11,8 @@ pub(super) struct Unread;
 
 pub(super) type Read<T> = Result<T, Unread>;
 
-/// How deep blocks, parentheses and chains of operators may nest: everything that walks trees may recurse.
+/// How deep blocks, parentheses and chains of operators may nest: everything that walks trees may
+/// recurse.
 pub(super) const DEEPEST: u32 = 120;
 
 pub(super) struct Cursor<'a> {
@@ -56,7 +58,12 @@ impl<'a> Cursor<'a> {
         Err(Unread)
     }
 
-    pub(super) fn fail_help<T>(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) -> Read<T> {
+    pub(super) fn fail_help<T>(
+        &mut self,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Read<T> {
         if !self.trying {
             self.said.push_help(Kind::ParsingError, Some(span), message, help);
         }
@@ -64,7 +71,8 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn expected<T>(&mut self, what: &str) -> Read<T> {
-        let assigns = matches!(what, "`)`" | "`/`") && self.word().is_empty() && self.rest().starts_with('=');
+        let assigns =
+            matches!(what, "`)`" | "`/`") && self.word().is_empty() && self.rest().starts_with('=');
         self.expected_help(what, assigns.then_some("`==` compares"))
     }
 
@@ -72,7 +80,9 @@ impl<'a> Cursor<'a> {
         self.blanks();
         let found = match self.peek() {
             None => "the end of the script".into(),
-            Some(c) if is_word(c) => format!("`{}`", self.rest().split(|c| !is_word(c)).next().unwrap_or("")),
+            Some(c) if is_word(c) => {
+                format!("`{}`", self.rest().split(|c| !is_word(c)).next().unwrap_or(""))
+            }
             Some('"') => "a text".into(),
             Some(c) => format!("`{}`", c.escape_debug()),
         };
@@ -83,13 +93,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The end of a statement. One that is forgotten at the end of a line or block is said, and stands for what it would be.
+    /// The end of a statement. One that is forgotten at the end of a line or block is said, and
+    /// stands for what it would be.
     pub(super) fn semicolon(&mut self) -> Read<()> {
         let start = self.at;
         if self.eat(";") {
             return Ok(());
         }
-        let ends = self.rest().is_empty() || self.rest().starts_with('}') || self.text[start..self.at].contains('\n');
+        let ends = self.rest().is_empty()
+            || self.rest().starts_with('}')
+            || self.text[start..self.at].contains('\n');
         let missing = self.expected_help("`;`", Some("every statement ends with `;`"));
         if ends && !self.trying && !self.rest().is_empty() { Ok(()) } else { missing }
     }
@@ -128,7 +141,8 @@ impl<'a> Cursor<'a> {
             }
         }
         let opening = Span::new(self.script, start..start + 2);
-        let _: Read<()> = self.fail_help(opening, "this comment has no end", "every `/*` needs its own `*/`");
+        let _: Read<()> =
+            self.fail_help(opening, "this comment has no end", "every `/*` needs its own `*/`");
     }
 
     /// Goes past a symbol if it is next.

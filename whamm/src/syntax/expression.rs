@@ -1,6 +1,7 @@
 //! Expressions, by how tightly operators bind.
 //!
-//! `&&` and `||` bind alike, and group to the left: scripts rely on it. A mixture without parentheses earns a warning.
+//! `&&` and `||` bind alike, and group to the left: scripts rely on it. A mixture without
+//! parentheses earns a warning.
 
 use super::ast::{BinOp, Expr, ExprKind, Name, UnOp, When};
 use super::cursor::{Cursor, DEEPEST, Read, is_word};
@@ -27,7 +28,8 @@ const OTHER_TYPES: [(&str, &str); 13] = [
     ("boolean", "bool"),
 ];
 
-/// Operands that one of `&&` and `||` joins, from the left: both are associative, so a long row becomes a flat tree.
+/// Operands that one of `&&` and `||` joins, from the left: both are associative, so a long row
+/// becomes a flat tree.
 fn balanced(op: BinOp, mut operands: Vec<Expr>) -> Expr {
     let right = operands.split_off(operands.len().div_ceil(2));
     let left = if operands.len() == 1 { operands.remove(0) } else { balanced(op, operands) };
@@ -75,8 +77,9 @@ impl Cursor<'_> {
         let after = &self.rest()[found.0.len()..];
         // `a += b` and `a++` are statements; `/` before a block ends a predicate.
         let assigns = after.starts_with('=') && !found.1.compares();
-        let steps =
-            matches!(found.0, "+" | "-") && after.starts_with(found.0) && after[1..].trim_start().starts_with([';', ')', '}']);
+        let steps = matches!(found.0, "+" | "-")
+            && after.starts_with(found.0)
+            && after[1..].trim_start().starts_with([';', ')', '}']);
         let (start, _) = (self.at, self.at += found.0.len());
         self.blanks();
         let closes = found.1 == BinOp::Div && self.rest().starts_with('{');
@@ -96,15 +99,25 @@ impl Cursor<'_> {
             let mark = self.span(start);
             links += u32::from(!op.is_logic());
             if links > DEEPEST {
-                return self.fail_help(mark, "this chain of operators is too long", format!("at most {DEEPEST}; use variables"));
+                return self.fail_help(
+                    mark,
+                    "this chain of operators is too long",
+                    format!("at most {DEEPEST}; use variables"),
+                );
             }
             let before = logic.filter(|_| op.is_logic());
             if op.is_logic() {
                 logic = Some(op);
             }
             if before.is_some_and(|before| before != op) && !self.trying {
-                let help = "both bind alike, so the left pair is taken first: write parentheses to say so";
-                self.said.push_help(Kind::TypeCheckWarning, Some(mark), "`&&` and `||` are mixed without parentheses", help);
+                let help =
+                    "both bind alike, so the left pair is taken first: write parentheses to say so";
+                self.said.push_help(
+                    Kind::TypeCheckWarning,
+                    Some(mark),
+                    "`&&` and `||` are mixed without parentheses",
+                    help,
+                );
             }
             let right = self.nested(|this| this.binary(level))?;
             if op.is_logic() {
@@ -134,7 +147,10 @@ impl Cursor<'_> {
         for (symbol, op) in [("!", UnOp::Not), ("~", UnOp::Flip), ("-", UnOp::Neg)] {
             if self.eat(symbol) {
                 let inner = self.nested(Self::operand)?;
-                return Ok(Expr { kind: ExprKind::Unary(op, Box::new(inner)), span: self.span(start) });
+                return Ok(Expr {
+                    kind: ExprKind::Unary(op, Box::new(inner)),
+                    span: self.span(start),
+                });
             }
         }
         let value = self.primary()?;
@@ -174,7 +190,11 @@ impl Cursor<'_> {
                 }
                 _ => {
                     let name = self.name("an expression")?;
-                    if self.eat("(") { ExprKind::Call(name, self.arguments()?) } else { ExprKind::Name(name.text) }
+                    if self.eat("(") {
+                        ExprKind::Call(name, self.arguments()?)
+                    } else {
+                        ExprKind::Name(name.text)
+                    }
                 }
             },
             _ => return self.expected("an expression"),
@@ -189,7 +209,13 @@ impl Cursor<'_> {
         let when = match name.text.as_str() {
             "static" => When::Static,
             "init" => When::Init,
-            _ => return self.fail_help(name.span, format!("there is no annotation `@{}`", name.text), "`@static` or `@init`"),
+            _ => {
+                return self.fail_help(
+                    name.span,
+                    format!("there is no annotation `@{}`", name.text),
+                    "`@static` or `@init`",
+                );
+            }
         };
         let library = self.name("a library")?;
         let receiver = Expr { kind: ExprKind::Name(library.text), span: library.span };
@@ -197,7 +223,10 @@ impl Cursor<'_> {
         let function = self.name("a function of the library")?;
         self.expect("(")?;
         let args = self.arguments()?;
-        Ok(Expr { kind: ExprKind::Method(Box::new(receiver), function, args, when), span: self.span(start) })
+        Ok(Expr {
+            kind: ExprKind::Method(Box::new(receiver), function, args, when),
+            span: self.span(start),
+        })
     }
 
     fn parenthesis(&mut self) -> Read<Expr> {
@@ -233,7 +262,10 @@ impl Cursor<'_> {
             if self.eat("[") {
                 let key = self.expr()?;
                 self.expect("]")?;
-                value = Expr { kind: ExprKind::Index(Box::new(value), Box::new(key)), span: self.span(start) };
+                value = Expr {
+                    kind: ExprKind::Index(Box::new(value), Box::new(key)),
+                    span: self.span(start),
+                };
             } else if !self.rest().starts_with("..") && self.eat(".") {
                 value = self.member(start, value)?;
             } else {

@@ -1,7 +1,8 @@
-//! The usual layout: one statement on a line, four blanks for each block, comments kept where they are. A block that was on one line, and
-//! is short, stays there.
+//! The usual layout: one statement on a line, four blanks for each block, comments kept where they
+//! are. A block that was on one line, and is short, stays there.
 //!
-//! Only blanks between symbols change, so that what a script means cannot. Rules are kept as they are written.
+//! Only blanks between symbols change, so that what a script means cannot. Rules are kept as they
+//! are written.
 
 use super::ast::Item;
 use super::literal::has_fraction;
@@ -19,8 +20,10 @@ struct Symbol<'a> {
     solid: bool,
 }
 
-const LONG: [&str; 18] =
-    ["<<=", ">>=", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "==", "!=", ">=", "<=", "&&", "||"];
+const LONG: [&str; 18] = [
+    "<<=", ">>=", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "==", "!=", ">=",
+    "<=", "&&", "||",
+];
 const MORE: [&str; 4] = ["<<", ">>", "->", ".."];
 
 fn comment(rest: &str) -> Option<usize> {
@@ -68,17 +71,27 @@ fn width(rest: &str) -> usize {
     }
     if first.is_ascii_digit() {
         // A number may have a point or an exponent with a sign in it.
-        let mut end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        let mut end =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
         if has_fraction(&rest[end..]) {
-            end += 1 + rest[end + 1..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len() - end - 1);
+            end += 1 + rest[end + 1..]
+                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                .unwrap_or(rest.len() - end - 1);
         }
-        if !rest.starts_with("0x") && rest[..end].ends_with(['e', 'E']) && rest[end..].starts_with(['+', '-']) {
-            end += 1 + rest[end + 1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - end - 1);
+        if !rest.starts_with("0x")
+            && rest[..end].ends_with(['e', 'E'])
+            && rest[end..].starts_with(['+', '-'])
+        {
+            end += 1 + rest[end + 1..]
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(rest.len() - end - 1);
         }
         return end;
     }
     if first.is_ascii_alphanumeric() || first == '_' || first == '@' {
-        return 1 + rest[1..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len() - 1);
+        return 1 + rest[1..]
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .unwrap_or(rest.len() - 1);
     }
     LONG.iter().chain(&MORE).find(|s| rest.starts_with(**s)).map_or(first.len_utf8(), |s| s.len())
 }
@@ -102,7 +115,8 @@ fn symbols<'a>(text: &'a str, rules: &[(usize, usize)]) -> Vec<Symbol<'a>> {
         };
         // A rule whose last part is empty ends with blanks.
         let symbol = rest[..len].trim_end();
-        let solid = rule.is_some() || symbol.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@\"".contains(c));
+        let solid = rule.is_some()
+            || symbol.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@\"".contains(c));
         list.push(Symbol { text: symbol, lines, comment: is_comment, solid });
         (at, lines) = (at + len, 0);
     }
@@ -117,8 +131,11 @@ pub fn layout(source: &Source) -> Result<String, Diagnostics> {
         return Err(said);
     }
     let place = |s: crate::source::Span| (s.start as usize, s.end as usize);
-    let rules: Vec<_> =
-        script.items.iter().filter_map(|i| if let Item::Probe(p) = i { Some(place(p.rule.span)) } else { None }).collect();
+    let rules: Vec<_> = script
+        .items
+        .iter()
+        .filter_map(|i| if let Item::Probe(p) = i { Some(place(p.rule.span)) } else { None })
+        .collect();
     let mut printer = Printer::default();
     let list = symbols(&source.text, &rules);
     for (i, symbol) in list.iter().enumerate() {
@@ -197,7 +214,8 @@ impl Printer {
     }
 
     fn note(&mut self, s: &Symbol<'_>, before: Option<&Symbol<'_>>) {
-        let operand = before.is_some_and(|b| (b.solid && b.text != "return") || matches!(b.text, ")" | "]"));
+        let operand =
+            before.is_some_and(|b| (b.solid && b.text != "return") || matches!(b.text, ")" | "]"));
         self.prefix = matches!(s.text, "!" | "~") || (s.text == "-" && !operand);
         match s.text {
             "{" => {
@@ -217,7 +235,8 @@ impl Printer {
         if before.comment || s.comment {
             return true;
         }
-        let keyword = matches!(before.text, "if" | "elif" | "while" | "return" | "in" | "for" | "as");
+        let keyword =
+            matches!(before.text, "if" | "elif" | "while" | "return" | "in" | "for" | "as");
         match (before.text, s.text) {
             ("<", _) | (_, ">" | ">>") if self.angles > 0 => false,
             (_, ";" | "," | ")" | "]" | "++" | "--") | ("(" | "[", _) => false,

@@ -4,12 +4,16 @@ use super::ast::ExprKind;
 use super::cursor::{Cursor, Read, is_word};
 use crate::source::Span;
 
-/// Whether a point here is a number's own: it may stand at the end, but `..` is no point, and neither is what a name follows.
+/// Whether a point here is a number's own: it may stand at the end, but `..` is no point, and
+/// neither is what a name follows.
 pub(super) fn has_fraction(rest: &str) -> bool {
     let Some(behind) = rest.strip_prefix('.') else { return false };
-    let exponent =
-        behind.strip_prefix(['e', 'E']).is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)));
-    exponent || behind.starts_with(|c: char| c.is_ascii_digit()) || !behind.starts_with(|c: char| is_word(c) || c == '.')
+    let exponent = behind
+        .strip_prefix(['e', 'E'])
+        .is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)));
+    exponent
+        || behind.starts_with(|c: char| c.is_ascii_digit())
+        || !behind.starts_with(|c: char| is_word(c) || c == '.')
 }
 
 impl Cursor<'_> {
@@ -74,13 +78,16 @@ impl Cursor<'_> {
         let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
         self.at += end;
         match i128::from_str_radix(&rest[..end], radix) {
-            Ok(_) if negative => {
-                self.fail_help(self.span(start), "hexadecimal and binary numbers have no sign", "write `-(...)`")
-            }
+            Ok(_) if negative => self.fail_help(
+                self.span(start),
+                "hexadecimal and binary numbers have no sign",
+                "write `-(...)`",
+            ),
             Ok(n) => Ok(ExprKind::Bits(n)),
-            Err(_) => {
-                self.fail(self.span(start), format!("this is no number of base {radix}, or it is too large for every type"))
-            }
+            Err(_) => self.fail(
+                self.span(start),
+                format!("this is no number of base {radix}, or it is too large for every type"),
+            ),
         }
     }
 
@@ -121,7 +128,10 @@ impl Cursor<'_> {
         let mut text = String::new();
         loop {
             let Some(c) = self.peek() else {
-                return self.fail(Span::new(self.script, start..start + 1), "this text has no end: a `\"` is missing");
+                return self.fail(
+                    Span::new(self.script, start..start + 1),
+                    "this text has no end: a `\"` is missing",
+                );
             };
             self.at += c.len_utf8();
             match c {
@@ -143,12 +153,18 @@ impl Cursor<'_> {
             '0' => return Ok('\0'),
             '"' | '\'' | '\\' => return Ok(c),
             'x' => self.rest().get(..2).map(|t| (t, 2)),
-            'u' => self.rest().strip_prefix('{').and_then(|t| t.find('}').map(|end| (&t[..end], end + 2))),
+            'u' => self
+                .rest()
+                .strip_prefix('{')
+                .and_then(|t| t.find('}').map(|end| (&t[..end], end + 2))),
             _ => None,
         };
         let found = code.and_then(|(digits, width)| {
             let plain = digits.bytes().all(|b| b.is_ascii_hexdigit());
-            let c = plain.then(|| u32::from_str_radix(digits, 16).ok()).flatten().and_then(char::from_u32)?;
+            let c = plain
+                .then(|| u32::from_str_radix(digits, 16).ok())
+                .flatten()
+                .and_then(char::from_u32)?;
             Some((c, width))
         });
         if let Some((c, width)) = found {

@@ -31,7 +31,11 @@ impl Cursor<'_> {
         let span = Span::new(self.script, start..end.max(start + 1));
         if !(2..=4).contains(&parts.len()) {
             let help = "provider:package:event:mode, as in `wasm:opcode:call:before`, `wasm:func:entry`, `wasm:report`";
-            return self.fail_help(span, format!("a rule has two to four parts, this one has {}", parts.len()), help);
+            return self.fail_help(
+                span,
+                format!("a rule has two to four parts, this one has {}", parts.len()),
+                help,
+            );
         }
         Ok(Rule { parts, span })
     }
@@ -44,8 +48,12 @@ impl Cursor<'_> {
             inside = c == '[' || (inside && c != ']');
             self.at += 1;
         }
-        let mut part =
-            Part { pattern: self.text[start..self.at].into(), span: self.span(start), generics: vec![], bounds: vec![] };
+        let mut part = Part {
+            pattern: self.text[start..self.at].into(),
+            span: self.span(start),
+            generics: vec![],
+            bounds: vec![],
+        };
         if self.eat("<") {
             part.generics = self.generics()?;
         }
@@ -66,7 +74,10 @@ impl Cursor<'_> {
         loop {
             let name = self.name("a type parameter")?;
             if !name.text.starts_with(|c: char| c.is_ascii_uppercase()) {
-                return self.fail(name.span, format!("the type parameter `{}` must begin with a capital letter", name.text));
+                return self.fail(
+                    name.span,
+                    format!("the type parameter `{}` must begin with a capital letter", name.text),
+                );
             }
             let constraint = if self.eat(":") {
                 let word = self.name("`numeric`, `int` or `float`")?;

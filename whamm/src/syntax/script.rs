@@ -9,10 +9,22 @@ use std::collections::HashSet;
 
 /// Reads a script. What cannot be read is said, and left out.
 pub fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
-    let mut cursor = Cursor { text: &source.text, at: 0, script: number, depth: 0, said, trying: false, broken: HashSet::new() };
+    let mut cursor = Cursor {
+        text: &source.text,
+        at: 0,
+        script: number,
+        depth: 0,
+        said,
+        trying: false,
+        broken: HashSet::new(),
+    };
     let mut script = Script::default();
     if source.text.len() > u32::MAX as usize / 2 {
-        cursor.said.push(Kind::ParsingError, None, format!("{}: a script of this size is not read", source.name));
+        cursor.said.push(
+            Kind::ParsingError,
+            None,
+            format!("{}: a script of this size is not read", source.name),
+        );
         return script;
     }
     loop {
@@ -46,7 +58,15 @@ pub fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
 /// Reads one expression: the formulas of the event table.
 pub fn expression(text: &str) -> Option<Expr> {
     let mut said = Diagnostics::default();
-    let mut cursor = Cursor { text, at: 0, script: 0, depth: 0, said: &mut said, trying: true, broken: HashSet::new() };
+    let mut cursor = Cursor {
+        text,
+        at: 0,
+        script: 0,
+        depth: 0,
+        said: &mut said,
+        trying: true,
+        broken: HashSet::new(),
+    };
     cursor.expr().ok()
 }
 
@@ -58,7 +78,8 @@ impl Cursor<'_> {
         let (start, word) = (self.at, self.word());
         if matches!(word, "use" | "fn") {
             self.at += word.len();
-            let nameless = self.rest().trim_start().starts_with(if word == "use" { ';' } else { '(' });
+            let nameless =
+                self.rest().trim_start().starts_with(if word == "use" { ';' } else { '(' });
             if nameless || !self.word().is_empty() {
                 return if word == "use" { self.library() } else { Ok(Item::Fn(self.function()?)) };
             }
@@ -85,7 +106,8 @@ impl Cursor<'_> {
         function
     }
 
-    /// The block behind a head that begins at a place and could not be read, if one follows before something else begins.
+    /// The block behind a head that begins at a place and could not be read, if one follows before
+    /// something else begins.
     fn stray_block(&mut self, start: usize) -> Option<Vec<super::ast::Stmt>> {
         let (mut quoted, mut escaped) = (false, false);
         for (n, c) in self.text[start..].char_indices() {

@@ -51,7 +51,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Whether the word here is followed by one of these words or a name, so that it is no name itself.
+    /// Whether the word here is followed by one of these words or a name, so that it is no name
+    /// itself.
     fn keyword(&mut self, word: &str) -> bool {
         if self.word() != word {
             return false;
@@ -105,7 +106,11 @@ impl Cursor<'_> {
                 break;
             }
         }
-        self.fail_help(here, "a loop is not written so", "write `for i in 0..10 { ... }`, or `for key, value in map { ... }`")
+        self.fail_help(
+            here,
+            "a loop is not written so",
+            "write `for i in 0..10 { ... }`, or `for key, value in map { ... }`",
+        )
     }
 
     fn span_of_word(&mut self) -> crate::source::Span {
@@ -157,13 +162,14 @@ impl Cursor<'_> {
             return Ok(StmtKind::Call(target));
         }
         self.blanks();
-        let op = BinOp::ALL
-            .iter()
-            .find(|o| !o.1.compares() && !o.1.is_logic() && self.rest().strip_prefix(o.0).is_some_and(|t| t.starts_with('=')));
+        let op = BinOp::ALL.iter().find(|o| {
+            !o.1.compares()
+                && !o.1.is_logic()
+                && self.rest().strip_prefix(o.0).is_some_and(|t| t.starts_with('='))
+        });
         self.at += op.map_or(0, |o| o.0.len());
         if !self.eat("=") {
-            let declares =
-                matches!(&target.kind, ExprKind::Name(n) if ["let", "const", "auto", "int", "i32", "u32"].contains(&n.as_str()));
+            let declares = matches!(&target.kind, ExprKind::Name(n) if ["let", "const", "auto", "int", "i32", "u32"].contains(&n.as_str()));
             if declares {
                 let name = self.word().to_string();
                 self.broken.insert(name);
@@ -182,7 +188,11 @@ impl Cursor<'_> {
             return self.expr();
         }
         let name = self.name("a statement")?;
-        let kind = if self.eat("(") { ExprKind::Call(name, self.arguments()?) } else { ExprKind::Name(name.text) };
+        let kind = if self.eat("(") {
+            ExprKind::Call(name, self.arguments()?)
+        } else {
+            ExprKind::Name(name.text)
+        };
         let value = Expr { kind, span: self.span(start) };
         self.postfix(value)
     }
@@ -222,7 +232,11 @@ impl Cursor<'_> {
 
     fn declared(&mut self, storage: Storage) -> Read<StmtKind> {
         let name = self.name("the name of the variable")?;
-        if name.text.strip_prefix("arg").is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit())) {
+        if name
+            .text
+            .strip_prefix("arg")
+            .is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit()))
+        {
             return self.fail_help(
                 name.span,
                 format!("`{}` names an operand", name.text),

@@ -1,8 +1,9 @@
 //! An interpreter of programs that lets monitors look on, and shares no code with what is tested.
 //!
-//! It knows whole numbers of 32 bits, memory, calls and control: enough for the programs in `apps/` that it runs. It reads the names of a
-//! monitor's exports by itself, calls helpers when a function is first seen, and probes before instructions: a branch to a block lands on
-//! its end, a branch to a loop on the loop.
+//! It knows whole numbers of 32 bits, memory, calls and control: enough for the programs in `apps/`
+//! that it runs. It reads the names of a monitor's exports by itself, calls helpers when a function
+//! is first seen, and probes before instructions: a branch to a block lands on its end, a branch to
+//! a loop on the loop.
 
 use crate::engine::World;
 use std::collections::HashMap;
@@ -88,7 +89,8 @@ fn link(ops: &mut [Op<'_>]) {
 
 /// Reads a program.
 pub(crate) fn read(bytes: &[u8]) -> Program<'_> {
-    let (mut types, mut indices, mut funcs, mut names) = (Vec::new(), Vec::new(), Vec::new(), HashMap::new());
+    let (mut types, mut indices, mut funcs, mut names) =
+        (Vec::new(), Vec::new(), Vec::new(), HashMap::new());
     let mut program = Program { funcs: vec![], memory: vec![0; 65536], entry: 0 };
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.expect("it is valid") {
@@ -100,7 +102,9 @@ pub(crate) fn read(bytes: &[u8]) -> Program<'_> {
                     }
                 }
             }
-            Payload::FunctionSection(s) => indices.extend(s.into_iter().map(|i| i.expect("it is valid") as usize)),
+            Payload::FunctionSection(s) => {
+                indices.extend(s.into_iter().map(|i| i.expect("it is valid") as usize))
+            }
             Payload::ExportSection(s) => {
                 for export in s {
                     let export = export.expect("it is valid");
@@ -111,23 +115,46 @@ pub(crate) fn read(bytes: &[u8]) -> Program<'_> {
             }
             Payload::CodeSectionEntry(body) => {
                 let base = body.range().start;
-                let locals: u32 = body.get_locals_reader().expect("valid").into_iter().map(|l| l.expect("valid").0).sum();
+                let locals: u32 = body
+                    .get_locals_reader()
+                    .expect("valid")
+                    .into_iter()
+                    .map(|l| l.expect("valid").0)
+                    .sum();
                 let mut reader = body.get_operators_reader().expect("valid");
                 let mut ops = Vec::new();
                 while !reader.eof() {
                     let pc = (reader.original_position() - base) as i32;
                     let op = reader.read().expect("valid");
-                    ops.push(Op { pc, name: mnemonic(&op), op, end: 0, other: None, opener: usize::MAX });
+                    ops.push(Op {
+                        pc,
+                        name: mnemonic(&op),
+                        op,
+                        end: 0,
+                        other: None,
+                        opener: usize::MAX,
+                    });
                 }
                 link(&mut ops);
                 let (params, results) = types[indices[funcs.len()]];
-                funcs.push(Func { name: String::new(), params, results, locals: locals as usize, ops, blocks: vec![] });
+                funcs.push(Func {
+                    name: String::new(),
+                    params,
+                    results,
+                    locals: locals as usize,
+                    ops,
+                    blocks: vec![],
+                });
             }
             Payload::CustomSection(c) => {
                 if let wasmparser::KnownCustom::Name(section) = c.as_known() {
                     for part in section.into_iter().flatten() {
                         if let wasmparser::Name::Function(map) = part {
-                            names.extend(map.into_iter().flatten().map(|n| (n.index as usize, n.name.to_string())));
+                            names.extend(
+                                map.into_iter()
+                                    .flatten()
+                                    .map(|n| (n.index as usize, n.name.to_string())),
+                            );
                         }
                     }
                 }
@@ -143,36 +170,51 @@ pub(crate) fn read(bytes: &[u8]) -> Program<'_> {
     program
 }
 
-/// For each instruction: whether a basic block begins, whether one ends, and how many instructions that has.
+/// For each instruction: whether a basic block begins, whether one ends, and how many instructions
+/// that has.
 fn blocks(ops: &[Op<'_>]) -> Vec<(bool, bool, i32)> {
     let splits = |op: &O<'_>| {
-        matches!(op, O::If { .. } | O::Else | O::Br { .. } | O::BrIf { .. } | O::BrTable { .. } | O::Return | O::Unreachable)
+        matches!(
+            op,
+            O::If { .. }
+                | O::Else
+                | O::Br { .. }
+                | O::BrIf { .. }
+                | O::BrTable { .. }
+                | O::Return
+                | O::Unreachable
+        )
     };
     let mut targets = vec![false; ops.len()];
     let mut open: Vec<usize> = Vec::new();
     for (i, op) in ops.iter().enumerate() {
         let mut mark = |depth: u32| {
-            let target = open
-                .len()
-                .checked_sub(1 + depth as usize)
-                .map_or(ops.len() - 1, |n| if matches!(ops[open[n]].op, O::Loop { .. }) { open[n] } else { ops[open[n]].end });
+            let target = open.len().checked_sub(1 + depth as usize).map_or(ops.len() - 1, |n| {
+                if matches!(ops[open[n]].op, O::Loop { .. }) { open[n] } else { ops[open[n]].end }
+            });
             targets[target] = true;
         };
         match &op.op {
             O::Br { relative_depth } | O::BrIf { relative_depth } => mark(*relative_depth),
-            O::BrTable { targets } => targets.targets().flatten().chain([targets.default()]).for_each(&mut mark),
+            O::BrTable { targets } => {
+                targets.targets().flatten().chain([targets.default()]).for_each(&mut mark)
+            }
             O::Block { .. } | O::Loop { .. } | O::If { .. } => open.push(i),
             O::Else => targets[op.end] = true,
             O::End => {
                 open.pop();
-                targets[i] |=
-                    op.opener != usize::MAX && matches!(ops[op.opener].op, O::If { .. }) && ops[op.opener].other.is_none();
+                targets[i] |= op.opener != usize::MAX
+                    && matches!(ops[op.opener].op, O::If { .. })
+                    && ops[op.opener].other.is_none();
             }
             _ => {}
         }
     }
-    let begins: Vec<bool> =
-        (0..ops.len()).map(|i| i == 0 || targets[i] || matches!(ops[i].op, O::Loop { .. }) || splits(&ops[i - 1].op)).collect();
+    let begins: Vec<bool> = (0..ops.len())
+        .map(|i| {
+            i == 0 || targets[i] || matches!(ops[i].op, O::Loop { .. }) || splits(&ops[i - 1].op)
+        })
+        .collect();
     let mut size = 0;
     (0..ops.len())
         .map(|i| {
@@ -182,7 +224,8 @@ fn blocks(ops: &[Op<'_>]) -> Vec<(bool, bool, i32)> {
         .collect()
 }
 
-/// A probe at a site: the function, constants that were found when it was matched, and operands to be handed over.
+/// A probe at a site: the function, constants that were found when it was matched, and operands to
+/// be handed over.
 #[derive(Clone)]
 struct Probe {
     function: String,
@@ -211,7 +254,8 @@ impl Monitor {
         let mut rules: Vec<(String, String)> = Vec::new();
         for export in instance.exports(&store) {
             if export.name().starts_with("wasm:") && export.name() != "wasm:exit" {
-                let (event, rest) = export.name().split_once(' ').expect("an event is followed by a blank");
+                let (event, rest) =
+                    export.name().split_once(' ').expect("an event is followed by a blank");
                 let _ = rest;
                 rules.push((event.to_string(), export.name().to_string()));
             }
@@ -228,7 +272,10 @@ impl Monitor {
     }
 
     fn call(&mut self, name: &str, args: &[Val]) -> Vec<Val> {
-        let function = self.instance.get_func(&self.store, name).unwrap_or_else(|| panic!("{name} is exported"));
+        let function = self
+            .instance
+            .get_func(&self.store, name)
+            .unwrap_or_else(|| panic!("{name} is exported"));
         let ty = function.ty(&self.store);
         assert_eq!(ty.params().len(), args.len(), "{name} takes what its name says");
         let mut results: Vec<Val> = ty.results().iter().map(|_| Val::I32(0)).collect();
@@ -247,7 +294,8 @@ impl Monitor {
             _ => panic!("{name} is exported"),
         };
         let start = global("whamm_buffer:start", &self.store) + *used;
-        let memory = self.instance.get_memory(&self.store, "whamm_buffer").expect("the buffer is exported");
+        let memory =
+            self.instance.get_memory(&self.store, "whamm_buffer").expect("the buffer is exported");
         memory.write(&mut self.store, start as usize, text.as_bytes()).expect("there is room");
         *used += text.len() as i32;
         [Val::I32(start), Val::I32(text.len() as i32)]
@@ -257,7 +305,9 @@ impl Monitor {
     fn helper(&mut self, text: &str, f: &Func<'_>, fid: i32, i: usize, pc: i32) -> Val {
         let (name, params) = text.split_once('(').expect("a call has parameters");
         let (mut args, mut used) = (Vec::new(), 0);
-        for param in params.trim_end_matches(')').split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        for param in
+            params.trim_end_matches(')').split(',').map(str::trim).filter(|p| !p.is_empty())
+        {
             match param {
                 "fname" => args.extend(self.text(&f.name, &mut used)),
                 "opname" => args.extend(self.text(&f.ops[i].name, &mut used)),
@@ -278,10 +328,16 @@ impl Monitor {
                 Some(tail) => tail.split_once('/').expect("a predicate has an end"),
                 None => ("", rest),
             };
-            if !predicate.is_empty() && matches!(self.helper(predicate.trim(), f, fid, i, pc), Val::I32(0)) {
+            if !predicate.is_empty()
+                && matches!(self.helper(predicate.trim(), f, fid, i, pc), Val::I32(0))
+            {
                 continue;
             }
-            let inner = params.trim().strip_prefix('(').and_then(|p| p.strip_suffix(')')).expect("parameters are enclosed");
+            let inner = params
+                .trim()
+                .strip_prefix('(')
+                .and_then(|p| p.strip_suffix(')'))
+                .expect("parameters are enclosed");
             let mut given = Vec::new();
             for param in top_level(inner) {
                 if param.starts_with('$') {
@@ -326,11 +382,20 @@ fn constant(name: &str, f: &Func<'_>, fid: i32, i: usize, pc: i32) -> Val {
         ("at_func_end", _) => i32::from(i + 1 == f.ops.len()),
         ("instr_count", _) => f.blocks[i].2,
         ("num_targets", O::BrTable { targets }) => targets.len() as i32,
-        ("offset", O::I32Load { memarg } | O::I32Store { memarg } | O::I32Load8U { memarg } | O::I32Store8 { memarg }) => {
+        (
+            "offset",
+            O::I32Load { memarg }
+            | O::I32Store { memarg }
+            | O::I32Load8U { memarg }
+            | O::I32Store8 { memarg },
+        ) => {
             return Val::I64(memarg.offset as i64);
         }
         ("imm0", O::Call { function_index }) => *function_index as i32,
-        ("imm0", O::LocalGet { local_index } | O::LocalSet { local_index } | O::LocalTee { local_index }) => *local_index as i32,
+        (
+            "imm0",
+            O::LocalGet { local_index } | O::LocalSet { local_index } | O::LocalTee { local_index },
+        ) => *local_index as i32,
         ("imm0", O::Br { relative_depth } | O::BrIf { relative_depth }) => *relative_depth as i32,
         ("imm0", O::I32Const { value }) => *value,
         (other, _) => panic!("{other} is not known at {}", f.ops[i].name),
@@ -380,14 +445,20 @@ impl<'p, 'm> Run<'p, 'm> {
             list.extend(monitor.matching(&format!("wasm:opcode:{}", op.name), f, n, i, op.pc));
             before.push(list);
             let ends = matches!(op.op, O::Return) || i + 1 == f.ops.len();
-            leave.push(if ends { monitor.matching("wasm:func:exit", f, n, i, op.pc) } else { vec![] });
+            leave.push(if ends {
+                monitor.matching("wasm:func:exit", f, n, i, op.pc)
+            } else {
+                vec![]
+            });
         }
         self.attached.insert(fid, (entry, before, leave));
     }
 
     fn fire(&mut self, probes: &[Probe], stack: &[i32], locals: &[i32]) {
         let Some(monitor) = self.monitor.as_deref_mut() else { return };
-        for probe in probes.iter().filter(|p| monitor.store.data().has(p.id)).cloned().collect::<Vec<_>>() {
+        for probe in
+            probes.iter().filter(|p| monitor.store.data().has(p.id)).cloned().collect::<Vec<_>>()
+        {
             let args: Vec<Val> = probe
                 .given
                 .iter()
@@ -426,7 +497,9 @@ impl<'p, 'm> Run<'p, 'm> {
             let op = &self.program.funcs[fid].ops[i];
             *self.truth.hotness.entry((fid as i32, op.pc)).or_default() += 1;
             *self.truth.mix.entry(op.name.clone()).or_default() += 1;
-            if let Some((before, leave)) = self.attached.get(&fid).map(|a| (a.1[i].clone(), a.2[i].clone())) {
+            if let Some((before, leave)) =
+                self.attached.get(&fid).map(|a| (a.1[i].clone(), a.2[i].clone()))
+            {
                 self.fire(&before, &stack, &locals);
                 self.fire(&leave, &stack, &locals);
             }
@@ -458,7 +531,9 @@ impl<'p, 'm> Run<'p, 'm> {
                 O::BrIf { relative_depth } => branch = (pop() != 0).then_some(relative_depth),
                 O::BrTable { targets } => {
                     let n = pop() as u32;
-                    branch = Some(targets.targets().flatten().nth(n as usize).unwrap_or(targets.default()));
+                    branch = Some(
+                        targets.targets().flatten().nth(n as usize).unwrap_or(targets.default()),
+                    );
                 }
                 O::Return => return stack.split_off(stack.len() - f.results),
                 O::Call { function_index } => {
@@ -469,7 +544,9 @@ impl<'p, 'm> Run<'p, 'm> {
                 O::Drop => drop(pop()),
                 O::LocalGet { local_index } => stack.push(locals[local_index as usize]),
                 O::LocalSet { local_index } => locals[local_index as usize] = pop(),
-                O::LocalTee { local_index } => locals[local_index as usize] = *stack.last().expect("it is valid"),
+                O::LocalTee { local_index } => {
+                    locals[local_index as usize] = *stack.last().expect("it is valid")
+                }
                 O::I32Const { value } => stack.push(value),
                 O::I32Eqz => {
                     let a = pop();
@@ -477,7 +554,9 @@ impl<'p, 'm> Run<'p, 'm> {
                 }
                 O::I32Load { memarg } => {
                     let at = pop() as usize + memarg.offset as usize;
-                    stack.push(i32::from_le_bytes(self.program.memory[at..at + 4].try_into().expect("four bytes")));
+                    stack.push(i32::from_le_bytes(
+                        self.program.memory[at..at + 4].try_into().expect("four bytes"),
+                    ));
                 }
                 O::I32Load8U { memarg } => {
                     let at = pop() as usize + memarg.offset as usize;
@@ -539,7 +618,9 @@ impl<'p, 'm> Run<'p, 'm> {
 
 fn gives(op: &O<'_>) -> usize {
     match op {
-        O::Block { blockty } | O::If { blockty } => usize::from(!matches!(blockty, wasmparser::BlockType::Empty)),
+        O::Block { blockty } | O::If { blockty } => {
+            usize::from(!matches!(blockty, wasmparser::BlockType::Empty))
+        }
         _ => 0,
     }
 }

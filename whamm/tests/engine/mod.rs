@@ -51,14 +51,18 @@ impl World {
     /// A world whose environment has variables.
     #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn with(variables: &[&str]) -> Self {
-        Self { environment: variables.iter().map(|v| format!("{v}\0")).collect(), ..Self::default() }
+        Self {
+            environment: variables.iter().map(|v| format!("{v}\0")).collect(),
+            ..Self::default()
+        }
     }
 }
 
 fn environ_sizes_get(mut caller: Caller<'_, World>, count: i32, size: i32) -> i32 {
     let memory = memory(&caller);
     let (data, world) = memory.data_and_store_mut(&mut caller);
-    let numbers = [(count, world.environment.matches('\0').count()), (size, world.environment.len())];
+    let numbers =
+        [(count, world.environment.matches('\0').count()), (size, world.environment.len())];
     for (at, n) in numbers {
         data[at as usize..][..4].copy_from_slice(&(n as u32).to_le_bytes());
     }
@@ -70,7 +74,8 @@ fn environ_get(mut caller: Caller<'_, World>, list: i32, texts: i32) -> i32 {
     let (data, world) = memory.data_and_store_mut(&mut caller);
     let starts = std::iter::once(0).chain(world.environment.match_indices('\0').map(|m| m.0 + 1));
     for (i, start) in starts.take(world.environment.matches('\0').count()).enumerate() {
-        data[list as usize + 4 * i..][..4].copy_from_slice(&(texts as u32 + start as u32).to_le_bytes());
+        data[list as usize + 4 * i..][..4]
+            .copy_from_slice(&(texts as u32 + start as u32).to_le_bytes());
     }
     data[texts as usize..][..world.environment.len()].copy_from_slice(world.environment.as_bytes());
     0
@@ -86,14 +91,18 @@ fn folder(dir: i32) -> Option<&'static str> {
 fn fd_prestat_get(mut caller: Caller<'_, World>, dir: i32, at: i32) -> i32 {
     let Some(name) = folder(dir) else { return 8 };
     let memory = memory(&caller);
-    memory.write(&mut caller, at as usize, &[[0; 4], (name.len() as u32).to_le_bytes()].concat()).expect("there is room");
+    memory
+        .write(&mut caller, at as usize, &[[0; 4], (name.len() as u32).to_le_bytes()].concat())
+        .expect("there is room");
     0
 }
 
 fn fd_prestat_dir_name(mut caller: Caller<'_, World>, dir: i32, at: i32, len: i32) -> i32 {
     let Some(name) = folder(dir) else { return 8 };
     let memory = memory(&caller);
-    memory.write(&mut caller, at as usize, &name.as_bytes()[..len as usize]).expect("there is room");
+    memory
+        .write(&mut caller, at as usize, &name.as_bytes()[..len as usize])
+        .expect("there is room");
     0
 }
 
@@ -124,7 +133,10 @@ fn path_open(
 }
 
 fn memory(caller: &Caller<'_, World>) -> Memory {
-    caller.get_export("memory").and_then(Extern::into_memory).expect("a program that writes exports its memory")
+    caller
+        .get_export("memory")
+        .and_then(Extern::into_memory)
+        .expect("a program that writes exports its memory")
 }
 
 fn word(data: &[u8], at: usize) -> usize {
@@ -159,7 +171,10 @@ pub(crate) fn written(store: &Store<World>) -> String {
 
 /// A module that is instantiated, with everything it may use.
 #[allow(dead_code, reason = "not every test asks")]
-pub(crate) fn instantiate(bytes: &[u8], libraries: &[(&str, &[u8])]) -> (Store<World>, wasmi::Instance) {
+pub(crate) fn instantiate(
+    bytes: &[u8],
+    libraries: &[(&str, &[u8])],
+) -> (Store<World>, wasmi::Instance) {
     let (mut store, linker) = linked(World::default(), libraries);
     let module = Module::new(store.engine(), bytes).expect("a monitor is valid");
     let instance = linker.instantiate_and_start(&mut store, &module).expect("a monitor starts");
@@ -178,13 +193,16 @@ fn linked(world: World, libraries: &[(&str, &[u8])]) -> (Store<World>, Linker<Wo
     linker.func_wrap(wasi, "fd_prestat_get", fd_prestat_get).expect("it is the only one");
     linker.func_wrap(wasi, "fd_prestat_dir_name", fd_prestat_dir_name).expect("it is the only one");
     attach(&mut linker);
-    let exit = |_: Caller<'_, World>, code: i32| -> Result<(), wasmi::Error> { Err(wasmi::Error::i32_exit(code)) };
+    let exit = |_: Caller<'_, World>, code: i32| -> Result<(), wasmi::Error> {
+        Err(wasmi::Error::i32_exit(code))
+    };
     linker.func_wrap("wasi_snapshot_preview1", "proc_exit", exit).expect("it is the only one");
     let log = |mut caller: Caller<'_, World>, n: i32| caller.data_mut().log.push(n.to_string());
     linker.func_wrap("env", "log", log).expect("it is the only one");
     for (name, bytes) in libraries {
         let module = Module::new(&engine, bytes).expect("a library is valid");
-        let instance = linker.instantiate_and_start(&mut store, &module).expect("a library needs nothing");
+        let instance =
+            linker.instantiate_and_start(&mut store, &module).expect("a library needs nothing");
         linker.instance(&mut store, name, instance).expect("its name is its own");
     }
     (store, linker)
@@ -194,7 +212,12 @@ fn linked(world: World, libraries: &[(&str, &[u8])]) -> (Store<World>, Linker<Wo
 fn attach(linker: &mut Linker<World>) {
     let ext = "wasm-aot:ext";
     linker.func_wrap(ext, "v1", || {}).expect("it is the only one");
-    let zeros = [("i32", Val::I32(0)), ("i64", Val::I64(0)), ("f32", Val::F32(0.0.into())), ("f64", Val::F64(0.0.into()))];
+    let zeros = [
+        ("i32", Val::I32(0)),
+        ("i64", Val::I64(0)),
+        ("f32", Val::F32(0.0.into())),
+        ("f64", Val::F64(0.0.into())),
+    ];
     for (name, zero) in zeros {
         let ty = zero.ty();
         let get = wasmi::FuncType::new([wasmi::ValType::I32], [ty]);
@@ -206,7 +229,8 @@ fn attach(linker: &mut Linker<World>) {
         linker.func_new(ext, &format!("frame_get_{name}"), get, read).expect("it is the only one");
         let set = wasmi::FuncType::new([wasmi::ValType::I32, ty], []);
         let write = |mut caller: Caller<'_, World>, given: &[Val], _: &mut [Val]| {
-            let frame = caller.data_mut().frames.last_mut().expect("a probe fires in an activation");
+            let frame =
+                caller.data_mut().frames.last_mut().expect("a probe fires in an activation");
             frame.insert(given[0].i32().expect("a slot is a number"), given[1].clone());
             Ok(())
         };
@@ -216,7 +240,8 @@ fn attach(linker: &mut Linker<World>) {
     linker.func_wrap("whamm:dyninstr", "remove_probe", remove).expect("it is the only one");
 }
 
-/// Runs the entry of a module: `_start`, or `main`, or only its start function; libraries are linked by name.
+/// Runs the entry of a module: `_start`, or `main`, or only its start function; libraries are
+/// linked by name.
 pub(crate) fn run(bytes: &[u8], libraries: &[(&str, &[u8])]) -> Outcome {
     run_in(World::default(), bytes, libraries)
 }
@@ -233,7 +258,8 @@ pub(crate) fn run_in(world: World, bytes: &[u8], libraries: &[(&str, &[u8])]) ->
     };
     let entry = ["_start", "main"].iter().find_map(|n| instance.get_func(&store, n));
     if let Some(entry) = entry {
-        let mut results: Vec<Val> = entry.ty(&store).results().iter().map(|_| Val::I32(0)).collect();
+        let mut results: Vec<Val> =
+            entry.ty(&store).results().iter().map(|_| Val::I32(0)).collect();
         match entry.call(&mut store, &[], &mut results) {
             Ok(()) => outcome.results = results.iter().map(show).collect(),
             Err(e) if e.i32_exit_status().is_some() => {
@@ -242,24 +268,29 @@ pub(crate) fn run_in(world: World, bytes: &[u8], libraries: &[(&str, &[u8])]) ->
             Err(_) => {
                 outcome.trapped = true;
                 // A host that sees a trap can still ask for the report.
-                let silent = store.data().written.is_empty() && kept(&mut store, &instance).is_empty();
+                let silent =
+                    store.data().written.is_empty() && kept(&mut store, &instance).is_empty();
                 if let Some(flush) = instance.get_func(&store, "whamm:flush").filter(|_| silent) {
                     flush.call(&mut store, &[], &mut []).expect("a report comes out");
                 }
             }
         }
-    } else if let Some(flush) = instance.get_func(&store, "whamm:flush").filter(|_| kept(&mut store, &instance).is_empty()) {
+    } else if let Some(flush) =
+        instance.get_func(&store, "whamm:flush").filter(|_| kept(&mut store, &instance).is_empty())
+    {
         flush.call(&mut store, &[], &mut []).expect("a report comes out");
     }
     outcome.results.extend(store.data().log.clone());
     outcome.kept = kept(&mut store, &instance);
-    outcome.memory = instance.get_memory(&store, "memory").map(|m| m.data(&store).to_vec()).unwrap_or_default();
+    outcome.memory =
+        instance.get_memory(&store, "memory").map(|m| m.data(&store).to_vec()).unwrap_or_default();
     outcome.written = String::from_utf8_lossy(&store.data().written).into_owned();
     outcome
 }
 
 fn kept(store: &mut Store<World>, instance: &wasmi::Instance) -> String {
-    let (Some(report), Some(memory)) = (instance.get_func(&*store, "whamm:report"), instance.get_memory(&*store, "whamm:memory"))
+    let (Some(report), Some(memory)) =
+        (instance.get_func(&*store, "whamm:report"), instance.get_memory(&*store, "whamm:memory"))
     else {
         return String::new();
     };

@@ -1,8 +1,10 @@
-//! The signal barrier: every thread is called by a reserved real-time signal and answers from its handler.
+//! The signal barrier: every thread is called by a reserved real-time signal and answers from its
+//! handler.
 //!
-//! A call carries its number and the index of a seat; the handler writes the number on the seat. A seat belongs to one thread
-//! during one call. A thread that has not answered keeps the signal; it is sent no other one by later calls, or they would pile up. What
-//! it answers in the end, it answers to the call that is under way then, on the seat that it has there.
+//! A call carries its number and the index of a seat; the handler writes the number on the seat. A
+//! seat belongs to one thread during one call. A thread that has not answered keeps the signal; it
+//! is sent no other one by later calls, or they would pile up. What it answers in the end, it
+//! answers to the call that is under way then, on the seat that it has there.
 //!
 //! | seat | meaning | who may change it |
 //! |---|---|---|
@@ -24,10 +26,12 @@ use std::time::{Duration, Instant};
 /// How many threads can be waited for.
 const SEATS: usize = 4096;
 
-/// How long to wait for them. A runnable thread answers within its next time slice, which may be far away on a crowded machine.
+/// How long to wait for them. A runnable thread answers within its next time slice, which may be
+/// far away on a crowded machine.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A thread and what it has answered, in one word: a handler that comes late must not answer for a thread that has the seat meanwhile.
+/// A thread and what it has answered, in one word: a handler that comes late must not answer for a
+/// thread that has the seat meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seat {
     thread: Tid,
@@ -68,7 +72,8 @@ pub(crate) fn signal() -> Option<i32> {
 /// Taken while a signal is being reserved.
 pub(crate) static RESERVING: Lock<()> = Lock::new(());
 
-/// Reserves a real-time signal that the program does not use. After `fork` the reservation stays, as handlers do.
+/// Reserves a real-time signal that the program does not use. After `fork` the reservation stays,
+/// as handlers do.
 pub(super) fn prepare() -> Result<i32, BarrierError> {
     fork::prepare();
     let _one_at_a_time = RESERVING.lock();
@@ -101,8 +106,10 @@ extern "C" fn answer(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     let (call, seat) = ((value >> 32) as u32, value & 0xffff_ffff);
     let (latest, this) = (CALL.load(Ordering::Acquire), threads::current());
     let sit = |seat: &AtomicU64| {
-        let [before, after] = [latest.wrapping_sub(1), latest].map(|answer| Seat { thread: this, answer }.word());
-        // Release pairs with the Acquire in `load`: what this thread did before lies before the barrier.
+        let [before, after] =
+            [latest.wrapping_sub(1), latest].map(|answer| Seat { thread: this, answer }.word());
+        // Release pairs with the Acquire in `load`: what this thread did before lies before the
+        // barrier.
         let _ = seat.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed);
     };
     if call == latest {
@@ -113,7 +120,8 @@ extern "C" fn answer(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     }
 }
 
-/// Threads that have not answered an earlier call, and have its signal yet; zero where there is room. Of more than these, signals pile up.
+/// Threads that have not answered an earlier call, and have its signal yet; zero where there is
+/// room. Of more than these, signals pile up.
 static OWING: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
 
 /// A thread has not answered.
@@ -124,9 +132,12 @@ fn note_owing(thread: Tid) {
     }
 }
 
-/// Whether a thread has still to be delivered the signal of an earlier call. By whoever calls, when the thread has its seat: it answers there.
+/// Whether a thread has still to be delivered the signal of an earlier call. By whoever calls, when
+/// the thread has its seat: it answers there.
 fn still_owes(thread: Tid, signal: i32) -> bool {
-    let Some(owing) = OWING.iter().find(|owing| owing.load(Ordering::Relaxed) == thread.0) else { return false };
+    let Some(owing) = OWING.iter().find(|owing| owing.load(Ordering::Relaxed) == thread.0) else {
+        return false;
+    };
     let owes = threads::has_pending(thread, signal);
     if !owes {
         owing.store(0, Ordering::Relaxed);
@@ -143,8 +154,9 @@ pub(super) fn pass() -> Result<(), BarrierError> {
     refuse_vfork_child()?;
     let turn = Turn::take();
     let mut seated = 0;
-    // A listing may miss a thread when others end meanwhile; a second one that finds nobody new has missed nobody. Threads that
-    // start after the first listing have fetched nothing before the call.
+    // A listing may miss a thread when others end meanwhile; a second one that finds nobody new has
+    // missed nobody. Threads that start after the first listing have fetched nothing before the
+    // call.
     loop {
         let newcomers = invite(seated, signal, turn.number)?;
         if newcomers == seated {
@@ -169,8 +181,10 @@ struct Turn {
 
 impl Turn {
     fn take() -> Self {
-        // Acquire pairs with the Release in `drop`: seats are reused only after the call before is over.
-        while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        // Acquire pairs with the Release in `drop`: seats are reused only after the call before is
+        // over.
+        while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
             threads::give_way();
         }
         // Release: a thread that sees the number sees that seats of the call before are over.
@@ -219,7 +233,10 @@ fn invite(seated: usize, signal: i32, call: u32) -> Result<usize, BarrierError> 
 
 /// The first seat whose thread lives and has not answered.
 fn waiting(seated: usize, call: u32) -> Option<usize> {
-    ROOM[..seated].iter().map(Seat::load).position(|seat| seat.answer != call && threads::lives(seat.thread))
+    ROOM[..seated]
+        .iter()
+        .map(Seat::load)
+        .position(|seat| seat.answer != call && threads::lives(seat.thread))
 }
 
 /// The threads that did not answer: the ids of the first few and how many there are.

@@ -10,7 +10,8 @@ pub(super) const ZERO: u64 = 1 << 6;
 pub(super) const SIGN: u64 = 1 << 7;
 pub(super) const OVERFLOW: u64 = 1 << 11;
 
-/// `flags` after an and, or or xor with this `result`. The adjust flag is undefined then, and stays as it was.
+/// `flags` after an and, or or xor with this `result`. The adjust flag is undefined then, and stays
+/// as it was.
 pub(super) fn after_logic(flags: u64, result: u64, width: Width) -> u64 {
     let sign = 1 << (width.bytes() * 8 - 1);
     let set = |flag, on| if on { flag } else { 0 };
@@ -23,7 +24,8 @@ pub(super) fn after_logic(flags: u64, result: u64, width: Width) -> u64 {
 /// When a branch is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// As the low four bits of the opcode say: three choose a combination of flags, the lowest negates it.
+    /// As the low four bits of the opcode say: three choose a combination of flags, the lowest
+    /// negates it.
     Flags(u8),
     /// When RCX is zero.
     CounterIsZero,

@@ -5,16 +5,18 @@
 //!   └── any order ────┘   └ last ┘  └ the row ┘   └───── what the row reads ─────────┘
 //! ```
 //!
-//! [`row`] is the table: for each opcode the prefixes that may precede it and the function that reads the rest. A prefix that a
-//! row does not name makes the instruction unknown, even where the processor would ignore it; one that no row names (LOCK, ES,
-//! SS, FS, GS) is not even read as a prefix, and is then an opcode without a row.
+//! [`row`] is the table: for each opcode the prefixes that may precede it and the function that
+//! reads the rest. A prefix that a row does not name makes the instruction unknown, even where the
+//! processor would ignore it; one that no row names (LOCK, ES, SS, FS, GS) is not even read as a
+//! prefix, and is then an opcode without a row.
 
 use super::machine::{Part, Register, truncate};
 use super::{Condition, Effect, Instruction, Operand, Target};
 use crate::addr::CodeAddr;
 use crate::live::Width;
 
-/// The size of the longest instruction (Intel SDM volume 2, section 2.3.11; AMD64 APM volume 3, section 1.1).
+/// The size of the longest instruction (Intel SDM volume 2, section 2.3.11; AMD64 APM volume 3,
+/// section 1.1).
 pub(crate) const LONGEST: usize = 15;
 
 /// A set of prefixes.
@@ -25,13 +27,15 @@ const NONE: Prefixes = 0;
 const SIZE: Prefixes = 1 << 0;
 /// 67: addresses of 32 bits. Without meaning where there is no address.
 const ADDRESS: Prefixes = 1 << 1;
-/// F2: on a branch, keep the bounds registers; without meaning on processors and kernels without MPX.
+/// F2: on a branch, keep the bounds registers; without meaning on processors and kernels without
+/// MPX.
 const BOUND: Prefixes = 1 << 2;
 /// F3: part of the opcode of PAUSE and ENDBR, and without meaning before a return.
 const REPEAT: Prefixes = 1 << 3;
 /// 2E: on a conditional branch a hint; else a segment that 64-bit mode ignores.
 const CS: Prefixes = 1 << 4;
-/// 3E: on an indirect branch NOTRACK, on a conditional one a hint; else a segment that 64-bit mode ignores.
+/// 3E: on an indirect branch NOTRACK, on a conditional one a hint; else a segment that 64-bit mode
+/// ignores.
 const DS: Prefixes = 1 << 5;
 /// 40..4F. A near branch has no operand that its bits could change: it is of 64 bits always.
 const REX: Prefixes = 1 << 6;
@@ -51,12 +55,20 @@ fn row(opcode: u16) -> Option<Row> {
     Some(match opcode {
         0x70..=0x7f => (BRANCH, |code, opcode| branch(code, opcode, Width::One)),
         0x0f80..=0x0f8f => (BRANCH, |code, opcode| branch(code, opcode, Width::Four)),
-        0xe3 => (NONE, |code, _| Some(Effect::Branch(Condition::CounterIsZero, code.relative(Width::One)?))),
-        0xe8 => (BRANCH | ADDRESS, |code, _| Some(Effect::Call(Target::Code(code.relative(Width::Four)?)))),
-        0xe9 => (BRANCH | ADDRESS, |code, _| Some(Effect::Jump(Target::Code(code.relative(Width::Four)?)))),
+        0xe3 => (NONE, |code, _| {
+            Some(Effect::Branch(Condition::CounterIsZero, code.relative(Width::One)?))
+        }),
+        0xe8 => (BRANCH | ADDRESS, |code, _| {
+            Some(Effect::Call(Target::Code(code.relative(Width::Four)?)))
+        }),
+        0xe9 => (BRANCH | ADDRESS, |code, _| {
+            Some(Effect::Jump(Target::Code(code.relative(Width::Four)?)))
+        }),
         0xeb => (BRANCH, |code, _| Some(Effect::Jump(Target::Code(code.relative(Width::One)?)))),
         0xff => (BRANCH, indirect_branch),
-        0xc2 => (BOUND | REX, |code, _| Some(Effect::Return { release: code.signed(Width::Two)? as u16 })),
+        0xc2 => (BOUND | REX, |code, _| {
+            Some(Effect::Return { release: code.signed(Width::Two)? as u16 })
+        }),
         0xc3 => (BOUND | REPEAT | REX, |_, _| Some(Effect::Return { release: 0 })),
         0x84 | 0x85 => (OPERAND, test_register),
         0xa8 | 0xa9 => (OPERAND, test_accumulator),
@@ -123,7 +135,11 @@ fn test_accumulator(code: &mut Code, opcode: u8) -> Option<Effect> {
 
 fn test_constant(code: &mut Code, opcode: u8) -> Option<Effect> {
     let (to, width) = register_of_extension_zero(code, opcode)?;
-    Some(Effect::Test { width, left: Operand::Part(to), right: Operand::Constant(code.constant(width)?) })
+    Some(Effect::Test {
+        width,
+        left: Operand::Part(to),
+        right: Operand::Constant(code.constant(width)?),
+    })
 }
 
 /// B0..BF, the one instruction with a constant of eight bytes.
@@ -154,7 +170,8 @@ fn nop(code: &mut Code, _: u8) -> Option<Effect> {
     (pause || plain).then_some(Effect::Skip)
 }
 
-/// Nothing, on processors that do not track indirect branches and on kernels that do not have them do it.
+/// Nothing, on processors that do not track indirect branches and on kernels that do not have them
+/// do it.
 fn end_branch(code: &mut Code, _: u8) -> Option<Effect> {
     let ends = code.prefixes == REPEAT && matches!(code.byte()?, 0xfa | 0xfb);
     ends.then_some(Effect::Skip)
@@ -228,7 +245,8 @@ impl Code<'_> {
         Some(truncate(value as u64, width))
     }
 
-    /// The address this far from the end of the instruction, of which the distance is the last part.
+    /// The address this far from the end of the instruction, of which the distance is the last
+    /// part.
     fn relative(&mut self, width: Width) -> Option<CodeAddr> {
         let distance = self.signed(width)?;
         Some(self.end.offset(distance as isize))
@@ -260,10 +278,16 @@ impl Code<'_> {
     fn modrm(&mut self) -> Option<ModRm> {
         let byte = self.byte()?;
         let middle = byte >> 3 & 7;
-        Some(ModRm { mode: byte >> 6, extension: middle, register: self.extended(middle, REX_R), low: byte & 7 })
+        Some(ModRm {
+            mode: byte >> 6,
+            extension: middle,
+            register: self.extended(middle, REX_R),
+            low: byte & 7,
+        })
     }
 
-    /// The operand, if it is a register or memory relative to the instruction pointer; then nothing may follow the displacement.
+    /// The operand, if it is a register or memory relative to the instruction pointer; then nothing
+    /// may follow the displacement.
     fn place(&mut self, modrm: ModRm) -> Option<Place> {
         match (modrm.mode, modrm.low) {
             (3, low) => Some(Place::Register(self.extended(low, REX_B))),
@@ -272,7 +296,8 @@ impl Code<'_> {
         }
     }
 
-    /// Reads over an operand of any kind (Intel SDM volume 2, tables 2-2 and 2-3). REX does not change its length.
+    /// Reads over an operand of any kind (Intel SDM volume 2, tables 2-2 and 2-3). REX does not
+    /// change its length.
     fn skip_operand(&mut self, modrm: ModRm) -> Option<()> {
         let base = match (modrm.mode, modrm.low) {
             (3, _) => return Some(()),
@@ -302,7 +327,8 @@ impl Code<'_> {
         if self.rex & bit != 0 { low | 8 } else { low }
     }
 
-    /// What the number of a register means: the bytes 4 to 7 are AH to BH without REX, and SPL to DIL with it.
+    /// What the number of a register means: the bytes 4 to 7 are AH to BH without REX, and SPL to
+    /// DIL with it.
     fn part(&self, number: u8, width: Width) -> Part {
         match (width, self.rex, number) {
             (Width::One, 0, 4..=7) => Part::High(Register::numbered(number - 4)),

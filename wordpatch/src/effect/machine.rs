@@ -69,8 +69,8 @@ impl Part {
         }
     }
 
-    /// A write of four bytes clears the upper four; a write of one or two keeps the rest (Intel SDM volume 1, section
-    /// "General-Purpose Registers in 64-Bit Mode").
+    /// A write of four bytes clears the upper four; a write of one or two keeps the rest (Intel SDM
+    /// volume 1, section "General-Purpose Registers in 64-Bit Mode").
     pub(super) fn write(self, machine: &mut impl Machine, value: u64) {
         let (register, written, value) = match self {
             Self::Low(register, Width::Eight | Width::Four) => (register, u64::MAX, value),
@@ -99,17 +99,19 @@ pub(crate) trait Machine {
     /// RFLAGS.
     fn flags(&self) -> u64;
 
-    /// Changes RFLAGS. Only the carry, parity, zero, sign and overflow flags differ from what [`flags`](Self::flags) returned.
+    /// Changes RFLAGS. Only the carry, parity, zero, sign and overflow flags differ from what
+    /// [`flags`](Self::flags) returned.
     fn set_flags(&mut self, flags: u64);
 
     /// Says where the thread goes on.
     fn set_instruction_pointer(&mut self, to: CodeAddr);
 
-    /// The bytes at `address`, as many as the width says, as a little-endian number. They are what the interrupted instruction
-    /// reads: if they are not mapped, it would have faulted too.
+    /// The bytes at `address`, as many as the width says, as a little-endian number. They are what
+    /// the interrupted instruction reads: if they are not mapped, it would have faulted too.
     fn load(&self, address: u64, width: Width) -> u64;
 
-    /// Stores eight bytes at `address`: a slot of the thread's stack, which the interrupted instruction writes.
+    /// Stores eight bytes at `address`: a slot of the thread's stack, which the interrupted
+    /// instruction writes.
     fn store(&mut self, address: u64, value: u64);
 
     /// Pushes eight bytes on the thread's stack.

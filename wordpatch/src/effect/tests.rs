@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 mod foreign;
 mod hardware;
 
-/// Numbers that look random and are the same in every run (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", 2014).
+/// Numbers that look random and are the same in every run (Steele, Lea, Flood: "Fast splittable
+/// pseudorandom number generators", 2014).
 struct Random(u64);
 
 impl Random {
@@ -34,19 +34,23 @@ impl Random {
 
 /// The bytes that may precede an opcode, and all of REX.
 const PREFIXES: [u8; 27] = [
-    0x66, 0x67, 0xf2, 0xf3, 0x2e, 0x3e, 0x26, 0x36, 0x64, 0x65, 0xf0, 0x40, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48, 0x49,
-    0x4a, 0x4b, 0x4c, 0x4d, 0x4e, 0x4f,
+    0x66, 0x67, 0xf2, 0xf3, 0x2e, 0x3e, 0x26, 0x36, 0x64, 0x65, 0xf0, 0x40, 0x41, 0x42, 0x43, 0x44,
+    0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x4b, 0x4c, 0x4d, 0x4e, 0x4f,
 ];
 
 /// First bytes of opcodes, or second ones behind 0F, of which at least one encoding is known.
 fn known_opcodes() -> Vec<Vec<u8>> {
     let one = (0x70..=0x7f).chain(0xb0..=0xbf).map(|opcode| vec![opcode]);
-    let more = [0x84, 0x85, 0x90, 0xa8, 0xa9, 0xc2, 0xc3, 0xc6, 0xc7, 0xe3, 0xe8, 0xe9, 0xeb, 0xf6, 0xf7, 0xff];
+    let more = [
+        0x84, 0x85, 0x90, 0xa8, 0xa9, 0xc2, 0xc3, 0xc6, 0xc7, 0xe3, 0xe8, 0xe9, 0xeb, 0xf6, 0xf7,
+        0xff,
+    ];
     let two = (0x80..=0x8f).chain([0x1e, 0x1f]).map(|opcode| vec![0x0f, opcode]);
     one.chain(more.map(|opcode| vec![opcode])).chain(two).collect()
 }
 
-/// A thread that exists only in a test. Memory that was not written reads as a number of its address.
+/// A thread that exists only in a test. Memory that was not written reads as a number of its
+/// address.
 #[derive(Clone, Debug, PartialEq)]
 struct Thread {
     registers: [u64; 16],
@@ -58,7 +62,12 @@ struct Thread {
 impl Thread {
     fn random(random: &mut Random) -> Self {
         let registers = std::array::from_fn(|_| random.next());
-        Self { registers, flags: random.next(), at: CodeAddr::new(random.next() as usize), memory: BTreeMap::new() }
+        Self {
+            registers,
+            flags: random.next(),
+            at: CodeAddr::new(random.next() as usize),
+            memory: BTreeMap::new(),
+        }
     }
 }
 
@@ -92,11 +101,15 @@ impl Machine for Thread {
     }
 }
 
-/// The fuzz body: whatever the bytes and the thread are, nothing panics, and the answer keeps to the bytes that were given.
+/// The fuzz body: whatever the bytes and the thread are, nothing panics, and the answer keeps to
+/// the bytes that were given.
 fn decode_and_carry_out(bytes: &[u8], thread: &mut Thread, shadow_stack: bool) {
     let at = thread.at;
     let Some(instruction) = decode(at, bytes) else { return };
-    assert!((1..=bytes.len().min(15)).contains(&instruction.len()), "{bytes:02x?}: {instruction:?}");
+    assert!(
+        (1..=bytes.len().min(15)).contains(&instruction.len()),
+        "{bytes:02x?}: {instruction:?}"
+    );
     for end in 0..bytes.len() {
         let expected = (end >= instruction.len()).then_some(instruction);
         assert_eq!(decode(at, &bytes[..end]), expected, "{end} of {bytes:02x?}");
@@ -137,7 +150,8 @@ fn a_cut_instruction_is_unknown() {
 
 #[test]
 fn nothing_is_longer_than_fifteen_bytes() {
-    let long = |prefixes: usize| [vec![0x66; prefixes], vec![0x0f, 0x1f, 0x84, 0, 1, 2, 3, 4]].concat();
+    let long =
+        |prefixes: usize| [vec![0x66; prefixes], vec![0x0f, 0x1f, 0x84, 0, 1, 2, 3, 4]].concat();
     assert_eq!(decode(CodeAddr::new(0), &long(7)).map(|i| i.len()), Some(15));
     assert_eq!(decode(CodeAddr::new(0), &long(8)), None);
     assert_eq!(decode(CodeAddr::new(0), &[0x66; 64]), None);
@@ -145,8 +159,14 @@ fn nothing_is_longer_than_fifteen_bytes() {
 
 #[test]
 fn a_shadow_stack_refuses_calls_and_returns_and_nothing_else() {
-    let refused: [&[u8]; 6] =
-        [&[0xe8, 1, 2, 3, 4], &[0xff, 0x15, 1, 2, 3, 4], &[0xff, 0xd3], &[0xc3], &[0xf3, 0xc3], &[0xc2, 8, 0]];
+    let refused: [&[u8]; 6] = [
+        &[0xe8, 1, 2, 3, 4],
+        &[0xff, 0x15, 1, 2, 3, 4],
+        &[0xff, 0xd3],
+        &[0xc3],
+        &[0xf3, 0xc3],
+        &[0xc2, 8, 0],
+    ];
     let carried_out: [&[u8]; 8] = [
         &[0x0f, 0x1f, 0x44, 0, 0],
         &[0xf3, 0x0f, 0x1e, 0xfa],

@@ -17,13 +17,20 @@ impl fmt::Display for Cpu {
 /// The processors that the calling thread may run on.
 pub fn allowed() -> Result<Vec<Cpu>, OsError> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: (1) the set is valid for the size given and all-zero is a valid set; (2) thread 0 is the caller.
+    // SAFETY: (1) the set is valid for the size given and all-zero is a valid set; (2) thread 0 is
+    // the caller.
     let set = unsafe {
-        check("sched_getaffinity", libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()).into())?;
+        check(
+            "sched_getaffinity",
+            libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()).into(),
+        )?;
         set.assume_init()
     };
     // SAFETY: (1) every number asked for is below the set's size.
-    Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).map(Cpu).collect())
+    Ok((0..libc::CPU_SETSIZE as usize)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .map(Cpu)
+        .collect())
 }
 
 /// Keeps the calling thread on these processors.
@@ -35,7 +42,11 @@ pub fn keep_to(cpus: &[Cpu]) -> Result<(), OsError> {
         unsafe { libc::CPU_SET(cpu.0, &mut set) };
     }
     // SAFETY: (1) the set is valid for the size given; (2) thread 0 is the caller.
-    check("sched_setaffinity", unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }.into()).map(drop)
+    check(
+        "sched_setaffinity",
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }.into(),
+    )
+    .map(drop)
 }
 
 #[cfg(test)]

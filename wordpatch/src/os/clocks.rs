@@ -1,10 +1,12 @@
-//! Processor clocks: how long the processors have worked for a thread, or for all of them. Nothing here allocates.
+//! Processor clocks: how long the processors have worked for a thread, or for all of them. Nothing
+//! here allocates.
 
 use super::threads::Tid;
 use std::time::Duration;
 
 fn read(clock: libc::clockid_t) -> Option<Duration> {
-    // SAFETY: (1) a time to write to. The system call itself: programs define clock_gettime, to change the time that they see.
+    // SAFETY: (1) a time to write to. The system call itself: programs define clock_gettime, to
+    // change the time that they see.
     let (result, time) = unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
         (libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time), time)
@@ -12,7 +14,9 @@ fn read(clock: libc::clockid_t) -> Option<Duration> {
     (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Of a thread of this process; `None` if it has ended. Up to date for threads on other processors, too. Usable in a signal handler. The clock's number is made as pthread_getcpuclockid(3) makes it.
+/// Of a thread of this process; `None` if it has ended. Up to date for threads on other processors,
+/// too. Usable in a signal handler. The clock's number is made as pthread_getcpuclockid(3) makes
+/// it.
 pub fn of_thread(thread: Tid) -> Option<Duration> {
     read((!thread.0).wrapping_shl(3) | 6)
 }
@@ -22,12 +26,14 @@ pub fn of_caller() -> Duration {
     read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
 }
 
-/// Of all threads that there are and were. Threads that are executed elsewhere are up to a tick of the scheduler behind.
+/// Of all threads that there are and were. Threads that are executed elsewhere are up to a tick of
+/// the scheduler behind.
 pub fn of_process() -> Duration {
     read(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or_default()
 }
 
-/// User time and system time of the process, or of the calling thread, as the scheduler's ticks have found it.
+/// User time and system time of the process, or of the calling thread, as the scheduler's ticks
+/// have found it.
 pub fn split(caller_only: bool) -> (Duration, Duration) {
     let who = if caller_only { libc::RUSAGE_THREAD } else { libc::RUSAGE_SELF };
     // SAFETY: (1) a record to write to.
@@ -41,11 +47,13 @@ pub fn split(caller_only: bool) -> (Duration, Duration) {
     (time(usage.ru_utime), time(usage.ru_stime))
 }
 
-/// Whether the calling thread may read the time stamp counter (prctl(2), PR_SET_TSC): where it may not, the instruction is a fault.
+/// Whether the calling thread may read the time stamp counter (prctl(2), PR_SET_TSC): where it may
+/// not, the instruction is a fault.
 pub fn has_counter() -> bool {
     let mut mode = libc::PR_TSC_ENABLE;
     // SAFETY: (1) a number to write to. The system call itself: programs define prctl.
-    let result = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TSC, &raw mut mode, 0, 0, 0) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TSC, &raw mut mode, 0, 0, 0) };
     result != 0 || mode == libc::PR_TSC_ENABLE
 }
 

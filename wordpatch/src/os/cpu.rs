@@ -32,9 +32,12 @@ pub fn brand() -> String {
     if __cpuid(0x8000_0000).eax < 0x8000_0004 {
         return String::from_utf8_lossy(&vendor_id()).into_owned();
     }
-    let words: Vec<u32> =
-        (2..=4).map(|n| __cpuid(0x8000_0000 + n)).flat_map(|leaf| [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx]).collect();
-    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take_while(|&b| b != 0).collect();
+    let words: Vec<u32> = (2..=4)
+        .map(|n| __cpuid(0x8000_0000 + n))
+        .flat_map(|leaf| [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx])
+        .collect();
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|w| w.to_le_bytes()).take_while(|&b| b != 0).collect();
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
@@ -52,15 +55,18 @@ pub fn microcode() -> Option<String> {
 
 /// The kernel's release, as `uname -r` prints it.
 pub fn kernel() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| "unknown".to_owned(), |r| r.trim().to_owned())
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| "unknown".to_owned(), |r| r.trim().to_owned())
 }
 
-/// The shadow-stack pointer of this thread, zero where there is no user shadow stack. Usable in a signal handler.
+/// The shadow-stack pointer of this thread, zero where there is no user shadow stack. Usable in a
+/// signal handler.
 #[inline]
 pub fn shadow_stack_pointer() -> u64 {
     let mut pointer: u64 = 0;
-    // SAFETY: (1) RDSSPQ (F3 REX.W 0F 1E /1) changes its register only; (2) without CET, or with CET off, it is a no-operation
-    // (Intel SDM volume 2, "RDSSPD/RDSSPQ"; AMD64 APM volume 3, the same name) and the zero stays.
+    // SAFETY: (1) RDSSPQ (F3 REX.W 0F 1E /1) changes its register only; (2) without CET, or with
+    // CET off, it is a no-operation (Intel SDM volume 2, "RDSSPD/RDSSPQ"; AMD64 APM volume 3, the
+    // same name) and the zero stays.
     unsafe {
         std::arch::asm!(".byte 0xf3, 0x48, 0x0f, 0x1e, 0xc8", inout("rax") pointer, options(nomem, nostack, preserves_flags));
     }

@@ -24,13 +24,18 @@ fn open_with(path: &CStr, flags: libc::c_int) -> Result<OwnedFd, OsError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// How long a file of this process may become (RLIMIT_FSIZE). Longer ones are refused, and the kernel sends SIGXFSZ, which kills: whatever
-/// makes a file longer looks at this first. Usable in a signal handler.
+/// How long a file of this process may become (RLIMIT_FSIZE). Longer ones are refused, and the
+/// kernel sends SIGXFSZ, which kills: whatever makes a file longer looks at this first. Usable in a
+/// signal handler.
 pub fn largest() -> u64 {
     // SAFETY: (1) a limit to write to.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 { limit.rlim_cur } else { u64::MAX }
+        if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 {
+            limit.rlim_cur
+        } else {
+            u64::MAX
+        }
     }
 }
 
@@ -62,13 +67,17 @@ pub fn read_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], OsE
     Ok(&buffer[..filled])
 }
 
-/// Writes `bytes` at the offset that is `to`, as /proc/self/mem wants it. Usable in a signal handler.
+/// Writes `bytes` at the offset that is `to`, as /proc/self/mem wants it. Usable in a signal
+/// handler.
 ///
 /// # Safety
 /// `file` is the process's own memory, and the caller may change the bytes at `to`.
 pub unsafe fn write_memory(file: &impl AsRawFd, to: CodeAddr, bytes: &[u8]) -> Result<(), OsError> {
-    // SAFETY: (1) `bytes` is readable; (2) what the kernel writes through the file is the caller's to answer for.
-    let n = unsafe { libc::pwrite(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), to.get() as libc::off_t) };
+    // SAFETY: (1) `bytes` is readable; (2) what the kernel writes through the file is the caller's
+    // to answer for.
+    let n = unsafe {
+        libc::pwrite(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), to.get() as libc::off_t)
+    };
     match check("pwrite", n as libc::c_long)? {
         n if n as usize == bytes.len() => Ok(()),
         _ => Err(OsError { call: "pwrite", errno: libc::EFAULT }),
@@ -79,7 +88,8 @@ pub unsafe fn write_memory(file: &impl AsRawFd, to: CodeAddr, bytes: &[u8]) -> R
 pub fn read_own(address: usize, buffer: &mut [u8]) -> Result<(), OsError> {
     let to = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
-    // SAFETY: (1) one part each, and the first is writable for its length; (2) the kernel reads the other, or says that it cannot.
+    // SAFETY: (1) one part each, and the first is writable for its length; (2) the kernel reads the
+    // other, or says that it cannot.
     let read = unsafe {
         libc::syscall(
             libc::SYS_process_vm_readv,

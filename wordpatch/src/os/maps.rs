@@ -1,4 +1,5 @@
-//! What is mapped where: /proc/thread-self/maps, which is there also after the process's first thread has ended.
+//! What is mapped where: /proc/thread-self/maps, which is there also after the process's first
+//! thread has ended.
 
 use super::OsError;
 use crate::addr::CodeAddr;
@@ -57,8 +58,10 @@ impl Mapping {
 
 /// All mappings of this process, in the order of their addresses.
 pub fn mappings() -> Result<Vec<Mapping>, OsError> {
-    let table = std::fs::read("/proc/thread-self/maps")
-        .map_err(|error| OsError { call: "open /proc/thread-self/maps", errno: error.raw_os_error().unwrap_or(libc::EIO) })?;
+    let table = std::fs::read("/proc/thread-self/maps").map_err(|error| OsError {
+        call: "open /proc/thread-self/maps",
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+    })?;
     Ok(String::from_utf8_lossy(&table).lines().filter_map(Mapping::parse).collect())
 }
 
@@ -83,7 +86,8 @@ mod tests {
 
     #[test]
     fn this_very_function_lies_in_an_executable_mapping() {
-        let here = CodeAddr::new(this_very_function_lies_in_an_executable_mapping as *const () as usize);
+        let here =
+            CodeAddr::new(this_very_function_lies_in_an_executable_mapping as *const () as usize);
         assert!(mapping_at(here).unwrap().unwrap().execute);
         assert_eq!(mapping_at(CodeAddr::new(8)).unwrap(), None);
     }

@@ -1,5 +1,5 @@
-//! membarrier(2) with SYNC_CORE: every running thread of the process executes a serialising instruction before it returns to
-//! user code. Kernel 4.16 or newer. Usable in a signal handler.
+//! membarrier(2) with SYNC_CORE: every running thread of the process executes a serialising
+//! instruction before it returns to user code. Kernel 4.16 or newer. Usable in a signal handler.
 
 use super::{OsError, check};
 
@@ -19,8 +19,8 @@ pub fn register() -> Result<(), OsError> {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE).map(drop)
 }
 
-/// After it returns, no thread of this process runs on bytes it fetched before. Registers by itself where that is still to do,
-/// as after `exec`.
+/// After it returns, no thread of this process runs on bytes it fetched before. Registers by itself
+/// where that is still to do, as after `exec`.
 pub fn sync_core() -> Result<(), OsError> {
     let command = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE;
     match membarrier(command) {

@@ -1,11 +1,13 @@
-//! The only door to the kernel: mappings, protections, barriers, threads and signals, for every crate of the workspace.
+//! The only door to the kernel: mappings, protections, barriers, threads and signals, for every
+//! crate of the workspace.
 //!
-//! Whatever may be called from a signal handler says so; those functions neither allocate nor take a lock.
+//! Whatever may be called from a signal handler says so; those functions neither allocate nor take
+//! a lock.
 //!
 //! # Safety
 //!
-//! This module exists because system calls are unsafe by nature. It contains no policy: what it is asked to map, protect or
-//! send is decided, and proved right, by its callers.
+//! This module exists because system calls are unsafe by nature. It contains no policy: what it is
+//! asked to map, protect or send is decided, and proved right, by its callers.
 #![allow(unsafe_code)]
 
 pub mod affinity;
@@ -63,7 +65,8 @@ pub fn set_errno(value: i32) {
     unsafe { *libc::__errno_location() = value }
 }
 
-/// Whether this process has privileges that its caller has not, as with setuid: then it follows no wish of the environment.
+/// Whether this process has privileges that its caller has not, as with setuid: then it follows no
+/// wish of the environment.
 pub fn is_privileged() -> bool {
     // SAFETY: (1) the call takes a number and touches no memory of ours.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -72,18 +75,21 @@ pub fn is_privileged() -> bool {
 /// Whether the loader has been told to keep it, or never unloads it.
 static STAYS: AtomicBool = AtomicBool::new(false);
 
-/// The loader never unloads the shared library that this code is part of: it was preloaded. So it need not be asked.
+/// The loader never unloads the shared library that this code is part of: it was preloaded. So it
+/// need not be asked.
 pub(crate) fn is_preloaded() {
     STAYS.store(true, Ordering::Relaxed);
 }
 
-/// Keeps the shared library that this code is part of, if it is part of one, mapped for as long as the process lives: `dlclose` must not
-/// take away what the kernel and the C library were told to call.
+/// Keeps the shared library that this code is part of, if it is part of one, mapped for as long as
+/// the process lives: `dlclose` must not take away what the kernel and the C library were told to
+/// call.
 pub fn stay_loaded() {
     if STAYS.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: (1) both calls take and return C strings and handles of the loader; (2) the handle is given up on purpose.
+    // SAFETY: (1) both calls take and return C strings and handles of the loader; (2) the handle is
+    // given up on purpose.
     unsafe {
         let mut here: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(stay_loaded as *const libc::c_void, &mut here) != 0 {

@@ -40,16 +40,18 @@ pub const fn round_up(len: usize) -> usize {
     (len + PAGE - 1) & !(PAGE - 1)
 }
 
-/// Changes the protection of the pages that hold `[start, start + len)`. Usable in a signal handler.
+/// Changes the protection of the pages that hold `[start, start + len)`. Usable in a signal
+/// handler.
 ///
 /// # Safety
 /// The caller owns those pages, or keeps every access that others make to them possible.
 pub unsafe fn protect(start: CodeAddr, len: usize, protection: Protection) -> Result<(), OsError> {
     let first = start.align_down(PAGE);
     let bytes = round_up(start.get() + len - first.get());
-    // SAFETY: (1) the caller, see # Safety.
-    // The system call itself: what stands before the C library's function keeps pages of ours writable.
-    let result = unsafe { libc::syscall(libc::SYS_mprotect, first.get(), bytes, protection.flags()) };
+    // SAFETY: (1) the caller, see # Safety. The system call itself: what stands before the C
+    // library's function keeps pages of ours writable.
+    let result =
+        unsafe { libc::syscall(libc::SYS_mprotect, first.get(), bytes, protection.flags()) };
     check("mprotect", result).map(drop)
 }
 
@@ -67,14 +69,29 @@ pub enum Place {
 /// What is mapped: flags, a file, and where in it.
 type Source = (libc::c_int, libc::c_int, usize);
 
-fn map(place: Place, len: usize, protection: Protection, (flags, fd, offset): Source) -> Result<CodeAddr, OsError> {
+fn map(
+    place: Place,
+    len: usize,
+    protection: Protection,
+    (flags, fd, offset): Source,
+) -> Result<CodeAddr, OsError> {
     let (hint, fixed) = match place {
         Place::Anywhere => (0, 0),
         Place::Free(at) => (at.get(), libc::MAP_FIXED_NOREPLACE),
         Place::Over(at) => (at.get(), libc::MAP_FIXED),
     };
-    // SAFETY: (1) a new mapping touches nothing that exists, except with `Over`, which only the unsafe functions below pass on.
-    let at = unsafe { libc::mmap(hint as *mut libc::c_void, len, protection.flags(), flags | fixed, fd, offset as libc::off_t) };
+    // SAFETY: (1) a new mapping touches nothing that exists, except with `Over`, which only the
+    // unsafe functions below pass on.
+    let at = unsafe {
+        libc::mmap(
+            hint as *mut libc::c_void,
+            len,
+            protection.flags(),
+            flags | fixed,
+            fd,
+            offset as libc::off_t,
+        )
+    };
     if at == libc::MAP_FAILED {
         return Err(OsError::last("mmap"));
     }
@@ -94,11 +111,16 @@ fn map(place: Place, len: usize, protection: Protection, (flags, fd, offset): So
 ///
 /// # Safety
 /// With [`Place::Over`], the caller owns what was mapped there.
-pub unsafe fn map_private(place: Place, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
+pub unsafe fn map_private(
+    place: Place,
+    len: usize,
+    protection: Protection,
+) -> Result<CodeAddr, OsError> {
     map(place, len, protection, (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0))
 }
 
-/// Maps a part of `file`, from a whole page on, shared with its other mappings. Usable in a signal handler and after `fork`.
+/// Maps a part of `file`, from a whole page on, shared with its other mappings. Usable in a signal
+/// handler and after `fork`.
 ///
 /// # Safety
 /// With [`Place::Over`], the caller owns what was mapped there.
@@ -112,7 +134,8 @@ pub unsafe fn map_file_at(
     map(place, len, protection, (libc::MAP_SHARED, file.as_raw_fd(), offset))
 }
 
-/// Maps a part of `file`, from a whole page on, of which this process has a copy as soon as it writes to it.
+/// Maps a part of `file`, from a whole page on, of which this process has a copy as soon as it
+/// writes to it.
 ///
 /// # Safety
 /// With [`Place::Over`], the caller owns what was mapped there.
@@ -126,8 +149,8 @@ pub unsafe fn map_file_private(
     map(place, len, protection, (libc::MAP_PRIVATE, file.as_raw_fd(), offset))
 }
 
-/// Has the kernel provide pages that may be written now, instead of each at the first touch. Kernels before 5.14 cannot, which changes
-/// nothing but the time that the first touch takes.
+/// Has the kernel provide pages that may be written now, instead of each at the first touch.
+/// Kernels before 5.14 cannot, which changes nothing but the time that the first touch takes.
 pub fn populate(start: CodeAddr, len: usize) {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
     let first = start.align_down(PAGE);
@@ -138,39 +161,54 @@ pub fn populate(start: CodeAddr, len: usize) {
 
 /// Has every child of a fork, however it was made, find zeros there. Kernels before 4.14 cannot.
 pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
-    // SAFETY: (1) advice that changes nothing in this process; what is not private and anonymous is refused.
-    let result = unsafe { libc::madvise(start.get() as *mut libc::c_void, len, libc::MADV_WIPEONFORK) };
+    // SAFETY: (1) advice that changes nothing in this process; what is not private and anonymous is
+    // refused.
+    let result =
+        unsafe { libc::madvise(start.get() as *mut libc::c_void, len, libc::MADV_WIPEONFORK) };
     check("madvise", result.into()).map(drop)
 }
 
-/// Takes address space that holds nothing yet: [`protect`] gives it memory, part by part. Until then it is charged to nobody, and locked in memory
-/// neither, also where a program has asked for all of its memory to be (mlockall(2)).
+/// Takes address space that holds nothing yet: [`protect`] gives it memory, part by part. Until
+/// then it is charged to nobody, and locked in memory neither, also where a program has asked for
+/// all of its memory to be (mlockall(2)).
 pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
     // SAFETY: (1) a new mapping.
     let at = unsafe { map_private(Place::Anywhere, len, Protection::None)? };
-    // SAFETY: (1) numbers; whatever it is, it changes no contents. Where nothing is locked it does nothing.
+    // SAFETY: (1) numbers; whatever it is, it changes no contents. Where nothing is locked it does
+    // nothing.
     unsafe { libc::munlock(at.get() as *const libc::c_void, len) };
     Ok(at)
 }
 
-/// Maps zeroed memory of no file, which can be mapped again by [`again`], and which forked children share. No limit of files concerns it: neither
-/// their size, nor how many are open, nor whether those of memory may be executed.
+/// Maps zeroed memory of no file, which can be mapped again by [`again`], and which forked children
+/// share. No limit of files concerns it: neither their size, nor how many are open, nor whether
+/// those of memory may be executed.
 pub fn map_shared(place: Place, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
     let place = match place {
         // What is there would be lost: see `move_over`.
         Place::Over(_) => return Err(OsError { call: "mmap", errno: libc::EEXIST }),
         place => place,
     };
-    map(place, len, protection, (libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0))
+    map(
+        place,
+        len,
+        protection,
+        (libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0),
+    )
 }
 
 /// Maps shared memory a second time, somewhere else: a length of zero says so (mremap(2)).
 ///
 /// # Safety
 /// The caller owns the `len` bytes at `start`, which [`map_shared`] has made.
-pub unsafe fn again(start: CodeAddr, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
+pub unsafe fn again(
+    start: CodeAddr,
+    len: usize,
+    protection: Protection,
+) -> Result<CodeAddr, OsError> {
     // SAFETY: (1) a new mapping; (2) the caller.
-    let second = unsafe { libc::mremap(start.get() as *mut libc::c_void, 0, len, libc::MREMAP_MAYMOVE) };
+    let second =
+        unsafe { libc::mremap(start.get() as *mut libc::c_void, 0, len, libc::MREMAP_MAYMOVE) };
     if second == libc::MAP_FAILED {
         return Err(OsError::last("mremap"));
     }
@@ -185,14 +223,23 @@ pub unsafe fn again(start: CodeAddr, len: usize, protection: Protection) -> Resu
     Ok(second)
 }
 
-/// Moves a mapping to where another one is, which goes: whoever executes there meanwhile waits. Usable after `fork`.
+/// Moves a mapping to where another one is, which goes: whoever executes there meanwhile waits.
+/// Usable after `fork`.
 ///
 /// # Safety
 /// The caller owns both, `len` bytes each.
 pub unsafe fn move_over(from: CodeAddr, to: CodeAddr, len: usize) -> Result<(), OsError> {
     const FLAGS: libc::c_int = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: (1) the caller.
-    let moved = unsafe { libc::mremap(from.get() as *mut libc::c_void, len, len, FLAGS, to.get() as *mut libc::c_void) };
+    let moved = unsafe {
+        libc::mremap(
+            from.get() as *mut libc::c_void,
+            len,
+            len,
+            FLAGS,
+            to.get() as *mut libc::c_void,
+        )
+    };
     if moved == libc::MAP_FAILED { Err(OsError::last("mremap")) } else { Ok(()) }
 }
 
@@ -206,9 +253,11 @@ pub unsafe fn unmap(start: CodeAddr, len: usize) -> Result<(), OsError> {
     check("munmap", result.into()).map(drop)
 }
 
-/// An anonymous file of `len` bytes for data that processes share: it cannot become shorter, so that its mappings never fault.
+/// An anonymous file of `len` bytes for data that processes share: it cannot become shorter, so
+/// that its mappings never fault.
 pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
-    // Kernels since 6.3 may be told to refuse files that can be executed (memfd_create(2)); older ones do not know the flag.
+    // Kernels since 6.3 may be told to refuse files that can be executed (memfd_create(2)); older
+    // ones do not know the flag.
     const MFD_NOEXEC_SEAL: libc::c_uint = 0x8;
     let create = |flags| {
         // SAFETY: (1) `name` is a C string that lives across the call.
@@ -223,16 +272,20 @@ pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     resize(&file, len)?;
     // SAFETY: (1) an open file of ours.
-    let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW) };
+    let sealed = unsafe {
+        libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)
+    };
     check("fcntl", sealed.into())?;
     Ok(file)
 }
 
-/// Gives a file its length. A limit of the process (RLIMIT_FSIZE) is a refusal: the kernel would also send SIGXFSZ, which kills.
+/// Gives a file its length. A limit of the process (RLIMIT_FSIZE) is a refusal: the kernel would
+/// also send SIGXFSZ, which kills.
 fn resize(file: &OwnedFd, len: usize) -> Result<(), OsError> {
     if super::files::largest() < len as u64 {
         return Err(OsError { call: "ftruncate", errno: libc::EFBIG });
     }
     // SAFETY: (1) an open file of ours.
-    check("ftruncate", unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) }.into()).map(drop)
+    check("ftruncate", unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) }.into())
+        .map(drop)
 }

@@ -1,9 +1,11 @@
-//! Sampling clocks of the kernel: the software event `task-clock` of perf_event_open(2), which looks at a thread each time that it has
-//! used a period of processor time, and writes what it saw into a ring that is mapped here. No signal, no timer: what the threads
-//! wait for is not disturbed.
+//! Sampling clocks of the kernel: the software event `task-clock` of perf_event_open(2), which
+//! looks at a thread each time that it has used a period of processor time, and writes what it saw
+//! into a ring that is mapped here. No signal, no timer: what the threads wait for is not
+//! disturbed.
 //!
-//! One event and one ring a processor: an inherited event cannot be mapped otherwise, and a ring for each thread is refused at some
-//! hundred threads. `inherit_thread` (Linux 5.13) hands the event to later threads, and not to child processes.
+//! One event and one ring a processor: an inherited event cannot be mapped otherwise, and a ring
+//! for each thread is refused at some hundred threads. `inherit_thread` (Linux 5.13) hands the
+//! event to later threads, and not to child processes.
 //!
 //! ```text
 //!   ring:  ┌──────────────┬──────────────────────────────────────────────┐
@@ -13,13 +15,14 @@
 //!           data_tail: counted up by us, stored with release behind them; what lies between is ours
 //! ```
 //!
-//! The mapping alone keeps an event alive, so its descriptor is closed at once: the program meets no descriptor of ours, may close all
-//! that there are, and hands none to its children. A forked child does not have the mapping (the kernel marks it `VM_DONTCOPY`).
+//! The mapping alone keeps an event alive, so its descriptor is closed at once: the program meets
+//! no descriptor of ours, may close all that there are, and hands none to its children. A forked
+//! child does not have the mapping (the kernel marks it `VM_DONTCOPY`).
 //!
 //! # Safety
 //!
-//! This module exists because events are opened and mapped by system calls, and rings are read while the kernel writes them. All that is
-//! unsafe stays in here: a [`Ring`] hands out copies.
+//! This module exists because events are opened and mapped by system calls, and rings are read
+//! while the kernel writes them. All that is unsafe stays in here: a [`Ring`] hands out copies.
 
 use super::threads::Tid;
 use super::{OsError, check};
@@ -34,7 +37,8 @@ use std::time::Duration;
 pub struct Sampling {
     /// Processor time between two samples of a thread.
     pub period: Duration,
-    /// Time in the kernel is sampled, too: the kernel allows that with perf_event_paranoid up to 1, or to root.
+    /// Time in the kernel is sampled, too: the kernel allows that with perf_event_paranoid up to 1,
+    /// or to root.
     pub kernel: bool,
     /// Bytes of the user's stack in each sample, a multiple of 8; none by 0.
     pub stack: u32,
@@ -59,7 +63,8 @@ pub struct Ring {
     fullest: usize,
 }
 
-// SAFETY: (1) the mapping belongs to the process, and only the owner of the `Ring` reads it and moves its tail.
+// SAFETY: (1) the mapping belongs to the process, and only the owner of the `Ring` reads it and
+// moves its tail.
 unsafe impl Send for Ring {}
 
 /// What a thread was doing when its period was over.
@@ -112,7 +117,8 @@ pub fn remedy(error: &OsError) -> &'static str {
 /// The call that events are opened by.
 const OPEN: &str = "perf_event_open";
 
-/// The kernel's header in front of a ring (struct perf_event_mmap_page, linux/perf_event.h): what we use lies at these offsets.
+/// The kernel's header in front of a ring (struct perf_event_mmap_page, linux/perf_event.h): what
+/// we use lies at these offsets.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const PAGE: usize = super::pages::PAGE;
@@ -170,7 +176,10 @@ impl Sampling {
             size: size_of::<Attributes>() as u32,
             config: COUNT_SW_TASK_CLOCK,
             sample_period: self.period.as_nanos() as u64,
-            sample_type: SAMPLE_IP | SAMPLE_TID | asked(registers, SAMPLE_REGS_USER) | asked(stack, SAMPLE_STACK_USER),
+            sample_type: SAMPLE_IP
+                | SAMPLE_TID
+                | asked(registers, SAMPLE_REGS_USER)
+                | asked(stack, SAMPLE_STACK_USER),
             flags,
             sample_regs_user: asked(registers, REGS_BP_SP_IP),
             sample_stack_user: self.stack,
@@ -189,7 +198,14 @@ fn open(sampling: &Sampling, thread: Tid, processor: u32) -> Result<OwnedFd, OsE
     // SAFETY: (1) the attributes live across the call and say their own size.
     let fd = unsafe {
         let no_group: libc::c_int = -1;
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, thread.0, processor as libc::c_int, no_group, FD_CLOEXEC)
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            thread.0,
+            processor as libc::c_int,
+            no_group,
+            FD_CLOEXEC,
+        )
     };
     check(OPEN, fd)?;
     // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
@@ -197,14 +213,25 @@ fn open(sampling: &Sampling, thread: Tid, processor: u32) -> Result<OwnedFd, OsE
 }
 
 impl Ring {
-    /// Opens the event for a thread on a processor, with a ring of `size` bytes; of half, a quarter and so on, down to `least`, where the
-    /// kernel refuses to map so much.
-    pub fn open(sampling: Sampling, thread: Tid, processor: u32, size: usize, least: usize) -> Result<(Self, Opened), OsError> {
+    /// Opens the event for a thread on a processor, with a ring of `size` bytes; of half, a quarter
+    /// and so on, down to `least`, where the kernel refuses to map so much.
+    pub fn open(
+        sampling: Sampling,
+        thread: Tid,
+        processor: u32,
+        size: usize,
+        least: usize,
+    ) -> Result<(Self, Opened), OsError> {
         let event = open(&sampling, thread, processor)?;
         let mut size = size.next_power_of_two();
         loop {
             match map(&event, size) {
-                Ok(base) => return Ok((Self { base, size, sampling, whole: Vec::new(), fullest: 0 }, Opened(event))),
+                Ok(base) => {
+                    return Ok((
+                        Self { base, size, sampling, whole: Vec::new(), fullest: 0 },
+                        Opened(event),
+                    ));
+                }
                 Err(error) if size / 2 < least.max(PAGE) => return Err(error),
                 Err(_) => size /= 2,
             }
@@ -227,13 +254,15 @@ impl Ring {
     }
 
     fn counter(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: (1) the control page is mapped while `self` lives; (2) both fields are 8 aligned bytes that only change atomically.
+        // SAFETY: (1) the control page is mapped while `self` lives; (2) both fields are 8 aligned
+        // bytes that only change atomically.
         unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
     /// Hands out what has come since, oldest first, and gives its room back to the kernel.
     pub fn drain(&mut self, mut visit: impl FnMut(Found<'_>)) {
-        // Acquire pairs with the kernel's barrier in front of its store of the head: what lies below it is written.
+        // Acquire pairs with the kernel's barrier in front of its store of the head: what lies
+        // below it is written.
         let head = self.counter(DATA_HEAD).load(Acquire);
         let mut tail = self.counter(DATA_TAIL).load(Acquire);
         self.fullest = self.fullest.max(head.wrapping_sub(tail) as usize);
@@ -242,7 +271,8 @@ impl Ring {
             let mut header = [0; 8];
             self.copy(tail, &mut header);
             let [kind @ .., _, _, low, high] = header;
-            let (kind, len) = (u32::from_le_bytes(kind), usize::from(u16::from_le_bytes([low, high])));
+            let (kind, len) =
+                (u32::from_le_bytes(kind), usize::from(u16::from_le_bytes([low, high])));
             if len < header.len() || len as u64 > head - tail {
                 // Not what the kernel promises: nothing here can be believed.
                 tail = head;
@@ -264,8 +294,8 @@ impl Ring {
     fn copy(&self, position: u64, to: &mut [u8]) {
         let at = position as usize & (self.size - 1);
         let first = to.len().min(self.size - at);
-        // SAFETY: (1) the data is mapped for `size` bytes behind the control page; (2) the kernel writes between head and tail only
-        // when the tail has passed, which it has not.
+        // SAFETY: (1) the data is mapped for `size` bytes behind the control page; (2) the kernel
+        // writes between head and tail only when the tail has passed, which it has not.
         unsafe {
             let data = self.base.as_ptr().add(PAGE);
             std::ptr::copy_nonoverlapping(data.add(at), to.as_mut_ptr(), first);
@@ -284,27 +314,32 @@ impl Drop for Ring {
 fn map(event: &OwnedFd, size: usize) -> Result<NonNull<u8>, OsError> {
     let (protection, len) = (libc::PROT_READ | libc::PROT_WRITE, PAGE + size);
     // SAFETY: (1) a new mapping of an open event.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, event.as_raw_fd(), 0) };
+    let at = unsafe {
+        libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, event.as_raw_fd(), 0)
+    };
     let failed = OsError { call: "mmap of perf_event_open", ..OsError::last("mmap") };
     if at == libc::MAP_FAILED { Err(failed) } else { NonNull::new(at.cast()).ok_or(failed) }
 }
 
 impl Opened {
-    /// Samples another thread into the same ring. Its descriptor stays open, at a high number, as long as the process lives.
+    /// Samples another thread into the same ring. Its descriptor stays open, at a high number, as
+    /// long as the process lives.
     pub fn join(&self, sampling: &Sampling, thread: Tid, processor: u32) -> Result<(), OsError> {
         const SET_OUTPUT: libc::c_ulong = 0x2405;
         let event = open(sampling, thread, processor)?;
         // SAFETY: (1) two open events; no memory of ours.
         let led = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT as _, self.0.as_raw_fd()) };
         check("ioctl(PERF_EVENT_IOC_SET_OUTPUT)", led.into())?;
-        let lowest = highest_descriptors().ok_or(OsError { call: "getrlimit", errno: libc::EMFILE })?;
+        let lowest =
+            highest_descriptors().ok_or(OsError { call: "getrlimit", errno: libc::EMFILE })?;
         // SAFETY: (1) an open descriptor; no memory of ours.
         let high = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) };
         check("fcntl(F_DUPFD_CLOEXEC)", high.into()).map(drop)
     }
 }
 
-/// Where the upper half of the numbers begins that descriptors of this process may have; `None` if there are few.
+/// Where the upper half of the numbers begins that descriptors of this process may have; `None` if
+/// there are few.
 fn highest_descriptors() -> Option<libc::c_int> {
     // SAFETY: (1) a limit to write to.
     let limit = unsafe {
@@ -373,7 +408,8 @@ mod tests {
     use crate::os::threads::current;
     use std::hint::black_box;
 
-    const PLAIN: Sampling = Sampling { period: Duration::from_micros(997), kernel: false, stack: 0, inherit: true };
+    const PLAIN: Sampling =
+        Sampling { period: Duration::from_micros(997), kernel: false, stack: 0, inherit: true };
 
     fn record(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -382,15 +418,24 @@ mod tests {
     #[test]
     fn a_sample_has_what_was_asked_for() {
         let plain = record(&[0x1234, 7 << 32 | 5]);
-        let seen = Seen { thread: Tid(7), address: 0x1234, user: Some(Registers { ip: 0x1234, sp: 0, bp: 0 }), stack: &[] };
+        let seen = Seen {
+            thread: Tid(7),
+            address: 0x1234,
+            user: Some(Registers { ip: 0x1234, sp: 0, bp: 0 }),
+            stack: &[],
+        };
         assert_eq!(parse(&PLAIN, RECORD_SAMPLE, &plain), Some(Found::Sample(seen)));
         let stacks = Sampling { stack: 16, ..PLAIN };
         let full = record(&[0xffff_8000_0000_0000, 7 << 32, 2, 30, 20, 10, 16, 1, 2, 8]);
-        let Some(Found::Sample(seen)) = parse(&stacks, RECORD_SAMPLE, &full) else { panic!("a sample") };
+        let Some(Found::Sample(seen)) = parse(&stacks, RECORD_SAMPLE, &full) else {
+            panic!("a sample")
+        };
         assert_eq!(seen.user, Some(Registers { ip: 10, sp: 20, bp: 30 }));
         assert_eq!(seen.stack, &1u64.to_le_bytes());
         let bare = record(&[0x1234, 7 << 32, 0, 0]);
-        let Some(Found::Sample(seen)) = parse(&stacks, RECORD_SAMPLE, &bare) else { panic!("a sample") };
+        let Some(Found::Sample(seen)) = parse(&stacks, RECORD_SAMPLE, &bare) else {
+            panic!("a sample")
+        };
         assert_eq!((seen.user, seen.stack), (None, &[][..]));
     }
 
@@ -444,6 +489,12 @@ mod tests {
             assert!(!ring.was_full());
         }
         let count = |thread| seen.iter().filter(|&&seen| seen == thread).count();
-        assert!(count(here) > 10 && count(other) > 10, "{} and {} of {}", count(here), count(other), seen.len());
+        assert!(
+            count(here) > 10 && count(other) > 10,
+            "{} and {} of {}",
+            count(here),
+            count(other),
+            seen.len()
+        );
     }
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// Drafts that are tried.
 const MOST: u32 = 100;
 
-/// A file that is being replaced. Until [`finish`](Self::finish) the old one stays; dropped, it leaves nothing behind.
+/// A file that is being replaced. Until [`finish`](Self::finish) the old one stays; dropped, it
+/// leaves nothing behind.
 #[must_use = "nothing is replaced until `finish`"]
 #[derive(Debug)]
 pub struct Replacement {
@@ -22,28 +23,38 @@ pub struct Replacement {
 impl Replacement {
     /// Opens a draft beside `target`, which shows whether the directory can be written to.
     pub fn begin(target: &Path) -> io::Result<Self> {
-        let file = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
+        let file =
+            target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
         match fs::metadata(target) {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            // Here names stand for what is open or attached: `/dev/stdout` is a link to whatever a process has there.
+            // Here names stand for what is open or attached: `/dev/stdout` is a link to whatever a
+            // process has there.
             _ if target.starts_with("/dev") && !target.starts_with("/dev/shm") => {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
             }
             // A device or a pipe would be lost, not written to.
-            Ok(found) if !found.is_file() => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+            Ok(found) if !found.is_file() => {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            }
             _ => {}
         }
         // One that an earlier process with our number has left does not stand in the way.
         for attempt in 0..MOST {
             let number = if attempt == 0 { String::new() } else { format!(".{attempt}") };
-            let name = [OsStr::new("."), file, OsStr::new(&format!(".{}{number}.draft", std::process::id()))]
-                .into_iter()
-                .collect::<OsString>();
+            let name = [
+                OsStr::new("."),
+                file,
+                OsStr::new(&format!(".{}{number}.draft", std::process::id())),
+            ]
+            .into_iter()
+            .collect::<OsString>();
             let draft = target.with_file_name(name);
             // Follows no link that somebody put there, and never shares a draft.
             // Its reader refuses a file that a group may write, so that no umask makes it one.
             match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft) {
-                Ok(file) => return Ok(Self { file, draft, target: target.to_owned(), renamed: false }),
+                Ok(file) => {
+                    return Ok(Self { file, draft, target: target.to_owned(), renamed: false });
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -79,19 +90,24 @@ mod tests {
 
     #[test]
     fn a_draft_that_was_left_is_no_obstacle() {
-        let directory = std::env::temp_dir().join(format!("wordpatch-draft-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("wordpatch-draft-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let target = directory.join("file");
         let left = directory.join(format!(".file.{}.draft", std::process::id()));
         fs::write(&left, "left").unwrap();
         Replacement::begin(&target).unwrap().finish(b"whole").unwrap();
-        assert_eq!((fs::read(&target).unwrap(), fs::read(&left).unwrap()), (b"whole".to_vec(), b"left".to_vec()));
+        assert_eq!(
+            (fs::read(&target).unwrap(), fs::read(&left).unwrap()),
+            (b"whole".to_vec(), b"left".to_vec())
+        );
         fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
     fn a_file_is_replaced_as_a_whole_or_not_at_all() {
-        let directory = std::env::temp_dir().join(format!("wordpatch-replace-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("wordpatch-replace-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let target = directory.join("file");
         Replacement::begin(&target).unwrap().finish(b"first").unwrap();
@@ -102,7 +118,10 @@ mod tests {
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
         assert!(Replacement::begin(&directory).is_err());
         assert!(Replacement::begin(Path::new("/dev/null")).is_err());
-        assert!(Replacement::begin(Path::new("/dev/stdout")).is_err(), "the link would be replaced");
+        assert!(
+            Replacement::begin(Path::new("/dev/stdout")).is_err(),
+            "the link would be replaced"
+        );
         assert!(Replacement::begin(&directory.join("nowhere/file")).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }

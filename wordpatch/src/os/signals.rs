@@ -6,9 +6,10 @@ use std::mem::MaybeUninit;
 /// A set of signals.
 pub type Mask = libc::sigset_t;
 
-/// The program's signals blocked for this thread until it is dropped, so that none of its handlers runs in the middle of what
-/// this protects. What a thread does to itself (a fault, a trap) cannot be blocked without being killed for it, and the signal
-/// barrier's signal stays free, since every thread must be able to answer it. Usable in a signal handler.
+/// The program's signals blocked for this thread until it is dropped, so that none of its handlers
+/// runs in the middle of what this protects. What a thread does to itself (a fault, a trap) cannot
+/// be blocked without being killed for it, and the signal barrier's signal stays free, since every
+/// thread must be able to answer it. Usable in a signal handler.
 #[must_use = "signals are blocked only while this lives"]
 pub struct Blocked {
     before: Mask,
@@ -44,7 +45,8 @@ fn blockable() -> Mask {
 }
 
 /// What a thread raises by what it does, which cannot be blocked without being killed for it.
-const FROM_INSIDE: [i32; 5] = [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
+const FROM_INSIDE: [i32; 5] =
+    [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 
 /// A signal's bit in a set, as the kernel has sets.
 pub(crate) const fn bit(signal: i32) -> u64 {
@@ -78,7 +80,8 @@ pub(crate) fn set(word: u64) -> Mask {
 /// Every other signal, but those that the C library keeps for itself.
 fn from_outside() -> Mask {
     let mut mask = MaybeUninit::uninit();
-    // SAFETY: (1) sigfillset initialises the whole set; (2) none of the calls fails on a valid set and an existing signal.
+    // SAFETY: (1) sigfillset initialises the whole set; (2) none of the calls fails on a valid set
+    // and an existing signal.
     unsafe {
         libc::sigfillset(mask.as_mut_ptr());
         for signal in FROM_INSIDE {
@@ -156,12 +159,14 @@ pub fn action(signal: i32) -> Result<libc::sigaction, OsError> {
     }
 }
 
-/// The first signal whose handler, if it has one, blocks `signal` while it runs. Usable in a signal handler.
+/// The first signal whose handler, if it has one, blocks `signal` while it runs. Usable in a signal
+/// handler.
 pub fn handler_that_blocks(signal: i32) -> Option<i32> {
     const LAST: i32 = 64;
     (1..=LAST).find(|&other| {
         action(other).is_ok_and(|action| {
-            !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) && word(&action.sa_mask) & bit(signal) != 0
+            !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
+                && word(&action.sa_mask) & bit(signal) != 0
         })
     })
 }
@@ -169,22 +174,27 @@ pub fn handler_that_blocks(signal: i32) -> Option<i32> {
 /// The name of a signal, as signal(7) has it.
 pub fn name(signal: i32) -> String {
     const NAMES: [&str; 31] = [
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
-        "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR",
-        "SYS",
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+        "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+        "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
     ];
     let named = usize::try_from(signal - 1).ok().and_then(|at| NAMES.get(at));
     named.map_or_else(|| format!("signal {signal}"), |name| format!("SIG{name}"))
 }
 
-/// Installs `handler` for `signal` with SA_SIGINFO, SA_ONSTACK and the further `flags`, and returns the action before.
+/// Installs `handler` for `signal` with SA_SIGINFO, SA_ONSTACK and the further `flags`, and returns
+/// the action before.
 ///
-/// Meanwhile every signal from outside is blocked: an alternate stack may have room for one frame of a processor with large registers,
-/// and not for two.
+/// Meanwhile every signal from outside is blocked: an alternate stack may have room for one frame
+/// of a processor with large registers, and not for two.
 ///
 /// # Safety
 /// `handler` does only what a signal handler may.
-pub unsafe fn install(signal: i32, handler: Handler, flags: libc::c_int) -> Result<libc::sigaction, OsError> {
+pub unsafe fn install(
+    signal: i32,
+    handler: Handler,
+    flags: libc::c_int,
+) -> Result<libc::sigaction, OsError> {
     let ours = libc::sigaction {
         sa_sigaction: handler as *const () as usize,
         sa_mask: from_outside(),
@@ -211,13 +221,17 @@ pub unsafe fn replace(signal: i32, action: &libc::sigaction) -> Result<libc::sig
 /// Sends `signal` to one thread of this process. Usable in a signal handler.
 pub fn send(thread: Tid, signal: i32) -> Result<(), OsError> {
     // SAFETY: (1) the call takes numbers only.
-    check("tgkill", unsafe { libc::syscall(libc::SYS_tgkill, super::threads::process(), thread.0, signal) }).map(drop)
+    check("tgkill", unsafe {
+        libc::syscall(libc::SYS_tgkill, super::threads::process(), thread.0, signal)
+    })
+    .map(drop)
 }
 
 /// Sends `signal` with `value` to one thread of this process. Usable in a signal handler.
 pub fn send_value(thread: Tid, signal: i32, value: usize) -> Result<(), OsError> {
-    // SAFETY: (1) an all-zero siginfo_t is valid, and its fields below are those that rt_sigqueueinfo(2) lets a process set
-    // for itself; (2) the kernel copies the structure during the call.
+    // SAFETY: (1) an all-zero siginfo_t is valid, and its fields below are those that
+    // rt_sigqueueinfo(2) lets a process set for itself; (2) the kernel copies the structure during
+    // the call.
     unsafe {
         let mut info: Queued = std::mem::zeroed();
         info.signal = signal;
@@ -225,7 +239,8 @@ pub fn send_value(thread: Tid, signal: i32, value: usize) -> Result<(), OsError>
         info.pid = super::threads::process();
         info.uid = libc::getuid();
         info.value = value;
-        let sent = libc::syscall(libc::SYS_rt_tgsigqueueinfo, info.pid, thread.0, signal, &raw const info);
+        let sent =
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, info.pid, thread.0, signal, &raw const info);
         check("rt_tgsigqueueinfo", sent).map(drop)
     }
 }

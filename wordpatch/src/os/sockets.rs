@@ -1,4 +1,5 @@
-//! Sockets that only their user reaches: in a folder of the user's own, and with the credentials of whoever is on the other side compared.
+//! Sockets that only their user reaches: in a folder of the user's own, and with the credentials of
+//! whoever is on the other side compared.
 //!
 //! # Safety
 //!
@@ -12,9 +13,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
-/// The folder in which the user's processes have their sockets. It is made if it is not there; one that others may enter, or have made, is refused.
+/// The folder in which the user's processes have their sockets. It is made if it is not there; one
+/// that others may enter, or have made, is refused.
 pub fn folder() -> io::Result<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute() && path.is_dir());
     let folder = match runtime {
         Some(runtime) => runtime.join("fastinst"),
         None => PathBuf::from(format!("/tmp/fastinst-{}", user())),
@@ -98,7 +102,13 @@ fn peer(stream: &UnixStream) -> io::Result<u32> {
     // SAFETY: (1) both places are valid for as long as the call takes, and large enough.
     let done = unsafe {
         let place = (&raw mut credentials).cast();
-        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, place, &raw mut len)
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            place,
+            &raw mut len,
+        )
     };
     if done == 0 { Ok(credentials.uid) } else { Err(io::Error::last_os_error()) }
 }
@@ -115,10 +125,15 @@ mod tests {
         assert_eq!(fs::metadata(listener.path()).expect("there").mode() & 0o777, 0o600);
         let client = std::thread::spawn({
             let name = name.clone();
-            move || connect(&name).and_then(|mut stream| stream.write_all(b"hello")).expect("connected")
+            move || {
+                connect(&name).and_then(|mut stream| stream.write_all(b"hello")).expect("connected")
+            }
         });
         let mut text = String::new();
-        listener.accept().and_then(|mut stream| stream.read_to_string(&mut text)).expect("accepted");
+        listener
+            .accept()
+            .and_then(|mut stream| stream.read_to_string(&mut text))
+            .expect("accepted");
         client.join().expect("no panic");
         assert_eq!(text, "hello");
         // A second process of that number takes the place of one that has ended.

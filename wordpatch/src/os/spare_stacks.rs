@@ -1,7 +1,8 @@
 //! Spare stacks: for what runs where the program has left little room.
 //!
-//! Threads set aside small stacks for signals: `SIGSTKSZ` names eight kilobytes, and the smallest that the kernel accepts has room for one of its
-//! frames and hardly more. What of ours is called there takes less than [`MOST`] bytes of it, and goes on where there is room:
+//! Threads set aside small stacks for signals: `SIGSTKSZ` names eight kilobytes, and the smallest
+//! that the kernel accepts has room for one of its frames and hardly more. What of ours is called
+//! there takes less than [`MOST`] bytes of it, and goes on where there is room:
 //!
 //! ```text
 //!   the program's signal stack     ... | frame of the signal | [handler of the program |] ours, assembly only
@@ -13,16 +14,19 @@
 //! | a handler of ours | [`handle`], from the kernel | what the handler was installed with: all signals from outside ([`signals::install`]) |
 //! | a function that the program calls, perhaps in a handler of its own | [`call`] | the same, and the barrier's signal comes to the lower half of the spare stack |
 //!
-//! Both are needed because the kernel starts at the top of a signal stack when the thread is not on it, and then the next signal's frame would lie
-//! over the first one's. On other stacks than the one for signals nothing is changed: there the program's handlers may come at any
-//! time, and look for the thread's own stack under them.
+//! Both are needed because the kernel starts at the top of a signal stack when the thread is not on
+//! it, and then the next signal's frame would lie over the first one's. On other stacks than the
+//! one for signals nothing is changed: there the program's handlers may come at any time, and look
+//! for the thread's own stack under them.
 //!
-//! A stack is taken by one instruction and used by one thread. Where all are taken, or there is no memory, everything runs where it was called. One that
-//! is left by `siglongjmp`, out of a handler for a fault of an instruction that was carried out, stays taken.
+//! A stack is taken by one instruction and used by one thread. Where all are taken, or there is no
+//! memory, everything runs where it was called. One that is left by `siglongjmp`, out of a handler
+//! for a fault of an instruction that was carried out, stays taken.
 //!
 //! # Safety
 //!
-//! This module exists because no compiler switches stacks, and none says how much of one a function takes.
+//! This module exists because no compiler switches stacks, and none says how much of one a function
+//! takes.
 #![allow(unsafe_code)]
 
 use super::pages::{self, PAGE};
@@ -36,7 +40,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 const BITS: u32 = 16;
 const SIZE: usize = 1 << BITS;
 
-/// Its lower half, for signals that come while it is used: two frames of a processor with tile registers, and ours.
+/// Its lower half, for signals that come while it is used: two frames of a processor with tile
+/// registers, and ours.
 const FOR_SIGNALS: usize = SIZE / 2;
 
 /// The most that handlers of ours take of a signal stack beyond the kernel's frame.
@@ -65,7 +70,8 @@ static SPARES: Spares = Spares {
     held_off: AtomicU64::new(signals::FROM_OUTSIDE),
 };
 
-/// Reserves address space for them, once, if there is some. Memory is given to each when it is used first.
+/// Reserves address space for them, once, if there is some. Memory is given to each when it is used
+/// first.
 pub fn prepare() {
     if SPARES.base.load(Acquire) != 0 {
         return;
@@ -87,7 +93,8 @@ pub(crate) fn forget() {
     SPARES.taken.store(0, Relaxed);
 }
 
-/// What a handler wants done when it has left its spare stack: another handler called, under this mask.
+/// What a handler wants done when it has left its spare stack: another handler called, under this
+/// mask.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Onward {
@@ -97,14 +104,18 @@ pub struct Onward {
     pub mask: u64,
 }
 
-/// What [`handle`] calls: with what the kernel gave, and the stack pointer of the stack that the signal came to, below which memory of the program may
-/// be touched: a fault there is delivered as if the handler had never left it. Returns whether to go [`Onward`].
-pub type OnSpareStack = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void, &mut Onward, usize) -> bool;
+/// What [`handle`] calls: with what the kernel gave, and the stack pointer of the stack that the
+/// signal came to, below which memory of the program may be touched: a fault there is delivered as
+/// if the handler had never left it. Returns whether to go [`Onward`].
+pub type OnSpareStack =
+    extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void, &mut Onward, usize) -> bool;
 
-/// The bytes between what a signal handler returns to, which is the beginning of the kernel's frame, and the context.
+/// The bytes between what a signal handler returns to, which is the beginning of the kernel's
+/// frame, and the context.
 const CONTEXT: usize = 8;
 
-/// Takes a stack: rax is its end, or zero. All that a system call may change is changed, r8 and rdx as well, and nothing else.
+/// Takes a stack: rax is its end, or zero. All that a system call may change is changed, r8 and rdx
+/// as well, and nothing else.
 #[unsafe(naked)]
 extern "C" fn take() {
     naked_asm!(
@@ -170,10 +181,11 @@ extern "C" fn give_back() {
     )
 }
 
-/// Where a handler jumps to that the kernel has called: goes on in the function that rax holds (an [`OnSpareStack`]), on a spare stack.
+/// Where a handler jumps to that the kernel has called: goes on in the function that rax holds (an
+/// [`OnSpareStack`]), on a spare stack.
 ///
-/// A handler that was called by another one, which has its own idea of stack and mask, goes on in the function that r11 holds (a
-/// [`signals::Handler`]), on the same stack.
+/// A handler that was called by another one, which has its own idea of stack and mask, goes on in
+/// the function that r11 holds (a [`signals::Handler`]), on the same stack.
 #[unsafe(naked)]
 pub extern "C" fn handle() {
     naked_asm!(
@@ -248,8 +260,9 @@ struct Saved {
     arguments: [u64; 4],
 }
 
-/// Calls the function that rax holds with four arguments, as C passes them, and what the kernel says of the thread's signal stack (a
-/// `const stack_t *`) as the fifth; on a spare stack if the thread is on its signal stack, and else where it is. Returns what it returns.
+/// Calls the function that rax holds with four arguments, as C passes them, and what the kernel
+/// says of the thread's signal stack (a `const stack_t *`) as the fifth; on a spare stack if the
+/// thread is on its signal stack, and else where it is. Returns what it returns.
 #[unsafe(naked)]
 pub extern "C" fn call() {
     naked_asm!(
@@ -295,7 +308,8 @@ pub extern "C" fn call() {
         "mov eax, {sigprocmask}",
         "syscall",
         "jmp 4f",
-        // A `stack_t` for signals that come meanwhile: the kernel takes it from a thread that is not on its signal stack.
+        // A `stack_t` for signals that come meanwhile: the kernel takes it from a thread that is
+        // not on its signal stack.
         "3:",
         "lea rsp, [rax - {padded}]",
         "lea rdi, [rax - {size}]",

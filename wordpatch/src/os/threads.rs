@@ -1,4 +1,5 @@
-//! The threads of this process, as /proc shows them. Nothing here allocates: the signal barrier and the trap handler ask too.
+//! The threads of this process, as /proc shows them. Nothing here allocates: the signal barrier and
+//! the trap handler ask too.
 
 use super::{OsError, check, files};
 use std::ffi::CStr;
@@ -45,16 +46,32 @@ pub fn give_way() {
 pub fn sleep_while(word: &AtomicU32, value: u32) {
     let no_timeout = std::ptr::null::<libc::timespec>();
     // SAFETY: (1) the word lives across the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, value, no_timeout) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            no_timeout,
+        )
+    };
 }
 
 /// As [`sleep_while`], and no longer than `patience`.
 pub fn sleep_while_for(word: &AtomicU32, value: u32, patience: std::time::Duration) {
-    let timeout =
-        libc::timespec { tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX), tv_nsec: patience.subsec_nanos().into() };
+    let timeout = libc::timespec {
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: patience.subsec_nanos().into(),
+    };
     // SAFETY: (1) the word and the time live across the call.
     unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, value, &raw const timeout)
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            &raw const timeout,
+        )
     };
 }
 
@@ -70,11 +87,19 @@ pub fn wake_all(word: &AtomicU32) {
 
 fn wake_some(word: &AtomicU32, most: i32) {
     // SAFETY: (1) the word lives across the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, most) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            most,
+        )
+    };
 }
 
-/// Whether the calling thread is one that the C library has set up, and no child that shares its parent's memory: the kernel forgets in every child
-/// where the list of robust locks is, and the C library says it again for threads and after a fork. Usable in a signal handler.
+/// Whether the calling thread is one that the C library has set up, and no child that shares its
+/// parent's memory: the kernel forgets in every child where the list of robust locks is, and the C
+/// library says it again for threads and after a fork. Usable in a signal handler.
 pub fn is_set_up() -> bool {
     !matches!(robust_list(0), Some(list) if list.is_null())
 }
@@ -83,12 +108,14 @@ pub fn is_set_up() -> bool {
 fn robust_list(thread: i32) -> Option<*const libc::c_void> {
     let (mut head, mut len) = (std::ptr::null::<libc::c_void>(), 0usize);
     // SAFETY: (1) two words to write.
-    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, thread, &raw mut head, &raw mut len) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, thread, &raw mut head, &raw mut len) };
     (result == 0).then_some(head)
 }
 
-/// Whether the process's first thread has ended while others live on. Told without opening a file, by what the kernel forgets of a thread that
-/// has ended: where its list of robust locks is (get_robust_list(2)), which the C library has said for each.
+/// Whether the process's first thread has ended while others live on. Told without opening a file,
+/// by what the kernel forgets of a thread that has ended: where its list of robust locks is
+/// (get_robust_list(2)), which the C library has said for each.
 pub fn first_has_ended() -> bool {
     matches!(robust_list(process()), Some(list) if list.is_null())
 }
@@ -112,7 +139,8 @@ pub fn status_of_first() -> Option<i32> {
     Some(libc::WEXITSTATUS(status))
 }
 
-/// Ends the calling thread at once: the C library is not told. The last thread's status is the process's.
+/// Ends the calling thread at once: the C library is not told. The last thread's status is the
+/// process's.
 pub fn end(status: i32) -> ! {
     loop {
         // SAFETY: (1) a number; (2) the caller leaves nothing that others wait for.
@@ -120,23 +148,30 @@ pub fn end(status: i32) -> ! {
     }
 }
 
-/// Starts a thread of that name, which nobody waits for. Of the C library this needs `pthread_create` only, and of the standard library nothing:
-/// that would look for functions by name.
+/// Starts a thread of that name, which nobody waits for. Of the C library this needs
+/// `pthread_create` only, and of the standard library nothing: that would look for functions by
+/// name.
 ///
 /// `stack` is made larger where the program's thread data, which lie on it too, leave no room.
-pub fn start(name: &'static CStr, stack: usize, work: impl FnOnce() + Send + 'static) -> Result<(), OsError> {
+pub fn start(
+    name: &'static CStr,
+    stack: usize,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<(), OsError> {
     const LARGEST: usize = 1 << 28;
     let work = Box::into_raw(Box::new(Start { name, work: Box::new(work) }));
     let mut stack = stack;
     let result = loop {
-        // SAFETY: (1) attributes that are made here, used and given up; (2) `begin` takes what it is given.
+        // SAFETY: (1) attributes that are made here, used and given up; (2) `begin` takes what it
+        // is given.
         let result = unsafe {
             let mut attributes = std::mem::zeroed();
             let mut thread = std::mem::zeroed();
             libc::pthread_attr_init(&raw mut attributes);
             libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
             libc::pthread_attr_setstacksize(&raw mut attributes, stack);
-            let result = libc::pthread_create(&raw mut thread, &raw const attributes, begin, work.cast());
+            let result =
+                libc::pthread_create(&raw mut thread, &raw const attributes, begin, work.cast());
             libc::pthread_attr_destroy(&raw mut attributes);
             result
         };
@@ -164,14 +199,16 @@ extern "C" fn begin(start: *mut libc::c_void) -> *mut libc::c_void {
     let Start { name, work } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     // SAFETY: (1) a text that lives for ever.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
-    // What it left undone is for those to notice who wait for it: a thread must not unwind into the C library.
+    // What it left undone is for those to notice who wait for it: a thread must not unwind into the
+    // C library.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     std::ptr::null_mut()
 }
 
 /// Calls `visit` for every thread of the process. Usable in a signal handler.
 pub fn each(mut visit: impl FnMut(Tid)) -> Result<(), OsError> {
-    // A linux_dirent64 is 19 bytes and a name that ends in zero (getdents(2)); a page holds over a hundred.
+    // A linux_dirent64 is 19 bytes and a name that ends in zero (getdents(2)); a page holds over a
+    // hundred.
     const NAME: usize = 19;
     #[repr(align(8))]
     struct Entries([u8; 4096]);
@@ -179,7 +216,14 @@ pub fn each(mut visit: impl FnMut(Tid)) -> Result<(), OsError> {
     let mut entries = Entries([0; 4096]);
     loop {
         // SAFETY: (1) the buffer is writable for the length given.
-        let n = unsafe { libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), entries.0.as_mut_ptr(), entries.0.len()) };
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_getdents64,
+                directory.as_raw_fd(),
+                entries.0.as_mut_ptr(),
+                entries.0.len(),
+            )
+        };
         let filled = check("getdents64", n)? as usize;
         if filled == 0 {
             return Ok(());
@@ -214,7 +258,8 @@ struct Text {
 impl Text {
     fn new(parts: fmt::Arguments<'_>) -> Self {
         let mut text = Self { bytes: [0; 64], len: 0 };
-        // Sixty-four bytes hold every path that is put together in this file, so the write cannot run out of room.
+        // Sixty-four bytes hold every path that is put together in this file, so the write cannot
+        // run out of room.
         let _ = text.write_fmt(parts);
         text
     }
@@ -249,7 +294,8 @@ fn status_field(thread: Tid, name: &str, hexadecimal: bool) -> Result<Option<u64
     Ok(std::str::from_utf8(value.trim_ascii()).ok().and_then(|v| u64::from_str_radix(v, 16).ok()))
 }
 
-/// Whether a thread of this process is executed, or waits for a processor, at this moment: it is in no system call that waits.
+/// Whether a thread of this process is executed, or waits for a processor, at this moment: it is in
+/// no system call that waits.
 pub fn runs(thread: Tid) -> bool {
     let path = Text::new(format_args!("/proc/self/task/{thread}/stat"));
     let mut buffer = [0; 512];
@@ -271,7 +317,8 @@ pub fn blocks(thread: Tid, signal: i32) -> Option<bool> {
     Some(mask >> (signal - 1) & 1 == 1)
 }
 
-/// Whether `signal` was sent to `thread` itself and has still to be delivered there. Usable in a signal handler.
+/// Whether `signal` was sent to `thread` itself and has still to be delivered there. Usable in a
+/// signal handler.
 pub fn has_pending(thread: Tid, signal: i32) -> bool {
     let pending = status_field(thread, "SigPnd:", true).ok().flatten();
     pending.is_some_and(|set| set >> (signal - 1) & 1 == 1)
@@ -283,11 +330,14 @@ pub fn lives(thread: Tid) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, process(), thread.0, 0) == 0 }
 }
 
-/// How long this process has been there, whatever programs it has been; up to a hundredth of a second too long.
+/// How long this process has been there, whatever programs it has been; up to a hundredth of a
+/// second too long.
 pub fn process_age() -> Option<std::time::Duration> {
-    // Behind the name, which may hold anything, in the last parenthesis (proc_pid_stat(5)): the start is the 22nd field.
+    // Behind the name, which may hold anything, in the last parenthesis (proc_pid_stat(5)): the
+    // start is the 22nd field.
     let stat = std::fs::read("/proc/thread-self/stat").ok()?;
-    let text = std::str::from_utf8(&stat[stat.iter().rposition(|&byte| byte == b')')? + 1..]).ok()?;
+    let text =
+        std::str::from_utf8(&stat[stat.iter().rposition(|&byte| byte == b')')? + 1..]).ok()?;
     let start: u64 = text.split_ascii_whitespace().nth(19)?.parse().ok()?;
     // SAFETY: (1) asks for a number; (2) a time to write to.
     let (hertz, now) = unsafe {
@@ -300,18 +350,22 @@ pub fn process_age() -> Option<std::time::Duration> {
     std::time::Duration::new(now.tv_sec as u64, now.tv_nsec as u32).checked_sub(start)
 }
 
-/// A child that runs in this very address space, as between vfork(2) and exec, if there is one. Usable in a signal handler.
+/// A child that runs in this very address space, as between vfork(2) and exec, if there is one.
+/// Usable in a signal handler.
 pub fn vfork_child() -> Result<Option<i32>, OsError> {
     const KCMP_VM: libc::c_int = 1;
     let mut found = None;
     each(|thread| {
         let path = Text::new(format_args!("/proc/self/task/{thread}/children"));
         let mut buffer = [0; 4096];
-        // Without CONFIG_PROC_CHILDREN there is no such file; a vfork's parent then shows by not answering the barrier.
+        // Without CONFIG_PROC_CHILDREN there is no such file; a vfork's parent then shows by not
+        // answering the barrier.
         let children = files::read_start(path.as_c_str(), &mut buffer).unwrap_or(&[]);
         for child in children.split(|&b| b == b' ').filter_map(number) {
             // SAFETY: (1) the call compares two address spaces and touches no memory of ours.
-            let same = unsafe { libc::syscall(libc::SYS_kcmp, process(), child as libc::c_int, KCMP_VM, 0, 0) };
+            let same = unsafe {
+                libc::syscall(libc::SYS_kcmp, process(), child as libc::c_int, KCMP_VM, 0, 0)
+            };
             if same == 0 {
                 found = Some(child as i32);
             }

@@ -1,9 +1,9 @@
-//! Whom a path leads to: files that are executed, or that decide how code is stored to, and folders in which they lie, have to be the
-//! user's own or the system's, with all folders above them.
+//! Whom a path leads to: files that are executed, or that decide how code is stored to, and folders
+//! in which they lie, have to be the user's own or the system's, with all folders above them.
 //!
-//! A file that is the user's alone can be exchanged by another user who may write to a folder above it. So the path is gone down from
-//! the root, each folder opened in the one before (`openat` with `O_NOFOLLOW`) and looked at as it was opened: what is looked at is
-//! what is used.
+//! A file that is the user's alone can be exchanged by another user who may write to a folder above
+//! it. So the path is gone down from the root, each folder opened in the one before (`openat` with
+//! `O_NOFOLLOW`) and looked at as it was opened: what is looked at is what is used.
 //!
 //! | above the leaf | trusted |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! | others may write | only where the sticky bit keeps them from exchanging what is not theirs, as in /tmp |
 //! | the group may write | the same, or the group has the number of the owner: the private group of one user |
 //!
-//! Links on the way are resolved first, so both ways count: the one to the link, and the one that it leads to.
+//! Links on the way are resolved first, so both ways count: the one to the link, and the one that
+//! it leads to.
 //!
 //! # Safety
 //!
@@ -28,17 +29,22 @@ use std::path::{Component, Path, PathBuf};
 
 const STICKY: u32 = 0o1000;
 
-/// Opens a file to read, if nobody but the user and the super-user can have put there what it holds. Waits for nobody.
+/// Opens a file to read, if nobody but the user and the super-user can have put there what it
+/// holds. Waits for nobody.
 pub fn open(path: &Path) -> io::Result<File> {
     let resolved = path.canonicalize()?;
-    let parent =
-        |path: &Path| path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(PathBuf::from("."), PathBuf::from);
+    let parent = |path: &Path| {
+        path.parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .map_or(PathBuf::from("."), PathBuf::from)
+    };
     descend(&parent(path).canonicalize()?)?;
     let name = resolved.file_name().ok_or(ErrorKind::IsADirectory)?;
     let file = open_in(&descend(&parent(&resolved))?, name, libc::O_RDONLY | libc::O_NONBLOCK)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        let kind = if metadata.is_dir() { ErrorKind::IsADirectory } else { ErrorKind::InvalidInput };
+        let kind =
+            if metadata.is_dir() { ErrorKind::IsADirectory } else { ErrorKind::InvalidInput };
         return Err(io::Error::new(kind, "not a file"));
     }
     // Of a file the group counts, whichever it is: it may have other members.
@@ -49,7 +55,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A folder as the kernel names it, if nobody but the user and the super-user can put something else into its place.
+/// A folder as the kernel names it, if nobody but the user and the super-user can put something
+/// else into its place.
 pub fn folder(path: &Path) -> io::Result<PathBuf> {
     let resolved = path.canonicalize()?;
     descend(&resolved)?;
@@ -67,7 +74,8 @@ pub fn folder_to_be(path: &Path) -> io::Result<PathBuf> {
     folder(Path::new("."))
 }
 
-/// A new folder for temporary files, with a name that nobody can guess and for the user alone (mkdtemp(3)), in the usual place.
+/// A new folder for temporary files, with a name that nobody can guess and for the user alone
+/// (mkdtemp(3)), in the usual place.
 pub fn temporary_folder(prefix: &str) -> io::Result<PathBuf> {
     let template = std::env::temp_dir().join(format!("{prefix}-XXXXXX"));
     let mut bytes = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
@@ -80,7 +88,8 @@ pub fn temporary_folder(prefix: &str) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(&bytes)))
 }
 
-/// Goes down a path without links from the root; fails where somebody else may exchange what follows.
+/// Goes down a path without links from the root; fails where somebody else may exchange what
+/// follows.
 fn descend(path: &Path) -> io::Result<File> {
     const HOW: libc::c_int = libc::O_PATH | libc::O_DIRECTORY;
     let mut folder = File::open("/")?;
@@ -99,7 +108,9 @@ fn descend(path: &Path) -> io::Result<File> {
 fn open_in(folder: &File, name: &OsStr, how: libc::c_int) -> io::Result<File> {
     let name = CString::new(name.as_bytes())?;
     // SAFETY: (1) an open folder, and a text that lives across the call.
-    let fd = unsafe { libc::openat64(folder.as_raw_fd(), name.as_ptr(), how | libc::O_NOFOLLOW | libc::O_CLOEXEC) };
+    let fd = unsafe {
+        libc::openat64(folder.as_raw_fd(), name.as_ptr(), how | libc::O_NOFOLLOW | libc::O_CLOEXEC)
+    };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -108,7 +119,8 @@ fn open_in(folder: &File, name: &OsStr, how: libc::c_int) -> io::Result<File> {
 }
 
 fn vet(folder: &Metadata, way: &Path) -> io::Result<()> {
-    judge(folder.uid(), folder.gid(), folder.mode(), user()).map_err(|why| refusal(format!("{}: {why}", way.display())))
+    judge(folder.uid(), folder.gid(), folder.mode(), user())
+        .map_err(|why| refusal(format!("{}: {why}", way.display())))
 }
 
 /// What is wrong with a folder on the way, for this user.
@@ -179,7 +191,8 @@ mod tests {
     fn a_file_is_opened_where_nobody_else_can_exchange_it() {
         let scratch = Scratch::new();
         assert_eq!(io::read_to_string(open(&scratch.file()).unwrap()).unwrap(), "held");
-        for (path, mode) in [("a", 0o777), ("a/b", 0o757), ("a/b/file", 0o646), ("a/b/file", 0o664)] {
+        for (path, mode) in [("a", 0o777), ("a/b", 0o757), ("a/b/file", 0o646), ("a/b/file", 0o664)]
+        {
             scratch.mode(path, mode);
             let error = open(&scratch.file()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{path} {mode:o}");
@@ -221,7 +234,9 @@ mod tests {
         let refused = |uid, gid, mode| judge(uid, gid, mode, 1000).is_err();
         assert!(!refused(0, 0, 0o755) && !refused(1000, 1000, 0o700) && refused(1001, 1000, 0o700));
         assert!(refused(0, 0, 0o777) && !refused(0, 0, 0o1777));
-        assert!(refused(1000, 100, 0o775) && !refused(1000, 1000, 0o775) && !refused(1000, 100, 0o1775));
+        assert!(
+            refused(1000, 100, 0o775) && !refused(1000, 1000, 0o775) && !refused(1000, 100, 0o1775)
+        );
     }
 
     #[test]

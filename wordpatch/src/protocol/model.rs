@@ -1,8 +1,9 @@
 //! Every view that a lagging reader can have of a word while it is replaced, and replaced back.
 //!
-//! Memory is a history: one state after each store, cut into epochs by the barriers. A reader runs an instruction on bytes that
-//! it fetched granule by granule, each granule whole (A1), each at a moment of its own; no barrier lies between those moments and
-//! the moment it runs (A2). With [`FetchOrder::Upwards`] later granules are fetched later; with `Any` nothing is known. A view is
+//! Memory is a history: one state after each store, cut into epochs by the barriers. A reader runs
+//! an instruction on bytes that it fetched granule by granule, each granule whole (A1), each at a
+//! moment of its own; no barrier lies between those moments and the moment it runs (A2). With
+//! [`FetchOrder::Upwards`] later granules are fetched later; with `Any` nothing is known. A view is
 //! right if it begins with a trap or is the old or the new instruction entire.
 
 use super::*;
@@ -100,7 +101,8 @@ impl Placement {
         let mut parts = Vec::new();
         let mut at = range.start;
         while at < range.end {
-            let past = (at as isize - self.to_boundary as isize).rem_euclid(self.granule as isize) as usize;
+            let past = (at as isize - self.to_boundary as isize).rem_euclid(self.granule as isize)
+                as usize;
             let end = (at + self.granule - past).min(range.end);
             parts.push(at..end);
             at = end;
@@ -109,10 +111,18 @@ impl Placement {
     }
 
     /// The first wrong view of any instruction of any layout, if there is one.
-    fn tear(self, history: &History, layouts: &[Vec<Instruction>], order: FetchOrder, words: [&Image; 2]) -> Option<Vec<u8>> {
+    fn tear(
+        self,
+        history: &History,
+        layouts: &[Vec<Instruction>],
+        order: FetchOrder,
+        words: [&Image; 2],
+    ) -> Option<Vec<u8>> {
         for instruction in layouts.iter().flatten() {
             let parts = self.fetches(&instruction.range);
-            let right = |view: &[u8]| view[0] == TRAP || words.iter().any(|w| *view == w[instruction.range.clone()]);
+            let right = |view: &[u8]| {
+                view[0] == TRAP || words.iter().any(|w| *view == w[instruction.range.clone()])
+            };
             for epoch in &history.epochs {
                 if let Some(view) = wrong_view(epoch, &parts, order, 0, &mut Vec::new(), &right) {
                     return Some(view);
@@ -163,7 +173,8 @@ fn layouts(len: usize, layout: Layout) -> Vec<Vec<Instruction>> {
 const OLD: Image = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
 const NEW: Image = [0xb0, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7];
 
-/// Replaces old by new by old, leaving out steps that `keep` does not keep, and looks for a wrong view.
+/// Replaces old by new by old, leaving out steps that `keep` does not keep, and looks for a wrong
+/// view.
 fn there_and_back(
     placement: Placement,
     order: FetchOrder,
@@ -198,7 +209,11 @@ fn no_reader_however_late_sees_a_mixture() {
 fn a_single_instruction_can_be_replaced_byte_by_byte() {
     for order in [FetchOrder::Upwards, FetchOrder::Any] {
         for placement in Placement::all(&[1]) {
-            assert_eq!(there_and_back(placement, order, Layout::One, |_, _| true), None, "{placement:?} {order:?}");
+            assert_eq!(
+                there_and_back(placement, order, Layout::One, |_, _| true),
+                None,
+                "{placement:?} {order:?}"
+            );
         }
     }
 }
@@ -215,7 +230,8 @@ fn the_back_of_several_instructions_cannot_be_stored_in_pieces() {
     let pieces = placement.plan(FetchOrder::Upwards, Layout::One);
     let mut history = History::new(OLD);
     history.replace(pieces, &NEW, |_, _| true);
-    let torn = placement.tear(&history, &layouts(4, Layout::Any), FetchOrder::Upwards, [&OLD, &NEW]);
+    let torn =
+        placement.tear(&history, &layouts(4, Layout::Any), FetchOrder::Upwards, [&OLD, &NEW]);
     assert!(torn.is_some());
 }
 
@@ -228,20 +244,23 @@ fn a_patch_that_is_taken_back_after_its_trap_leaves_no_mixture() {
             history.replace(plan, &NEW, |_, step| step == Step::Trap);
             history.replace(plan, &OLD, |_, step| step == Step::Front);
             history.replace(plan, &NEW, |_, _| true);
-            let torn = placement.tear(&history, &layouts(placement.len, layout), order, [&OLD, &NEW]);
+            let torn =
+                placement.tear(&history, &layouts(placement.len, layout), order, [&OLD, &NEW]);
             assert_eq!(torn, None, "{placement:?} {order:?} {layout:?}");
         }
     }
 }
 
-/// Whether leaving out the step at `missing` is noticed somewhere: as a mixture, or because the word never becomes the new one.
+/// Whether leaving out the step at `missing` is noticed somewhere: as a mixture, or because the
+/// word never becomes the new one.
 fn is_missed(missing: usize, order: FetchOrder, layout: Layout) -> bool {
     Placement::cut().any(|placement| {
         let keep = |i, _| i != missing;
         let mut history = History::new(OLD);
         history.replace(placement.plan(order, layout), &NEW, keep);
         let len = placement.len;
-        history.now()[..len] != NEW[..len] || there_and_back(placement, order, layout, keep).is_some()
+        history.now()[..len] != NEW[..len]
+            || there_and_back(placement, order, layout, keep).is_some()
     })
 }
 
@@ -250,7 +269,10 @@ fn every_step_is_needed() {
     for (order, layout) in CASES {
         let steps = Placement { to_boundary: 3, granule: 8, len: 5 }.plan(order, layout).steps();
         for (missing, step) in steps.iter().enumerate() {
-            assert!(is_missed(missing, order, layout), "{order:?} {layout:?}: nobody misses step {missing}, {step:?}");
+            assert!(
+                is_missed(missing, order, layout),
+                "{order:?} {layout:?}: nobody misses step {missing}, {step:?}"
+            );
         }
     }
 }
@@ -261,17 +283,22 @@ fn where_fetch_may_go_any_way_one_barrier_is_too_few() {
     let plan = placement.plan(FetchOrder::Upwards, Layout::One);
     let mut history = History::new(OLD);
     history.replace(plan, &NEW, |_, _| true);
-    assert!(placement.tear(&history, &layouts(5, Layout::One), FetchOrder::Any, [&OLD, &NEW]).is_some());
+    assert!(
+        placement.tear(&history, &layouts(5, Layout::One), FetchOrder::Any, [&OLD, &NEW]).is_some()
+    );
 }
 
 #[test]
 fn a_boundary_inside_a_whole_store_is_a_tear() {
     // The literature's cache line on a processor that fetches aligned quadwords.
-    let believed = Placement { to_boundary: 8, granule: 8, len: 8 }.plan(FetchOrder::Upwards, Layout::One);
+    let believed =
+        Placement { to_boundary: 8, granule: 8, len: 8 }.plan(FetchOrder::Upwards, Layout::One);
     let mut history = History::new(OLD);
     history.replace(believed, &NEW, |_, _| true);
     let real = Placement { to_boundary: 3, granule: 8, len: 8 };
-    assert!(real.tear(&history, &layouts(8, Layout::One), FetchOrder::Upwards, [&OLD, &NEW]).is_some());
+    assert!(
+        real.tear(&history, &layouts(8, Layout::One), FetchOrder::Upwards, [&OLD, &NEW]).is_some()
+    );
 }
 
 #[test]
@@ -286,7 +313,8 @@ fn traps_must_be_written_upwards_and_removed_downwards() {
         for (at, width) in forwards.into_iter().rev() {
             history.store(at..at + width.bytes(), &to[at..at + width.bytes()]);
         }
-        let torn = placement.tear(&history, &layouts(8, Layout::Any), FetchOrder::Upwards, [&OLD, &NEW]);
+        let torn =
+            placement.tear(&history, &layouts(8, Layout::Any), FetchOrder::Upwards, [&OLD, &NEW]);
         assert!(torn.is_some(), "{step:?} in the wrong direction goes unnoticed");
     }
 }

@@ -6,9 +6,10 @@
 //! | `SIG_IGN` | the process dies: a trap cannot be ignored | nothing |
 //! | a handler | it is called, under its own mask | it is called, under its own mask |
 //!
-//! A program's handler that was put in front of ours may pass the signal back to us, and ours may have been put in front of that one
-//! again. So there may be several actions before ours, and a signal that comes back goes to the one before the one it comes from. Which
-//! that is travels with the signal: a handler need not return, it may leave by `siglongjmp`.
+//! A program's handler that was put in front of ours may pass the signal back to us, and ours may
+//! have been put in front of that one again. So there may be several actions before ours, and a
+//! signal that comes back goes to the one before the one it comes from. Which that is travels with
+//! the signal: a handler need not return, it may leave by `siglongjmp`.
 
 use super::TrapError;
 use crate::lock::Lock;
@@ -24,13 +25,15 @@ pub(super) struct Before {
     older: Option<&'static Before>,
 }
 
-/// The latest of them. Each one ever replaced stays, so that a handler never reads one that is gone.
+/// The latest of them. Each one ever replaced stays, so that a handler never reads one that is
+/// gone.
 static NEWEST: AtomicPtr<Before> = AtomicPtr::new(std::ptr::null_mut());
 
 pub(crate) static INSTALLING: Lock<()> = Lock::new(());
 
 fn newest() -> Option<&'static Before> {
-    // SAFETY: (1) null or what was leaked in `install`, which lives for ever; (2) Acquire pairs with the Release there.
+    // SAFETY: (1) null or what was leaked in `install`, which lives for ever; (2) Acquire pairs
+    // with the Release there.
     unsafe { NEWEST.load(Ordering::Acquire).as_ref() }
 }
 
@@ -44,8 +47,8 @@ pub(super) fn install(handler: signals::Handler) -> Result<(), TrapError> {
     // Known before the handler is: a trap may come at once.
     let before = Before { action, spent: AtomicBool::new(false), older: newest() };
     NEWEST.store(Box::into_raw(Box::new(before)), Ordering::Release);
-    // SAFETY: (1) `handler` is `on_trap`, which does only what a handler may. SA_NODEFER: what we carry out, and the program's
-    // own handler, may trap again.
+    // SAFETY: (1) `handler` is `on_trap`, which does only what a handler may. SA_NODEFER: what we
+    // carry out, and the program's own handler, may trap again.
     unsafe { signals::install(libc::SIGTRAP, handler, libc::SA_NODEFER | libc::SA_RESTART)? };
     Ok(())
 }
@@ -55,8 +58,8 @@ pub(super) fn is_installed(handler: signals::Handler) -> Result<bool, TrapError>
     Ok(signals::action(libc::SIGTRAP)?.sa_sigaction == handler as *const () as usize)
 }
 
-/// The field of a signal's context that says from whose handler the signal comes. The kernel writes zero to it in every context that it makes, and
-/// never reads it.
+/// The field of a signal's context that says from whose handler the signal comes. The kernel writes
+/// zero to it in every context that it makes, and never reads it.
 fn mark_of(context: *mut libc::c_void) -> *mut *mut libc::ucontext_t {
     // SAFETY: (1) the kernel's context, valid during the handler.
     unsafe { &raw mut (*context.cast::<libc::ucontext_t>()).uc_link }
@@ -72,16 +75,24 @@ pub(super) fn set_mark(context: *mut libc::c_void, came_from: *mut libc::ucontex
     unsafe { mark_of(context).write(came_from) };
 }
 
-/// The action before ours, or the one before that if this signal comes back from it, if its handler is to be called; the context is marked with it.
-/// Where there is no handler, what the kernel would have done is done.
-pub(super) fn next(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) -> Option<&'static Before> {
+/// The action before ours, or the one before that if this signal comes back from it, if its handler
+/// is to be called; the context is marked with it. Where there is no handler, what the kernel would
+/// have done is done.
+pub(super) fn next(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) -> Option<&'static Before> {
     let before = older_than(mark(context).cast());
     // SAFETY: (1) the kernel's information, valid during the handler.
     let is_fault = is_fault(unsafe { (*info).si_code });
     match before.map(|before| (before, before.action.sa_sigaction)) {
         Some((_, libc::SIG_IGN)) if !is_fault => None,
         None | Some((_, libc::SIG_DFL | libc::SIG_IGN)) => die(signal),
-        Some((before, _)) if before.action.sa_flags & libc::SA_RESETHAND != 0 && before.spent.swap(true, Ordering::Relaxed) => {
+        Some((before, _))
+            if before.action.sa_flags & libc::SA_RESETHAND != 0
+                && before.spent.swap(true, Ordering::Relaxed) =>
+        {
             die(signal)
         }
         Some((before, _)) => {
@@ -100,12 +111,14 @@ fn older_than(passed: *const Before) -> Option<&'static Before> {
     }
 }
 
-/// Whether the kernel raised the signal because of what the thread did. Such a signal cannot be ignored or blocked.
+/// Whether the kernel raised the signal because of what the thread did. Such a signal cannot be
+/// ignored or blocked.
 fn is_fault(code: libc::c_int) -> bool {
     code > 0
 }
 
-/// What is blocked in that action's handler: what the thread had blocked, and what the handler wants blocked.
+/// What is blocked in that action's handler: what the thread had blocked, and what the handler
+/// wants blocked.
 fn mask(before: &Before, context: *mut libc::c_void) -> u64 {
     // SAFETY: (1) the kernel's context, valid during the handler.
     let interrupted = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_sigmask };
@@ -118,16 +131,31 @@ pub(super) fn onward(before: &Before, context: *mut libc::c_void) -> Onward {
 }
 
 /// Calls it here.
-pub(super) fn call(before: &Before, signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+pub(super) fn call(
+    before: &Before,
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     let ours = signals::set_mask(&signals::set(mask(before, context)));
-    // SAFETY: (1) the program gave this address to sigaction as a handler; one that wants to know less does not look at the other arguments.
-    unsafe { std::mem::transmute::<usize, signals::Handler>(before.action.sa_sigaction)(signal, info, context) };
+    // SAFETY: (1) the program gave this address to sigaction as a handler; one that wants to know
+    // less does not look at the other arguments.
+    unsafe {
+        std::mem::transmute::<usize, signals::Handler>(before.action.sa_sigaction)(
+            signal, info, context,
+        )
+    };
     signals::set_mask(&ours);
 }
 
 /// Ends the process by the signal, as it would have ended without us.
 fn die(signal: libc::c_int) -> Option<&'static Before> {
-    let default = libc::sigaction { sa_sigaction: libc::SIG_DFL, sa_mask: signals::empty(), sa_flags: 0, sa_restorer: None };
+    let default = libc::sigaction {
+        sa_sigaction: libc::SIG_DFL,
+        sa_mask: signals::empty(),
+        sa_flags: 0,
+        sa_restorer: None,
+    };
     // SAFETY: (1) the default action is no handler.
     let _ = unsafe { signals::replace(signal, &default) };
     signals::set_mask(&signals::empty());

@@ -28,7 +28,12 @@ fn each_instruction_is_replaced_and_replaced_back_at_every_cut() {
             assert_eq!(laid.run(), specimen.returns[0], "{}", specimen.name);
             // SAFETY: (1) a specimen's words replace each other.
             unsafe { site.patch(laid.new) }.unwrap();
-            assert_eq!((laid.run(), site.read()), (specimen.returns[1], laid.new), "{}", specimen.name);
+            assert_eq!(
+                (laid.run(), site.read()),
+                (specimen.returns[1], laid.new),
+                "{}",
+                specimen.name
+            );
             // SAFETY: as above.
             unsafe { site.patch(laid.old) }.unwrap();
         }
@@ -112,7 +117,11 @@ fn an_instruction_that_cannot_be_carried_out_is_finished_by_who_needs_it() {
             let site = laid.adopt(Layout::One, &policy);
             // SAFETY: (1) a specimen's words replace each other.
             let pending = unsafe { site.start(laid.new) }.unwrap();
-            assert_eq!(laid.run(), specimen.returns[1], "the thread that trapped finished the patch");
+            assert_eq!(
+                laid.run(),
+                specimen.returns[1],
+                "the thread that trapped finished the patch"
+            );
             assert_eq!(pending.phase(), Phase::Idle);
             pending.finish().unwrap();
         }
@@ -127,7 +136,10 @@ fn a_thread_that_may_come_too_late_does_not_look_at_the_code() {
     // SAFETY: (1) a specimen's words replace each other.
     let pending = unsafe { site.start(laid.new) }.unwrap();
     let front = flight::front_at(site.range().start).unwrap();
-    let flight = front.flights().find(|flight| flight.word == site.range() && flight.phase() != Phase::Idle).unwrap();
+    let flight = front
+        .flights()
+        .find(|flight| flight.word == site.range() && flight.phase() != Phase::Idle)
+        .unwrap();
     let page = site.range().start.align_down(pages::PAGE);
     let allow = |protection| {
         // SAFETY: (1) the specimen's own page, which nobody executes meanwhile.

@@ -12,8 +12,9 @@ pub(super) struct Interrupted<'a> {
 }
 
 impl<'a> Interrupted<'a> {
-    /// The thread's memory is touched with the stack pointer at `stack`, if one is given. The thread's next instruction may fault, and then the
-    /// kernel looks at it to find out whether the signal stack is in use.
+    /// The thread's memory is touched with the stack pointer at `stack`, if one is given. The
+    /// thread's next instruction may fault, and then the kernel looks at it to find out whether the
+    /// signal stack is in use.
     pub(super) fn new(context: &'a mut libc::ucontext_t, stack: Option<usize>) -> Self {
         Self { registers: &mut context.uc_mcontext.gregs, stack }
     }
@@ -49,7 +50,8 @@ const PLACES: [libc::c_int; 16] = [
     libc::REG_R15,
 ];
 
-/// One instruction on `value` and the memory at `address`, with the stack pointer there, or where it is. Returns the value.
+/// One instruction on `value` and the memory at `address`, with the stack pointer there, or where
+/// it is. Returns the value.
 macro_rules! on_stack {
     ($stack:expr, $instruction:literal, $address:expr) => {
         on_stack!($stack, $instruction, $address, 0u64)
@@ -90,21 +92,30 @@ impl Machine for Interrupted<'_> {
     }
 
     fn load(&self, address: u64, width: Width) -> u64 {
-        // SAFETY: (1) the thread's own next instruction reads these bytes: if they cannot be read, it faults here as it would have
-        // there.
+        // SAFETY: (1) the thread's own next instruction reads these bytes: if they cannot be read,
+        // it faults here as it would have there.
         unsafe {
             match width {
-                Width::One => on_stack!(self.stack, "movzx {value:e}, byte ptr [{address}]", address),
-                Width::Two => on_stack!(self.stack, "movzx {value:e}, word ptr [{address}]", address),
-                Width::Four => on_stack!(self.stack, "mov {value:e}, dword ptr [{address}]", address),
-                Width::Eight => on_stack!(self.stack, "mov {value}, qword ptr [{address}]", address),
+                Width::One => {
+                    on_stack!(self.stack, "movzx {value:e}, byte ptr [{address}]", address)
+                }
+                Width::Two => {
+                    on_stack!(self.stack, "movzx {value:e}, word ptr [{address}]", address)
+                }
+                Width::Four => {
+                    on_stack!(self.stack, "mov {value:e}, dword ptr [{address}]", address)
+                }
+                Width::Eight => {
+                    on_stack!(self.stack, "mov {value}, qword ptr [{address}]", address)
+                }
             }
         }
     }
 
     fn store(&mut self, address: u64, value: u64) {
-        // SAFETY: (1) the thread's own next instruction writes these bytes; (2) they lie below its stack pointer, and the kernel put
-        // the signal's frame below the red zone or on another stack, so they are not ours.
+        // SAFETY: (1) the thread's own next instruction writes these bytes; (2) they lie below its
+        // stack pointer, and the kernel put the signal's frame below the red zone or on another
+        // stack, so they are not ours.
         unsafe { on_stack!(self.stack, "mov qword ptr [{address}], {value}", address, value) };
     }
 

@@ -1,11 +1,13 @@
-//! What the process tests share: children that do one thing, and a function with a site across a boundary.
+//! What the process tests share: children that do one thing, and a function with a site across a
+//! boundary.
 #![allow(unsafe_code, dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wordpatch::{CodeAddr, CodeMemory, Layout, PatchSite, Policy, Word};
 
-/// Stops the threads that look at the flag, also when the test fails: the scope that holds them waits for them.
+/// Stops the threads that look at the flag, also when the test fails: the scope that holds them
+/// waits for them.
 pub struct StopWhenDropped<'a>(pub &'a AtomicBool);
 
 impl Drop for StopWhenDropped<'_> {
@@ -28,7 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `scenario` in a forked child and tells how that ended. A panic is exit status 101.
 pub fn in_child(scenario: impl FnOnce() -> i32) -> End {
-    // SAFETY: (1) the child runs one scenario on one thread and leaves without running anything of the parent's.
+    // SAFETY: (1) the child runs one scenario on one thread and leaves without running anything of
+    // the parent's.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork");
     if child == 0 {
@@ -78,23 +81,29 @@ impl Function {
     }
 
     pub fn call(&self) -> u32 {
-        // SAFETY: (1) the bytes are `mov eax, imm32; ret`, in every state that the tests put them into.
-        unsafe { std::mem::transmute::<*const u8, extern "C" fn() -> u32>(self.address().as_ptr())() }
+        // SAFETY: (1) the bytes are `mov eax, imm32; ret`, in every state that the tests put them
+        // into.
+        unsafe {
+            std::mem::transmute::<*const u8, extern "C" fn() -> u32>(self.address().as_ptr())()
+        }
     }
 
     pub fn adopt(&self, policy: &Policy) -> PatchSite {
-        // SAFETY: (1) the memory outlives the site in every test; (2) to (4): one instruction, written by the test alone.
+        // SAFETY: (1) the memory outlives the site in every test; (2) to (4): one instruction,
+        // written by the test alone.
         unsafe { PatchSite::adopt(self.address(), 5, Layout::One, policy) }.unwrap()
     }
 }
 
-/// `mov eax, number`, one byte of which lies in front of the line's end and changes with the number's.
+/// `mov eax, number`, one byte of which lies in front of the line's end and changes with the
+/// number's.
 pub fn returning(number: u32) -> Word {
     let [a, b, c, d] = number.to_le_bytes();
     Word::new(&[0xb8, a, b, c, d]).unwrap()
 }
 
-/// A number all of whose bytes differ from those of 1, so that replacing the one by the other needs a trap.
+/// A number all of whose bytes differ from those of 1, so that replacing the one by the other needs
+/// a trap.
 pub const OTHER: u32 = 0x0505_0505;
 
 /// Replaces what the function returns.
@@ -103,7 +112,10 @@ pub fn patch(site: &PatchSite, number: u32) -> Result<(), wordpatch::PatchError>
     unsafe { site.patch(returning(number)) }
 }
 
-pub fn start(site: &PatchSite, number: u32) -> Result<wordpatch::Pending<'_>, wordpatch::PatchError> {
+pub fn start(
+    site: &PatchSite,
+    number: u32,
+) -> Result<wordpatch::Pending<'_>, wordpatch::PatchError> {
     // SAFETY: as in `patch`.
     unsafe { site.start(returning(number)) }
 }

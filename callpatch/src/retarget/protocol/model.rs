@@ -1,9 +1,11 @@
 //! Every view that a lagging reader can have of a site while it is retargeted and switched.
 //!
-//! Memory is a history: one state after each store, cut into epochs by the barriers. A reader runs the site on bytes that it fetched
-//! granule by granule, each granule whole (A1), each at a moment of its own; no barrier lies between those moments and the moment
-//! it runs (A2). With [`FetchOrder::Upwards`] later granules are fetched later; with `Any` nothing is known. A reader begins at the
-//! site's first byte (A4): also a thread that was called through it, and is in an old target, comes back behind it.
+//! Memory is a history: one state after each store, cut into epochs by the barriers. A reader runs
+//! the site on bytes that it fetched granule by granule, each granule whole (A1), each at a moment
+//! of its own; no barrier lies between those moments and the moment it runs (A2). With
+//! [`FetchOrder::Upwards`] later granules are fetched later; with `Any` nothing is known. A reader
+//! begins at the site's first byte (A4): also a thread that was called through it, and is in an old
+//! target, comes back behind it.
 
 use super::*;
 use crate::x86::{Form, Role, Switch};
@@ -73,7 +75,8 @@ impl Site {
         if to == Switch::On { self.form.on() } else { self.form.off(self.role).unwrap() }
     }
 
-    /// How `Retarget` stores a displacement: a guard that reads it gets it whole, which wordpatch sees to where a boundary cuts it.
+    /// How `Retarget` stores a displacement: a guard that reads it gets it whole, which wordpatch
+    /// sees to where a boundary cuts it.
     fn allowed(self) -> &'static [Pieces] {
         if self.form.off_reads_memory(self.role) {
             &[Pieces::Whole]
@@ -82,7 +85,13 @@ impl Site {
         }
     }
 
-    fn run(self, events: &[Event], order: FetchOrder, pieces: Pieces, keep: impl Fn(usize) -> bool) -> History {
+    fn run(
+        self,
+        events: &[Event],
+        order: FetchOrder,
+        pieces: Pieces,
+        keep: impl Fn(usize) -> bool,
+    ) -> History {
         let mut history = History { epochs: vec![vec![self.form.bytes(OLD)]] };
         for &event in events {
             match event {
@@ -93,7 +102,14 @@ impl Site {
         history
     }
 
-    fn retarget(self, history: &mut History, to: i32, order: FetchOrder, pieces: Pieces, keep: &impl Fn(usize) -> bool) {
+    fn retarget(
+        self,
+        history: &mut History,
+        to: i32,
+        order: FetchOrder,
+        pieces: Pieces,
+        keep: &impl Fn(usize) -> bool,
+    ) {
         let was_on = history.now()[self.form.switch_at()] == self.form.on();
         let (at, bytes) = (self.form.displacement_at(), to.to_le_bytes());
         for (_, &step) in steps(order).iter().enumerate().filter(|&(i, _)| keep(i)) {
@@ -103,9 +119,13 @@ impl Site {
                 Step::Displacement => match pieces {
                     Pieces::Whole => history.store(at, &bytes),
                     Pieces::Upwards => (0..4).for_each(|i| history.store(at + i, &[bytes[i]])),
-                    Pieces::Downwards => (0..4).rev().for_each(|i| history.store(at + i, &[bytes[i]])),
+                    Pieces::Downwards => {
+                        (0..4).rev().for_each(|i| history.store(at + i, &[bytes[i]]))
+                    }
                 },
-                Step::On if was_on => history.store(self.form.switch_at(), &[self.byte(Switch::On)]),
+                Step::On if was_on => {
+                    history.store(self.form.switch_at(), &[self.byte(Switch::On)])
+                }
                 Step::On => {}
             }
         }
@@ -121,9 +141,12 @@ impl Site {
     }
 
     fn is_right(self, view: &[u8]) -> bool {
-        let whole = |displacement| [Some(self.form.bytes(displacement)), self.form.off_bytes(self.role, displacement)];
+        let whole = |displacement| {
+            [Some(self.form.bytes(displacement)), self.form.off_bytes(self.role, displacement)]
+        };
         let is_face = || [OLD, NEW].into_iter().flat_map(whole).flatten().any(|face| face == view);
-        // Nobody executes what lies behind a `ret`, and a guard that does not read does not care what its displacement is.
+        // Nobody executes what lies behind a `ret`, and a guard that does not read does not care
+        // what its displacement is.
         let fixed = if self.role == Role::TailJump { 1 } else { self.form.displacement_at() };
         let off = self.form.off_bytes(self.role, 0).unwrap();
         let is_guard = !self.form.off_reads_memory(self.role) && view[..fixed] == off[..fixed];
@@ -133,7 +156,10 @@ impl Site {
     /// The first wrong view, if there is one.
     fn tear(self, history: &History, order: FetchOrder) -> Option<Vec<u8>> {
         let parts = self.fetches();
-        history.epochs.iter().find_map(|epoch| self.wrong_view(epoch, &parts, order, 0, &mut Vec::new()))
+        history
+            .epochs
+            .iter()
+            .find_map(|epoch| self.wrong_view(epoch, &parts, order, 0, &mut Vec::new()))
     }
 
     fn wrong_view(
@@ -144,7 +170,9 @@ impl Site {
         earliest: usize,
         view: &mut Vec<u8>,
     ) -> Option<Vec<u8>> {
-        let Some((part, rest)) = parts.split_first() else { return (!self.is_right(view)).then(|| view.clone()) };
+        let Some((part, rest)) = parts.split_first() else {
+            return (!self.is_right(view)).then(|| view.clone());
+        };
         let first = if order == FetchOrder::Upwards { earliest } else { 0 };
         (first..epoch.len()).find_map(|moment| {
             let before = view.len();
@@ -171,19 +199,28 @@ const LIVES: [&[Event]; 5] = [
 
 const ORDERS: [FetchOrder; 2] = [FetchOrder::Upwards, FetchOrder::Any];
 
-/// The granule of a byte is procmem's, where what guards by reading is replaced by wordpatch, whose own model covers it.
+/// The granule of a byte is procmem's, where what guards by reading is replaced by wordpatch, whose
+/// own model covers it.
 fn is_covered(site: Site) -> bool {
     !(site.form.off_reads_memory(site.role)
-        && (site.granule == 1 || site.front > site.form.displacement_at() && site.front < site.form.len()))
+        && (site.granule == 1
+            || site.front > site.form.displacement_at() && site.front < site.form.len()))
 }
 
 #[test]
 fn no_reader_however_late_goes_where_nobody_sent_it() {
     for site in Site::all().filter(|&site| is_covered(site)) {
         for order in ORDERS {
-            for (life, &pieces) in LIVES.iter().flat_map(|life| site.allowed().iter().map(move |pieces| (life, pieces))) {
+            for (life, &pieces) in LIVES
+                .iter()
+                .flat_map(|life| site.allowed().iter().map(move |pieces| (life, pieces)))
+            {
                 let history = site.run(life, order, pieces, |_| true);
-                assert_eq!(site.tear(&history, order), None, "{site:?} {order:?} {life:?} {pieces:?}");
+                assert_eq!(
+                    site.tear(&history, order),
+                    None,
+                    "{site:?} {order:?} {life:?} {pieces:?}"
+                );
             }
         }
     }
@@ -197,7 +234,8 @@ fn every_step_is_needed() {
                 LIVES.iter().any(|life| {
                     let history = site.run(life, order, Pieces::Upwards, |i| i != missing);
                     let whole = site.run(life, order, Pieces::Upwards, |_| true);
-                    let torn = site.allowed().contains(&Pieces::Upwards) && site.tear(&history, order).is_some();
+                    let torn = site.allowed().contains(&Pieces::Upwards)
+                        && site.tear(&history, order).is_some();
                     torn || history.now() != whole.now()
                 })
             });
@@ -209,7 +247,8 @@ fn every_step_is_needed() {
 #[test]
 fn a_site_that_is_off_needs_the_barrier_too() {
     let site = Site { form: Form::Call, role: Role::Call, front: 3, granule: 8 };
-    let history = site.run(&[OFF, To(NEW), ON], FetchOrder::Upwards, Pieces::Whole, |step| step != 1);
+    let history =
+        site.run(&[OFF, To(NEW), ON], FetchOrder::Upwards, Pieces::Whole, |step| step != 1);
     assert!(site.tear(&history, FetchOrder::Upwards).is_some());
 }
 
@@ -227,7 +266,10 @@ fn a_guard_that_reads_must_not_have_half_a_displacement() {
     assert!(site.tear(&history, FetchOrder::Upwards).is_some());
     let cut = Site { front: 4, ..site };
     let history = cut.run(&[To(NEW)], FetchOrder::Upwards, Pieces::Whole, |_| true);
-    assert!(cut.tear(&history, FetchOrder::Upwards).is_some(), "which is why such words go to wordpatch");
+    assert!(
+        cut.tear(&history, FetchOrder::Upwards).is_some(),
+        "which is why such words go to wordpatch"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The WebAssembly half of the demo: a program that runs under a monitor, which is switched while it runs.
+//! The WebAssembly half of the demo: a program that runs under a monitor, which is switched while
+//! it runs.
 
 use crate::command::{Failure, launch};
 use std::ffi::OsString;
@@ -19,38 +20,55 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Shows it, or says what is missing.
 pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let Some(command) = command(out)? else {
-        writeln!(out, "\n4. The WebAssembly half needs `wasm-aot` beside this program: cargo build --release -p wasm-aot")?;
+        writeln!(
+            out,
+            "\n4. The WebAssembly half needs `wasm-aot` beside this program: cargo build --release -p wasm-aot"
+        )?;
         return Ok(());
     };
     let (program, monitor) = (folder.join("primes.wat"), folder.join("ways.mm"));
     super::super::write_file(&program, PROGRAM.as_bytes())?;
     super::super::write_file(&monitor, MONITOR.as_bytes())?;
     let with = format!("{},toggle", monitor.display());
-    let line = format!("wasm-aot run --monitor {with} --invoke count {} 2000000000", program.display());
-    writeln!(out, "\n4. Runs a WebAssembly program under a monitor in Whamm, for as long as it takes:\n\n   $ {line}\n")?;
+    let line =
+        format!("wasm-aot run --monitor {with} --invoke count {} 2000000000", program.display());
+    writeln!(
+        out,
+        "\n4. Runs a WebAssembly program under a monitor in Whamm, for as long as it takes:\n\n   $ {line}\n"
+    )?;
     let mut running = Command::new(&command);
     running.args(["run", "--monitor", &with, "--invoke", "count"]).arg(&program).arg("2000000000");
     running.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let asked = Asked { command, child: Some(spawn_interruptible(&mut running)?) };
     if asked.begins() {
-        for request in [&["off", "ways"][..], &["attach", "hotness,top=3"], &["report"], &["detach", "hotness"], &["on", "ways"]]
-        {
+        for request in [
+            &["off", "ways"][..],
+            &["attach", "hotness,top=3"],
+            &["report"],
+            &["detach", "hotness"],
+            &["on", "ways"],
+        ] {
             std::thread::sleep(A_WHILE);
             asked.request(request, out)?;
         }
         std::thread::sleep(A_WHILE);
     }
     let ended = asked.interrupt()?;
-    writeln!(out, "   Interrupted, it reports how often each condition was true and false while the monitor was on:\n")?;
+    writeln!(
+        out,
+        "   Interrupted, it reports how often each condition was true and false while the monitor was on:\n"
+    )?;
     for line in String::from_utf8_lossy(&ended.stdout).lines().filter(|line| !line.is_empty()) {
         writeln!(out, "   {line}")?;
     }
     Ok(())
 }
 
-/// Starts a program that SIGINT ends. Shells have commands in the background ignore it, and whatever these start.
+/// Starts a program that SIGINT ends. Shells have commands in the background ignore it, and
+/// whatever these start.
 fn spawn_interruptible(command: &mut Command) -> io::Result<Child> {
-    let is_ignored = signals::action(libc::SIGINT).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN);
+    let is_ignored =
+        signals::action(libc::SIGINT).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN);
     if !is_ignored {
         return command.spawn();
     }
@@ -90,7 +108,10 @@ impl Asked {
     fn request(&self, request: &[&str], out: &mut impl Write) -> Result<(), Failure> {
         let output = self.ctl(request)?;
         writeln!(out, "   $ wasm-aot ctl {} {}", self.id(), request.join(" "))?;
-        for line in String::from_utf8_lossy(&output.stdout).lines().chain(String::from_utf8_lossy(&output.stderr).lines()) {
+        for line in String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .chain(String::from_utf8_lossy(&output.stderr).lines())
+        {
             writeln!(out, "   {line}")?;
         }
         writeln!(out)?;
@@ -99,7 +120,8 @@ impl Asked {
 
     /// Ends it as Ctrl-C would.
     fn interrupt(mut self) -> Result<Output, Failure> {
-        let child = self.child.take().ok_or_else(|| Failure::Refused("the program is gone".to_owned()))?;
+        let child =
+            self.child.take().ok_or_else(|| Failure::Refused("the program is gone".to_owned()))?;
         let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         Ok(child.wait_with_output()?)
     }
@@ -121,7 +143,9 @@ fn command(out: &mut impl Write) -> Result<Option<PathBuf>, Failure> {
     if beside.is_file() {
         return Ok(Some(beside));
     }
-    let (Some(cargo), Some(package)) = (std::env::var_os("CARGO"), std::env::var_os("CARGO_MANIFEST_DIR")) else {
+    let (Some(cargo), Some(package)) =
+        (std::env::var_os("CARGO"), std::env::var_os("CARGO_MANIFEST_DIR"))
+    else {
         return Ok(None);
     };
     let Some(target) = own.parent().and_then(Path::parent) else { return Ok(None) };

@@ -25,7 +25,8 @@ impl Stage {
     fn new(functions: usize, quota: u32, skip: Skip) -> Self {
         guest::prepare_tables().unwrap();
         guest::run_hooks();
-        // As they are measured on some machine, and the same for all tests: the rules and the stubs take them off.
+        // As they are measured on some machine, and the same for all tests: the rules and the stubs
+        // take them off.
         PAIR.store(70, Relaxed);
         BIAS.store(40, Relaxed);
         let new = || {
@@ -52,16 +53,22 @@ impl Stage {
         exit_on(self.block, self.functions[function], 0x77, now);
     }
 
-    /// What lies in the ring: which function, whether no other call of it was open around it, how long it took.
+    /// What lies in the ring: which function, whether no other call of it was open around it, how
+    /// long it took.
     fn samples(&self) -> Vec<(usize, bool, u64)> {
-        self.done().into_iter().map(|(function, done)| (function, done.outermost, done.ticks)).collect()
+        self.done()
+            .into_iter()
+            .map(|(function, done)| (function, done.outermost, done.ticks))
+            .collect()
     }
 
     fn done(&self) -> Vec<(usize, drain::Done)> {
         let (mut batch, mut all) = ([drain::Done::default(); drain::BATCH], Vec::new());
         loop {
             let taken = drain::take(self.block, &mut batch);
-            all.extend(batch[..taken].iter().map(|done| (self.number(Id::of_record(done.record)), *done)));
+            all.extend(
+                batch[..taken].iter().map(|done| (self.number(Id::of_record(done.record)), *done)),
+            );
             if taken == 0 {
                 return all;
             }
@@ -159,7 +166,13 @@ fn an_event_that_waits_for_a_processor_takes_no_more_of_the_programs_work_than_a
     let hooks = || clock::hooks_of(stage.block, &measure::known_costs());
     let (start, before) = (Ticks::now().0, hooks());
     let act = || Ticks::spin(Ticks(2_000_000));
-    guarded(stage.block, (HIGH - 64, NO_SIGNALS), start, || unreachable!("nothing was interrupted"), act);
+    guarded(
+        stage.block,
+        (HIGH - 64, NO_SIGNALS),
+        start,
+        || unreachable!("nothing was interrupted"),
+        act,
+    );
     assert!((hooks() - before) <= LONGEST as f64, "{}", hooks() - before);
 }
 
@@ -189,7 +202,10 @@ fn exits_pair_with_the_latest_enter_of_their_function() {
     }
     // One exit too many: its enter was not seen.
     stage.exit(0, u64::MAX);
-    assert_eq!(stage.samples().iter().map(|sample| sample.1).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(
+        stage.samples().iter().map(|sample| sample.1).collect::<Vec<_>>(),
+        [false, false, true]
+    );
 }
 
 #[test]
@@ -206,7 +222,10 @@ fn a_function_in_line_has_the_stack_pointer_of_its_caller() {
 fn a_frame_of_an_older_term_never_pairs() {
     let stage = Stage::new(1, u32::MAX, Skip::None);
     stage.enter(0, HIGH);
-    modes::set(stage.functions[0], Mode::Sample(Draw { quota: u32::MAX, skip: Skip::None, then: Rest::Count }));
+    modes::set(
+        stage.functions[0],
+        Mode::Sample(Draw { quota: u32::MAX, skip: Skip::None, then: Rest::Count }),
+    );
     stage.enter(0, HIGH - 100);
     stage.exit(0, u64::MAX);
     stage.exit(0, u64::MAX);
@@ -280,27 +299,40 @@ fn a_thread_whose_ring_is_full_adds_its_calls_up_itself() {
     }
     let (tallies, left) = (stage.tallies(), stage.done());
     for (function, (told, tally)) in tallies.iter().enumerate() {
-        let rest: Vec<&drain::Done> = left.iter().filter(|done| done.0 == function).map(|done| &done.1).collect();
+        let rest: Vec<&drain::Done> =
+            left.iter().filter(|done| done.0 == function).map(|done| &done.1).collect();
         assert_eq!((*told, tally.calls + rest.len() as u64), (function, calls));
         assert_eq!(tally.buckets.iter().map(|bucket| bucket.1).sum::<u64>(), tally.calls);
-        assert_eq!(tally.arcs.iter().filter(|arc| arc.1 > 0).collect::<Vec<_>>(), [&(0x77, tally.calls, tally.ticks)]);
+        assert_eq!(
+            tally.arcs.iter().filter(|arc| arc.1 > 0).collect::<Vec<_>>(),
+            [&(0x77, tally.calls, tally.ticks)]
+        );
         assert_eq!(tally.outermost, (tally.calls, tally.ticks));
         let longest = tally.buckets.iter().map(|bucket| bucket.0).max().unwrap();
         let shortest = tally.buckets.iter().map(|bucket| bucket.0).min().unwrap();
         assert_eq!((profiler::bucket(tally.max), profiler::bucket(tally.min)), (longest, shortest));
     }
     assert_eq!((stage.lost(), stage.tallies().len()), (0, 0), "what was taken is not taken again");
-    let children: u64 = tallies[0].1.children + left.iter().filter(|done| done.0 == 0).map(|done| done.1.children).sum::<u64>();
-    let inner: u64 = tallies[1].1.ticks + left.iter().filter(|done| done.0 == 1).map(|done| done.1.ticks).sum::<u64>();
+    let children: u64 = tallies[0].1.children
+        + left.iter().filter(|done| done.0 == 0).map(|done| done.1.children).sum::<u64>();
+    let inner: u64 = tallies[1].1.ticks
+        + left.iter().filter(|done| done.0 == 1).map(|done| done.1.ticks).sum::<u64>();
     assert_eq!(children, inner - calls * BIAS.load(Relaxed));
 }
 
 #[test]
 fn calls_from_more_places_than_there_are_tables_for_are_added_up_together() {
     let stage = Stage::new(1, u32::MAX, Skip::None);
-    let done =
-        |call_site| drain::Done { record: stage.functions[0].record(), outermost: true, ticks: 50, children: 0, call_site };
-    tally::folding(stage.block, || (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50 * 16))));
+    let done = |call_site| drain::Done {
+        record: stage.functions[0].record(),
+        outermost: true,
+        ticks: 50,
+        children: 0,
+        call_site,
+    };
+    tally::folding(stage.block, || {
+        (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50 * 16)))
+    });
     let arcs = stage.tallies().remove(0).1.arcs;
     // Of the fifty one is none, and thirty-two are told apart.
     assert_eq!((arcs.len(), arcs[0]), (33, (0, 36, 1800)));
@@ -316,7 +348,8 @@ fn a_place_that_is_never_filled_holds_nothing_up_for_good() {
         stage.enter(0, HIGH);
         stage.exit(0, u64::MAX);
     }
-    let calls = stage.tallies().iter().map(|tally| tally.1.calls).sum::<u64>() + stage.done().len() as u64;
+    let calls =
+        stage.tallies().iter().map(|tally| tally.1.calls).sum::<u64>() + stage.done().len() as u64;
     assert_eq!((calls, stage.lost()), (3 * RING_COUNT as u64, 1));
 }
 
@@ -368,19 +401,35 @@ fn an_event_that_interrupts_another_changes_nothing_but_the_common_count() {
         Ticks::now().0,
         || unreachable!("nothing was interrupted"),
         || {
-            guarded(stage.block, (HIGH - 100, NO_SIGNALS), Ticks::now().0, || count_late(id), || ran = true);
+            guarded(
+                stage.block,
+                (HIGH - 100, NO_SIGNALS),
+                Ticks::now().0,
+                || count_late(id),
+                || ran = true,
+            );
         },
     );
-    assert_eq!((ran, id.function().late.load(Relaxed), stage.block.busy.load(Relaxed)), (false, 1, 0));
+    assert_eq!(
+        (ran, id.function().late.load(Relaxed), stage.block.busy.load(Relaxed)),
+        (false, 1, 0)
+    );
     // One that was left by longjmp does not count as interrupted.
     stage.block.busy.store(HIGH - 100, Relaxed);
-    guarded(stage.block, (HIGH, NO_SIGNALS), Ticks::now().0, || unreachable!("the other was left"), || ran = true);
+    guarded(
+        stage.block,
+        (HIGH, NO_SIGNALS),
+        Ticks::now().0,
+        || unreachable!("the other was left"),
+        || ran = true,
+    );
     assert!(ran);
 }
 
 /// Calls a stub as a trampoline does, on the calling thread.
 fn call(stub: extern "C" fn(), id: Id) {
-    // SAFETY: (1) a stub changes what a call may change; (2) the registers are what a trampoline gives it.
+    // SAFETY: (1) a stub changes what a call may change; (2) the registers are what a trampoline
+    // gives it.
     unsafe {
         std::arch::asm!("call {stub}", stub = in(reg) stub as usize, in("rdi") id.function().address.load(Relaxed),
             in("rsi") 0x77u64, in("r10") u64::from(NO_SITE), in("r11") u64::from(id.record()), clobber_abi("C"));
@@ -397,11 +446,14 @@ fn the_stubs_do_what_the_rules_say() {
         random = random.wrapping_mul(MULTIPLIER).wrapping_add(1);
         script.push(((random >> 40) as usize % 4, (random >> 50) % 5 < 2));
     }
-    // The same events through the stubs, on a thread of its own, whose first events prepare its records.
+    // The same events through the stubs, on a thread of its own, whose first events prepare its
+    // records.
     let by_stubs = {
         let script = script.clone();
         std::thread::spawn(move || {
-            let Caller::Observed(block) = threads::caller() else { unreachable!("a new thread is observed") };
+            let Caller::Observed(block) = threads::caller() else {
+                unreachable!("a new thread is observed")
+            };
             let stage = Stage { block, functions };
             for &id in &stage.functions {
                 let record = record_of(block, id, id.function()).unwrap();
@@ -436,10 +488,14 @@ fn exits_of_a_site_that_functions_share_end_the_call_of_the_function_that_the_ho
     let functions = stage.functions.clone();
     let (owners, cell) = Owners::new().unwrap();
     functions.iter().for_each(|&id| owners.add(id));
-    assert!(functions.iter().all(|id| owners.has(id.function().address.load(Relaxed))) && owners.has_room());
+    assert!(
+        functions.iter().all(|id| owners.has(id.function().address.load(Relaxed)))
+            && owners.has_room()
+    );
     assert!(std::ptr::eq(Owners::of_cell(cell as usize).unwrap(), owners));
     let exit = move |id: Id, cell: u32| {
-        // SAFETY: (1) a stub changes what a call may change; (2) the registers are what the trampoline of a shared site gives it.
+        // SAFETY: (1) a stub changes what a call may change; (2) the registers are what the
+        // trampoline of a shared site gives it.
         unsafe {
             std::arch::asm!("call {stub}", stub = in(reg) stub::shared_exit as *const () as usize,
                 in("rdi") id.function().address.load(Relaxed), in("rsi") 0x77u64, in("r10") u64::from(NO_SITE),
@@ -447,7 +503,9 @@ fn exits_of_a_site_that_functions_share_end_the_call_of_the_function_that_the_ho
         }
     };
     let timed = std::thread::spawn(move || {
-        let Caller::Observed(block) = threads::caller() else { unreachable!("a new thread is observed") };
+        let Caller::Observed(block) = threads::caller() else {
+            unreachable!("a new thread is observed")
+        };
         let stage = Stage { block, functions };
         for &id in &stage.functions {
             begin_term(block, record_of(block, id, id.function()).unwrap(), id.function());
@@ -466,8 +524,8 @@ fn exits_of_a_site_that_functions_share_end_the_call_of_the_function_that_the_ho
     assert_eq!(timed.join().unwrap(), (vec![1, 0], vec![0]));
 }
 
-/// Plays a script; returns which functions were timed, whether as the outermost call, and the counts. Every call takes the bias and what
-/// it called at least.
+/// Plays a script; returns which functions were timed, whether as the outermost call, and the
+/// counts. Every call takes the bias and what it called at least.
 fn run(
     stage: &Stage,
     script: &[(usize, bool)],
@@ -495,7 +553,9 @@ fn a_stub_leaves_out_as_many_calls_as_it_draws() {
     let stage = Stage::new(1, u32::MAX, Skip::Geometric { mean: 10.0 });
     let id = stage.functions[0];
     let timed = std::thread::spawn(move || {
-        let Caller::Observed(block) = threads::caller() else { unreachable!("a new thread is observed") };
+        let Caller::Observed(block) = threads::caller() else {
+            unreachable!("a new thread is observed")
+        };
         let record = record_of(block, id, id.function()).unwrap();
         begin_term(block, record, id.function());
         let stage = Stage { block, functions: vec![id] };
@@ -518,7 +578,9 @@ fn the_counting_stub_counts() {
     let id = stage.functions[0];
     modes::set(id, Mode::Count);
     let count = std::thread::spawn(move || {
-        let Caller::Observed(block) = threads::caller() else { unreachable!("a new thread is observed") };
+        let Caller::Observed(block) = threads::caller() else {
+            unreachable!("a new thread is observed")
+        };
         let record = record_of(block, id, id.function()).unwrap();
         (0..1000).for_each(|_| call(stub::count, id));
         record.count.load(Relaxed)

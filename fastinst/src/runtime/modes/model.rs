@@ -1,8 +1,10 @@
-//! Every interleaving of a hook that verifies a site with a carrier that gives its function another mode, on cores that keep their stores
-//! back for a while (x86-64: in order, and not beyond a locked instruction).
+//! Every interleaving of a hook that verifies a site with a carrier that gives its function another
+//! mode, on cores that keep their stores back for a while (x86-64: in order, and not beyond a
+//! locked instruction).
 //!
-//! The hook says that the site is verified, looks at the mode, stores it at the site, and looks again; before that it waits until its stores are seen. The carrier changes the mode by a locked instruction, looks whether the site is verified, and stores the mode there
-//! if it is.
+//! The hook says that the site is verified, looks at the mode, stores it at the site, and looks
+//! again; before that it waits until its stores are seen. The carrier changes the mode by a locked
+//! instruction, looks whether the site is verified, and stores the mode there if it is.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -90,7 +92,8 @@ impl World {
 fn leaves_a_site_behind(waits: bool) -> bool {
     let (mut known, mut open) = (HashSet::new(), vec![World::new()]);
     while let Some(world) = open.pop() {
-        let next = [world.hook(waits), world.carrier(), world.released(HOOK), world.released(CARRIER)];
+        let next =
+            [world.hook(waits), world.carrier(), world.released(HOOK), world.released(CARRIER)];
         let next: Vec<World> = next.into_iter().flatten().collect();
         if next.is_empty() && world.memory[Place::Site as usize] != NEW {
             return true;

@@ -1,7 +1,7 @@
 //! Every interleaving of the agent's round with two threads that call, ask, and wait.
 //!
-//! A thread counts its calls one by one, asks, and ends when it is answered; what it had counted when it asked must be in the profile
-//! that was written by then.
+//! A thread counts its calls one by one, asks, and ends when it is answered; what it had counted
+//! when it asked must be in the profile that was written by then.
 
 use super::Step;
 use std::collections::HashSet;
@@ -44,7 +44,17 @@ impl World {
     fn new() -> Self {
         let (threads, counted) = ([At::Calling; THREADS], [0; THREADS]);
         let (seen, written) = (counted, counted);
-        Self { threads, counted, asked: 0, answered: 0, answers: 0, step: 0, taken: None, seen, written }
+        Self {
+            threads,
+            counted,
+            asked: 0,
+            answered: 0,
+            answers: 0,
+            step: 0,
+            taken: None,
+            seen,
+            written,
+        }
     }
 
     /// After one step of thread `i`; `None` if it has to wait, or is over.
@@ -90,7 +100,8 @@ impl World {
     }
 }
 
-/// Whether some thread can end with calls of its own that are not in the profile, or can wait for ever.
+/// Whether some thread can end with calls of its own that are not in the profile, or can wait for
+/// ever.
 fn loses_calls(round: &[Step], known: Known) -> bool {
     let (mut seen, mut open) = (HashSet::new(), vec![World::new()]);
     let mut all_end = false;
@@ -112,8 +123,16 @@ fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
     if steps.is_empty() {
         return vec![Vec::new()];
     }
-    let without = |i: usize| steps.iter().enumerate().filter(move |(at, _)| *at != i).map(|(_, step)| *step).collect::<Vec<_>>();
-    let with = |i: usize| orders(&without(i)).into_iter().map(move |rest| [vec![steps[i]], rest].concat());
+    let without = |i: usize| {
+        steps
+            .iter()
+            .enumerate()
+            .filter(move |(at, _)| *at != i)
+            .map(|(_, step)| *step)
+            .collect::<Vec<_>>()
+    };
+    let with =
+        |i: usize| orders(&without(i)).into_iter().map(move |rest| [vec![steps[i]], rest].concat());
     (0..steps.len()).flat_map(with).collect()
 }
 
@@ -129,7 +148,8 @@ fn whoever_is_answered_finds_his_calls_in_the_profile() {
 
 #[test]
 fn in_any_other_order_calls_are_lost() {
-    let others: Vec<_> = orders(&super::ROUND).into_iter().filter(|order| !is_the_round(order)).collect();
+    let others: Vec<_> =
+        orders(&super::ROUND).into_iter().filter(|order| !is_the_round(order)).collect();
     assert_eq!(others.len(), 24 - 4);
     for order in others {
         assert!(loses_calls(&order, Known::Number), "{order:?}");

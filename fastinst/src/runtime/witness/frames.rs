@@ -1,9 +1,10 @@
-//! The agent's sight, where the kernel has no clock for us: at every look it reads how long each thread has worked since the last one, and
-//! charges that to the call that is being timed innermost on that thread now.
+//! The agent's sight, where the kernel has no clock for us: at every look it reads how long each
+//! thread has worked since the last one, and charges that to the call that is being timed innermost
+//! on that thread now.
 //!
-//! Only calls that are being timed have a frame. So this tells shares of functions of which every call is timed, and what their callees
-//! took that are not is theirs; for the others it tells nothing. No signal and no timer: what the agent reads, the thread's hooks have
-//! written.
+//! Only calls that are being timed have a frame. So this tells shares of functions of which every
+//! call is timed, and what their callees took that are not is theirs; for the others it tells
+//! nothing. No signal and no timer: what the agent reads, the thread's hooks have written.
 
 use crate::runtime::functions::Id;
 use crate::runtime::layout::{FRAME, Header};
@@ -41,7 +42,15 @@ impl Frames {
     pub(super) fn new(why: String) -> Self {
         let now = Instant::now();
         let worked = threads::all().map(|block| (address(block), block.clock.worked())).collect();
-        Self { why, worked, stacks: BTreeMap::new(), looks: 0, began: now, looked: now, took: Duration::ZERO }
+        Self {
+            why,
+            worked,
+            stacks: BTreeMap::new(),
+            looks: 0,
+            began: now,
+            looked: now,
+            took: Duration::ZERO,
+        }
     }
 
     /// How long the agent may sleep.
@@ -91,15 +100,17 @@ fn address(block: &Header) -> usize {
     std::ptr::from_ref(block).addr()
 }
 
-/// The functions whose calls are being timed on a thread, the outermost first. The thread may change its frames meanwhile: then some are
-/// those of a moment later.
+/// The functions whose calls are being timed on a thread, the outermost first. The thread may
+/// change its frames meanwhile: then some are those of a moment later.
 fn timed(block: &Header) -> Vec<FuncId> {
     let first = std::ptr::from_ref(block.frame(0)).addr();
     let count = block.top.load(Acquire).addr().saturating_sub(first) / FRAME;
     let limit = block.limit.load(Relaxed).addr().saturating_sub(first) / FRAME;
     // Frame 0 is a wall.
     let all = (1..count.min(limit)).rev().map(|index| block.frame(index)).take(DEEPEST);
-    let timed = all.filter(|frame| frame.time.load(Relaxed) != 0).map(|frame| Id::of_record(frame.record.load(Relaxed)));
+    let timed = all
+        .filter(|frame| frame.time.load(Relaxed) != 0)
+        .map(|frame| Id::of_record(frame.record.load(Relaxed)));
     let mut functions: Vec<FuncId> = timed.filter(|id| id.0 != 0).map(|id| FuncId(id.0)).collect();
     functions.reverse();
     functions
@@ -141,12 +152,19 @@ mod tests {
     fn time_is_the_innermost_timed_calls_or_not_known() {
         type Seen = (Box<[FuncId]>, (u64, u64));
         let [one, two] = [FuncId(1), FuncId(2)];
-        let stacks: [Seen; 4] =
-            [([].into(), (10, 1)), ([one].into(), (20, 2)), ([one, two].into(), (30, 3)), ([one, two, one].into(), (40, 4))];
+        let stacks: [Seen; 4] = [
+            ([].into(), (10, 1)),
+            ([one].into(), (20, 2)),
+            ([one, two].into(), (30, 3)),
+            ([one, two, one].into(), (40, 4)),
+        ];
         let evidence = tell(&BTreeMap::from(stacks), ClockSource::Probes);
         assert_eq!((evidence.processor, evidence.unknown, evidence.samples), (100.0, 10.0, 10));
         let [first, second] = evidence.functions[..] else { panic!("{evidence:?}") };
-        assert_eq!((first.innermost, first.on_stack, first.samples, first.stack_samples), (60.0, 90.0, 6, 9));
+        assert_eq!(
+            (first.innermost, first.on_stack, first.samples, first.stack_samples),
+            (60.0, 90.0, 6, 9)
+        );
         assert_eq!((second.innermost, second.on_stack), (30.0, 70.0));
         assert_eq!(evidence.stacks.iter().map(|stack| stack.time).sum::<f64>(), 90.0);
     }

@@ -1,8 +1,10 @@
-//! The kernel's `task-clock`: two events a processor, one for addresses and one, less often, for stacks.
+//! The kernel's `task-clock`: two events a processor, one for addresses and one, less often, for
+//! stacks.
 //!
-//! Later threads inherit them, child processes do not. The rings hold seconds of addresses and a quarter of a second of stacks, so that
-//! the agent's own pace does for draining them. A starved agent loses samples, and no sum is falsified: a thread's samples share the
-//! time that its own clock tells.
+//! Later threads inherit them, child processes do not. The rings hold seconds of addresses and a
+//! quarter of a second of stacks, so that the agent's own pace does for draining them. A starved
+//! agent loses samples, and no sum is falsified: a thread's samples share the time that its own
+//! clock tells.
 
 use super::mappings::Mappings;
 use super::owners::Owners;
@@ -18,14 +20,16 @@ use wordpatch::os::perf::{self, Found, Opened, Ring, Sampling};
 use wordpatch::os::threads::{self, Tid};
 use wordpatch::os::{OsError, clocks, cpu};
 
-/// A sample costs 1 to 2 µs on bare metal, and 14 to 17 µs in a virtual machine, where every interrupt of a timer leaves it: so four
-/// milliseconds cost 0.4 % there. No period is a multiple of a scheduler's tick: they would look at the same moment of it always.
+/// A sample costs 1 to 2 µs on bare metal, and 14 to 17 µs in a virtual machine, where every
+/// interrupt of a timer leaves it: so four milliseconds cost 0.4 % there. No period is a multiple
+/// of a scheduler's tick: they would look at the same moment of it always.
 const PERIOD: Duration = Duration::from_micros(997);
 const PERIOD_IN_VM: Duration = Duration::from_micros(3989);
 const STACKS: Duration = Duration::from_micros(9973);
 const STACKS_IN_VM: Duration = Duration::from_micros(15_973);
 
-/// An unprivileged user may map 516 kB a processor (perf_event_mlock_kb), all his processes together, and RLIMIT_MEMLOCK beyond that.
+/// An unprivileged user may map 516 kB a processor (perf_event_mlock_kb), all his processes
+/// together, and RLIMIT_MEMLOCK beyond that.
 const ADDRESS_RING: usize = 128 << 10;
 const STACK_RING: usize = 256 << 10;
 const LEAST_ADDRESS_RING: usize = 16 << 10;
@@ -35,7 +39,8 @@ const LEAST_STACK_RING: usize = 32 << 10;
 const ALL_RINGS: usize = 32 << 20;
 const STACK: u32 = 8 << 10;
 
-/// How often threads' clocks are read: what a thread did since is shared as the rest of its time, when it has ended.
+/// How often threads' clocks are read: what a thread did since is shared as the rest of its time,
+/// when it has ended.
 const CLOCKS: Duration = Duration::from_millis(50);
 /// If there are many.
 const MANY: usize = 64;
@@ -109,7 +114,11 @@ impl Agent {
 fn processors() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let listed = parse_list(&text);
-    if listed.is_empty() { (0..std::thread::available_parallelism().map_or(1, usize::from) as u32).collect() } else { listed }
+    if listed.is_empty() {
+        (0..std::thread::available_parallelism().map_or(1, usize::from) as u32).collect()
+    } else {
+        listed
+    }
 }
 
 /// A list such as `0-3,8` (Linux, Documentation/admin-guide/cputopology).
@@ -125,23 +134,31 @@ impl Kernel {
     /// Opens the events on the calling thread, and on those that there are already.
     pub(super) fn open() -> Result<Self, Refusal> {
         let in_vm = cpu::hypervisor().is_some();
-        let (period, stack_period) = if in_vm { (PERIOD_IN_VM, STACKS_IN_VM) } else { (PERIOD, STACKS) };
+        let (period, stack_period) =
+            if in_vm { (PERIOD_IN_VM, STACKS_IN_VM) } else { (PERIOD, STACKS) };
         let processors = processors();
         let share = ALL_RINGS / processors.len().max(1) / 3;
-        let sizes = (ADDRESS_RING.min(share).max(LEAST_ADDRESS_RING), STACK_RING.min(share * 2).max(LEAST_STACK_RING));
+        let sizes = (
+            ADDRESS_RING.min(share).max(LEAST_ADDRESS_RING),
+            STACK_RING.min(share * 2).max(LEAST_STACK_RING),
+        );
         let open = |kernel| {
             let sampling = Sampling { period, kernel, stack: 0, inherit: true };
             Events::open(sampling, &processors, sizes.0, LEAST_ADDRESS_RING)
         };
         let (addresses, sees_kernel) = match open(true) {
             // The kernel's own time is for the privileged; the user's may still be had.
-            Err(error) if error.errno == libc::EACCES || error.errno == libc::EPERM => (open(false), false),
+            Err(error) if error.errno == libc::EACCES || error.errno == libc::EPERM => {
+                (open(false), false)
+            }
             opened => (opened, true),
         };
         let addresses = addresses.map_err(|error| Refusal { error })?;
-        let sampling = Sampling { period: stack_period, kernel: sees_kernel, stack: STACK, inherit: true };
+        let sampling =
+            Sampling { period: stack_period, kernel: sees_kernel, stack: STACK, inherit: true };
         // Without stacks time in libraries has no callers; all else is there.
-        let stacks = Events::open(sampling, &processors, sizes.1, LEAST_STACK_RING).unwrap_or_default();
+        let stacks =
+            Events::open(sampling, &processors, sizes.1, LEAST_STACK_RING).unwrap_or_default();
         Ok(Self {
             addresses: addresses.join_others(),
             stack_rings: stacks.join_others(),
@@ -173,12 +190,26 @@ impl Kernel {
     }
 
     fn drain(&mut self) {
-        let Self { addresses, stack_rings, threads, agent, mappings, unwinding, stacks, lost, first, .. } = self;
+        let Self {
+            addresses,
+            stack_rings,
+            threads,
+            agent,
+            mappings,
+            unwinding,
+            stacks,
+            lost,
+            first,
+            ..
+        } = self;
         for ring in addresses {
             ring.drain(|found| match found {
                 Found::Sample(seen) if !agent.all.contains(&seen.thread) => {
-                    let place = seen.user.map_or(Place::NOWHERE, |registers| mappings.place(registers.ip));
-                    let thread = threads.entry(seen.thread).or_insert_with(|| Thread::begin(seen.thread, *first));
+                    let place =
+                        seen.user.map_or(Place::NOWHERE, |registers| mappings.place(registers.ip));
+                    let thread = threads
+                        .entry(seen.thread)
+                        .or_insert_with(|| Thread::begin(seen.thread, *first));
                     thread.strand.see(place);
                 }
                 Found::Sample(_) => {}
@@ -192,16 +223,22 @@ impl Kernel {
     /// Reads the clocks of all threads that were seen. Those that are gone have what they had last.
     fn read_clocks(&mut self) {
         self.looked = Instant::now();
-        let (ended, ends, period) = (&mut self.ended, &mut self.ends, self.period.as_nanos() as f64);
+        let (ended, ends, period) =
+            (&mut self.ended, &mut self.ends, self.period.as_nanos() as f64);
         self.threads.retain(|&tid, thread| {
             let now = clocks::of_thread(tid).and_then(|clock| clock.checked_sub(thread.before));
-            let now = now.map(|clock| clock.as_nanos() as f64).filter(|&now| now >= thread.strand.processor);
+            let now = now
+                .map(|clock| clock.as_nanos() as f64)
+                .filter(|&now| now >= thread.strand.processor);
             match now {
                 Some(now) => thread.strand.processor = now,
-                // Gone, or its number is another thread's: then that begins anew with its next sample.
+                // Gone, or its number is another thread's: then that begins anew with its next
+                // sample.
                 None => {
-                    // Its clock was read a while before it ended; each of its samples stands for a period.
-                    thread.strand.processor = thread.strand.processor.max(thread.strand.samples as f64 * period);
+                    // Its clock was read a while before it ended; each of its samples stands for a
+                    // period.
+                    thread.strand.processor =
+                        thread.strand.processor.max(thread.strand.samples as f64 * period);
                     ended.add(&thread.strand);
                     *ends += 1;
                 }
@@ -219,11 +256,14 @@ impl Kernel {
         let (residue, unsampled) = self.rest();
         let user = self.user_time();
         let live = self.threads.values().map(|thread| &thread.strand).collect();
-        let observed = Observed { live, ended: &self.ended, residue, unsampled, stacks: &stacks, user };
+        let observed =
+            Observed { live, ended: &self.ended, residue, unsampled, stacks: &stacks, user };
         let mut owners = Owners::new(garden, names, &mut self.mappings, self.sees_kernel);
         let attributed = attribution::attribute(&observed, &mut owners);
         let invisible = owners.invisible();
-        let hz = |period: Duration, rings: &[Ring]| if rings.is_empty() { 0.0 } else { 1.0 / period.as_secs_f64() };
+        let hz = |period: Duration, rings: &[Ring]| {
+            if rings.is_empty() { 0.0 } else { 1.0 / period.as_secs_f64() }
+        };
         ClockEvidence {
             source: ClockSource::Kernel {
                 hz: hz(self.period, &self.addresses),
@@ -241,11 +281,13 @@ impl Kernel {
         }
     }
 
-    /// Processor time that no sampled thread's clock has told: of threads that have ended since their clocks were read, and of threads that
-    /// were never sampled.
+    /// Processor time that no sampled thread's clock has told: of threads that have ended since
+    /// their clocks were read, and of threads that were never sampled.
     fn rest(&self) -> (f64, f64) {
-        let sampled: f64 = self.threads.values().map(|thread| thread.strand.processor).sum::<f64>() + self.ended.processor;
-        let process = clocks::of_process().saturating_sub(self.before).saturating_sub(self.agent.processor());
+        let sampled: f64 = self.threads.values().map(|thread| thread.strand.processor).sum::<f64>()
+            + self.ended.processor;
+        let process =
+            clocks::of_process().saturating_sub(self.before).saturating_sub(self.agent.processor());
         let rest = (process.as_nanos() as f64 - sampled).max(0.0);
         let mut unsampled = 0.0;
         let _ = threads::each(|tid| {
@@ -268,9 +310,10 @@ impl Kernel {
             (true, _) => UserTime::AndSystem,
             (false, false) => UserTime::Sampled { period: self.period.as_nanos() as f64 },
             (false, true) => {
-                let ((user, system), (own_user, own_system)) = (clocks::split(false), clocks::split(true));
-                let [user, system] =
-                    [(user, own_user), (system, own_system)].map(|(all, own)| all.saturating_sub(own).as_secs_f64());
+                let ((user, system), (own_user, own_system)) =
+                    (clocks::split(false), clocks::split(true));
+                let [user, system] = [(user, own_user), (system, own_system)]
+                    .map(|(all, own)| all.saturating_sub(own).as_secs_f64());
                 UserTime::Share(if user + system > 0.0 { user / (user + system) } else { 1.0 })
             }
         }
@@ -300,7 +343,10 @@ fn drain_stacks(
                 && !agent.all.contains(&seen.thread)
                 && let Some(registers) = seen.user
             {
-                stacks.add(unwinding.walk(mappings, registers, seen.stack, |_, place| place.mapping == ours));
+                stacks.add(
+                    unwinding
+                        .walk(mappings, registers, seen.stack, |_, place| place.mapping == ours),
+                );
             }
         });
     }
@@ -315,7 +361,12 @@ struct Events {
 
 impl Events {
     /// A processor that has gone off-line meanwhile is left out.
-    fn open(sampling: Sampling, processors: &[u32], size: usize, least: usize) -> Result<Self, OsError> {
+    fn open(
+        sampling: Sampling,
+        processors: &[u32],
+        size: usize,
+        least: usize,
+    ) -> Result<Self, OsError> {
         let mut events = Self::default();
         for &processor in processors {
             match Ring::open(sampling, Tid(0), processor, size, least) {
@@ -331,14 +382,18 @@ impl Events {
         if events.rings.is_empty() { Err(none) } else { Ok(events) }
     }
 
-    /// Threads that are there before us: their samples go to the same rings, as far as descriptors suffice. One that is not sampled has
-    /// time that is not known.
+    /// Threads that are there before us: their samples go to the same rings, as far as descriptors
+    /// suffice. One that is not sampled has time that is not known.
     fn join_others(self) -> Vec<Ring> {
         let this = threads::current();
         let mut others = Vec::new();
         let _ = threads::each(|tid| others.extend((tid != this).then_some(tid)));
         let pairs = || self.rings.iter().zip(&self.opened);
-        let join = |tid| pairs().try_for_each(|(ring, (processor, opened))| opened.join(&ring.sampling(), tid, *processor));
+        let join = |tid| {
+            pairs().try_for_each(|(ring, (processor, opened))| {
+                opened.join(&ring.sampling(), tid, *processor)
+            })
+        };
         // Those who come behind one that was refused would be refused, too.
         let _ = others.into_iter().try_for_each(join);
         self.rings

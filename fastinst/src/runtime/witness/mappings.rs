@@ -1,7 +1,8 @@
 //! Mappings: the code of files that is mapped into this process, numbered for good.
 //!
-//! They are read from the kernel's table and not from the loader's list, which is under a lock that a thread of the program may hold. The
-//! table is read again when a sample lies nowhere, and now and then, since one library may come to lie where another was.
+//! They are read from the kernel's table and not from the loader's list, which is under a lock that
+//! a thread of the program may hold. The table is read again when a sample lies nowhere, and now
+//! and then, since one library may come to lie where another was.
 
 use crate::attribution::Place;
 use crate::discovery::{Contents, Image};
@@ -71,7 +72,10 @@ impl Mappings {
 
     fn find(&self, address: u64) -> Option<Place> {
         let address = usize::try_from(address).ok()?;
-        let at = self.current.partition_point(|&number| self.known[number as usize].start <= address).checked_sub(1)?;
+        let at = self
+            .current
+            .partition_point(|&number| self.known[number as usize].start <= address)
+            .checked_sub(1)?;
         let mapping = self.current[at];
         let mapped = &self.known[mapping as usize];
         (address < mapped.end).then(|| Place { mapping, offset: (address - mapped.start) as u32 })
@@ -89,16 +93,20 @@ impl Mappings {
     fn refresh(&mut self) {
         self.read = Some(Instant::now());
         let Ok(all) = maps::mappings() else { return };
-        let is_file =
-            |mapping: &maps::Mapping| mapping.execute && mapping.path.starts_with('/') && !mapping.path.starts_with("/memfd:");
+        let is_file = |mapping: &maps::Mapping| {
+            mapping.execute && mapping.path.starts_with('/') && !mapping.path.starts_with("/memfd:")
+        };
         let mut found: Vec<Mapped> = Vec::new();
         for mapping in all.into_iter().filter(is_file) {
             let (start, end) = (mapping.start.get(), mapping.end.get());
-            let path = PathBuf::from(mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path));
+            let path =
+                PathBuf::from(mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path));
             match found.last_mut() {
                 // Pages whose protection was changed are listed by themselves.
                 Some(last)
-                    if last.end == start && last.path == path && last.offset + (start - last.start) as u64 == mapping.offset =>
+                    if last.end == start
+                        && last.path == path
+                        && last.offset + (start - last.start) as u64 == mapping.offset =>
                 {
                     last.end = end;
                 }
@@ -109,7 +117,8 @@ impl Mappings {
         for new in found {
             let is_same = |&&number: &&u32| {
                 let old = &self.known[number as usize];
-                (old.start, old.end, old.offset, &old.path) == (new.start, new.end, new.offset, &new.path)
+                (old.start, old.end, old.offset, &old.path)
+                    == (new.start, new.end, new.offset, &new.path)
             };
             let number = self.current.iter().find(is_same).copied();
             current.push(number.unwrap_or_else(|| {
@@ -137,9 +146,13 @@ impl Mappings {
     /// Where the function begins that a place lies in, as far as that can be told without symbols.
     pub(super) fn start(&mut self, place: Place) -> Place {
         let begin = Place { mapping: place.mapping, offset: 0 };
-        let (Some(image), Some(address)) = (self.image(place.mapping), self.address(place)) else { return begin };
+        let (Some(image), Some(address)) = (self.image(place.mapping), self.address(place)) else {
+            return begin;
+        };
         let at = address.wrapping_sub(image.bias) as u64;
-        let Some(before) = image.starts.partition_point(|&start| start <= at).checked_sub(1) else { return begin };
+        let Some(before) = image.starts.partition_point(|&start| start <= at).checked_sub(1) else {
+            return begin;
+        };
         let mapped = &self.known[place.mapping as usize];
         let start = image.bias.wrapping_add(image.starts[before] as usize);
         Place { mapping: place.mapping, offset: start.saturating_sub(mapped.start) as u32 }
@@ -148,19 +161,31 @@ impl Mappings {
     /// Whether the instruction before a place enters the kernel (`syscall`).
     pub(super) fn is_behind_system_call(&self, place: Place) -> bool {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
-        let Some(mapped) = self.get(place.mapping).filter(|_| place.offset >= 2) else { return false };
+        let Some(mapped) = self.get(place.mapping).filter(|_| place.offset >= 2) else {
+            return false;
+        };
         let mut bytes = [0; 2];
         let at = mapped.offset + u64::from(place.offset) - 2;
-        let read = |file: std::fs::File| (&file).seek(SeekFrom::Start(at)).and_then(|_| (&file).read_exact(&mut bytes));
+        let read = |file: std::fs::File| {
+            (&file).seek(SeekFrom::Start(at)).and_then(|_| (&file).read_exact(&mut bytes))
+        };
         std::fs::File::open(&mapped.path).and_then(read).is_ok() && bytes == SYSCALL
     }
 }
 
-fn read(mapped: &Mapped, known: &mut HashMap<(PathBuf, usize), Arc<Unwindable>>) -> Option<Arc<Unwindable>> {
+fn read(
+    mapped: &Mapped,
+    known: &mut HashMap<(PathBuf, usize), Arc<Unwindable>>,
+) -> Option<Arc<Unwindable>> {
     let contents = Contents::of(file_of(&mapped.path)).ok()?;
     let image = Image::parse(&contents).ok()?;
-    let code = image.segments.iter().filter(|segment| segment.p_type == PT_LOAD && segment.p_flags & PF_X != 0);
-    let holds = |offset: u64, len: u64| offset <= mapped.offset + 0xfff && mapped.offset < offset.saturating_add(len);
+    let code = image
+        .segments
+        .iter()
+        .filter(|segment| segment.p_type == PT_LOAD && segment.p_flags & PF_X != 0);
+    let holds = |offset: u64, len: u64| {
+        offset <= mapped.offset + 0xfff && mapped.offset < offset.saturating_add(len)
+    };
     let segment = code.into_iter().find(|segment| holds(segment.p_offset, segment.p_filesz))?;
     let address = segment.p_vaddr.wrapping_sub(segment.p_offset).wrapping_add(mapped.offset);
     let bias = mapped.start.wrapping_sub(address as usize);
@@ -173,7 +198,12 @@ fn read(mapped: &Mapped, known: &mut HashMap<(PathBuf, usize), Arc<Unwindable>>)
         Some((section.address, Arc::from(section.bytes)))
     };
     let starts = image.unwind_starts();
-    let read = Arc::new(Unwindable { bias, starts, frames: section(".eh_frame"), index: section(".eh_frame_hdr") });
+    let read = Arc::new(Unwindable {
+        bias,
+        starts,
+        frames: section(".eh_frame"),
+        index: section(".eh_frame_hdr"),
+    });
     known.insert(key, read.clone());
     Some(read)
 }
@@ -190,7 +220,8 @@ mod tests {
     #[test]
     fn this_function_lies_in_this_programs_code_and_begins_where_it_begins() {
         let mut mappings = Mappings::default();
-        let here = this_function_lies_in_this_programs_code_and_begins_where_it_begins as *const () as usize;
+        let here = this_function_lies_in_this_programs_code_and_begins_where_it_begins as *const ()
+            as usize;
         let place = mappings.place(here as u64 + 5);
         assert_ne!(place, Place::NOWHERE);
         assert_eq!(mappings.address(place), Some(here + 5));

@@ -1,8 +1,9 @@
 //! Owners: which functions with probes a place of the code belongs to.
 //!
-//! A place lies in a function of the table of symbols. That function's probes are its own; a part that the compiler has split off
-//! (`name.part.0`, `name.cold`) or a copy (`name.isra.0`) has them under the name in front of the dot. Where a function holds enter sites of
-//! others, these were inlined into it, and debug information says which of them a place is in.
+//! A place lies in a function of the table of symbols. That function's probes are its own; a part
+//! that the compiler has split off (`name.part.0`, `name.cold`) or a copy (`name.isra.0`) has them
+//! under the name in front of the dot. Where a function holds enter sites of others, these were
+//! inlined into it, and debug information says which of them a place is in.
 
 use super::mappings::Mappings;
 use crate::attribution::{Code, Owner, Place};
@@ -29,7 +30,12 @@ pub(super) struct Owners<'o> {
 }
 
 impl<'o> Owners<'o> {
-    pub(super) fn new(garden: &'o Garden, names: &'o mut Names, mappings: &'o mut Mappings, sees_kernel: bool) -> Self {
+    pub(super) fn new(
+        garden: &'o Garden,
+        names: &'o mut Names,
+        mappings: &'o mut Mappings,
+        sees_kernel: bool,
+    ) -> Self {
         let mut probed = HashMap::new();
         let mut enters = Vec::new();
         let enter_sites = sites::all().filter(|(_, site)| site.kind == Kind::Enter);
@@ -44,7 +50,9 @@ impl<'o> Owners<'o> {
         // Those that share a site are known by what hooks were told.
         for id in functions::all() {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            if let Some((module, _)) = garden.bed_of(address).filter(|_| guest::is_selected(garden, address)) {
+            if let Some((module, _)) =
+                garden.bed_of(address).filter(|_| guest::is_selected(garden, address))
+            {
                 probed.entry((module, address.get())).or_insert(FuncId(id.0));
             }
         }
@@ -56,17 +64,27 @@ impl<'o> Owners<'o> {
     fn module(&self, place: Place) -> Option<(usize, CodeAddr)> {
         let mapped = self.mappings.get(place.mapping)?;
         let address = CodeAddr::new(self.mappings.address(place)?);
-        let holds = |bed: &crate::runtime::plant::Bed| bed.module.span.contains(&address) && bed.module.path == mapped.path;
+        let holds = |bed: &crate::runtime::plant::Bed| {
+            bed.module.span.contains(&address) && bed.module.path == mapped.path
+        };
         let module = self.garden.beds.iter().rposition(holds)?;
         (!self.garden.beds[module].sites.is_empty()).then_some((module, address))
     }
 
-    /// The functions with probes that a place in a module is in, innermost first, and where its function begins.
-    fn in_module(&mut self, module: usize, address: CodeAddr, start: usize) -> (Vec<FuncId>, usize) {
+    /// The functions with probes that a place in a module is in, innermost first, and where its
+    /// function begins.
+    fn in_module(
+        &mut self,
+        module: usize,
+        address: CodeAddr,
+        start: usize,
+    ) -> (Vec<FuncId>, usize) {
         let symbol = self.names.symbol(self.garden, module, address);
-        let (start, size, name) =
-            symbol.map_or((start, 0, String::new()), |symbol| (symbol.start.get(), symbol.size, symbol.name));
-        let own = self.probed.get(&(module, start)).copied().or_else(|| self.split_from(module, &name));
+        let (start, size, name) = symbol.map_or((start, 0, String::new()), |symbol| {
+            (symbol.start.get(), symbol.size, symbol.name)
+        });
+        let own =
+            self.probed.get(&(module, start)).copied().or_else(|| self.split_from(module, &name));
         let inside = self.enters_within(module, start, if size == 0 { 1 } else { size });
         let own = own.or_else(|| inside.first().copied());
         if inside.iter().all(|&id| Some(id) == own) {
@@ -92,8 +110,9 @@ impl<'o> Owners<'o> {
         let (probed, names, garden) = (&self.probed, &mut *self.names, self.garden);
         let names = self.by_name.entry(module).or_insert_with(|| {
             let here = probed.iter().filter(|((of, _), _)| *of == module);
-            let named =
-                here.filter_map(|(&(_, address), &id)| Some((names.symbol(garden, module, CodeAddr::new(address))?.name, id)));
+            let named = here.filter_map(|(&(_, address), &id)| {
+                Some((names.symbol(garden, module, CodeAddr::new(address))?.name, id))
+            });
             named.collect()
         });
         names.get(name).copied()
@@ -111,16 +130,26 @@ impl<'o> Owners<'o> {
         let mut invisible = BTreeSet::new();
         let mut tells = HashMap::new();
         for (site, module, id) in std::mem::take(&mut self.enters) {
-            let address = CodeAddr::new(functions::Id(id.0).function().address.load(Relaxed) as usize);
-            let Some(symbol) = self.names.symbol(self.garden, module, CodeAddr::new(site)) else { continue };
+            let address =
+                CodeAddr::new(functions::Id(id.0).function().address.load(Relaxed) as usize);
+            let Some(symbol) = self.names.symbol(self.garden, module, CodeAddr::new(site)) else {
+                continue;
+            };
             let (garden, names) = (self.garden, &mut *self.names);
-            let is_own = symbol.start == address || self.probed.get(&(module, symbol.start.get())) == Some(&id);
+            let is_own = symbol.start == address
+                || self.probed.get(&(module, symbol.start.get())) == Some(&id);
             let whole = symbol.name.split_once('.').map(|(whole, _)| whole.to_owned());
-            if is_own || (whole.is_some() && names.symbol(garden, module, address).map(|own| own.name) == whole) {
+            if is_own
+                || (whole.is_some()
+                    && names.symbol(garden, module, address).map(|own| own.name) == whole)
+            {
                 continue;
             }
             // Asked once a module: it has debug information or has none.
-            if !*tells.entry(module).or_insert_with(|| names.inlined_at(garden, module, CodeAddr::new(site)).len() > 1) {
+            if !*tells
+                .entry(module)
+                .or_insert_with(|| names.inlined_at(garden, module, CodeAddr::new(site)).len() > 1)
+            {
                 invisible.insert(id);
             }
         }

@@ -1,5 +1,6 @@
-//! A reservoir: as many stacks as a profile needs, each of those that were seen with the same probability (algorithm R: Vitter, Random
-//! Sampling with a Reservoir, 1985), however many there were.
+//! A reservoir: as many stacks as a profile needs, each of those that were seen with the same
+//! probability (algorithm R: Vitter, Random Sampling with a Reservoir, 1985), however many there
+//! were.
 
 use crate::attribution::Stack;
 use std::collections::HashMap;
@@ -29,7 +30,10 @@ impl Reservoir {
             return;
         }
         // Knuth's MMIX generator: its upper bits are the better ones.
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let place = ((u128::from(self.random) * u128::from(self.seen)) >> 64) as usize;
         if let Some(kept) = self.kept.get_mut(place) {
             *kept = stack;
@@ -62,7 +66,10 @@ mod tests {
     fn few_are_all_kept() {
         let mut reservoir = Reservoir::default();
         (0..100).for_each(|number| reservoir.add(stack(number % 3)));
-        assert_eq!((reservoir.seen, reservoir.counts()[&stack(0)], reservoir.counts()[&stack(2)]), (100, 34, 33));
+        assert_eq!(
+            (reservoir.seen, reservoir.counts()[&stack(0)], reservoir.counts()[&stack(2)]),
+            (100, 34, 33)
+        );
     }
 
     #[test]

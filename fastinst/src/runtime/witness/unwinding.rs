@@ -1,5 +1,5 @@
-//! Unwinding: from registers and a copy of the stack to the places of its calls, by framehop: by unwind information where there is
-//! some, else by frame pointers.
+//! Unwinding: from registers and a copy of the stack to the places of its calls, by framehop: by
+//! unwind information where there is some, else by frame pointers.
 
 use super::mappings::Mappings;
 use crate::attribution::{Place, Stack};
@@ -24,7 +24,12 @@ pub(super) struct Unwinding {
 
 impl Default for Unwinding {
     fn default() -> Self {
-        Self { unwinder: UnwinderX86_64::new(), cache: Box::default(), known: HashSet::new(), generation: 0 }
+        Self {
+            unwinder: UnwinderX86_64::new(),
+            cache: Box::default(),
+            known: HashSet::new(),
+            generation: 0,
+        }
     }
 }
 
@@ -51,7 +56,8 @@ impl Unwinding {
         let mut places = vec![mappings.place(start.ip)];
         let mut registers = UnwindRegsX86_64::new(start.ip, start.sp, start.bp);
         let mut address = FrameAddress::from_instruction_pointer(start.ip);
-        // Trampolines and stubs have no unwind information; they leave the stack as it is, so that the return address lies on top.
+        // Trampolines and stubs have no unwind information; they leave the stack as it is, so that
+        // the return address lies on top.
         let is_hook = places[0] == Place::NOWHERE || is_ours(mappings, places[0]);
         if is_hook
             && let Ok(back) = word(start.sp)
@@ -66,7 +72,12 @@ impl Unwinding {
         }
         let is_whole = loop {
             self.learn(mappings, places[places.len() - 1]);
-            let next = self.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut |address| word(address));
+            let next = self.unwinder.unwind_frame(
+                address,
+                &mut registers,
+                &mut self.cache,
+                &mut |address| word(address),
+            );
             match next.map(|next| next.map(FrameAddress::from_return_address)) {
                 Ok(Some(Some(caller))) if places.len() < MOST => address = caller,
                 // A return address of zero is the end that the first frame of a thread is given.
@@ -86,9 +97,14 @@ impl Unwinding {
         if place == Place::NOWHERE || !self.known.insert(place.mapping) {
             return;
         }
-        let (Some(image), Some(mapped)) = (mappings.image(place.mapping), mappings.get(place.mapping)) else { return };
+        let (Some(image), Some(mapped)) =
+            (mappings.image(place.mapping), mappings.get(place.mapping))
+        else {
+            return;
+        };
         let span = |section: &(u64, Bytes)| section.0..section.0 + section.1.len() as u64;
-        let contents = |section: &Option<(u64, Bytes)>| section.as_ref().map(|(_, bytes)| bytes.clone());
+        let contents =
+            |section: &Option<(u64, Bytes)>| section.as_ref().map(|(_, bytes)| bytes.clone());
         let sections = ExplicitModuleSectionInfo {
             base_svma: 0,
             eh_frame_svma: image.frames.as_ref().map(span),
@@ -116,9 +132,13 @@ mod tests {
         unsafe {
             asm!("lea {0}, [rip]", "mov {1}, rsp", "mov {2}, rbp", out(reg) ip, out(reg) sp, out(reg) bp);
         }
-        // SAFETY: (1) the stack of a test's thread has more than so much above the innermost frame, since its callers keep it.
+        // SAFETY: (1) the stack of a test's thread has more than so much above the innermost frame,
+        // since its callers keep it.
         #[allow(unsafe_code)]
-        let stack = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(sp as usize), 3000) }.to_vec();
+        let stack = unsafe {
+            std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(sp as usize), 3000)
+        }
+        .to_vec();
         (Registers { ip, sp, bp }, stack)
     }
 

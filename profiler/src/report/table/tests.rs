@@ -15,7 +15,11 @@ fn body(table: &str) -> Vec<&str> {
 
 /// The percentages in a table's first column, and behind the names of what was left out.
 fn shares(table: &str) -> Vec<f64> {
-    let number = |text: &str| text.trim_start_matches(['~', '?', '(']).strip_suffix('%').and_then(|text| text.parse().ok());
+    let number = |text: &str| {
+        text.trim_start_matches(['~', '?', '('])
+            .strip_suffix('%')
+            .and_then(|text| text.parse().ok())
+    };
     let share = |line: &&str| match line.strip_prefix('…') {
         Some(rest) => rest.split(['(', ')']).nth(1).and_then(number),
         None => line.split_whitespace().next().and_then(number),
@@ -53,28 +57,45 @@ fn the_share_column_adds_up_to_100_percent() {
 fn a_row_of_80_columns_has_the_name_behind_the_share_and_narrower_ones_keep_it() {
     let mut profile = program();
     profile.functions[1].label.name =
-        "app::parser::Parser<std::string, std::vector<int>>::parse(std::string const&, int)".to_owned();
+        "app::parser::Parser<std::string, std::vector<int>>::parse(std::string const&, int)"
+            .to_owned();
     for width in [40, 60, 80, 120] {
         let shown = table(&profile, |options| options.width = width);
         let widest = shown.lines().take(7).map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= width, "{width}: {shown}");
-        assert!(shown.lines().next().unwrap().trim_start().starts_with("self %  function"), "{shown}");
+        assert!(
+            shown.lines().next().unwrap().trim_start().starts_with("self %  function"),
+            "{shown}"
+        );
         assert!(body(&shown)[1].contains("parse"), "{shown}");
     }
-    let title = table(&profile, |_| ()).lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = table(&profile, |_| ())
+        .lines()
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     assert_eq!(title, "self % function total calls p50 p99 max");
 }
 
 #[test]
 fn the_wide_table_has_all_columns_and_tells_waiting_from_running() {
     let mut profile = program();
-    (profile.functions[0].label.file, profile.functions[0].label.line) = (Some("/src/main.c".to_owned()), Some(12));
+    (profile.functions[0].label.file, profile.functions[0].label.line) =
+        (Some("/src/main.c".to_owned()), Some(12));
     let shown = table(&profile, |options| options.wide = true);
     let title = shown.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(title, "self % function self total wall waiting calls mean ± p50 p90 p99 p99.9 max file:line");
+    assert_eq!(
+        title,
+        "self % function self total wall waiting calls mean ± p50 p90 p99 p99.9 max file:line"
+    );
     let main = shown.lines().find(|line| line.contains("main")).unwrap();
     assert!(
-        main.contains("750 ms") && main.contains("1.50 s") && main.contains("50.0%") && main.ends_with("main.c:12"),
+        main.contains("750 ms")
+            && main.contains("1.50 s")
+            && main.contains("50.0%")
+            && main.ends_with("main.c:12"),
         "{shown}"
     );
 }
@@ -91,7 +112,9 @@ fn marks_say_how_much_is_known_and_doubtful_giants_are_not_ranked_first() {
     let line = |name: &str| shown.lines().find(|line| line.contains(name)).unwrap();
     assert!(body(&shown)[0].contains("parse"), "{shown}");
     assert!(
-        line("serve").contains("?959 s") && line("serve").contains("~28.2M") && line("serve").contains("≥15.0 ms"),
+        line("serve").contains("?959 s")
+            && line("serve").contains("~28.2M")
+            && line("serve").contains("≥15.0 ms"),
         "{shown}"
     );
     assert!(line("main").contains("≤0.4%") && line("main").contains(" - "), "{shown}");
@@ -108,7 +131,14 @@ fn a_spread_beyond_the_value_is_no_number() {
     profile.functions[1].mean = about(100.0, 90.0, 110.0);
     let shown = table(&profile, |options| options.wide = true);
     let cell = |name: &str, at: usize| {
-        shown.lines().find(|line| line.contains(name)).unwrap().split_whitespace().nth(at).unwrap().to_owned()
+        shown
+            .lines()
+            .find(|line| line.contains(name))
+            .unwrap()
+            .split_whitespace()
+            .nth(at)
+            .unwrap()
+            .to_owned()
     };
     assert!(!shown.contains("1391") && shown.contains("10%"), "{shown}");
     assert_eq!(cell("hash", 1), "hash");
@@ -127,7 +157,11 @@ fn no_percentile_is_above_the_longest_call_and_what_is_below_the_floor_is_no_num
     for function in &profile.functions {
         for share in [0.5, 0.9, 0.99, 0.999] {
             let value = function.latency(share, &profile.header);
-            assert!(value <= function.max && value >= function.min, "{share} of {}", function.label.name);
+            assert!(
+                value <= function.max && value >= function.min,
+                "{share} of {}",
+                function.label.name
+            );
         }
     }
     // Some of its calls were timed: a p50 below twice what an empty call takes says nothing.
@@ -146,7 +180,10 @@ fn heavy_tails_are_marked() {
     let mut profile = program();
     profile.functions[3].max = Some(2e6);
     let shown = table(&profile, |_| ());
-    assert!(shown.lines().find(|line| line.contains("hash")).unwrap().ends_with("!2.00 ms"), "{shown}");
+    assert!(
+        shown.lines().find(|line| line.contains("hash")).unwrap().ends_with("!2.00 ms"),
+        "{shown}"
+    );
     assert_eq!(shown.matches('!').count(), 2, "the legend, and no other row: {shown}");
 }
 
@@ -156,14 +193,26 @@ fn rows_without_a_figure_come_last_and_a_column_that_no_row_has_is_said() {
     profile.functions[3].own = None;
     let shown = table(&profile, |_| ());
     let rows = body(&shown);
-    assert!(rows.last().unwrap().contains("hash") && rows.last().unwrap().trim_start().starts_with("-"), "{shown}");
+    assert!(
+        rows.last().unwrap().contains("hash") && rows.last().unwrap().trim_start().starts_with("-"),
+        "{shown}"
+    );
     for function in &mut profile.functions {
         (function.own, function.wall) = (None, None);
     }
     let shown = table(&profile, |options| options.sort = Sort::Wall);
     assert!(shown.contains("No function has a figure for wall: sorted by total"), "{shown}");
     assert!(!shown.contains("[system]") && body(&shown)[0].contains("main"), "{shown}");
-    for sort in [Sort::Own, Sort::Total, Sort::Wall, Sort::Calls, Sort::Mean, Sort::P99, Sort::Max, Sort::Name] {
+    for sort in [
+        Sort::Own,
+        Sort::Total,
+        Sort::Wall,
+        Sort::Calls,
+        Sort::Mean,
+        Sort::P99,
+        Sort::Max,
+        Sort::Name,
+    ] {
         let program = program();
         let (rows, used) = program.sorted(sort);
         assert_eq!((rows.len(), used), (4, sort));
@@ -176,8 +225,17 @@ fn the_last_lines_say_in_plain_words_what_it_rests_on() {
     profile.functions[0].calls = Figure::estimated(5.0, 1.0, 0.0);
     profile.header.spent.lost = 2;
     let shown = table(&profile, |_| ());
-    assert!(shown.contains("4 functions (3 with exact counts), 7 514 calls timed, ran 1.50 s (1.00 s CPU)"), "{shown}");
-    assert!(shown.contains("Overhead: 0.4 % CPU") && shown.contains("kernel's clock (250 Hz, 250 samples)"), "{shown}");
+    assert!(
+        shown.contains(
+            "4 functions (3 with exact counts), 7 514 calls timed, ran 1.50 s (1.00 s CPU)"
+        ),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("Overhead: 0.4 % CPU")
+            && shown.contains("kernel's clock (250 Hz, 250 samples)"),
+        "{shown}"
+    );
     assert!(shown.contains("2 timed calls discarded (did not return)"), "{shown}");
     profile.header.clock = ClockSource::None { why: "perf_event_paranoid is 3".to_owned() };
     profile.functions.iter_mut().for_each(|function| function.own = None);
@@ -186,8 +244,12 @@ fn the_last_lines_say_in_plain_words_what_it_rests_on() {
 
 #[test]
 fn colours_and_bars_are_for_terminals_and_change_no_width() {
-    let (plain, colored) = (table(&program(), |_| ()), table(&program(), |options| options.color = true));
-    assert!(!plain.contains('\x1b') && colored.contains('\x1b') && colored.contains('█'), "{colored}");
+    let (plain, colored) =
+        (table(&program(), |_| ()), table(&program(), |options| options.color = true));
+    assert!(
+        !plain.contains('\x1b') && colored.contains('\x1b') && colored.contains('█'),
+        "{colored}"
+    );
     let mut bare = String::new();
     let mut inside = false;
     for letter in colored.chars() {
@@ -205,10 +267,12 @@ fn colours_and_bars_are_for_terminals_and_change_no_width() {
 fn functions_of_one_name_are_told_apart() {
     let mut profile = program();
     for (at, module) in [(1, 0), (2, 1)] {
-        profile.functions[at].label = Label { name: "init".to_owned(), module: Some(module), offset: 7, ..Label::default() };
+        profile.functions[at].label =
+            Label { name: "init".to_owned(), module: Some(module), offset: 7, ..Label::default() };
     }
-    profile.modules =
-        ["/lib/liba.so", "/lib/libb.so"].map(|path| crate::Module { path: path.to_owned(), ..Default::default() }).to_vec();
+    profile.modules = ["/lib/liba.so", "/lib/libb.so"]
+        .map(|path| crate::Module { path: path.to_owned(), ..Default::default() })
+        .to_vec();
     let shown = table(&profile, |_| ());
     assert!(shown.contains("init [liba.so]") && shown.contains("init [libb.so]"), "{shown}");
 }

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This module exists to time system calls that the crates above wrap in something else: it protects and writes pages of its own,
-//! which nobody executes or borrows.
+//! This module exists to time system calls that the crates above wrap in something else: it
+//! protects and writes pages of its own, which nobody executes or borrows.
 #![allow(unsafe_code)]
 
 use crate::plan::{Plan, STEP};
@@ -49,8 +49,15 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Store, Self::StoreVisible, Self::Membarrier, Self::Signal, Self::Mprotect, Self::ProcMem, Self::Trap];
+    pub const ALL: [Self; 7] = [
+        Self::Store,
+        Self::StoreVisible,
+        Self::Membarrier,
+        Self::Signal,
+        Self::Mprotect,
+        Self::ProcMem,
+        Self::Trap,
+    ];
 
     /// Its name in tables and files.
     pub const fn name(self) -> &'static str {
@@ -96,8 +103,11 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Cost>, Failure> {
     watch.begin(plan.costs);
     for operation in Operation::ALL {
         for executers in [0, 1] {
-            let lead = |crew: &Crew| bench.time(operation, (executers > 0).then_some(crew), watch.share(share));
-            let (cost, _) = Crew::with(&seating, &[&target], executers, (0, |_: &Crew, _: &_| ()), lead)?;
+            let lead = |crew: &Crew| {
+                bench.time(operation, (executers > 0).then_some(crew), watch.share(share))
+            };
+            let (cost, _) =
+                Crew::with(&seating, &[&target], executers, (0, |_: &Crew, _: &_| ()), lead)?;
             costs.push(cost);
             watch.passed("costs", share)?;
         }
@@ -118,7 +128,8 @@ impl<'a> Bench<'a> {
     fn new(target: &'a Target) -> Result<Self, OsError> {
         let trap = Target::new(Shape::Move, Placement::InLine(0))?;
         trap.store(0, Width::Two, u64::from(u16::from_le_bytes([0xcc, 0xc3])));
-        // SAFETY: (1) not `Place::Over`; (2) the page is ours, and touched before it is made read-only.
+        // SAFETY: (1) not `Place::Over`; (2) the page is ours, and touched before it is made
+        // read-only.
         let page = unsafe {
             let page = pages::map_private(Place::Anywhere, PAGE, Protection::ReadWrite)?;
             live::store(page, Width::One, 0xc3);
@@ -130,8 +141,16 @@ impl<'a> Bench<'a> {
 
     /// Times `operation` until `time` is over; beside an executer, only while it was seen at work.
     fn time(&self, operation: Operation, crew: Option<&Crew>, time: Duration) -> Cost {
-        let cost = |median, p99, n, refused| Cost { name: operation.name(), executer: crew.is_some(), median, p99, n, refused };
-        if let Err(refusal) = self.prepare(operation).and_then(|()| self.act(operation, Face::Old)) {
+        let cost = |median, p99, n, refused| Cost {
+            name: operation.name(),
+            executer: crew.is_some(),
+            median,
+            p99,
+            n,
+            refused,
+        };
+        if let Err(refusal) = self.prepare(operation).and_then(|()| self.act(operation, Face::Old))
+        {
             return cost(f64::NAN, f64::NAN, 0, Some(refusal));
         }
         let over = AtomicBool::new(false);
@@ -159,9 +178,15 @@ impl<'a> Bench<'a> {
 
     fn prepare(&self, operation: Operation) -> Result<(), String> {
         match operation {
-            Operation::Membarrier => Barrier::Membarrier.prepare().map_err(|error| error.to_string()),
+            Operation::Membarrier => {
+                Barrier::Membarrier.prepare().map_err(|error| error.to_string())
+            }
             Operation::Signal => Barrier::Signal.prepare().map_err(|error| error.to_string()),
-            Operation::Store | Operation::StoreVisible | Operation::Mprotect | Operation::ProcMem | Operation::Trap => Ok(()),
+            Operation::Store
+            | Operation::StoreVisible
+            | Operation::Mprotect
+            | Operation::ProcMem
+            | Operation::Trap => Ok(()),
         }
     }
 

@@ -1,11 +1,13 @@
 //! The fetch granule: how many aligned bytes a core fetches whole while another one stores to them.
 //!
-//! Eight bytes of an immediate are toggled with one unprotected store, at each of the 64 places that they can have in a line. A
-//! place whose eight bytes were seen half old and half new is cut by a boundary that fetch respects. Places that only the larger
-//! boundaries cut are rarer and, where the answer is in doubt, tear less often, so they are given more time.
+//! Eight bytes of an immediate are toggled with one unprotected store, at each of the 64 places
+//! that they can have in a line. A place whose eight bytes were seen half old and half new is cut
+//! by a boundary that fetch respects. Places that only the larger boundaries cut are rarer and,
+//! where the answer is in doubt, tear less often, so they are given more time.
 //!
-//! A place that was not tried often enough says nothing: it counts as torn for every block whose boundary it does not cross. And where nothing
-//! at all was torn, not even across a line, nobody knows whether a tear would have been seen.
+//! A place that was not tried often enough says nothing: it counts as torn for every block whose
+//! boundary it does not cross. And where nothing at all was torn, not even across a line, nobody
+//! knows whether a tear would have been seen.
 
 use crate::plan::Plan;
 use crate::storm::{Adversary, Budget, Placement, Shape, Storm, Tally, Target};
@@ -56,8 +58,8 @@ const SIZES: [usize; 4] = [64, 32, 16, 8];
 pub struct Offsets(pub Vec<TornAt>);
 
 impl Offsets {
-    /// The largest block within which every place was tried often enough and none was torn; one byte if
-    /// not even a quadword is fetched whole; none if that cannot be said.
+    /// The largest block within which every place was tried often enough and none was torn; one
+    /// byte if not even a quadword is fetched whole; none if that cannot be said.
     pub fn granule(&self) -> Option<Granule> {
         let whole = |size: &usize| self.within(*size).all(TornAt::is_whole);
         let size = match SIZES.into_iter().find(whole) {
@@ -85,9 +87,13 @@ impl Offsets {
         self.0.iter().any(|at| at.torn > 0)
     }
 
-    /// How often stores within blocks of `size` bytes were tried: at the offset tried least, and at all together.
+    /// How often stores within blocks of `size` bytes were tried: at the offset tried least, and at
+    /// all together.
     pub fn toggles(&self, size: usize) -> (u64, u64) {
-        (self.within(size).map(|at| at.n).min().unwrap_or(0), self.within(size).map(|at| at.n).sum())
+        (
+            self.within(size).map(|at| at.n).min().unwrap_or(0),
+            self.within(size).map(|at| at.n).sum(),
+        )
     }
 
     fn within(&self, size: usize) -> impl Iterator<Item = &TornAt> {
@@ -95,7 +101,8 @@ impl Offsets {
     }
 }
 
-/// How many toggles follow each other. What one wants to see here is rare, and its direction does not matter.
+/// How many toggles follow each other. What one wants to see here is rare, and its direction does
+/// not matter.
 const BURST: u32 = 16;
 
 /// Tries all offsets.
@@ -104,7 +111,8 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Offsets, Failure> {
     let share = |offset| plan.granule.mul_f64(TornAt::weight(offset) / total);
     let turns = plan.turns((0..64).map(share).max().unwrap_or_default());
     let time = |offset| share(offset) / turns;
-    let mut offsets: Vec<TornAt> = (0..64).map(|offset| TornAt { offset, ..TornAt::default() }).collect();
+    let mut offsets: Vec<TornAt> =
+        (0..64).map(|offset| TornAt { offset, ..TornAt::default() }).collect();
     let storm = Storm::new()?.burst(BURST);
     watch.begin(plan.granule);
     for turn in 0..turns {
@@ -124,7 +132,10 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Offsets, Failure> {
 
 fn toggle(storm: &Storm, offset: usize, time: Duration) -> Result<Tally, Failure> {
     let target = Target::new(Shape::Immediate, Placement::InLine(offset))?;
-    Ok(storm.clone().adversary(Adversary::None).run(&target, Budget::time(time), |to| target.store_whole(to))?)
+    Ok(storm
+        .clone()
+        .adversary(Adversary::None)
+        .run(&target, Budget::time(time), |to| target.store_whole(to))?)
 }
 
 #[cfg(test)]
@@ -132,7 +143,8 @@ mod tests {
     use super::*;
 
     fn torn_at(torn: impl Fn(&TornAt) -> bool) -> Offsets {
-        let at = |offset| TornAt { offset, torn: 0, n: Calibration::ENOUGH_TOGGLES + offset as u64 };
+        let at =
+            |offset| TornAt { offset, torn: 0, n: Calibration::ENOUGH_TOGGLES + offset as u64 };
         Offsets((0..64).map(at).map(|at| TornAt { torn: u64::from(torn(&at)), ..at }).collect())
     }
 
@@ -152,7 +164,9 @@ mod tests {
 
     #[test]
     fn an_offset_that_was_tried_too_seldom_counts_as_torn() {
-        for (unseen, granule) in [(60, Some(64)), (27, Some(32)), (13, Some(16)), (34, Some(8)), (8, None)] {
+        for (unseen, granule) in
+            [(60, Some(64)), (27, Some(32)), (13, Some(16)), (34, Some(8)), (8, None)]
+        {
             let mut offsets = torn_at(|at| at.offset == 61);
             offsets.0[unseen].n = Calibration::ENOUGH_TOGGLES - 1;
             assert_eq!(bytes(&offsets), granule, "{unseen}");

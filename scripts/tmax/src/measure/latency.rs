@@ -1,8 +1,9 @@
 //! Visibility: how long after a store another core first executes what was stored.
 //!
-//! The patcher stores the time into the immediate of a `mov rax, …`; the executer runs it in a loop and, whenever rax has
-//! changed, subtracts it from the time it has. The same with a word of data, which is loaded instead, tells what of that is
-//! the way from core to core. The next store comes only after the last one was seen, at a random moment.
+//! The patcher stores the time into the immediate of a `mov rax, …`; the executer runs it in a loop
+//! and, whenever rax has changed, subtracts it from the time it has. The same with a word of data,
+//! which is loaded instead, tells what of that is the way from core to core. The next store comes
+//! only after the last one was seen, at a random moment.
 
 use crate::plan::Plan;
 use crate::statistics::Sample;
@@ -94,7 +95,9 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latency>, Failure> 
         }
     }
     let samples = [Medium::Code, Medium::Data].into_iter().zip(spans);
-    Ok(samples.filter_map(|(medium, spans)| Some(Latency::new(medium, &Sample::new(spans)?))).collect())
+    Ok(samples
+        .filter_map(|(medium, spans)| Some(Latency::new(medium, &Sample::new(spans)?)))
+        .collect())
 }
 
 /// What the two threads share, each on lines of its own.
@@ -109,7 +112,12 @@ struct Wire {
 #[repr(align(128))]
 struct Line<T>(T);
 
-fn watched(seating: &Seating, medium: Medium, target: &Target, time: Duration) -> Result<Vec<f64>, OsError> {
+fn watched(
+    seating: &Seating,
+    medium: Medium,
+    target: &Target,
+    time: Duration,
+) -> Result<Vec<f64>, OsError> {
     let _seat = seating.take_patchers_seat()?;
     let wire = Wire::default();
     std::thread::scope(|scope| {

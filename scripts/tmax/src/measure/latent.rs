@@ -1,8 +1,10 @@
-//! Latent cost: what an inactive site takes, in each of its forms and at each distance from a line's end.
+//! Latent cost: what an inactive site takes, in each of its forms and at each distance from a
+//! line's end.
 //!
-//! A loop of eight nops, the site, `dec ecx` and `jnz`, against the same loop without the site, in which the nops are longer by
-//! as many bytes as the site has before the line's end: both loops lie on the same two lines, and differ by one instruction.
-//! All loops take turns, so that whatever slows the machine slows all of them.
+//! A loop of eight nops, the site, `dec ecx` and `jnz`, against the same loop without the site, in
+//! which the nops are longer by as many bytes as the site has before the line's end: both loops lie
+//! on the same two lines, and differ by one instruction. All loops take turns, so that whatever
+//! slows the machine slows all of them.
 //!
 //! # Safety
 //!
@@ -130,7 +132,11 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latent>, Failure> {
     // The empty loop is the first of each position.
     for same_position in loops.chunks(Form::ALL.len()) {
         let empty = &same_position[0].3;
-        results.extend(same_position.iter().filter_map(|(form, position, _, turns)| summary(*form, *position, turns, empty)));
+        results.extend(
+            same_position
+                .iter()
+                .filter_map(|(form, position, _, turns)| summary(*form, *position, turns, empty)),
+        );
     }
     Ok(results)
 }
@@ -139,7 +145,16 @@ fn summary(form: Form, position: usize, turns: &[f64], empty: &[f64]) -> Option<
     let ratios = Sample::new(turns.iter().zip(empty).map(|(turn, empty)| turn / empty))?;
     let turns = Sample::new(turns.iter().copied())?;
     let (lo, hi) = ratios.median_interval(100);
-    Some(Latent { form, position, min: turns.min(), median: turns.median(), ratio: ratios.median(), lo, hi, n: turns.len() })
+    Some(Latent {
+        form,
+        position,
+        min: turns.min(),
+        median: turns.median(),
+        ratio: ratios.median(),
+        lo,
+        hi,
+        n: turns.len(),
+    })
 }
 
 /// The size of a cache line.
@@ -147,7 +162,8 @@ const LINE: usize = 64;
 
 /// Eight nops of `len` bytes together.
 fn padding(len: usize) -> Vec<u8> {
-    // The recommended nops of four to eight bytes (AMD64 APM volume 3, "NOP"; Intel SDM volume 2, the same).
+    // The recommended nops of four to eight bytes (AMD64 APM volume 3, "NOP"; Intel SDM volume 2,
+    // the same).
     const NOPS: [&[u8]; 5] = [
         &[0x0f, 0x1f, 0x40, 0x00],
         &[0x0f, 0x1f, 0x44, 0x00, 0x00],
@@ -190,7 +206,8 @@ impl Loop {
     /// Ticks for each iteration.
     fn turn(&self) -> f64 {
         let ticks = stopwatch::time(|| {
-            // SAFETY: (1) `measure` has prepared; (2) the loop touches rcx and flags, calls a `ret` at most, and returns.
+            // SAFETY: (1) `measure` has prepared; (2) the loop touches rcx and flags, calls a `ret`
+            // at most, and returns.
             let _ = unsafe { shot::fire(self.at()) };
         });
         ticks as f64 / f64::from(ITERATIONS)
@@ -223,7 +240,8 @@ mod tests {
             for form in Form::ALL {
                 let code = Loop::new(form, position).unwrap();
                 // SAFETY: as in `turn`.
-                let shot = shot::with_stand(&over, OnTrap::Retry, || unsafe { shot::fire(code.at()) });
+                let shot =
+                    shot::with_stand(&over, OnTrap::Retry, || unsafe { shot::fire(code.at()) });
                 assert_eq!(shot.rcx, 0, "{form:?} {position}");
             }
         }
@@ -233,7 +251,10 @@ mod tests {
     fn padding_is_eight_nops_of_any_length_that_is_needed() {
         for len in 32..=64 {
             let bytes = padding(len);
-            let nops: Vec<Mnemonic> = Decoder::new(64, &bytes, DecoderOptions::NONE).iter().map(|i| i.mnemonic()).collect();
+            let nops: Vec<Mnemonic> = Decoder::new(64, &bytes, DecoderOptions::NONE)
+                .iter()
+                .map(|i| i.mnemonic())
+                .collect();
             assert_eq!((bytes.len(), nops), (len, vec![Mnemonic::Nop; 8]));
         }
     }
@@ -248,7 +269,8 @@ mod tests {
                     // SAFETY: (1) readable memory of ours.
                     *byte = unsafe { live::load_byte(code.memory.base().offset(64 + i as isize)) };
                 }
-                let instructions: Vec<_> = Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE).iter().take(16).collect();
+                let instructions: Vec<_> =
+                    Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE).iter().take(16).collect();
                 let jump = instructions.iter().find(|i| i.mnemonic() == Mnemonic::Jne).unwrap();
                 assert_eq!(jump.near_branch_target(), 0, "{form:?} {position}");
                 if form != Form::Empty && position > 0 {

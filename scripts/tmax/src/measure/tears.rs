@@ -1,9 +1,10 @@
 //! Tear rates: how often the literature's protocol is torn, by what it waits.
 //!
-//! `INT3, wait, back, wait, front` on five bytes astride a line: hot, with a cold back line, and astride a page. A plain store may
-//! not be visible yet when the wait begins, so the same is done with a fence before each wait, which tells what of a tear is
-//! the patcher's store being late and what is the executer's fetch. Beside the waits stands what the product's
-//! policy does here, with a barrier instead of the first wait, or of both: that must not tear at all.
+//! `INT3, wait, back, wait, front` on five bytes astride a line: hot, with a cold back line, and
+//! astride a page. A plain store may not be visible yet when the wait begins, so the same is done
+//! with a fence before each wait, which tells what of a tear is the patcher's store being late and
+//! what is the executer's fetch. Beside the waits stands what the product's policy does here, with
+//! a barrier instead of the first wait, or of both: that must not tear at all.
 
 use crate::plan::Plan;
 use crate::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
@@ -98,7 +99,13 @@ pub fn circumstances(case: Case, fenced: bool) -> String {
 }
 
 impl Point {
-    pub(crate) fn new(case: Case, executers: usize, position: usize, wait: Option<u64>, fenced: bool) -> Self {
+    pub(crate) fn new(
+        case: Case,
+        executers: usize,
+        position: usize,
+        wait: Option<u64>,
+        fenced: bool,
+    ) -> Self {
         let method = match (wait, fenced) {
             (Some(_), false) => "int3, wait, back, wait, front",
             (Some(_), true) => "int3, mfence, wait, back, mfence, wait, front",
@@ -160,7 +167,11 @@ fn cells(plan: &Plan) -> Vec<Point> {
     for (wait, fenced) in waits.chain([(None, false)]) {
         for case in Case::ALL.into_iter().filter(|case| case.adversary().is_possible()) {
             for &executers in &plan.executers {
-                cells.extend(plan.positions.iter().map(|&position| Point::new(case, executers, position, wait, fenced)));
+                cells.extend(
+                    plan.positions
+                        .iter()
+                        .map(|&position| Point::new(case, executers, position, wait, fenced)),
+                );
             }
         }
     }
@@ -171,8 +182,11 @@ fn cells(plan: &Plan) -> Vec<Point> {
 pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Point>, Failure> {
     let storm = Storm::new()?;
     let membarrier = Barrier::Membarrier.prepare().is_ok();
-    let mut points: Vec<Point> = cells(plan).into_iter().filter(|point| point.wait.is_some() || membarrier).collect();
-    let (waits, barriers) = points.iter().fold((0, 0), |(w, b), p| if p.wait.is_some() { (w + 1, b) } else { (w, b + 1) });
+    let mut points: Vec<Point> =
+        cells(plan).into_iter().filter(|point| point.wait.is_some() || membarrier).collect();
+    let (waits, barriers) = points
+        .iter()
+        .fold((0, 0), |(w, b), p| if p.wait.is_some() { (w + 1, b) } else { (w, b + 1) });
     let (waits, barriers) = (plan.waits / waits.max(1), plan.barrier / barriers.max(1));
     let turns = plan.turns(waits.max(barriers));
     let time = |point: &Point| if point.wait.is_some() { waits / turns } else { barriers / turns };
@@ -238,8 +252,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The literature's T_max: the shortest wait that was never seen to fail, nor any longer one, if a shorter one was. Where
-    /// nothing fails at all, the measurement cannot tell how long one has to wait.
+    /// The literature's T_max: the shortest wait that was never seen to fail, nor any longer one,
+    /// if a shorter one was. Where nothing fails at all, the measurement cannot tell how long one
+    /// has to wait.
     pub fn tmax(&self) -> Option<u64> {
         self.longest_failing.and(self.clean_from)
     }
@@ -277,10 +292,15 @@ mod tests {
 
     /// Waits with what was torn of so many toggles, between cells that are none of theirs.
     fn points(waits: &[(u64, u64, u64)]) -> Vec<Point> {
-        let point =
-            |&(wait, torn, toggles): &(u64, u64, u64)| Point { torn, toggles, ..Point::new(Case::Hot, 1, 1, Some(wait), false) };
-        let others = [(Case::Cold, Some(9), false), (Case::Hot, None, false), (Case::Hot, Some(900), true)];
-        let others = others.map(|(case, wait, fenced)| Point { torn: 1, ..Point::new(case, 1, 1, wait, fenced) });
+        let point = |&(wait, torn, toggles): &(u64, u64, u64)| Point {
+            torn,
+            toggles,
+            ..Point::new(Case::Hot, 1, 1, Some(wait), false)
+        };
+        let others =
+            [(Case::Cold, Some(9), false), (Case::Hot, None, false), (Case::Hot, Some(900), true)];
+        let others = others
+            .map(|(case, wait, fenced)| Point { torn: 1, ..Point::new(case, 1, 1, wait, fenced) });
         waits.iter().map(point).chain(others).collect()
     }
 
@@ -292,8 +312,18 @@ mod tests {
 
     #[test]
     fn a_wait_is_clean_only_if_no_longer_one_failed() {
-        let verdict = verdict(&[(0, 5, N), (100, 0, N), (200, 1, N), (300, 0, N - 1), (300, 0, 1), (400, 0, N + 1)]);
-        assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.clean_toggles), (Some(200), Some(300), N));
+        let verdict = verdict(&[
+            (0, 5, N),
+            (100, 0, N),
+            (200, 1, N),
+            (300, 0, N - 1),
+            (300, 0, 1),
+            (400, 0, N + 1),
+        ]);
+        assert_eq!(
+            (verdict.longest_failing, verdict.clean_from, verdict.clean_toggles),
+            (Some(200), Some(300), N)
+        );
         assert_eq!(verdict.by_wait[3], Seen { wait: 300, torn: 0, toggles: N });
         assert!(!verdict.is_unseen());
     }
@@ -301,19 +331,29 @@ mod tests {
     #[test]
     fn a_wait_that_was_tried_too_seldom_is_not_clean() {
         let longest = verdict(&[(0, 5, N), (100, 0, N), (200, 0, N - 1)]);
-        assert_eq!((longest.longest_failing, longest.clean_from, longest.tmax()), (Some(0), None, None));
+        assert_eq!(
+            (longest.longest_failing, longest.clean_from, longest.tmax()),
+            (Some(0), None, None)
+        );
         assert!(longest.is_unseen());
         let shorter = verdict(&[(0, 5, N), (100, 0, 0), (200, 0, N)]);
         assert_eq!((shorter.tmax(), shorter.is_unseen()), (Some(200), true));
         let failed = verdict(&[(0, 1, 2), (100, 0, N)]);
-        assert_eq!((failed.tmax(), failed.is_unseen()), (Some(100), false), "a tear is evidence in itself");
+        assert_eq!(
+            (failed.tmax(), failed.is_unseen()),
+            (Some(100), false),
+            "a tear is evidence in itself"
+        );
         assert_eq!(verdict(&[(0, 0, 0), (100, 0, 0)]).clean_from, None);
     }
 
     #[test]
     fn there_is_no_tmax_if_the_longest_wait_failed() {
         let verdict = verdict(&[(0, 5, N), (100, 0, N), (200, 1, N)]);
-        assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.longest_tried), (Some(200), None, 200));
+        assert_eq!(
+            (verdict.longest_failing, verdict.clean_from, verdict.longest_tried),
+            (Some(200), None, 200)
+        );
         assert_eq!(Verdict::of(Case::Page, false, &points(&[])), Verdict::default());
     }
 }

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wordpatch::Ticks;
 use wordpatch::os::{OsError, cpu, signals, threads::Tid};
 
-/// What else happens while a target is toggled. The site that crosses a page is a [`Placement`](super::Placement).
+/// What else happens while a target is toggled. The site that crosses a page is a
+/// [`Placement`](super::Placement).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Adversary {
     /// Nothing: both lines stay hot.
     None,
     /// The patcher writes a neighbouring byte of the back line shortly before.
     DirtyBack,
-    /// The patcher throws the back line out of all caches, at a random moment of the 900 ticks before.
+    /// The patcher throws the back line out of all caches, at a random moment of the 900 ticks
+    /// before.
     FlushBack,
     /// The same with both lines.
     FlushBoth,
@@ -31,7 +33,14 @@ const NUISANCE: i32 = libc::SIGURG;
 
 impl Adversary {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::None, Self::DirtyBack, Self::FlushBack, Self::FlushBoth, Self::Preemption, Self::Signals];
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::DirtyBack,
+        Self::FlushBack,
+        Self::FlushBoth,
+        Self::Preemption,
+        Self::Signals,
+    ];
 
     /// Whether this processor can play it.
     pub fn is_possible(self) -> bool {

@@ -1,7 +1,8 @@
 //! The crew: threads that execute targets in a tight loop and keep count of what they ran.
 //!
-//! The patcher's thread is kept on the first processor of the process, executers on the others in turn. What an executer counts
-//! is published after every round, so that the patcher can tell whether anybody was executing between two toggles.
+//! The patcher's thread is kept on the first processor of the process, executers on the others in
+//! turn. What an executer counts is published after every round, so that the patcher can tell
+//! whether anybody was executing between two toggles.
 
 use super::shape::{Face, Outcome};
 use super::shot::{self, OnTrap, Shot};
@@ -29,7 +30,9 @@ pub struct Seating {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeatingError {
     /// There is nobody to run beside.
-    #[error("only processor {0} may be used: two threads have to run at once; give this process two (taskset -c 0,1 …)")]
+    #[error(
+        "only processor {0} may be used: two threads have to run at once; give this process two (taskset -c 0,1 …)"
+    )]
     Alone(Cpu),
     /// The kernel did not say.
     #[error(transparent)]
@@ -43,7 +46,9 @@ impl Seating {
         match all.as_slice() {
             [] => Err(OsError { call: "sched_getaffinity", errno: libc::ESRCH }.into()),
             [only] => Err(SeatingError::Alone(*only)),
-            [patcher, executers @ ..] => Ok(Self { patcher: *patcher, executers: executers.to_vec(), all: all.clone() }),
+            [patcher, executers @ ..] => {
+                Ok(Self { patcher: *patcher, executers: executers.to_vec(), all: all.clone() })
+            }
         }
     }
 
@@ -61,7 +66,8 @@ pub struct Seated<'a>(&'a Seating);
 
 impl Drop for Seated<'_> {
     fn drop(&mut self) {
-        // What was allowed once is allowed again; if not, the thread stays on a processor that it may use.
+        // What was allowed once is allowed again; if not, the thread stays on a processor that it
+        // may use.
         let _ = affinity::keep_to(&self.0.all);
     }
 }
@@ -103,7 +109,8 @@ struct Post {
 pub struct Crew {
     posts: Vec<Post>,
     over: AtomicBool,
-    /// Whether the latest toggle leads to the new face; changed by the patcher before its first store.
+    /// Whether the latest toggle leads to the new face; changed by the patcher before its first
+    /// store.
     to_new: AtomicBool,
 }
 
@@ -115,14 +122,16 @@ pub struct Log {
     pub torn: BTreeMap<(usize, u8), u64>,
     /// How the torn words were put together.
     pub directions: Directions,
-    /// The registers after the first stray outcomes, by target: what to look at when something cannot be.
+    /// The registers after the first stray outcomes, by target: what to look at when something
+    /// cannot be.
     pub strays: Vec<(usize, Shot)>,
 }
 
 /// Which way torn words were put together, as seen from the toggle that was under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directions {
-    /// The front as it was before, in the back something that came afterwards: bytes fetched before outlived the wait.
+    /// The front as it was before, in the back something that came afterwards: bytes fetched before
+    /// outlived the wait.
     pub stale_front: u64,
     /// The front as it is afterwards, in the back something from before.
     pub stale_back: u64,
@@ -190,7 +199,11 @@ impl Log {
 
 impl Crew {
     fn new(size: usize) -> Self {
-        Self { posts: (0..size).map(|_| Post::default()).collect(), over: AtomicBool::new(false), to_new: AtomicBool::new(false) }
+        Self {
+            posts: (0..size).map(|_| Post::default()).collect(),
+            over: AtomicBool::new(false),
+            to_new: AtomicBool::new(false),
+        }
     }
 
     /// Announces the toggle that follows, for those who find something torn.
@@ -211,7 +224,8 @@ impl Crew {
         self.posts.iter().map(|post| post.wrong.load(Ordering::Relaxed)).sum()
     }
 
-    /// Waits until an executer has begun and finished a round, for `patience` spins at most. Tells whether one has.
+    /// Waits until an executer has begun and finished a round, for `patience` spins at most. Tells
+    /// whether one has.
     #[inline]
     pub fn comes_by(&self, patience: u32) -> bool {
         // One round may be half over already: its outcome was fetched before.
@@ -227,10 +241,14 @@ impl Crew {
 
     /// The executers that have begun.
     pub fn threads(&self) -> impl Iterator<Item = Tid> {
-        self.posts.iter().map(|post| Tid(post.thread.load(Ordering::Relaxed))).filter(|tid| tid.0 != 0)
+        self.posts
+            .iter()
+            .map(|post| Tid(post.thread.load(Ordering::Relaxed)))
+            .filter(|tid| tid.0 != 0)
     }
 
-    /// Runs `lead` while `size` executers, and `others` threads that run `other`, are at work; then stops them.
+    /// Runs `lead` while `size` executers, and `others` threads that run `other`, are at work; then
+    /// stops them.
     pub(crate) fn with<T>(
         seating: &Seating,
         targets: &[&Target],
@@ -262,7 +280,9 @@ impl Crew {
                     other(crew, &crew.over);
                 });
             }
-            while crew.threads().count() < size && !executers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+            while crew.threads().count() < size
+                && !executers.iter().any(std::thread::ScopedJoinHandle::is_finished)
+            {
                 threads::give_way();
             }
             let result = lead(&crew);
@@ -294,7 +314,8 @@ fn execute(targets: &[&Target], post: &Post, crew: &Crew, cpu: Cpu) -> Result<Lo
                     Outcome::New => log.classes[Face::New as usize] += 1,
                     _ if shot.ended() => {}
                     outcome => {
-                        let to = if crew.to_new.load(Ordering::Relaxed) { Face::New } else { Face::Old };
+                        let to =
+                            if crew.to_new.load(Ordering::Relaxed) { Face::New } else { Face::Old };
                         log.add(outcome, shot, (i, target), to);
                         post.wrong.store(log.wrong(), Ordering::Relaxed);
                     }

@@ -1,7 +1,8 @@
 //! Recipes: protocols written out step by step, so that any step can be left out.
 //!
-//! [`wordpatch::PatchSite`](wordpatch) follows the plan that it knows to be right. What is measured here is what happens to
-//! those who do not: the unprotected store, the literature's waits, a barrier forgotten.
+//! [`wordpatch::PatchSite`](wordpatch) follows the plan that it knows to be right. What is measured
+//! here is what happens to those who do not: the unprotected store, the literature's waits, a
+//! barrier forgotten.
 
 use super::shape::Face;
 use super::target::Target;
@@ -42,9 +43,11 @@ impl Recipe {
         Self::new([Act::Store(Trap), wait, Act::Store(Back), wait, Act::Store(Front)])
     }
 
-    /// The same, each wait beginning when everybody can see what was stored, as behind a compare-and-swap.
+    /// The same, each wait beginning when everybody can see what was stored, as behind a
+    /// compare-and-swap.
     pub fn two_fenced_waits(barrier: Barrier) -> Self {
-        let fenced = |act| if act == Act::Wait(barrier) { vec![Act::Fence, act] } else { vec![act] };
+        let fenced =
+            |act| if act == Act::Wait(barrier) { vec![Act::Fence, act] } else { vec![act] };
         Self::new(Self::two_waits(barrier).0.into_iter().flat_map(fenced))
     }
 
@@ -60,8 +63,8 @@ impl Recipe {
         Self::new([Trap, Back, Front].map(Act::Store))
     }
 
-    /// Makes it ready for `target`: all that is to be stored is worked out, and what the first toggle would have to do for its
-    /// barriers is done.
+    /// Makes it ready for `target`: all that is to be stored is worked out, and what the first
+    /// toggle would have to do for its barriers is done.
     pub fn ready<'a>(&self, target: &'a Target) -> Result<Drill<'a>, BarrierError> {
         let mut moves = Vec::new();
         for act in &self.0 {
@@ -113,8 +116,11 @@ fn stores(target: &Target, step: Step) -> Vec<Move> {
     // Only the distance to the boundary counts, not how large the boundary is.
     let before = CodeAddr::new(Granule::LINE.bytes() - target.front());
     let plan = Plan::new(before, shape.len(), Granule::LINE, FetchOrder::Any, shape.layout());
-    let image = |face, at| if step == Step::Trap { u64::from_le_bytes([TRAP; 8]) } else { target.image(face, at) };
-    let store = |(at, width)| Move::Store(at, width, [Face::Old, Face::New].map(|face| image(face, at)));
+    let image = |face, at| {
+        if step == Step::Trap { u64::from_le_bytes([TRAP; 8]) } else { target.image(face, at) }
+    };
+    let store =
+        |(at, width)| Move::Store(at, width, [Face::Old, Face::New].map(|face| image(face, at)));
     match plan.pieces(step) {
         Some(pieces) => pieces.map(store).collect(),
         // At once: the bytes behind the word are the target's own, and stay what they are.

@@ -1,7 +1,8 @@
 //! The shapes of code that is toggled: every mixture of the bytes of their two faces shows.
 //!
-//! A tear that leaves a right answer goes unseen, so the words are chosen for what their mixtures do. The lead-in presets all
-//! four registers; what they hold afterwards tells, byte by byte, which face was executed:
+//! A tear that leaves a right answer goes unseen, so the words are chosen for what their mixtures
+//! do. The lead-in presets all four registers; what they hold afterwards tells, byte by byte, which
+//! face was executed:
 //!
 //! ```text
 //!  Move       B8 10 11 12 13   mov eax, …        B9 e0 e1 e2 e3   mov ecx, …
@@ -44,12 +45,14 @@ pub enum Outcome {
     Old,
     /// The new face, whole.
     New,
-    /// Neither: a call that was switched off, as a nop or a `test eax, imm32` does. Only [`Shape::Call`] knows it.
+    /// Neither: a call that was switched off, as a nop or a `test eax, imm32` does. Only
+    /// [`Shape::Call`] knows it.
     Off,
-    /// One face up to an instruction's end and the other from there: right for a thread that was between the two when they were
-    /// replaced. Only [`Shape::Pair`] has one.
+    /// One face up to an instruction's end and the other from there: right for a thread that was
+    /// between the two when they were replaced. Only [`Shape::Pair`] has one.
     Between,
-    /// An instruction that nobody wrote: these bytes (bit 0 is the first) came from the new face, the rest from the old one.
+    /// An instruction that nobody wrote: these bytes (bit 0 is the first) came from the new face,
+    /// the rest from the old one.
     Torn {
         /// One bit for each byte that differs between the faces.
         from_new: u8,
@@ -79,9 +82,14 @@ pub(super) const PAD: u32 = 0x7700;
 
 const MOVE: [[u8; 5]; 2] = [[0xb8, 0x10, 0x11, 0x12, 0x13], [0xb9, 0xe0, 0xe1, 0xe2, 0xe3]];
 const CALL: [[u8; 5]; 2] = [[0xe8, 0x10, 0x18, 0x10, 0x00], [0xe8, 0x90, 0x80, 0x20, 0x01]];
-const PAIR: [[u8; 8]; 2] = [[0xb8, 0x10, 0x11, 0x12, 0x13, 0x83, 0xc2, 0x05], [0xb9, 0xe0, 0xe1, 0xe2, 0xe3, 0x83, 0xc6, 0x47]];
-const IMMEDIATE: [[u8; 8]; 2] =
-    [[0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17], [0xe0, 0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7]];
+const PAIR: [[u8; 8]; 2] = [
+    [0xb8, 0x10, 0x11, 0x12, 0x13, 0x83, 0xc2, 0x05],
+    [0xb9, 0xe0, 0xe1, 0xe2, 0xe3, 0x83, 0xc6, 0x47],
+];
+const IMMEDIATE: [[u8; 8]; 2] = [
+    [0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17],
+    [0xe0, 0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7],
+];
 
 /// The second instruction of [`PAIR`], as a mask.
 const PAIR_SECOND: u8 = 0b1110_0000;
@@ -145,8 +153,8 @@ impl Shape {
         (0..self.len()).map(|i| if from_new >> i & 1 == 1 { new[i] } else { old[i] }).collect()
     }
 
-    /// The landing pads of a call: how far behind the end of the word each one lies, and the bytes of the displacement (as in
-    /// [`Outcome::Torn`]) that lead there.
+    /// The landing pads of a call: how far behind the end of the word each one lies, and the bytes
+    /// of the displacement (as in [`Outcome::Torn`]) that lead there.
     pub(super) fn pads(self) -> Vec<(usize, u8)> {
         if self != Self::Call {
             return Vec::new();
@@ -176,7 +184,9 @@ impl Shape {
         let mask = match self {
             Self::Move => moved(shot).filter(|_| shot.rdx == 0 && shot.rsi == 0),
             Self::Pair => moved(shot).and_then(|mask| Some(mask | added(shot)?)),
-            Self::Immediate => (shot.rcx == PRESET).then(|| origin(&shot.rax.to_le_bytes(), old, new)).flatten(),
+            Self::Immediate => {
+                (shot.rcx == PRESET).then(|| origin(&shot.rax.to_le_bytes(), old, new)).flatten()
+            }
             Self::Call if shot.rax == PRESET && shot.rcx == PRESET => return Outcome::Off,
             Self::Call => match (shot.rax as u32).wrapping_sub(PAD) {
                 mask @ 0..32 if shot.rax >> 32 == 0 && mask & 1 == 0 => Some(mask as u8),
@@ -189,15 +199,24 @@ impl Shape {
     /// The registers that a face leaves behind.
     pub fn shot(self, face: Face) -> Shot {
         let idle = Shot { rax: PRESET, rcx: PRESET, rdx: 0, rsi: 0 };
-        let immediate = |bytes: &[u8]| u64::from(u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]));
+        let immediate =
+            |bytes: &[u8]| u64::from(u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]));
         match (self, face) {
             (Self::Move, Face::Old) => Shot { rax: immediate(&MOVE[0]), ..idle },
             (Self::Move, Face::New) => Shot { rcx: immediate(&MOVE[1]), ..idle },
             (Self::Call, Face::Old) => Shot { rax: PAD.into(), ..idle },
-            (Self::Call, Face::New) => Shot { rax: (PAD + u32::from(self.differing())).into(), ..idle },
-            (Self::Pair, Face::Old) => Shot { rax: immediate(&PAIR[0]), rdx: PAIR[0][7].into(), ..idle },
-            (Self::Pair, Face::New) => Shot { rcx: immediate(&PAIR[1]), rsi: PAIR[1][7].into(), ..idle },
-            (Self::Immediate, face) => Shot { rax: u64::from_le_bytes(IMMEDIATE[face as usize]), ..idle },
+            (Self::Call, Face::New) => {
+                Shot { rax: (PAD + u32::from(self.differing())).into(), ..idle }
+            }
+            (Self::Pair, Face::Old) => {
+                Shot { rax: immediate(&PAIR[0]), rdx: PAIR[0][7].into(), ..idle }
+            }
+            (Self::Pair, Face::New) => {
+                Shot { rcx: immediate(&PAIR[1]), rsi: PAIR[1][7].into(), ..idle }
+            }
+            (Self::Immediate, face) => {
+                Shot { rax: u64::from_le_bytes(IMMEDIATE[face as usize]), ..idle }
+            }
         }
     }
 }
@@ -226,10 +245,12 @@ fn added(shot: &Shot) -> Option<u8> {
 
 /// A bit for each byte of `seen` that is the new one; `None` if one is neither.
 fn origin(seen: &[u8], old: &[u8], new: &[u8]) -> Option<u8> {
-    seen.iter().zip(old.iter().zip(new)).enumerate().try_fold(0, |mask, (i, (seen, (old, new)))| match seen {
-        seen if seen == old => Some(mask),
-        seen if seen == new => Some(mask | 1 << i),
-        _ => None,
+    seen.iter().zip(old.iter().zip(new)).enumerate().try_fold(0, |mask, (i, (seen, (old, new)))| {
+        match seen {
+            seen if seen == old => Some(mask),
+            seen if seen == new => Some(mask | 1 << i),
+            _ => None,
+        }
     })
 }
 
@@ -266,7 +287,8 @@ mod tests {
 
     #[test]
     fn no_two_landing_pads_overlap() {
-        let mut places: Vec<usize> = Shape::Call.pads().into_iter().map(|(place, _)| place).collect();
+        let mut places: Vec<usize> =
+            Shape::Call.pads().into_iter().map(|(place, _)| place).collect();
         places.sort_unstable();
         assert_eq!(places.len(), 16);
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= 6), "{places:x?}");

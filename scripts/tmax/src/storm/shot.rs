@@ -6,14 +6,15 @@
 //!                     └── SIGILL, SIGSEGV, SIGBUS ───────┘  rip, rsp as armed, rax = FAULT
 //! ```
 //!
-//! While it is armed, a trap is taken for one of a protocol under test: the executer tries again until the byte is no trap any more
-//! (or the storm is over), as the literature's handler does. A program that has a handler of its own installs it after
-//! [`prepare`], and then decides itself.
+//! While it is armed, a trap is taken for one of a protocol under test: the executer tries again
+//! until the byte is no trap any more (or the storm is over), as the literature's handler does. A
+//! program that has a handler of its own installs it after [`prepare`], and then decides itself.
 //!
 //! # Safety
 //!
-//! This module exists to run code whose bytes are being changed, and to recover from what comes of that. The code it runs is its
-//! callers'; the handlers touch the interrupted thread's registers only while that thread is inside of [`fire`].
+//! This module exists to run code whose bytes are being changed, and to recover from what comes of
+//! that. The code it runs is its callers'; the handlers touch the interrupted thread's registers
+//! only while that thread is inside of [`fire`].
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -72,7 +73,8 @@ thread_local! {
     };
 }
 
-/// Runs `body`, in which this thread may [`fire`]. A trap that is met after `over` was set ends the shot.
+/// Runs `body`, in which this thread may [`fire`]. A trap that is met after `over` was set ends the
+/// shot.
 pub(crate) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
@@ -92,14 +94,15 @@ pub(crate) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnc
 ///
 /// # Safety
 /// 1. [`prepare`] has succeeded.
-/// 2. At `entry` lies a function of the system's calling convention that takes nothing, returns or faults, and neither writes
-///    memory nor changes a callee-saved register.
+/// 2. At `entry` lies a function of the system's calling convention that takes nothing, returns or
+///    faults, and neither writes memory nor changes a callee-saved register.
 #[inline]
 pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
     let armed = STAND.with(|stand| stand.armed.get());
     let (rax, rcx, rdx, rsi);
-    // SAFETY: (1) the caller; (2) `armed` is this thread's own, and the handlers only read it; (3) where the handler resumes,
-    // rsp is what it was here, and all registers that the convention lets a callee change are given up.
+    // SAFETY: (1) the caller; (2) `armed` is this thread's own, and the handlers only read it; (3)
+    // where the handler resumes, rsp is what it was here, and all registers that the convention
+    // lets a callee change are given up.
     unsafe {
         asm!(
             "lea r11, [rip + 2f]",
@@ -123,15 +126,16 @@ pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
 /// The actions that were installed before ours.
 static BEFORE: OnceLock<Result<[(i32, libc::sigaction); 4], OsError>> = OnceLock::new();
 
-/// Installs the handlers, once in the life of the process. Faults and traps outside of a shot go where they went before.
+/// Installs the handlers, once in the life of the process. Faults and traps outside of a shot go
+/// where they went before.
 ///
-/// [`Target::new`](super::Target::new) does it too. To be called before another trap handler is installed that shall come first, as
-/// wordpatch's does at the first adoption that needs it.
+/// [`Target::new`](super::Target::new) does it too. To be called before another trap handler is
+/// installed that shall come first, as wordpatch's does at the first adoption that needs it.
 pub fn prepare() -> Result<(), OsError> {
     let installed = BEFORE.get_or_init(|| {
         let install = |signal, handler| {
-            // SAFETY: (1) the handlers read thread-local cells, change the interrupted context, and call nothing that allocates or
-            // locks.
+            // SAFETY: (1) the handlers read thread-local cells, change the interrupted context, and
+            // call nothing that allocates or locks.
             unsafe { signals::install(signal, handler, 0).map(|before| (signal, before)) }
         };
         Ok([
@@ -166,7 +170,11 @@ fn come_back(registers: &mut [libc::greg_t; 23], [rsp, rip]: [u64; 2], rax: u64)
     registers[libc::REG_RAX as usize] = rax as i64;
 }
 
-extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_fault(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     match armed() {
         // SAFETY: (1) the kernel's own context.
         Some(armed) => come_back(unsafe { registers(context) }, armed, FAULT),
@@ -179,8 +187,10 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     // SAFETY: (1) the kernel's own context.
     let registers = unsafe { registers(context) };
     STAND.with(|stand| {
-        // SAFETY: (1) set by `with_stand`, whose borrow outlives every shot; null outside of it, where nothing is armed.
-        let over = unsafe { stand.over.get().as_ref() }.is_some_and(|over| over.load(Ordering::Relaxed));
+        // SAFETY: (1) set by `with_stand`, whose borrow outlives every shot; null outside of it,
+        // where nothing is armed.
+        let over =
+            unsafe { stand.over.get().as_ref() }.is_some_and(|over| over.load(Ordering::Relaxed));
         match stand.on_trap.get() {
             _ if over => come_back(registers, armed, ENDED),
             OnTrap::Retry => registers[libc::REG_RIP as usize] -= 1,
@@ -191,11 +201,21 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
 
 /// Does what would have been done without us.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let before = BEFORE.get().and_then(|b| b.as_ref().ok()).and_then(|b| b.iter().find(|(s, _)| *s == signal));
+    let before = BEFORE
+        .get()
+        .and_then(|b| b.as_ref().ok())
+        .and_then(|b| b.iter().find(|(s, _)| *s == signal));
     match before {
-        Some((_, action)) if action.sa_sigaction > libc::SIG_IGN && action.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: (1) installed with SA_SIGINFO, so it is a function of three arguments; (2) they are the kernel's own.
-            unsafe { std::mem::transmute::<usize, signals::Handler>(action.sa_sigaction)(signal, info, context) }
+        Some((_, action))
+            if action.sa_sigaction > libc::SIG_IGN && action.sa_flags & libc::SA_SIGINFO != 0 =>
+        {
+            // SAFETY: (1) installed with SA_SIGINFO, so it is a function of three arguments; (2)
+            // they are the kernel's own.
+            unsafe {
+                std::mem::transmute::<usize, signals::Handler>(action.sa_sigaction)(
+                    signal, info, context,
+                )
+            }
         }
         // The instruction is executed again and meets the default action.
         _ => {
@@ -203,8 +223,12 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
                 // SAFETY: (1) the kernel's own context.
                 unsafe { registers(context)[libc::REG_RIP as usize] -= 1 };
             }
-            let default =
-                libc::sigaction { sa_sigaction: libc::SIG_DFL, sa_mask: signals::empty(), sa_flags: 0, sa_restorer: None };
+            let default = libc::sigaction {
+                sa_sigaction: libc::SIG_DFL,
+                sa_mask: signals::empty(),
+                sa_flags: 0,
+                sa_restorer: None,
+            };
             // SAFETY: (1) the default action runs no code of ours.
             let _ = unsafe { signals::replace(signal, &default) };
         }

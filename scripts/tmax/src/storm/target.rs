@@ -8,8 +8,8 @@
 //!
 //! # Safety
 //!
-//! This module exists because a target's bytes are changed while they are executed: it passes ranges of its own memory to
-//! [`wordpatch::live`], and is the one place that fires at it.
+//! This module exists because a target's bytes are changed while they are executed: it passes
+//! ranges of its own memory to [`wordpatch::live`], and is the one place that fires at it.
 #![allow(unsafe_code)]
 
 use super::shape::{Face, Outcome, PAD, PRESET, Shape};
@@ -82,7 +82,15 @@ impl Target {
         }
         let entry = memory.base().offset(entry as isize);
         let writable = memory.writable(offset);
-        Ok(Self { shape, placement, memory, offset, writable, entry, whole: [shape.shot(Face::Old), shape.shot(Face::New)] })
+        Ok(Self {
+            shape,
+            placement,
+            memory,
+            offset,
+            writable,
+            entry,
+            whole: [shape.shot(Face::Old), shape.shot(Face::New)],
+        })
     }
 
     /// What it is.
@@ -100,7 +108,8 @@ impl Target {
         self.memory.base().offset(self.offset as isize)
     }
 
-    /// How many bytes of the word lie before the boundary that it lies astride; all of them if it lies astride none.
+    /// How many bytes of the word lie before the boundary that it lies astride; all of them if it
+    /// lies astride none.
     pub fn front(&self) -> usize {
         match self.placement {
             Placement::Astride { before, .. } => before.min(self.shape.len()),
@@ -113,16 +122,20 @@ impl Target {
         self.word_at().offset(self.shape.len() as isize - 1).align_down(64)
     }
 
-    /// Stores the low `width` bytes of `value` at `at` bytes from the word's first, with one instruction. For a protocol under
-    /// test; what it makes of the word is its own affair.
+    /// Stores the low `width` bytes of `value` at `at` bytes from the word's first, with one
+    /// instruction. For a protocol under test; what it makes of the word is its own affair.
     ///
     /// # Panics
     /// If that is outside of the word and the eight bytes behind it, which are the target's own.
     #[inline]
     pub fn store(&self, at: usize, width: Width, value: u64) {
-        assert!(at + width.bytes() <= self.shape.len() + 8, "a store of {width:?} at {at} leaves the target");
-        // SAFETY: (1) the word and eight bytes behind it lie inside the writable mapping: `new` reserved a page behind the word;
-        // (2) they are this target's; (3) executers run any mixture of bytes through `fire`, which recovers.
+        assert!(
+            at + width.bytes() <= self.shape.len() + 8,
+            "a store of {width:?} at {at} leaves the target"
+        );
+        // SAFETY: (1) the word and eight bytes behind it lie inside the writable mapping: `new`
+        // reserved a page behind the word; (2) they are this target's; (3) executers run any
+        // mixture of bytes through `fire`, which recovers.
         unsafe { live::store(self.writable.offset(at as isize), width, value) };
     }
 
@@ -137,7 +150,8 @@ impl Target {
         u64::from_le_bytes(std::array::from_fn(|i| byte(at + i)))
     }
 
-    /// Stores the whole word at once, wherever it lies: right within a granule, and the unprotected store across one.
+    /// Stores the whole word at once, wherever it lies: right within a granule, and the unprotected
+    /// store across one.
     #[inline]
     pub fn store_whole(&self, face: Face) {
         self.store(0, Width::Eight, self.image(face, 0));
@@ -148,14 +162,16 @@ impl Target {
         let last = self.word_at().offset(self.shape.len() as isize - 1).within(64);
         let free = if last < 48 { 60 } else { 0 };
         let neighbour = self.back_line().offset(free).distance_from(self.memory.base()) as usize;
-        // SAFETY: (1) inside the writable mapping, since the page of the back line is; (2) and (3) a word that ends before byte 48
-        // has its `ret` and its eight bytes before byte 60, and one that ends later begins, with its lead-in, after byte 0.
+        // SAFETY: (1) inside the writable mapping, since the page of the back line is; (2) and (3)
+        // a word that ends before byte 48 has its `ret` and its eight bytes before byte 60, and one
+        // that ends later begins, with its lead-in, after byte 0.
         unsafe { live::store(self.memory.writable(neighbour), Width::One, value.into()) };
     }
 
     /// Makes the line of the word's last byte cold.
     pub(super) fn flush_back_line(&self) {
-        // SAFETY: (1) executable memory is readable; (2) adversaries that flush are refused without CLFLUSHOPT.
+        // SAFETY: (1) executable memory is readable; (2) adversaries that flush are refused without
+        // CLFLUSHOPT.
         unsafe { live::flush_line(self.back_line()) };
     }
 
@@ -168,12 +184,14 @@ impl Target {
     /// Runs it once. On a thread that has a stand; see [`shot`].
     #[inline]
     pub(crate) fn fire(&self) -> Shot {
-        // SAFETY: (1) `new` has prepared; (2) `entry` begins code that only touches four caller-saved registers and returns, and
-        // by the choice of the shapes so does every mixture of its bytes.
+        // SAFETY: (1) `new` has prepared; (2) `entry` begins code that only touches four
+        // caller-saved registers and returns, and by the choice of the shapes so does every mixture
+        // of its bytes.
         unsafe { shot::fire(self.entry) }
     }
 
-    /// Runs it once and tells what was executed. Not for threads that measure: it prepares the stand each time.
+    /// Runs it once and tells what was executed. Not for threads that measure: it prepares the
+    /// stand each time.
     pub fn try_out(&self) -> Outcome {
         let over = std::sync::atomic::AtomicBool::new(true);
         self.outcome(&shot::with_stand(&over, shot::OnTrap::Retry, || self.fire()))
@@ -204,13 +222,16 @@ mod tests {
     use super::*;
 
     fn astride() -> impl Iterator<Item = Placement> {
-        [8, 16, 32, 64, PAGE].into_iter().flat_map(|boundary| (1..8).map(move |before| Placement::Astride { boundary, before }))
+        [8, 16, 32, 64, PAGE]
+            .into_iter()
+            .flat_map(|boundary| (1..8).map(move |before| Placement::Astride { boundary, before }))
     }
 
     #[test]
     fn every_mixture_of_bytes_comes_out_as_itself() {
         for shape in Shape::ALL {
-            let target = Target::new(shape, Placement::Astride { boundary: 64, before: 3 }).unwrap();
+            let target =
+                Target::new(shape, Placement::Astride { boundary: 64, before: 3 }).unwrap();
             for mask in (0..=255u8).filter(|mask| mask & !shape.differing() == 0) {
                 for (i, byte) in shape.mixture(mask).into_iter().enumerate() {
                     target.store(i, Width::One, byte.into());
@@ -240,7 +261,11 @@ mod tests {
                 target.dirty_back_line(0xcc);
                 for face in [Face::New, Face::Old, Face::New] {
                     target.store_whole(face);
-                    assert_eq!(target.outcome(&target.shape.shot(face)), target.try_out(), "{shape:?} {placement:?}");
+                    assert_eq!(
+                        target.outcome(&target.shape.shot(face)),
+                        target.try_out(),
+                        "{shape:?} {placement:?}"
+                    );
                 }
             }
         }

@@ -34,7 +34,8 @@ impl Outcome {
 #[allow(clippy::zombie_processes, reason = "wait4 waits for it")]
 pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     let begin = Instant::now();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut stderr = child.stderr.take().expect("a pipe");
     let complaints = std::thread::spawn(move || {
         let mut said = Vec::new();
@@ -51,7 +52,9 @@ pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
         }
         usage.assume_init()
     };
-    let time = |time: libc::timeval| Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64);
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
     Ok(Outcome {
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
         wall: begin.elapsed(),
@@ -69,7 +72,10 @@ mod tests {
     #[test]
     fn what_a_child_says_and_how_it_ends_is_told() {
         let outcome = run(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"])).unwrap();
-        assert_eq!((outcome.stdout, outcome.stderr, outcome.success), (b"a\n".to_vec(), b"b\n".to_vec(), false));
+        assert_eq!(
+            (outcome.stdout, outcome.stderr, outcome.success),
+            (b"a\n".to_vec(), b"b\n".to_vec(), false)
+        );
         assert!(outcome.resident > 0);
     }
 }

@@ -45,11 +45,19 @@ impl Sources {
             .arg(folder.join("Cargo.toml"))
             .output()
             .map_err(CorpusError::io("cargo"))?;
-        let failed = |said: String| CorpusError::Failed { what: "fetching sources with cargo".into(), said };
+        let failed =
+            |said: String| CorpusError::Failed { what: "fetching sources with cargo".into(), said };
         if !output.status.success() {
-            return Err(failed(String::from_utf8_lossy(&output.stderr).lines().take(3).collect::<Vec<_>>().join("; ")));
+            return Err(failed(
+                String::from_utf8_lossy(&output.stderr)
+                    .lines()
+                    .take(3)
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            ));
         }
-        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))?;
+        let answer: serde_json::Value =
+            serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))?;
         let packages = answer["packages"].as_array().into_iter().flatten().filter_map(|package| {
             let folder = Path::new(package["manifest_path"].as_str()?).parent()?;
             Some((package["name"].as_str()?.to_owned(), folder.to_owned()))
@@ -59,26 +67,38 @@ impl Sources {
 
     /// A file or folder of a package; `../NAME/…` is one of another package.
     pub(crate) fn path(&self, package: &str, path: &str) -> Result<PathBuf, CorpusError> {
-        let (package, path) = match path.strip_prefix("../").and_then(|other| other.split_once('/')) {
+        let (package, path) = match path.strip_prefix("../").and_then(|other| other.split_once('/'))
+        {
             Some(other) => other,
             None => (package, path),
         };
-        let folder = self.packages.get(package).ok_or_else(|| CorpusError::Missing(format!("package {package}")))?;
+        let folder = self
+            .packages
+            .get(package)
+            .ok_or_else(|| CorpusError::Missing(format!("package {package}")))?;
         Ok(folder.join(path))
     }
 
     /// C files of one folder.
-    pub(crate) fn files(&self, package: &str, folder: &str, names: &[&str]) -> Result<Vec<PathBuf>, CorpusError> {
+    pub(crate) fn files(
+        &self,
+        package: &str,
+        folder: &str,
+        names: &[&str],
+    ) -> Result<Vec<PathBuf>, CorpusError> {
         let folder = self.path(package, folder)?;
         if names != ["*"] {
             return Ok(names.iter().map(|name| folder.join(name)).collect());
         }
-        let entries = std::fs::read_dir(&folder).map_err(CorpusError::io(folder.display().to_string()))?;
-        let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let entries =
+            std::fs::read_dir(&folder).map_err(CorpusError::io(folder.display().to_string()))?;
+        let mut files: Vec<PathBuf> =
+            entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         // A library's own command has another main.
         let commands = ["lua.c", "luac.c"];
         files.retain(|file| {
-            file.extension().is_some_and(|ending| ending == "c") && !commands.iter().any(|name| file.ends_with(name))
+            file.extension().is_some_and(|ending| ending == "c")
+                && !commands.iter().any(|name| file.ends_with(name))
         });
         files.sort();
         Ok(files)

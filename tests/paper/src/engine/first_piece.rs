@@ -1,7 +1,9 @@
-//! `fd_write` as the package for Python has it: of several pieces, only the first that has bytes is written.
+//! `fd_write` as the package for Python has it: of several pieces, only the first that has bytes is
+//! written.
 //!
-//! Both are right. But a program that is told that less was written goes on in another way than one that is told that all was, and where
-//! two engines are to count the same they must answer the same.
+//! Both are right. But a program that is told that less was written goes on in another way than one
+//! that is told that all was, and where two engines are to count the same they must answer the
+//! same.
 
 use rustix::fd::BorrowedFd;
 use wasm_aot::wasi::WasiCtx;
@@ -18,13 +20,23 @@ pub(super) fn define(linker: &mut Linker<WasiCtx>) -> Result<(), Error> {
     Ok(())
 }
 
-fn write(mut caller: Caller<'_, WasiCtx>, fd: u32, pieces: u32, count: u32, done: u32) -> Result<u32, Error> {
-    let Some(memory) = caller.get_export("memory").and_then(wasm_aot::Extern::into_memory) else { return Ok(BADF) };
+fn write(
+    mut caller: Caller<'_, WasiCtx>,
+    fd: u32,
+    pieces: u32,
+    count: u32,
+    done: u32,
+) -> Result<u32, Error> {
+    let Some(memory) = caller.get_export("memory").and_then(wasm_aot::Extern::into_memory) else {
+        return Ok(BADF);
+    };
     let mut bytes = Vec::new();
     for piece in (0..count).map(|n| pieces as usize + 8 * n as usize) {
         let mut pair = [0; 8];
         memory.read(&mut caller, piece, &mut pair)?;
-        let [at, len] = [0, 4].map(|half| u32::from_le_bytes([pair[half], pair[half + 1], pair[half + 2], pair[half + 3]]));
+        let [at, len] = [0, 4].map(|half| {
+            u32::from_le_bytes([pair[half], pair[half + 1], pair[half + 2], pair[half + 3]])
+        });
         if len > 0 {
             bytes.resize(len as usize, 0);
             memory.read(&mut caller, at as usize, &mut bytes)?;

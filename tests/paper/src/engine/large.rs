@@ -1,11 +1,12 @@
-//! A module of ten megabytes, made by chance, the same every time: thousands of functions with loops, branches, calls, and accesses to
-//! memory, of which the program's start calls the first.
+//! A module of ten megabytes, made by chance, the same every time: thousands of functions with
+//! loops, branches, calls, and accesses to memory, of which the program's start calls the first.
 
 use crate::corpus::CorpusError;
 use std::path::{Path, PathBuf};
 use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, DataSection, ExportKind, ExportSection, Function, FunctionSection, InstructionSink,
-    MemArg, MemArgTarget, MemorySection, MemoryType, Module, TypeSection, ValType,
+    BlockType, CodeSection, ConstExpr, DataSection, ExportKind, ExportSection, Function,
+    FunctionSection, InstructionSink, MemArg, MemArgTarget, MemorySection, MemoryType, Module,
+    TypeSection, ValType,
 };
 
 /// What it is called.
@@ -15,7 +16,8 @@ pub(super) const NAME: &str = "large";
 const CODE: usize = 9_500_000;
 const DATA: usize = 500_000;
 
-/// Locals of each function: parameters, other integers, counters of loops by depth, long integers, floating point.
+/// Locals of each function: parameters, other integers, counters of loops by depth, long integers,
+/// floating point.
 const INTEGERS: u32 = 6;
 const DEPTH: u32 = 3;
 const COUNTER: u32 = INTEGERS;
@@ -26,7 +28,8 @@ const FLOAT: u32 = LONG + 3;
 pub(super) fn module(folder: &Path) -> Result<PathBuf, CorpusError> {
     let path = folder.join("large-1.wasm");
     if !path.exists() {
-        std::fs::write(&path, encode(CODE, DATA)).map_err(CorpusError::io(path.display().to_string()))?;
+        std::fs::write(&path, encode(CODE, DATA))
+            .map_err(CorpusError::io(path.display().to_string()))?;
     }
     Ok(path)
 }
@@ -48,13 +51,25 @@ fn encode(code: usize, data: usize) -> Vec<u8> {
     body.instructions().i32_const(1).i32_const(2).call(0).drop().end();
     bodies.function(&body);
     let mut memories = MemorySection::new();
-    memories.memory(MemoryType { minimum: 16, maximum: None, memory64: false, shared: false, page_size_log2: None });
+    memories.memory(MemoryType {
+        minimum: 16,
+        maximum: None,
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    });
     let mut exports = ExportSection::new();
     exports.export("memory", ExportKind::Memory, 0).export("_start", ExportKind::Func, start);
     let mut segments = DataSection::new();
     segments.active(0, &ConstExpr::i32_const(1024), (0..data).map(|_| chance.below(256) as u8));
     let mut module = Module::new();
-    module.section(&types).section(&functions).section(&memories).section(&exports).section(&bodies).section(&segments);
+    module
+        .section(&types)
+        .section(&functions)
+        .section(&memories)
+        .section(&exports)
+        .section(&bodies)
+        .section(&segments);
     module.finish()
 }
 
@@ -84,7 +99,11 @@ impl Chance {
 
     /// A function that may call any of the `known` ones before it.
     fn function(&mut self, known: u32) -> Function {
-        let mut function = Function::new([(INTEGERS - 2 + DEPTH, ValType::I32), (3, ValType::I64), (3, ValType::F64)]);
+        let mut function = Function::new([
+            (INTEGERS - 2 + DEPTH, ValType::I32),
+            (3, ValType::I64),
+            (3, ValType::F64),
+        ]);
         let mut sink = function.instructions();
         for _ in 0..8 + self.below(60) {
             self.statement(&mut sink, known, 0);
@@ -100,20 +119,42 @@ impl Chance {
             4..=5 => self.longs(sink),
             6..=7 => self.floats(sink),
             8..=9 => {
-                let at =
-                    MemArg { offset: u64::from(self.below(4096)) * 4, align: 2, target: MemArgTarget::Memory(0), ordering: None };
-                sink.local_get(self.integer()).i32_const(0xfff).i32_and().i32_load(at).local_set(self.integer());
+                let at = MemArg {
+                    offset: u64::from(self.below(4096)) * 4,
+                    align: 2,
+                    target: MemArgTarget::Memory(0),
+                    ordering: None,
+                };
+                sink.local_get(self.integer())
+                    .i32_const(0xfff)
+                    .i32_and()
+                    .i32_load(at)
+                    .local_set(self.integer());
             }
             10..=11 => {
-                let at =
-                    MemArg { offset: u64::from(self.below(4096)) * 8, align: 3, target: MemArgTarget::Memory(0), ordering: None };
-                sink.local_get(self.integer()).i32_const(0xfff).i32_and().local_get(self.long()).i64_store(at);
+                let at = MemArg {
+                    offset: u64::from(self.below(4096)) * 8,
+                    align: 3,
+                    target: MemArgTarget::Memory(0),
+                    ordering: None,
+                };
+                sink.local_get(self.integer())
+                    .i32_const(0xfff)
+                    .i32_and()
+                    .local_get(self.long())
+                    .i64_store(at);
             }
             12 if known > 0 => {
-                sink.local_get(self.integer()).local_get(self.integer()).call(self.below(known)).local_set(self.integer());
+                sink.local_get(self.integer())
+                    .local_get(self.integer())
+                    .call(self.below(known))
+                    .local_set(self.integer());
             }
             13..=14 if depth < DEPTH => {
-                sink.local_get(self.integer()).local_get(self.integer()).i32_lt_s().if_(BlockType::Empty);
+                sink.local_get(self.integer())
+                    .local_get(self.integer())
+                    .i32_lt_s()
+                    .if_(BlockType::Empty);
                 self.block(sink, known, depth + 1);
                 sink.else_();
                 self.block(sink, known, depth + 1);
@@ -121,7 +162,9 @@ impl Chance {
             }
             15 if depth < DEPTH => {
                 let counter = COUNTER + depth;
-                sink.i32_const(2 + self.below(30) as i32).local_set(counter).loop_(BlockType::Empty);
+                sink.i32_const(2 + self.below(30) as i32)
+                    .local_set(counter)
+                    .loop_(BlockType::Empty);
                 self.block(sink, known, depth + 1);
                 sink.local_get(counter).i32_const(1).i32_sub().local_tee(counter).br_if(0).end();
             }

@@ -13,11 +13,13 @@ struct World {
     monitor: WasiCtx,
 }
 
-/// Runs a program to its end and has the monitor report. What comes before the first instruction is the start, and compiling all of it.
+/// Runs a program to its end and has the monitor report. What comes before the first instruction is
+/// the start, and compiling all of it.
 pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let clock = Clock::start();
     let engine = Engine::default();
-    let world = WasiCtx::builder().inherit_stdio().arg("program").args(&program.arguments).build()?;
+    let world =
+        WasiCtx::builder().inherit_stdio().arg("program").args(&program.arguments).build()?;
     // The existing compiler's core library prints then.
     let monitor = WasiCtx::builder().inherit_stdio().env("TO_CONSOLE", "true").build()?;
     let mut store = Store::new(&engine, World { program: world, monitor });
@@ -27,8 +29,13 @@ pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let switches = Switches::default();
     add_to_linker(&mut linker, &bytes, &switches)?;
     if let Some(path) = &program.library {
-        let library = linker.instantiate(&mut store, &Module::new(&engine, std::fs::read(path)?)?)?;
-        linker.instance(&mut store, &path.file_stem().unwrap_or_default().to_string_lossy(), library)?;
+        let library =
+            linker.instantiate(&mut store, &Module::new(&engine, std::fs::read(path)?)?)?;
+        linker.instance(
+            &mut store,
+            &path.file_stem().unwrap_or_default().to_string_lossy(),
+            library,
+        )?;
     }
     let monitor = program.monitor.as_ref().ok_or("no monitor")?;
     let module = Module::new(&engine, std::fs::read(monitor)?)?;
@@ -49,5 +56,11 @@ pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
         return Err(error.into());
     }
     let report = reporting.stop().cpu;
-    Ok(Figures { start: start.wall, start_cpu: start.cpu, compile: start.cpu, report, ..clock.stop() })
+    Ok(Figures {
+        start: start.wall,
+        start_cpu: start.cpu,
+        compile: start.cpu,
+        report,
+        ..clock.stop()
+    })
 }

@@ -1,4 +1,5 @@
-//! Who runs a module: our engine, and the engines it is compared with, each run in a process of its own.
+//! Who runs a module: our engine, and the engines it is compared with, each run in a process of its
+//! own.
 //!
 //! | peer | what it is | what is measured |
 //! |---|---|---|
@@ -78,7 +79,15 @@ pub(crate) struct Subject {
 
 impl Subject {
     pub(crate) fn new(name: &'static str, module: PathBuf) -> Self {
-        Self { name, module, arguments: Vec::new(), environment: Vec::new(), beside: Vec::new(), observed: None, counts: false }
+        Self {
+            name,
+            module,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            beside: Vec::new(),
+            observed: None,
+            counts: false,
+        }
     }
 
     /// The file that a peer runs.
@@ -110,7 +119,11 @@ pub(crate) enum Manner {
 }
 
 /// Compiles a module as a peer does, for [`run`] to run.
-pub(crate) fn compile(tools: &Tools, peer: Peer, subject: &Subject) -> Result<Figures, CorpusError> {
+pub(crate) fn compile(
+    tools: &Tools,
+    peer: Peer,
+    subject: &Subject,
+) -> Result<Figures, CorpusError> {
     let compiled = subject.compiled(peer);
     if peer == Peer::Wasm2c {
         return tools.wasm2c(&subject.module, &compiled).map(|()| Figures::default());
@@ -121,7 +134,11 @@ pub(crate) fn compile(tools: &Tools, peer: Peer, subject: &Subject) -> Result<Fi
 }
 
 /// Runs it on our engine with built-in monitors, and gives what it says.
-pub(crate) fn run_monitored(tools: &Tools, subject: &Subject, monitors: &[&str]) -> Result<(Figures, Vec<u8>), CorpusError> {
+pub(crate) fn run_monitored(
+    tools: &Tools,
+    subject: &Subject,
+    monitors: &[&str],
+) -> Result<(Figures, Vec<u8>), CorpusError> {
     let peer = Peer::WasmAot;
     let mut command = command(tools, peer, "run");
     command.args(monitors.iter().flat_map(|monitor| ["--builtin", monitor]));
@@ -129,17 +146,29 @@ pub(crate) fn run_monitored(tools: &Tools, subject: &Subject, monitors: &[&str])
 }
 
 /// Runs it, and gives what it says.
-pub(crate) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figures, Vec<u8>), CorpusError> {
+pub(crate) fn run(
+    tools: &Tools,
+    peer: Peer,
+    subject: &Subject,
+) -> Result<(Figures, Vec<u8>), CorpusError> {
     let compiled = subject.compiled(peer);
     if peer == Peer::Wasm2c {
         let outcome = succeed(peer, subject, Command::new(&compiled).args(&subject.arguments))?;
         let cpu = outcome.cpu.as_nanos() as u64;
-        return Ok((Figures { cpu, wall: outcome.wall.as_nanos() as u64, ..Figures::default() }, outcome.stdout));
+        return Ok((
+            Figures { cpu, wall: outcome.wall.as_nanos() as u64, ..Figures::default() },
+            outcome.stdout,
+        ));
     }
     run_with(tools, peer, subject, command(tools, peer, "run"))
 }
 
-fn run_with(tools: &Tools, peer: Peer, subject: &Subject, mut command: Command) -> Result<(Figures, Vec<u8>), CorpusError> {
+fn run_with(
+    tools: &Tools,
+    peer: Peer,
+    subject: &Subject,
+    mut command: Command,
+) -> Result<(Figures, Vec<u8>), CorpusError> {
     let compiled = subject.compiled(peer);
     command.arg(tools.figures());
     command.args((subject.counts && peer == Peer::WasmAot).then_some("--first-piece"));
@@ -195,7 +224,12 @@ fn command(tools: &Tools, peer: Peer, act: &str) -> Command {
         }
         Peer::Node => {
             let mut command = Command::new("node");
-            command.args(["--no-warnings", "--no-liftoff", "--no-wasm-lazy-compilation", "--no-wasm-dynamic-tiering"]);
+            command.args([
+                "--no-warnings",
+                "--no-liftoff",
+                "--no-wasm-lazy-compilation",
+                "--no-wasm-dynamic-tiering",
+            ]);
             command.arg(tools.script("node_peer.mjs")).arg(act);
             command
         }
@@ -203,7 +237,12 @@ fn command(tools: &Tools, peer: Peer, act: &str) -> Command {
 }
 
 /// Runs a process that leaves its figures in a file.
-fn measure(tools: &Tools, peer: Peer, subject: &Subject, command: &mut Command) -> Result<(Figures, Vec<u8>), CorpusError> {
+fn measure(
+    tools: &Tools,
+    peer: Peer,
+    subject: &Subject,
+    command: &mut Command,
+) -> Result<(Figures, Vec<u8>), CorpusError> {
     let outcome = succeed(peer, subject, command)?;
     let failed = |said: String| CorpusError::Failed { what: what(peer, subject), said };
     let figures = std::fs::read(tools.figures()).map_err(|error| failed(error.to_string()))?;
@@ -211,11 +250,17 @@ fn measure(tools: &Tools, peer: Peer, subject: &Subject, command: &mut Command) 
     Ok((figures, outcome.stdout))
 }
 
-fn succeed(peer: Peer, subject: &Subject, command: &mut Command) -> Result<child::Outcome, CorpusError> {
+fn succeed(
+    peer: Peer,
+    subject: &Subject,
+    command: &mut Command,
+) -> Result<child::Outcome, CorpusError> {
     let outcome = child::run(command).map_err(CorpusError::io(what(peer, subject)))?;
     match outcome.success {
         true => Ok(outcome),
-        false => Err(CorpusError::Failed { what: what(peer, subject), said: complaint(&outcome.stderr) }),
+        false => {
+            Err(CorpusError::Failed { what: what(peer, subject), said: complaint(&outcome.stderr) })
+        }
     }
 }
 
@@ -234,23 +279,33 @@ fn complaint(stderr: &[u8]) -> String {
     }
 }
 
-/// How many bytes of machine code a compiled file holds: up to the end of the last function, for sections may be filled up to a page.
+/// How many bytes of machine code a compiled file holds: up to the end of the last function, for
+/// sections may be filled up to a page.
 pub(crate) fn code_size(compiled: &Path) -> Result<u64, CorpusError> {
     let bytes = std::fs::read(compiled).map_err(CorpusError::io(compiled.display().to_string()))?;
-    let failed = |said: String| CorpusError::Failed { what: format!("reading {}", compiled.display()), said };
+    let failed = |said: String| CorpusError::Failed {
+        what: format!("reading {}", compiled.display()),
+        said,
+    };
     let elf = goblin::elf::Elf::parse(&bytes).map_err(|error| failed(error.to_string()))?;
-    let text = elf.section_headers.iter().find(|section| elf.shdr_strtab.get_at(section.sh_name) == Some(".text"));
+    let text = elf
+        .section_headers
+        .iter()
+        .find(|section| elf.shdr_strtab.get_at(section.sh_name) == Some(".text"));
     let text = text.ok_or_else(|| failed("it has no section .text".into()))?;
     let functions = elf.syms.iter().filter(goblin::elf::Sym::is_function);
     let end = functions.map(|symbol| symbol.st_value + symbol.st_size).max();
-    end.and_then(|end| end.checked_sub(text.sh_addr)).ok_or_else(|| failed("it has no symbols of functions".into()))
+    end.and_then(|end| end.checked_sub(text.sh_addr))
+        .ok_or_else(|| failed("it has no symbols of functions".into()))
 }
 
 /// How many bytes of code a module holds: its section 10.
 pub(crate) fn module_size(module: &Path) -> Result<u64, CorpusError> {
     let bytes = std::fs::read(module).map_err(CorpusError::io(module.display().to_string()))?;
-    let damaged =
-        || CorpusError::Failed { what: format!("reading {}", module.display()), said: "it has no section of code".into() };
+    let damaged = || CorpusError::Failed {
+        what: format!("reading {}", module.display()),
+        said: "it has no section of code".into(),
+    };
     let mut rest = bytes.get(8..).ok_or_else(damaged)?;
     while let [section, after @ ..] = rest {
         let (len, read) = leb128(after).ok_or_else(damaged)?;

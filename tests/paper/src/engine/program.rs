@@ -62,7 +62,10 @@ impl Candidate {
         let (module, rounds) = match &self.source {
             Source::C(program) => {
                 let compiler = tools.compiler(program.is_cpp());
-                (corpus.make(program, compiler, &format!("engine/{name}"), ".wasm")?, program.rounds)
+                (
+                    corpus.make(program, compiler, &format!("engine/{name}"), ".wasm")?,
+                    program.rounds,
+                )
             }
             Source::Rust(name, rounds) => (Package::build(tools.folder())?.module(name), *rounds),
         };
@@ -95,12 +98,19 @@ macro_rules! kernel {
 }
 
 /// A program of the native corpus, for a world with neither threads nor jumps between functions.
-fn packaged(kind: Kind, name: &str, options: &'static [&'static str], rounds: &'static str) -> Candidate {
-    let program = PROGRAMS.iter().find(|program| program.name == name).expect("a program of the corpus");
+fn packaged(
+    kind: Kind,
+    name: &str,
+    options: &'static [&'static str],
+    rounds: &'static str,
+) -> Candidate {
+    let program =
+        PROGRAMS.iter().find(|program| program.name == name).expect("a program of the corpus");
     Candidate { kind, source: Source::C(Program { options, rounds, libraries: &[], ..*program }) }
 }
 
-/// Lua leaves functions by `longjmp` where something fails: nothing does. Its hashes are the same on every run.
+/// Lua leaves functions by `longjmp` where something fails: nothing does. Its hashes are the same
+/// on every run.
 const LUA: &[&str] = &[
     "-Dluai_makeseed(L)=42",
     "-DLUAI_THROW(l,c)=abort()",
@@ -113,7 +123,8 @@ const LUA: &[&str] = &[
     "-lwasi-emulated-process-clocks",
 ];
 
-const SQLITE: &[&str] = &["-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_TEMP_STORE=3"];
+const SQLITE: &[&str] =
+    &["-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_TEMP_STORE=3"];
 
 const QUICKJS: Program = Program {
     name: "quickjs",

@@ -1,4 +1,5 @@
-//! The programs in Rust: one package with a program for each file, built by cargo for `wasm32-wasip1`.
+//! The programs in Rust: one package with a program for each file, built by cargo for
+//! `wasm32-wasip1`.
 
 use super::tools;
 use crate::corpus::CorpusError;
@@ -36,8 +37,13 @@ macro_rules! file {
     };
 }
 
-const FILES: [(&str, &str); 5] =
-    [("Cargo.toml", MANIFEST), file!("patterns.rs"), file!("scripts.rs"), file!("syntax.rs"), file!("work.rs")];
+const FILES: [(&str, &str); 5] = [
+    ("Cargo.toml", MANIFEST),
+    file!("patterns.rs"),
+    file!("scripts.rs"),
+    file!("syntax.rs"),
+    file!("work.rs"),
+];
 
 const TARGET: &str = "wasm32-wasip1";
 
@@ -57,8 +63,13 @@ impl Package {
         let output = cargo(&folder).output().map_err(CorpusError::io("cargo"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.lines().find(|line| line.starts_with("error")).unwrap_or("it said nothing").to_owned();
-            let what = format!("building programs in Rust for {TARGET} (rustup target add {TARGET})");
+            let said = said
+                .lines()
+                .find(|line| line.starts_with("error"))
+                .unwrap_or("it said nothing")
+                .to_owned();
+            let what =
+                format!("building programs in Rust for {TARGET} (rustup target add {TARGET})");
             return Err(CorpusError::Failed { what, said });
         }
         Ok(Self { modules: folder.join("target").join(TARGET).join("release") })
@@ -75,6 +86,13 @@ fn cargo(folder: &Path) -> Command {
     for flags in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
         command.env_remove(flags);
     }
-    command.current_dir(folder).args(["build", "--release", "--target", TARGET, "--target-dir", "target"]);
+    command.current_dir(folder).args([
+        "build",
+        "--release",
+        "--target",
+        TARGET,
+        "--target-dir",
+        "target",
+    ]);
     command
 }

@@ -1,7 +1,7 @@
 //! Beginnings and ends of scale: the smallest program, and a module of ten megabytes.
 //!
-//! Both as the experiment's programs are measured, and in whole processes of our command: from the command line to its end, which is what
-//! users wait for.
+//! Both as the experiment's programs are measured, and in whole processes of our command: from the
+//! command line to its end, which is what users wait for.
 
 use super::peer::{Peer, Subject};
 use super::tools::Tools;
@@ -49,14 +49,24 @@ const PEERS: [Peer; 2] = [Peer::Wasmtime, Peer::WasmAot];
 
 /// By how much a process grows that compiles.
 fn compiling_memory(series: &Series, report: &mut Report) {
-    let memory = |peer| Blocks::of(series.compiled.get(&peer).into_iter().flatten().map(|made| made.memory));
+    let memory =
+        |peer| Blocks::of(series.compiled.get(&peer).into_iter().flatten().map(|made| made.memory));
     if let Some(ratio) = Ratio::of(&memory(Peer::WasmAot), &memory(Peer::Wasmtime), 0.0) {
-        report.rows.push(Row::compared(format!("{}/compile_memory", series.subject.name), "kB", &super::thousandths(&ratio)));
+        report.rows.push(Row::compared(
+            format!("{}/compile_memory", series.subject.name),
+            "kB",
+            &super::thousandths(&ratio),
+        ));
     }
 }
 
 /// The command, from its own start to its end.
-fn process(tools: &Tools, series: &Series, rounds: usize, report: &mut Report) -> Result<(), CorpusError> {
+fn process(
+    tools: &Tools,
+    series: &Series,
+    rounds: usize,
+    report: &mut Report,
+) -> Result<(), CorpusError> {
     let Some(command) = tools.command() else {
         report
             .notes
@@ -67,9 +77,17 @@ fn process(tools: &Tools, series: &Series, rounds: usize, report: &mut Report) -
     let what = || format!("{} in {}", series.subject.name, command.display());
     let run = |command: &mut Command| {
         let outcome = child::run(command).map_err(CorpusError::io(what()))?;
-        if outcome.success { Ok(outcome) } else { Err(CorpusError::Failed { what: what(), said: outcome.said() }) }
+        if outcome.success {
+            Ok(outcome)
+        } else {
+            Err(CorpusError::Failed { what: what(), said: outcome.said() })
+        }
     };
-    run(Command::new(&command).arg("compile").arg(&series.subject.module).arg("-o").arg(&compiled))?;
+    run(Command::new(&command)
+        .arg("compile")
+        .arg(&series.subject.module)
+        .arg("-o")
+        .arg(&compiled))?;
     let [mut wall, mut cpu] = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
         let outcome = run(Command::new(&command).arg("run").arg(&compiled))?;
@@ -78,7 +96,12 @@ fn process(tools: &Tools, series: &Series, rounds: usize, report: &mut Report) -
     }
     for (row, values) in [("process", wall), ("process_cpu", cpu)] {
         let row = format!("{}/{row}", series.subject.name);
-        report.rows.push(Row::plain(row, Blocks::of(values).median(0.0) / 1e3, "us", rounds as u64));
+        report.rows.push(Row::plain(
+            row,
+            Blocks::of(values).median(0.0) / 1e3,
+            "us",
+            rounds as u64,
+        ));
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
-//! Where the tools are that make and run modules: packages of Python are installed into a folder of ours, by name and version.
+//! Where the tools are that make and run modules: packages of Python are installed into a folder of
+//! ours, by name and version.
 
 use super::peer::Peer;
 use crate::corpus::{Corpus, CorpusError, is_there};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiler of C and C++ for WebAssembly, and the peer of the same generation of Cranelift (0.135) as ours.
+/// The compiler of C and C++ for WebAssembly, and the peer of the same generation of Cranelift
+/// (0.135) as ours.
 const PACKAGES: [&str; 2] = ["ziglang==0.17.0", "wasmtime==48.0.0"];
 
 /// What the peers run.
@@ -34,7 +36,9 @@ impl Tools {
                 .map(|(_, package)| package)
             {
                 eprintln!("engine: installing {package}");
-                let _ = Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends", package]).output();
+                let _ = Command::new("apt-get")
+                    .args(["install", "-y", "-qq", "--no-install-recommends", package])
+                    .output();
             }
         }
         let folder = corpus.folder().join("engine");
@@ -58,11 +62,18 @@ impl Tools {
         }
         let done = |command: &mut Command| {
             let output = command.output().map_err(CorpusError::io("python3"))?;
-            let said = || String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("it said nothing").to_owned();
+            let said = || {
+                String::from_utf8_lossy(&output.stderr)
+                    .lines()
+                    .last()
+                    .unwrap_or("it said nothing")
+                    .to_owned()
+            };
             if output.status.success() {
                 return Ok(());
             }
-            let what = format!("installing {} with python3 -m venv and pip", PACKAGES.join(" and "));
+            let what =
+                format!("installing {} with python3 -m venv and pip", PACKAGES.join(" and "));
             Err(CorpusError::Failed { what, said: said() })
         };
         done(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
@@ -77,7 +88,8 @@ impl Tools {
             return Ok(());
         }
         std::fs::create_dir_all(self.folder.join("include")).map_err(CorpusError::io("include"))?;
-        std::os::unix::fs::symlink("/usr/include/nlohmann", &headers).map_err(CorpusError::io(headers.display().to_string()))
+        std::os::unix::fs::symlink("/usr/include/nlohmann", &headers)
+            .map_err(CorpusError::io(headers.display().to_string()))
     }
 
     /// Who is measured, in turn.
@@ -90,7 +102,10 @@ impl Tools {
     /// Names of peers that are not there.
     pub(super) fn missing(&self) -> impl Iterator<Item = &'static str> {
         let peers = self.peers();
-        [Peer::Node, Peer::Wasm2c].into_iter().filter(move |peer| !peers.contains(peer)).map(Peer::name)
+        [Peer::Node, Peer::Wasm2c]
+            .into_iter()
+            .filter(move |peer| !peers.contains(peer))
+            .map(Peer::name)
     }
 
     /// Our command, if it was built with this program.
@@ -107,16 +122,33 @@ impl Tools {
         let source = module.with_extension("c");
         let done = |command: &mut Command, what: &str| {
             let output = command.output().map_err(CorpusError::io(what))?;
-            let said = || String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("it said nothing").to_owned();
-            if output.status.success() { Ok(()) } else { Err(CorpusError::Failed { what: what.into(), said: said() }) }
+            let said = || {
+                String::from_utf8_lossy(&output.stderr)
+                    .lines()
+                    .next()
+                    .unwrap_or("it said nothing")
+                    .to_owned()
+            };
+            if output.status.success() {
+                Ok(())
+            } else {
+                Err(CorpusError::Failed { what: what.into(), said: said() })
+            }
         };
-        done(Command::new("wasm2c").arg(module).args(["-n", "program", "-o"]).arg(&source), "wasm2c")?;
+        done(
+            Command::new("wasm2c").arg(module).args(["-n", "program", "-o"]).arg(&source),
+            "wasm2c",
+        )?;
         let mut compiler = Command::new("gcc");
         compiler
             .args(["-O2", "-w", "-I"])
             .arg(&self.folder)
             .arg(format!("-DMODULE=\"{}\"", module.with_extension("h").display()));
-        compiler.arg(self.script("wasi.c")).arg(&source).args(["-lwasm-rt-impl", "-lm", "-o"]).arg(made);
+        compiler
+            .arg(self.script("wasi.c"))
+            .arg(&source)
+            .args(["-lwasm-rt-impl", "-lm", "-o"])
+            .arg(made);
         done(&mut compiler, "gcc of what wasm2c made")
     }
 

@@ -1,8 +1,8 @@
 //! Our own engine, in a process of its own: what the experiment starts again and again.
 //!
-//! The engine is used as a library, so that its clocks and those of its peers start and stop at the same places: compiling is from the
-//! module's bytes to those of the compiled file, starting from nothing but that file's name to the first instruction, running from there
-//! to the end.
+//! The engine is used as a library, so that its clocks and those of its peers start and stop at the
+//! same places: compiling is from the module's bytes to those of the compiled file, starting from
+//! nothing but that file's name to the first instruction, running from there to the end.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,8 @@ pub(crate) struct Making {
     /// Without what keeps the processor from speculating past bounds checks.
     #[arg(long)]
     no_spectre: bool,
-    /// Where probes can be switched on: `none`, `functions`, or where the engine has them by default.
+    /// Where probes can be switched on: `none`, `functions`, or where the engine has them by
+    /// default.
     #[arg(long)]
     sites: Option<String>,
     /// With code that counts.
@@ -107,7 +108,9 @@ pub(crate) fn act(act: &Act, making: &Making) -> Result<(), Box<dyn Error>> {
     let before = Resident::forget()?;
     let (path, mut figures) = match act {
         Act::Compile { figures, module, compiled } => (figures, compile(module, compiled, making)?),
-        Act::Run(program) if program.monitor.is_some() => (&program.figures, super::observed::run(program)?),
+        Act::Run(program) if program.monitor.is_some() => {
+            (&program.figures, super::observed::run(program)?)
+        }
         Act::Run(program) => (&program.figures, run(program)?),
     };
     figures.memory = Resident::now()?.most.saturating_sub(before.at_present);
@@ -126,10 +129,14 @@ fn compile(module: &Path, compiled: &Path, making: &Making) -> Result<Figures, B
 }
 
 fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
-    let pair = |word: &str| word.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).ok_or("an option without =");
+    let pair = |word: &str| {
+        word.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).ok_or("an option without =")
+    };
     let clock = Clock::start();
     let watch = Watch::new(Choices::new(program.builtin.iter().map(String::as_str))?)?;
-    let engine = Engine::new(Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets()))?;
+    let engine = Engine::new(
+        Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets()),
+    )?;
     let mut module = Module::from_file(&engine, &program.compiled)?;
     if !program.builtin.is_empty() {
         module = watch.recompile(&engine, &module)?;
@@ -180,7 +187,11 @@ impl Clock {
     }
 
     pub(super) fn stop(self) -> Figures {
-        Figures { wall: self.wall.elapsed().as_nanos() as u64, cpu: spent() - self.cpu, ..Figures::default() }
+        Figures {
+            wall: self.wall.elapsed().as_nanos() as u64,
+            cpu: spent() - self.cpu,
+            ..Figures::default()
+        }
     }
 }
 
@@ -204,7 +215,10 @@ impl Resident {
             Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
         };
         let missing = || std::io::Error::other("/proc/self/status does not tell what is resident");
-        Ok(Self { at_present: of("VmRSS:").ok_or_else(missing)?, most: of("VmHWM:").ok_or_else(missing)? })
+        Ok(Self {
+            at_present: of("VmRSS:").ok_or_else(missing)?,
+            most: of("VmHWM:").ok_or_else(missing)?,
+        })
     }
 
     /// The most is what there is now.

@@ -1,7 +1,8 @@
 //! What is due to executers that toggling costs nothing.
 //!
-//! A pass that sees the site on takes longer, or not, than one that sees it off. So neither the passes of a second nor the part of them
-//! that saw it on can be held against the time that it was on alone: both have to be held against the paces of a site that stays.
+//! A pass that sees the site on takes longer, or not, than one that sees it off. So neither the
+//! passes of a second nor the part of them that saw it on can be held against the time that it was
+//! on alone: both have to be held against the paces of a site that stays.
 
 /// Passes in a millisecond while the site stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,8 +17,9 @@ impl Paces {
         self.on > 0.0 && self.off > 0.0
     }
 
-    /// The pace of passes of which so many saw it on, and so many there were. It rests on what was seen, not on how long the site was
-    /// on: a toggler that has to wait for a processor leaves it as it is, and meanwhile more executers have one.
+    /// The pace of passes of which so many saw it on, and so many there were. It rests on what was
+    /// seen, not on how long the site was on: a toggler that has to wait for a processor leaves it
+    /// as it is, and meanwhile more executers have one.
     pub(super) fn due(self, [on, all]: [u64; 2]) -> f64 {
         if all == 0 {
             // Whatever was due, nothing came.

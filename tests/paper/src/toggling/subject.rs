@@ -5,8 +5,9 @@
 //!   word, mov    B8 01 | 00 00 01  or  B8 00 | 00 00 00     one that it cannot: executers take the patch forward themselves
 //! ```
 //!
-//! Both sides of the line change, so that no single store can do it. Where passes add the word to a counter, one that saw half of
-//! each face would add something else, and the sum would be no multiple of the on face: that is how a tear is told.
+//! Both sides of the line change, so that no single store can do it. Where passes add the word to a
+//! counter, one that saw half of each face would add something else, and the sum would be no
+//! multiple of the on face: that is how a tear is told.
 //!
 //! # Safety
 //!
@@ -28,12 +29,15 @@ const MOV: [u8; 5] = [0xb8, 1, 0, 0, 1];
 /// What a pass that sees it adds to the counter.
 const UNIT: u64 = 0x0100_0001;
 
-/// How often a patch is tried while an executer that took the one before forward still holds the bytes.
+/// How often a patch is tried while an executer that took the one before forward still holds the
+/// bytes.
 const TRIES: u32 = 1_000_000;
 
 /// The sum of what executers saw is not made of whole faces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("passes added {sum:#x}, which is no multiple of {UNIT:#x}: a word was seen torn; run `paper storms` to find out where")]
+#[error(
+    "passes added {sum:#x}, which is no multiple of {UNIT:#x}: a word was seen torn; run `paper storms` to find out where"
+)]
 pub(super) struct Torn {
     sum: u64,
 }
@@ -61,7 +65,8 @@ impl Subject {
         Self { way, code, retried: AtomicU64::new(0) }
     }
 
-    /// A call that begins `at` bytes from the beginning of a page, switched by one byte or by the literature's cases.
+    /// A call that begins `at` bytes from the beginning of a page, switched by one byte or by the
+    /// literature's cases.
     pub(super) fn call(at: usize, paper: bool, policy: &Policy) -> Result<Self, Box<dyn Error>> {
         let code = Loop::of_call(at)?;
         let (site, islands) = code.adopt(policy, paper)?;
@@ -82,7 +87,10 @@ impl Subject {
         let site = code.adopt_word(policy)?;
         // What the loop is made with is neither face.
         bench_code::replace(&site, false);
-        Ok(Self::new(Way::Word { site, faces: [bench_code::word(false), face(MOV)], unit: UNIT }, code))
+        Ok(Self::new(
+            Way::Word { site, faces: [bench_code::word(false), face(MOV)], unit: UNIT },
+            code,
+        ))
     }
 
     /// Switches it.
@@ -94,13 +102,17 @@ impl Subject {
         Ok(())
     }
 
-    /// An executer that took the last patch to its end may not have given the bytes back yet when that is over: it is tried again.
+    /// An executer that took the last patch to its end may not have given the bytes back yet when
+    /// that is over: it is tried again.
     fn patch(&self, site: &PatchSite, word: Word) -> Result<(), PatchError> {
         let mut left = TRIES;
         loop {
-            // SAFETY: (1) one instruction in place of one, by construction of the faces; a call leads to the hook of its loop.
+            // SAFETY: (1) one instruction in place of one, by construction of the faces; a call
+            // leads to the hook of its loop.
             match unsafe { site.patch(word) } {
-                Err(PatchError::Overlap { .. } | PatchError::Contended { .. }) if left > 0 => left -= 1,
+                Err(PatchError::Overlap { .. } | PatchError::Contended { .. }) if left > 0 => {
+                    left -= 1
+                }
                 outcome => {
                     self.retried.fetch_add(u64::from(left < TRIES), Ordering::Relaxed);
                     return outcome;
@@ -122,7 +134,9 @@ impl Subject {
 
     /// Passes that saw it on, and all, of all executers.
     pub(super) fn seen(&self, passes: &[Passes]) -> Result<[u64; 2], Torn> {
-        passes.iter().map(Passes::seen).try_fold([0; 2], |[on, all], [sum, count]| Ok([on + self.passes_in(sum)?, all + count]))
+        passes.iter().map(Passes::seen).try_fold([0; 2], |[on, all], [sum, count]| {
+            Ok([on + self.passes_in(sum)?, all + count])
+        })
     }
 
     /// How many passes that saw it on have added up to `sum`.
@@ -143,8 +157,12 @@ mod tests {
     fn subjects() -> Vec<Subject> {
         let policy = Policy::new().unwrap();
         let places = [2064, 2111, 2110, 2109, 2108];
-        let calls = places.into_iter().flat_map(|at| [false, true].map(|paper| Subject::call(at, paper, &policy).unwrap()));
-        calls.chain([Subject::call_as_word(&policy).unwrap(), Subject::mov(&policy).unwrap()]).collect()
+        let calls = places
+            .into_iter()
+            .flat_map(|at| [false, true].map(|paper| Subject::call(at, paper, &policy).unwrap()));
+        calls
+            .chain([Subject::call_as_word(&policy).unwrap(), Subject::mov(&policy).unwrap()])
+            .collect()
     }
 
     #[test]
@@ -157,7 +175,11 @@ mod tests {
                 let executer = &passes[count % 2];
                 executer.stop();
                 subject.run(executer);
-                assert_eq!(subject.seen(&passes).unwrap(), [before[0] + u64::from(on), before[1] + 1], "{subject:?}");
+                assert_eq!(
+                    subject.seen(&passes).unwrap(),
+                    [before[0] + u64::from(on), before[1] + 1],
+                    "{subject:?}"
+                );
             }
             assert!(subject.retried().unwrap_or(0) == 0, "nobody else was there: {subject:?}");
         }
@@ -167,7 +189,9 @@ mod tests {
     fn a_word_changes_on_both_sides_of_the_line() {
         let policy = Policy::new().unwrap();
         for subject in [Subject::call_as_word(&policy).unwrap(), Subject::mov(&policy).unwrap()] {
-            let Way::Word { site, faces: [off, on], .. } = &subject.way else { unreachable!("both are words") };
+            let Way::Word { site, faces: [off, on], .. } = &subject.way else {
+                unreachable!("both are words")
+            };
             let changed = off.difference(on).unwrap();
             let before = 64 - site.address().within(64);
             assert!(changed.start < before && changed.end > before, "{changed:?}");

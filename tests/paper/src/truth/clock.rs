@@ -1,8 +1,10 @@
-//! The kernel's clock beside a program without probes: a sampler of our own, so that the truth owes nothing to what it judges.
+//! The kernel's clock beside a program without probes: a sampler of our own, so that the truth owes
+//! nothing to what it judges.
 //!
-//! A shell waits until the events are open, and then becomes the program: the events begin with it. There is one event and one ring a
-//! processor, inherited by threads and children. Each sample has the registers of user mode and a piece of the stack; a sample in the
-//! kernel belongs to the address from which the kernel was entered.
+//! A shell waits until the events are open, and then becomes the program: the events begin with it.
+//! There is one event and one ring a processor, inherited by threads and children. Each sample has
+//! the registers of user mode and a piece of the stack; a sample in the kernel belongs to the
+//! address from which the kernel was entered.
 //!
 //! # Safety
 //!
@@ -103,8 +105,18 @@ fn open(pid: u32, processor: i32, exclude: u64) -> Result<File> {
         ..Attributes::default()
     };
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
-    // SAFETY: (1) the attributes are as the kernel lays them out, of the size that they say, and live through the call.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, pid, processor, -1, CLOSE_ON_EXEC) };
+    // SAFETY: (1) the attributes are as the kernel lays them out, of the size that they say, and
+    // live through the call.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            pid,
+            processor,
+            -1,
+            CLOSE_ON_EXEC,
+        )
+    };
     if fd < 0 {
         return Err(Error::last_os_error());
     }
@@ -146,8 +158,8 @@ impl Ring {
 
     /// The words at which the kernel's and our positions lie (`data_head`, `data_tail`).
     fn positions(&self) -> [&AtomicU64; 2] {
-        // SAFETY: (1) the first page of the mapping is the kernel's header, in which both are aligned words; (2) it lives as long as
-        // `self`; (3) the kernel accesses them as atomics.
+        // SAFETY: (1) the first page of the mapping is the kernel's header, in which both are
+        // aligned words; (2) it lives as long as `self`; (3) the kernel accesses them as atomics.
         unsafe { [&*self.at.add(1024).cast(), &*self.at.add(1032).cast()] }
     }
 
@@ -176,8 +188,9 @@ impl Ring {
         let from = (at as usize) & (self.data - 1);
         let first = length.min(self.data - from);
         let mut bytes = vec![0; length];
-        // SAFETY: (1) both pieces lie in the mapping: `from < data`, `first <= data - from`, `length <= data` (a record is at most
-        // 64 kB, and no ring is smaller); (2) the kernel writes only outside of tail..head, from which the caller takes them.
+        // SAFETY: (1) both pieces lie in the mapping: `from < data`, `first <= data - from`,
+        // `length <= data` (a record is at most 64 kB, and no ring is smaller); (2) the kernel
+        // writes only outside of tail..head, from which the caller takes them.
         unsafe {
             let data = self.at.add(PAGE);
             std::ptr::copy_nonoverlapping(data.add(from), bytes.as_mut_ptr(), first);
@@ -197,7 +210,11 @@ impl Drop for Ring {
 /// The rings of all processors; whether they see the kernel.
 fn rings(pid: u32) -> Result<(Vec<Ring>, bool)> {
     let processors = std::thread::available_parallelism()?.get() as i32;
-    let all = |exclude| (0..processors).map(|processor| Ring::of(open(pid, processor, exclude)?)).collect::<Result<Vec<_>>>();
+    let all = |exclude| {
+        (0..processors)
+            .map(|processor| Ring::of(open(pid, processor, exclude)?))
+            .collect::<Result<Vec<_>>>()
+    };
     all(0).map(|rings| (rings, true)).or_else(|_| Ok((all(EXCLUDE_KERNEL)?, false)))
 }
 
@@ -207,9 +224,15 @@ pub(super) fn refused() -> Option<String> {
 }
 
 /// Runs a program to its end, and watches it.
-pub(super) fn watch(program: &Command, patience: Duration) -> std::result::Result<Watched, NoProfile> {
+pub(super) fn watch(
+    program: &Command,
+    patience: Duration,
+) -> std::result::Result<Watched, NoProfile> {
     let mut command = Command::new("sh");
-    command.args(["-c", "read go; exec \"$@\"", "sh"]).arg(program.get_program()).args(program.get_args());
+    command
+        .args(["-c", "read go; exec \"$@\"", "sh"])
+        .arg(program.get_program())
+        .args(program.get_args());
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn()?;
     let (pid, mut go) = (child.id(), child.stdin.take().expect("a pipe"));
@@ -248,9 +271,11 @@ impl Watched {
 
     /// The mappings as they are, if they have become more: those of a process that ends are gone.
     fn look_at_mappings(&mut self, pid: u32) {
-        let mappings = mappings(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default());
-        let is_shell =
-            mappings.first().is_some_and(|first| fs::canonicalize("/bin/sh").is_ok_and(|sh| sh.as_os_str() == &*first.path));
+        let mappings =
+            mappings(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default());
+        let is_shell = mappings.first().is_some_and(|first| {
+            fs::canonicalize("/bin/sh").is_ok_and(|sh| sh.as_os_str() == &*first.path)
+        });
         if mappings.len() >= self.mappings.len() && !is_shell {
             self.mappings = mappings;
         }
@@ -261,7 +286,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// pid and tid, the registers' kind, the registers, the stack's size, the stack, how much of it is one.
+/// pid and tid, the registers' kind, the registers, the stack's size, the stack, how much of it is
+/// one.
 fn sample(flags: u16, record: &[u8]) -> Option<Sample> {
     if word(record, 8)? == 0 {
         return None;
@@ -279,14 +305,17 @@ fn mappings(list: &str) -> Vec<Mapping> {
     for line in list.lines() {
         let mut fields = line.split_ascii_whitespace();
         let (Some(range), Some(path)) = (fields.next(), fields.nth(4)) else { continue };
-        let Some((Ok(start), Ok(end))) =
-            range.split_once('-').map(|(start, end)| (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16)))
+        let Some((Ok(start), Ok(end))) = range
+            .split_once('-')
+            .map(|(start, end)| (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16)))
         else {
             continue;
         };
         match all.iter_mut().find(|known| known.path == path) {
             Some(known) => known.end = end,
-            None if path.starts_with('/') => all.push(Mapping { path: path.to_owned(), base: start, end }),
+            None if path.starts_with('/') => {
+                all.push(Mapping { path: path.to_owned(), base: start, end })
+            }
             None => {}
         }
     }
@@ -299,8 +328,7 @@ mod tests {
 
     #[test]
     fn a_file_is_mapped_from_its_first_page_to_its_last() {
-        let list =
-            "1000-2000 r--p 00000000 fe:01 5 /bin/x\n2000-5000 r-xp 00001000 fe:01 5 /bin/x\n6000-7000 rw-p 0 00:00 0 [heap]\n";
+        let list = "1000-2000 r--p 00000000 fe:01 5 /bin/x\n2000-5000 r-xp 00001000 fe:01 5 /bin/x\n6000-7000 rw-p 0 00:00 0 [heap]\n";
         assert_eq!(mappings(list), [Mapping { path: "/bin/x".into(), base: 0x1000, end: 0x5000 }]);
     }
 
@@ -309,7 +337,10 @@ mod tests {
         let words = [1_u64, 2, 0xb, 0x5, 0x1, 16, 7, 8, 8];
         let record: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let sample = sample(IN_KERNEL, &record).unwrap();
-        assert_eq!((sample.bp, sample.sp, sample.ip, sample.kernel, sample.stack.len()), (0xb, 0x5, 0x1, true, 8));
+        assert_eq!(
+            (sample.bp, sample.sp, sample.ip, sample.kernel, sample.stack.len()),
+            (0xb, 0x5, 0x1, true, 8)
+        );
         assert!(super::sample(0, &record[..20]).is_none());
     }
 }

@@ -1,8 +1,8 @@
-//! Processes that make a machine busy: each of this very program, started to compete with what is measured or to stop it, and ended
-//! with this process, however that ends.
+//! Processes that make a machine busy: each of this very program, started to compete with what is
+//! measured or to stop it, and ended with this process, however that ends.
 //!
-//! A competitor asks the kernel to be killed with its parent. A stopper sees that its parent is gone, and then kills the group that it
-//! stops, since nothing would ever continue it.
+//! A competitor asks the kernel to be killed with its parent. A stopper sees that its parent is
+//! gone, and then kills the group that it stops, since nothing would ever continue it.
 
 use rustix::process::{self, Pid, Signal};
 use std::io::{Error, Result};
@@ -37,7 +37,9 @@ pub(crate) fn act(role: Role) -> Result<()> {
             }
             let mut value = 1_u64;
             loop {
-                value = std::hint::black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+                value = std::hint::black_box(
+                    value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1),
+                );
             }
         }
         Role::Stop { group } => {

@@ -1,4 +1,5 @@
-//! Comparing: what is called changed between runs of the same program, and whether a planted slowdown is found.
+//! Comparing: what is called changed between runs of the same program, and whether a planted
+//! slowdown is found.
 //!
 //! | row | |
 //! |---|---|
@@ -33,7 +34,8 @@ pub(super) struct Verdicts {
 }
 
 impl Verdicts {
-    /// One comparison of two groups of so many runs, or as it was made before; `slower` plants the slowdown in the second group.
+    /// One comparison of two groups of so many runs, or as it was made before; `slower` plants the
+    /// slowdown in the second group.
     pub(super) fn compare(
         corpus: &Corpus,
         launcher: &Launcher,
@@ -62,9 +64,13 @@ impl Verdicts {
         diff.args(["diff", "--json"]).args(&sides[0]).arg("--").args(&sides[1]);
         let output = diff.output()?;
         let answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| {
-            format!("fastinst diff: {}", String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("no JSON"))
+            format!(
+                "fastinst diff: {}",
+                String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("no JSON")
+            )
         })?;
-        let verdicts = Self::of(&answer, slower).ok_or("fastinst diff --json prints no functions")?;
+        let verdicts =
+            Self::of(&answer, slower).ok_or("fastinst diff --json prints no functions")?;
         journal.put(&name, &verdicts)?;
         Ok(verdicts)
     }

@@ -72,7 +72,9 @@ impl Pressure {
             _ => return Command::new(program),
         };
         match &self.group {
-            Some(group) => command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.0.join("cgroup.procs")),
+            Some(group) => command
+                .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+                .arg(group.0.join("cgroup.procs")),
             None => command.args(["-n", "10"]),
         };
         command.arg(program);
@@ -106,7 +108,8 @@ impl ControlGroup {
             fs::create_dir(&path).ok()?;
             let group = Self(path);
             let written = files.iter().try_for_each(|(file, text)| {
-                // A file that is not there must not be made: the folder may lie in an ordinary file system.
+                // A file that is not there must not be made: the folder may lie in an ordinary file
+                // system.
                 let path = group.0.join(file);
                 path.exists().then(|| fs::write(path, text).ok()).flatten()
             });

@@ -1,7 +1,8 @@
 //! What the default policy costs over the floor: the same file with a nop for every call of a hook.
 //!
-//! Floor and profiled run are taken in turn; a ratio is that of processor times. A program's ratio counts as at least one in the
-//! geometric mean: what comes out below is noise, and must not pay for others.
+//! Floor and profiled run are taken in turn; a ratio is that of processor times. A program's ratio
+//! counts as at least one in the geometric mean: what comes out below is noise, and must not pay
+//! for others.
 
 use super::journal::Journal;
 use super::programs::{Subject, Variant};
@@ -43,9 +44,15 @@ pub(super) fn pair(
     probed.env("FASTINST_FORMAT", "profile");
     let profiled = child::run(&mut probed)?;
     if !(floor.success && profiled.success) || floor.stdout != profiled.stdout {
-        return Err(format!("{}: profiled it answers otherwise: {}", subject.name(), profiled.said()).into());
+        return Err(format!(
+            "{}: profiled it answers otherwise: {}",
+            subject.name(),
+            profiled.said()
+        )
+        .into());
     }
-    let pair = Pair { profiled: profiled.cpu.as_micros() as u64, floor: floor.cpu.as_micros() as u64 };
+    let pair =
+        Pair { profiled: profiled.cpu.as_micros() as u64, floor: floor.cpu.as_micros() as u64 };
     journal.put(&name, &pair)?;
     Ok(pair)
 }
@@ -55,7 +62,8 @@ pub(super) fn rows(pairs: &[(&str, Vec<Pair>)], report: &mut Report) {
     let blocks = |pairs: &[Pair], of: fn(&Pair) -> u64| Blocks::of(pairs.iter().map(of));
     let mut ratios = Vec::new();
     for (name, pairs) in pairs {
-        let ratio = Ratio::of(&blocks(pairs, |pair| pair.profiled), &blocks(pairs, |pair| pair.floor), 0.0);
+        let ratio =
+            Ratio::of(&blocks(pairs, |pair| pair.profiled), &blocks(pairs, |pair| pair.floor), 0.0);
         if let Some(ratio) = ratio {
             report.rows.push(Row::compared(format!("cost/{name}"), "us", &ratio));
             ratios.push((name, ratio));
@@ -64,7 +72,8 @@ pub(super) fn rows(pairs: &[(&str, Vec<Pair>)], report: &mut Report) {
     if ratios.is_empty() {
         return;
     }
-    let mean = ratios.iter().map(|(_, ratio)| ratio.median.max(1.0).ln()).sum::<f64>() / ratios.len() as f64;
+    let mean = ratios.iter().map(|(_, ratio)| ratio.median.max(1.0).ln()).sum::<f64>()
+        / ratios.len() as f64;
     report.rows.push(Row::plain("cost/geomean", mean.exp(), "ratio", ratios.len() as u64));
     if let Some((name, worst)) = ratios.iter().max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
         report.rows.push(Row::compared("cost/worst", "us", worst));
@@ -81,7 +90,9 @@ mod tests {
         let same = |profiled, floor| vec![Pair { profiled, floor }; 3];
         let mut report = Report::new("truth");
         rows(&[("a", same(50, 100)), ("b", same(121, 100))], &mut report);
-        let value = |name: &str| report.rows.iter().find(|row| row.name == name).map(|row| (row.value, row.ratio));
+        let value = |name: &str| {
+            report.rows.iter().find(|row| row.name == name).map(|row| (row.value, row.ratio))
+        };
         assert!((value("cost/geomean").unwrap().0 - 1.1).abs() < 1e-9);
         assert_eq!(value("cost/worst").unwrap().1, Some(1.21));
     }

@@ -1,8 +1,9 @@
 //! How far what profiles say is from the truth, summed over the profiles of one condition.
 //!
-//! A figure whose interval is wider than itself, or that is missing, is a miss: it counts as an error of 100 % or more and as an interval without
-//! the truth, unless the function has less than half a percent of the processor time. Functions with a hundredth of the time and more
-//! ("hot") are told apart.
+//! A figure whose interval is wider than itself, or that is missing, is a miss: it counts as an
+//! error of 100 % or more and as an interval without the truth, unless the function has less than
+//! half a percent of the processor time. Functions with a hundredth of the time and more ("hot")
+//! are told apart.
 
 use super::possible::impossible;
 use super::stacks::Shares;
@@ -63,7 +64,8 @@ impl Truth {
 }
 
 impl Errors {
-    /// Judges a profile. `of` names it; `means` says whether the program gives enough samples for means and widths.
+    /// Judges a profile. `of` names it; `means` says whether the program gives enough samples for
+    /// means and widths.
     pub(super) fn judge(&mut self, of: &str, told: &ToldProfile, truth: &Truth, means: bool) {
         self.profiles += 1;
         for text in impossible(told) {
@@ -72,24 +74,42 @@ impl Errors {
         }
         for (name, &calls) in truth.calls.iter().filter(|(_, calls)| **calls > 0.0) {
             let share = truth.share(name, told);
-            self.judge_calls(&format!("{of}: {name}"), told.functions.get(name), calls, share, means);
+            self.judge_calls(
+                &format!("{of}: {name}"),
+                told.functions.get(name),
+                calls,
+                share,
+                means,
+            );
         }
         if let Some(shares) = &truth.shares {
             self.judge_shares(of, told, shares);
         }
-        for (name, &mean) in truth.means.iter().filter(|(name, _)| means && truth.share(name, told) >= HOT) {
+        for (name, &mean) in
+            truth.means.iter().filter(|(name, _)| means && truth.share(name, told) >= HOT)
+        {
             self.judge_mean(&format!("{of}: {name}"), told.functions.get(name), mean);
         }
     }
 
-    fn judge_calls(&mut self, of: &str, function: Option<&ToldFunction>, truth: f64, share: f64, widths: bool) {
+    fn judge_calls(
+        &mut self,
+        of: &str,
+        function: Option<&ToldFunction>,
+        truth: f64,
+        share: f64,
+        widths: bool,
+    ) {
         self.functions += 1;
         let told = function.and_then(|function| function.calls);
         if let Some(told) = told.filter(Told::is_exact) {
             self.exact += 1;
             if (told.value - truth).abs() > 0.5 {
                 self.exact_wrong += 1;
-                self.find(1e3 + (told.value / truth - 1.0).abs(), format!("{of}: calls exactly {}, true {truth}", told.value));
+                self.find(
+                    1e3 + (told.value / truth - 1.0).abs(),
+                    format!("{of}: calls exactly {}, true {truth}", told.value),
+                );
             }
             return;
         }
@@ -110,7 +130,14 @@ impl Errors {
             }
         }
         if error > 0.2 {
-            self.find(error, format!("{of}: calls {}, true {truth} ({:.1} % of the time)", shown(told), 100.0 * share));
+            self.find(
+                error,
+                format!(
+                    "{of}: calls {}, true {truth} ({:.1} % of the time)",
+                    shown(told),
+                    100.0 * share
+                ),
+            );
         }
     }
 
@@ -118,16 +145,27 @@ impl Errors {
         let whole = told.processor - if told.kernel { 0.0 } else { told.system };
         for (name, function) in &told.functions {
             let share = truth.share(name, told.kernel);
-            self.note_unknown(&format!("{of}: {name}"), "self", function.own.is_none_or(|own| own.is_unknown()), share);
+            self.note_unknown(
+                &format!("{of}: {name}"),
+                "self",
+                function.own.is_none_or(|own| own.is_unknown()),
+                share,
+            );
             let Some(own) = function.own.filter(|_| whole > 0.0) else { continue };
             let said = own.value / whole;
             let draws = told.clock_samples.max(1.0);
-            let variance = share * (1.0 - share) * (1.0 / draws + 1.0 / truth.count(told.kernel).max(1) as f64);
+            let variance = share
+                * (1.0 - share)
+                * (1.0 / draws + 1.0 / truth.count(told.kernel).max(1) as f64);
             let error = (said - share).abs();
             let beyond = (error - 1.96 * variance.sqrt()).max(0.0);
             self.shares.push([100.0 * error, 100.0 * beyond]);
             if beyond > 0.02 {
-                let text = format!("{of}: {name}: self {:.1} % of the time, true {:.1} %", 100.0 * said, 100.0 * share);
+                let text = format!(
+                    "{of}: {name}: self {:.1} % of the time, true {:.1} %",
+                    100.0 * said,
+                    100.0 * share
+                );
                 self.find(10.0 * beyond, text);
             }
         }
@@ -140,12 +178,17 @@ impl Errors {
     fn judge_mean(&mut self, of: &str, function: Option<&ToldFunction>, truth: f64) {
         let per_call = |figure: Option<Told>| Some(figure?.value / function?.calls?.value);
         let told = per_call(function.and_then(|function| function.total));
-        let error = |told: Option<f64>| told.filter(|told| told.is_finite()).map_or(1.0, |told| (told / truth - 1.0).abs());
+        let error = |told: Option<f64>| {
+            told.filter(|told| told.is_finite()).map_or(1.0, |told| (told / truth - 1.0).abs())
+        };
         self.means.push(error(told));
         if error(told) > 0.2 {
             self.find(
                 error(told),
-                format!("{of}: processor time of a call {}, true {truth:.1} ns", told.map_or("?".into(), |t| format!("{t:.1}"))),
+                format!(
+                    "{of}: processor time of a call {}, true {truth:.1} ns",
+                    told.map_or("?".into(), |t| format!("{t:.1}"))
+                ),
             );
         }
         let mean = function.and_then(|function| function.mean).map(|mean| mean.value);
@@ -153,7 +196,10 @@ impl Errors {
         if error(mean) > 0.2 {
             self.find(
                 error(mean) / 10.0,
-                format!("{of}: mean {}, true {truth:.1} ns", mean.map_or("?".into(), |m| format!("{m:.1}"))),
+                format!(
+                    "{of}: mean {}, true {truth:.1} ns",
+                    mean.map_or("?".into(), |m| format!("{m:.1}"))
+                ),
             );
         }
     }
@@ -165,7 +211,10 @@ impl Errors {
         self.unknown[1] += 1;
         if unknown {
             self.unknown[0] += 1;
-            self.find(share, format!("{of}: {what} is not known, {:.1} % of the time", 100.0 * share));
+            self.find(
+                share,
+                format!("{of}: {what} is not known, {:.1} % of the time", 100.0 * share),
+            );
         }
     }
 
@@ -180,7 +229,8 @@ impl Errors {
                 report.rows.push(Row::plain(format!("{condition}/{name}"), value, unit, n as u64));
             }
         };
-        let percent = |part: u64, whole: u64| (whole > 0).then(|| 100.0 * part as f64 / whole as f64);
+        let percent =
+            |part: u64, whole: u64| (whole > 0).then(|| 100.0 * part as f64 / whole as f64);
         let at = |values: &[f64], at: f64| quantile(values, at).map(|value| 100.0 * value);
         row("calls_median", at(&self.calls, 0.5), "%", self.calls.len());
         row("calls_p90", at(&self.calls, 0.9), "%", self.calls.len());
@@ -197,7 +247,12 @@ impl Errors {
         let largest = |which: usize| self.shares.iter().map(|pair| pair[which]).reduce(f64::max);
         row("self_share_max", largest(0), "points", self.shares.len());
         row("self_share_beyond", largest(1), "points", self.shares.len());
-        row("told_unknown", percent(self.unknown[0], self.unknown[1]), "%", self.unknown[1] as usize);
+        row(
+            "told_unknown",
+            percent(self.unknown[0], self.unknown[1]),
+            "%",
+            self.unknown[1] as usize,
+        );
         row("impossible", Some(self.impossible as f64), "", self.profiles as usize);
         row("failed", Some(self.failed as f64), "", (self.profiles + self.failed) as usize);
     }
@@ -230,7 +285,11 @@ mod tests {
     /// A program of 1 s: `hot` with 90 % of it, `cold` with nothing.
     fn judged(functions: &Value) -> Errors {
         let told = json!({"header": {"processor": 1.0, "clock_samples": 1e9, "clock": {"kernel": true}}, "functions": functions});
-        let shares = Shares { functions: [("hot".to_owned(), [900_000, 0])].into(), samples: [1_000_000, 0], kernel: true };
+        let shares = Shares {
+            functions: [("hot".to_owned(), [900_000, 0])].into(),
+            samples: [1_000_000, 0],
+            kernel: true,
+        };
         let truth = Truth {
             calls: [("hot".to_owned(), 100.0), ("cold".to_owned(), 50.0)].into(),
             shares: Some(shares),
@@ -248,8 +307,15 @@ mod tests {
             {"name": "cold", "calls": estimated(25.0, 24.0, 26.0)},
         ]));
         assert!((errors.hot_calls[0] - 0.1).abs() < 1e-9 && errors.calls.len() == 2);
-        assert_eq!((errors.covered, errors.functions, errors.exact, errors.unknown), (1, 2, 0, [0, 2]));
-        assert!((errors.shares[0][0] - 10.0).abs() < 1e-9 && errors.shares[0][1] < 10.0 && errors.shares[0][1] > 9.8);
+        assert_eq!(
+            (errors.covered, errors.functions, errors.exact, errors.unknown),
+            (1, 2, 0, [0, 2])
+        );
+        assert!(
+            (errors.shares[0][0] - 10.0).abs() < 1e-9
+                && errors.shares[0][1] < 10.0
+                && errors.shares[0][1] > 9.8
+        );
         assert!((errors.means[0] - (1.0 - 9e8 / 110.0 / 1e7)).abs() < 1e-9);
     }
 

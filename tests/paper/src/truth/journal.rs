@@ -1,7 +1,9 @@
-//! What has been measured already: a file for each run, so that an experiment of hours goes on where it was interrupted.
+//! What has been measured already: a file for each run, so that an experiment of hours goes on
+//! where it was interrupted.
 //!
-//! The results are those of one build of the profiler; with another the journal begins anew. When the experiment has ended the folder
-//! is renamed: the next one measures again, and the files of the last are there to look at.
+//! The results are those of one build of the profiler; with another the journal begins anew. When
+//! the experiment has ended the folder is renamed: the next one measures again, and the files of
+//! the last are there to look at.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -81,13 +81,22 @@ impl Launcher {
 #[derive(Debug)]
 pub(super) struct Group(Child);
 
-/// Starts a command in a group of its own; what it prints is thrown away, what it complains of is kept.
+/// Starts a command in a group of its own; what it prints is thrown away, what it complains of is
+/// kept.
 pub(super) fn start(command: &mut Command, said: &Path) -> io::Result<Group> {
-    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_")) {
+    for (key, _) in
+        std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_"))
+    {
         command.env_remove(key);
     }
     let complaints = File::create(said)?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints).process_group(0).spawn().map(Group::of)
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(complaints)
+        .process_group(0)
+        .spawn()
+        .map(Group::of)
 }
 
 impl Group {

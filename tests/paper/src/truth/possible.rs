@@ -27,7 +27,11 @@ pub(super) fn impossible(told: &ToldProfile) -> Vec<String> {
     let own: f64 = told.functions.values().filter_map(|function| Some(function.own?.value)).sum();
     let sum = own + told.system + told.unknown;
     if told.processor > 0.0 && own > 0.0 && exceeds(sum, told.processor, 1e6) {
-        found.push(format!("all self times with [system] and [unknown] are {}, of {}", ms(sum), ms(told.processor)));
+        found.push(format!(
+            "all self times with [system] and [unknown] are {}, of {}",
+            ms(sum),
+            ms(told.processor)
+        ));
     }
     found
 }
@@ -55,14 +59,22 @@ fn figures(name: &str, function: &ToldFunction, found: &mut Vec<String>) {
             found.push(format!("{name}: {what} is {value}"));
         }
         if interval.is_some_and(|[lo, hi]| exceeds(lo, value, 1e-6) || exceeds(value, hi, 1e-6)) {
-            found.push(format!("{name}: {what} {value} lies outside of its own interval {interval:?}"));
+            found.push(format!(
+                "{name}: {what} {value} lies outside of its own interval {interval:?}"
+            ));
         }
     }
 }
 
 fn order(name: &str, function: &ToldFunction, found: &mut Vec<String>) {
-    let all: Vec<f64> = function.min.into_iter().chain(function.percentiles.iter().copied()).chain(function.max).collect();
-    // A percentile is a bucket's, which is 1/32 of an octave wide at most, when the extremes are known better.
+    let all: Vec<f64> = function
+        .min
+        .into_iter()
+        .chain(function.percentiles.iter().copied())
+        .chain(function.max)
+        .collect();
+    // A percentile is a bucket's, which is 1/32 of an octave wide at most, when the extremes are
+    // known better.
     if all.windows(2).any(|pair| pair[0] > pair[1] * 1.005 + 1.0) {
         found.push(format!("{name}: min, percentiles, max do not rise: {all:?} ns"));
     }
@@ -81,7 +93,11 @@ fn times(name: &str, function: &ToldFunction, told: &ToldProfile, found: &mut Ve
             && processor > 0.0
             && exceeds(value, processor, 1e6)
         {
-            found.push(format!("{name}: {what} {} above the processor time {}", ms(value), ms(processor)));
+            found.push(format!(
+                "{name}: {what} {} above the processor time {}",
+                ms(value),
+                ms(processor)
+            ));
         }
     }
 }
@@ -133,8 +149,14 @@ mod tests {
             (json!([{"name": "a", "total": exact(2e9)}]), "above the processor time"),
             (json!([{"name": "a", "min": 1.0, "p50": 9.0, "max": 5.0}]), "do not rise"),
             (json!([{"name": "a", "calls": exact(-1.0)}]), "calls is -1"),
-            (json!([{"name": "a", "calls": {"value": 9.0, "how": "estimated", "lo": 1.0, "hi": 5.0}}]), "its own interval"),
-            (json!([{"name": "a", "self": exact(6e8)}, {"name": "b", "self": exact(6e8)}]), "all self times"),
+            (
+                json!([{"name": "a", "calls": {"value": 9.0, "how": "estimated", "lo": 1.0, "hi": 5.0}}]),
+                "its own interval",
+            ),
+            (
+                json!([{"name": "a", "self": exact(6e8)}, {"name": "b", "self": exact(6e8)}]),
+                "all self times",
+            ),
             (
                 json!([{"name": "a", "total": exact(1e8)}, {"name": "b", "total": exact(2e8), "callers": [{"caller": {"name": "a"}}]}]),
                 "above its callers'",

@@ -1,7 +1,8 @@
 //! The programs that are judged: the demo, our own with a known behaviour, and the corpus.
 //!
-//! All are built with debug information, so that inlined functions can be told from their callers. How often each function is called
-//! is the same in every run; a program of which two complete counts differ is not judged by counts.
+//! All are built with debug information, so that inlined functions can be told from their callers.
+//! How often each function is called is the same in every run; a program of which two complete
+//! counts differ is not judged by counts.
 
 use crate::corpus::floor::{self, Face};
 use crate::corpus::{Corpus, CorpusError, PROGRAMS, Program};
@@ -14,7 +15,8 @@ pub(super) struct Subject {
     pub(super) program: Program,
     /// Whether `--quick` has it.
     pub(super) quick: bool,
-    /// Whether it gives the kernel's clock enough samples, and has functions whose time is known: means and widths are judged by it.
+    /// Whether it gives the kernel's clock enough samples, and has functions whose time is known:
+    /// means and widths are judged by it.
     pub(super) means: bool,
 }
 
@@ -68,7 +70,8 @@ pub(super) fn subjects() -> Vec<Subject> {
 pub(super) enum Variant {
     /// With probes.
     Probed,
-    /// The same file with every site switched off as we do it: nothing but the profiler's own work is missing.
+    /// The same file with every site switched off as we do it: nothing but the profiler's own work
+    /// is missing.
     Off,
     /// The same with nops in their place: what no runtime can beat.
     Floor,
@@ -96,7 +99,10 @@ impl Subject {
             Variant::Floor => (Face::Nop, "floor"),
         };
         let probed = self.build(corpus, Variant::Probed)?;
-        let made = probed.with_file_name(format!("{}-{ending}", probed.file_name().unwrap_or_default().display()));
+        let made = probed.with_file_name(format!(
+            "{}-{ending}",
+            probed.file_name().unwrap_or_default().display()
+        ));
         if !made.exists() {
             floor::overwrite(&probed, &made, face)?;
         }

@@ -1,7 +1,8 @@
 //! Which function a sample belongs to: the innermost on its stack that has probes.
 //!
-//! Every function of the program's own file with debug information was compiled with probes, inlined ones too. The C library's time
-//! belongs to the function that called it, as it does where probes measure time.
+//! Every function of the program's own file with debug information was compiled with probes,
+//! inlined ones too. The C library's time belongs to the function that called it, as it does where
+//! probes measure time.
 
 use super::clock::{Mapping, Sample, Watched};
 use addr2line::Loader;
@@ -68,8 +69,10 @@ pub(super) fn shares(watched: &Watched, program: &Path) -> Result<Shares, Box<dy
     }
     let own = watched.mappings.iter().find(|mapping| Path::new(&mapping.path) == program);
     let own = own.ok_or("the program's own mapping was not seen")?;
-    let mut names = Names { loader: Loader::new(program)?, own: own.base..own.end, known: HashMap::new() };
-    let (mut shares, mut cache) = (Shares { kernel: watched.kernel, ..Shares::default() }, CacheX86_64::new());
+    let mut names =
+        Names { loader: Loader::new(program)?, own: own.base..own.end, known: HashMap::new() };
+    let (mut shares, mut cache) =
+        (Shares { kernel: watched.kernel, ..Shares::default() }, CacheX86_64::new());
     for sample in &watched.samples {
         let count = if sample.kernel { [0, 1] } else { [1, 0] };
         add(&mut shares.samples, count);
@@ -80,7 +83,12 @@ pub(super) fn shares(watched: &Watched, program: &Path) -> Result<Shares, Box<dy
     Ok(shares)
 }
 
-fn function(sample: &Sample, unwinder: &UnwinderX86_64<Vec<u8>>, cache: &mut CacheX86_64, names: &mut Names) -> Option<String> {
+fn function(
+    sample: &Sample,
+    unwinder: &UnwinderX86_64<Vec<u8>>,
+    cache: &mut CacheX86_64,
+    names: &mut Names,
+) -> Option<String> {
     let mut read = |address: u64| {
         let at = address.checked_sub(sample.sp).ok_or(())? as usize;
         let bytes = sample.stack.get(at..at + 8).ok_or(())?;
@@ -126,15 +134,24 @@ fn module(mapping: &Mapping) -> Option<Module<Vec<u8>>> {
     let bytes = fs::read(&mapping.path).ok()?;
     let elf = goblin::elf::Elf::parse(&bytes).ok()?;
     let section = |name: &str| {
-        let header = elf.section_headers.iter().find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(name))?;
-        let contents = bytes.get(header.sh_offset as usize..(header.sh_offset + header.sh_size) as usize)?;
+        let header = elf
+            .section_headers
+            .iter()
+            .find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(name))?;
+        let contents =
+            bytes.get(header.sh_offset as usize..(header.sh_offset + header.sh_size) as usize)?;
         Some((header.sh_addr..header.sh_addr + header.sh_size, contents.to_vec()))
     };
-    let split = |part: Option<(Range<u64>, Vec<u8>)>| part.map_or((None, None), |(range, bytes)| (Some(range), Some(bytes)));
+    let split = |part: Option<(Range<u64>, Vec<u8>)>| {
+        part.map_or((None, None), |(range, bytes)| (Some(range), Some(bytes)))
+    };
     let (text_svma, text) = split(section(".text"));
     let (eh_frame_svma, eh_frame) = split(section(".eh_frame"));
     let (eh_frame_hdr_svma, eh_frame_hdr) = split(section(".eh_frame_hdr"));
-    let first = elf.program_headers.iter().find(|header| header.p_type == goblin::elf::program_header::PT_LOAD)?;
+    let first = elf
+        .program_headers
+        .iter()
+        .find(|header| header.p_type == goblin::elf::program_header::PT_LOAD)?;
     let info = ExplicitModuleSectionInfo {
         base_svma: first.p_vaddr - first.p_offset,
         text_svma,
@@ -160,11 +177,18 @@ mod tests {
 
     #[test]
     fn shares_are_of_all_time_or_of_user_time() {
-        let run = Shares { functions: [("f".to_owned(), [30, 10])].into(), samples: [60, 40], kernel: true };
+        let run = Shares {
+            functions: [("f".to_owned(), [30, 10])].into(),
+            samples: [60, 40],
+            kernel: true,
+        };
         let mut all = Shares::default();
         all.join(run.clone());
         all.join(run);
-        assert_eq!((all.share("f", true), all.share("f", false), all.share("g", true)), (0.4, 0.5, 0.0));
+        assert_eq!(
+            (all.share("f", true), all.share("f", false), all.share("g", true)),
+            (0.4, 0.5, 0.0)
+        );
         assert_eq!(all.count(true), 200);
     }
 }

@@ -1,4 +1,5 @@
-//! What a profile says, as `fastinst run --format json` prints it: read from the JSON alone, and not through the profiler's own types.
+//! What a profile says, as `fastinst run --format json` prints it: read from the JSON alone, and
+//! not through the profiler's own types.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,7 +22,10 @@ impl Told {
         let value = json["value"].as_f64()?;
         let interval = match json["how"].as_str()? {
             "exact" => None,
-            _ => Some([json["lo"].as_f64().unwrap_or(f64::NEG_INFINITY), json["hi"].as_f64().unwrap_or(f64::INFINITY)]),
+            _ => Some([
+                json["lo"].as_f64().unwrap_or(f64::NEG_INFINITY),
+                json["hi"].as_f64().unwrap_or(f64::INFINITY),
+            ]),
         };
         Some(Self { value, interval })
     }
@@ -109,7 +113,10 @@ impl ToldProfile {
         };
         let mut times = BTreeMap::<&str, usize>::new();
         let functions = json["functions"].as_array()?;
-        functions.iter().filter_map(|function| function["name"].as_str()).for_each(|name| *times.entry(name).or_default() += 1);
+        functions
+            .iter()
+            .filter_map(|function| function["name"].as_str())
+            .for_each(|name| *times.entry(name).or_default() += 1);
         for function in functions {
             let Some(name) = function["name"].as_str() else { continue };
             if times[name] > 1 {
@@ -152,9 +159,15 @@ mod tests {
     #[test]
     fn a_figure_says_how_it_is_known() {
         let exact = Told::of(&json!({"value": 3.0, "how": "exact"})).unwrap();
-        let estimated = Told::of(&json!({"value": 3.0, "how": "estimated", "lo": 2.0, "hi": 5.0})).unwrap();
+        let estimated =
+            Told::of(&json!({"value": 3.0, "how": "estimated", "lo": 2.0, "hi": 5.0})).unwrap();
         assert!(exact.is_exact() && exact.covers(3.0) && !exact.covers(3.1));
-        assert!(!estimated.is_exact() && estimated.covers(4.9) && !estimated.covers(5.1) && !estimated.is_unknown());
+        assert!(
+            !estimated.is_exact()
+                && estimated.covers(4.9)
+                && !estimated.covers(5.1)
+                && !estimated.is_unknown()
+        );
         assert_eq!((estimated.half_width(), Told::of(&Value::Null)), (0.5, None));
         assert!(Told { value: 1.0, interval: Some([0.0, 9.0]) }.is_unknown());
     }
@@ -166,6 +179,9 @@ mod tests {
             "functions": [{"name": "a", "calls": 1.0}, {"name": "b"}, {"name": "b"}],
         });
         let told = ToldProfile::of(&profile).unwrap();
-        assert_eq!((told.functions.len(), told.ambiguous, told.processor, told.kernel), (1, 2, 5e8, true));
+        assert_eq!(
+            (told.functions.len(), told.ambiguous, told.processor, told.kernel),
+            (1, 2, 5e8, true)
+        );
     }
 }

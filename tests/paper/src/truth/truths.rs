@@ -34,7 +34,8 @@ struct Kept {
     means: BTreeMap<String, f64>,
 }
 
-/// Finds out the truth of a program, or remembers it. `runs` under the kernel's clock; none where that is refused.
+/// Finds out the truth of a program, or remembers it. `runs` under the kernel's clock; none where
+/// that is refused.
 pub(super) fn truth(
     corpus: &Corpus,
     launcher: &Launcher,
@@ -48,7 +49,8 @@ pub(super) fn truth(
         None => {
             let (calls, varying) = counts(corpus, launcher, subject)?;
             let shares = shares(corpus, subject, runs)?;
-            let means = if subject.means { means(corpus, subject, runs.max(1))? } else { BTreeMap::new() };
+            let means =
+                if subject.means { means(corpus, subject, runs.max(1))? } else { BTreeMap::new() };
             let kept = Kept { calls, varying, shares, means };
             journal.put(&name, &kept)?;
             kept
@@ -58,32 +60,57 @@ pub(super) fn truth(
 }
 
 /// What runs a build of a subject.
-pub(super) fn command(corpus: &Corpus, subject: &Subject, variant: Variant) -> Result<Command, Box<dyn Error>> {
+pub(super) fn command(
+    corpus: &Corpus,
+    subject: &Subject,
+    variant: Variant,
+) -> Result<Command, Box<dyn Error>> {
     let mut command = Command::new(subject.build(corpus, variant)?);
     command.args(subject.arguments());
     Ok(command)
 }
 
 /// The calls of functions that are called equally often in two runs; how many others there are.
-fn counts(corpus: &Corpus, launcher: &Launcher, subject: &Subject) -> Result<(BTreeMap<String, f64>, usize), Box<dyn Error>> {
+fn counts(
+    corpus: &Corpus,
+    launcher: &Launcher,
+    subject: &Subject,
+) -> Result<(BTreeMap<String, f64>, usize), Box<dyn Error>> {
     let run = || -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
         let mut program = command(corpus, subject, Variant::Probed)?;
-        let json = launcher.profile(Condition::Alone, &["--policy", "count"], &mut program, 2 * PATIENCE)?;
-        calls(&json).ok_or_else(|| format!("{}: what counting printed is no profile", subject.name()).into())
+        let json = launcher.profile(
+            Condition::Alone,
+            &["--policy", "count"],
+            &mut program,
+            2 * PATIENCE,
+        )?;
+        calls(&json).ok_or_else(|| {
+            format!("{}: what counting printed is no profile", subject.name()).into()
+        })
     };
     let (one, other) = (run()?, run()?);
     let all = one.len().max(other.len());
-    let same: BTreeMap<String, f64> = one.into_iter().filter(|(name, calls)| other.get(name) == Some(calls)).collect();
+    let same: BTreeMap<String, f64> =
+        one.into_iter().filter(|(name, calls)| other.get(name) == Some(calls)).collect();
     let varying = all - same.len();
     Ok((same, varying))
 }
 
 fn calls(json: &Value) -> Option<BTreeMap<String, f64>> {
     let told = ToldProfile::of(json)?;
-    Some(told.functions.into_iter().filter_map(|(name, function)| Some((name, function.calls?.value))).collect())
+    Some(
+        told.functions
+            .into_iter()
+            .filter_map(|(name, function)| Some((name, function.calls?.value)))
+            .collect(),
+    )
 }
 
-fn shares(corpus: &Corpus, subject: &Subject, runs: usize) -> Result<Option<Shares>, Box<dyn Error>> {
+fn shares(
+    corpus: &Corpus,
+    subject: &Subject,
+    runs: usize,
+) -> Result<Option<Shares>, Box<dyn Error>> {
     let program = command(corpus, subject, Variant::Off)?;
     let mut all = Shares::default();
     for _ in 0..runs {
@@ -94,7 +121,11 @@ fn shares(corpus: &Corpus, subject: &Subject, runs: usize) -> Result<Option<Shar
 }
 
 /// `NAME NANOSECONDS`, line by line: the median over the runs.
-fn means(corpus: &Corpus, subject: &Subject, runs: usize) -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
+fn means(
+    corpus: &Corpus,
+    subject: &Subject,
+    runs: usize,
+) -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
     let mut all = BTreeMap::<String, Vec<f64>>::new();
     for _ in 0..runs {
         let outcome = child::run(Command::new(subject.build(corpus, Variant::Plain)?).arg("time"))?;

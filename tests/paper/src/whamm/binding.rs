@@ -1,7 +1,7 @@
 //! How long it takes to bind a monitor: all places of a large program are compared with it.
 //!
-//! One asks once for each of 10,000 places; one has an export for each instruction, as modules of the existing compiler have, and asks for each instruction of a
-//! megabyte of code, with names.
+//! One asks once for each of 10,000 places; one has an export for each instruction, as modules of
+//! the existing compiler have, and asks for each instruction of a megabyte of code, with names.
 
 use crate::report::{Report, Row};
 use crate::sample::Blocks;
@@ -40,7 +40,8 @@ pub(super) fn rows(quick: bool, report: &mut Report) -> Result<(), Box<dyn Error
 
 /// The monitor with an export for each instruction.
 fn exports() -> Result<Vec<u8>, Box<dyn Error>> {
-    let options = whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
+    let options =
+        whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
     Ok(whamm::compile_monitor(&[whamm::Source::new("exports.mm", EXPORTS)], &[], &options)?.module)
 }
 

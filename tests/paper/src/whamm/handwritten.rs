@@ -1,6 +1,8 @@
-//! Monitors that are written by hand, in the text of modules: what somebody would write who knows what the engine makes of it.
+//! Monitors that are written by hand, in the text of modules: what somebody would write who knows
+//! what the engine makes of it.
 //!
-//! The same with empty functions is what it takes to get there: operands are handed over, and nothing is done with them.
+//! The same with empty functions is what it takes to get there: operands are handed over, and
+//! nothing is done with them.
 
 /// What a monitor's functions do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +17,32 @@ pub(super) fn monitor(name: &str, bodies: Bodies) -> Option<String> {
         "icount" => probe("wasm:opcode:*", "", COUNT, bodies),
         "hotness" => probe("wasm:opcode:* ($record())", "(param i32)", COUNT_AT, bodies),
         "branches" => ["br_if", "if"]
-            .map(|op| probe(&format!("wasm:opcode:{op} ($record(), arg0)"), "(param i32 i32)", WAY, bodies))
+            .map(|op| {
+                probe(
+                    &format!("wasm:opcode:{op} ($record(), arg0)"),
+                    "(param i32 i32)",
+                    WAY,
+                    bodies,
+                )
+            })
             .concat(),
         "cache_sim" => {
-            let load = |op: &&str| probe(&format!("wasm:opcode:{op} (arg0, offset)"), "(param i32 i64)", ACCESS, bodies);
-            let store = |op: &&str| probe(&format!("wasm:opcode:{op} (arg1, offset)"), "(param i32 i64)", ACCESS, bodies);
+            let load = |op: &&str| {
+                probe(
+                    &format!("wasm:opcode:{op} (arg0, offset)"),
+                    "(param i32 i64)",
+                    ACCESS,
+                    bodies,
+                )
+            };
+            let store = |op: &&str| {
+                probe(
+                    &format!("wasm:opcode:{op} (arg1, offset)"),
+                    "(param i32 i64)",
+                    ACCESS,
+                    bodies,
+                )
+            };
             LOADS.iter().map(load).chain(STORES.iter().map(store)).collect()
         }
         _ => return None,
@@ -74,8 +97,17 @@ const LOADS: [&str; 14] = [
     "i64.load32_u",
 ];
 
-const STORES: [&str; 9] =
-    ["i32.store", "i64.store", "f32.store", "f64.store", "i32.store8", "i32.store16", "i64.store8", "i64.store16", "i64.store32"];
+const STORES: [&str; 9] = [
+    "i32.store",
+    "i64.store",
+    "f32.store",
+    "f64.store",
+    "i32.store8",
+    "i32.store16",
+    "i64.store8",
+    "i64.store16",
+    "i64.store32",
+];
 
 #[cfg(test)]
 mod tests {
@@ -87,7 +119,8 @@ mod tests {
         for name in ["icount", "hotness", "branches", "cache_sim"] {
             for bodies in [Bodies::Whole, Bodies::Empty] {
                 let text = monitor(name, bodies).expect("there is one");
-                Module::new(&Engine::default(), text).unwrap_or_else(|error| panic!("{name}: {error}"));
+                Module::new(&Engine::default(), text)
+                    .unwrap_or_else(|error| panic!("{name}: {error}"));
             }
         }
         assert_eq!(monitor("taint", Bodies::Whole), None);

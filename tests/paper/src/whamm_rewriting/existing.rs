@@ -1,4 +1,5 @@
-//! The existing compiler, where it is installed: its command, and the module that its output needs beside it.
+//! The existing compiler, where it is installed: its command, and the module that its output needs
+//! beside it.
 
 use crate::corpus::{CorpusError, child};
 use std::path::{Path, PathBuf};
@@ -16,30 +17,46 @@ pub(crate) struct Existing {
 }
 
 impl Existing {
-    /// In its own folder below `folder`, where it is put if that is wanted, or among the commands; else why not.
+    /// In its own folder below `folder`, where it is put if that is wanted, or among the commands;
+    /// else why not.
     pub(crate) fn find(folder: &Path, install: bool) -> Result<Self, String> {
         let own = folder.join("existing");
         let candidates = [own.join("bin/whamm"), PathBuf::from("whamm")];
         let is_it = |command: &&PathBuf| {
             let output = Command::new(command).arg("--version").output();
-            output.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).trim() == format!("whamm {VERSION}"))
+            output.is_ok_and(|said| {
+                String::from_utf8_lossy(&said.stdout).trim() == format!("whamm {VERSION}")
+            })
         };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         if install && !candidates.iter().any(|command| is_it(&command)) {
             eprintln!("whamm-rewriting: installing whamm {VERSION}");
             let mut command = Command::new(cargo);
-            let _ = command.args(["install", "-q", "whamm", "--version", VERSION, "--locked", "--root"]).arg(&own).output();
+            let _ = command
+                .args(["install", "-q", "whamm", "--version", VERSION, "--locked", "--root"])
+                .arg(&own)
+                .output();
         }
         let Some(command) = candidates.iter().find(is_it) else {
             return Err(format!("no command whamm {VERSION} (--peers installs it)"));
         };
-        let core = core().ok_or("the sources of its package, which have the core library, are not in cargo's registry")?;
+        let core = core().ok_or(
+            "the sources of its package, which have the core library, are not in cargo's registry",
+        )?;
         Ok(Self { command: command.clone(), core })
     }
 
     /// Makes a monitor module of a script.
     pub(crate) fn monitor(&self, script: &Path, made: &Path) -> Result<(), String> {
-        let outcome = child::run(Command::new(&self.command).arg("instr").arg("--wei").arg("-s").arg(script).arg("-o").arg(made));
+        let outcome = child::run(
+            Command::new(&self.command)
+                .arg("instr")
+                .arg("--wei")
+                .arg("-s")
+                .arg(script)
+                .arg("-o")
+                .arg(made),
+        );
         match outcome {
             Ok(outcome) if outcome.success && made.exists() => Ok(()),
             Ok(outcome) => Err(outcome.said()),
@@ -60,7 +77,8 @@ impl Existing {
         if let Some(library) = library {
             command.arg("-u").arg(format!("cache={}", library.display()));
         }
-        let what = || format!("{} with {} by the existing compiler", program.display(), script.display());
+        let what =
+            || format!("{} with {} by the existing compiler", program.display(), script.display());
         let outcome = child::run(&mut command).map_err(CorpusError::io(what()))?;
         if outcome.success && made.exists() {
             return Ok(outcome.cpu.as_nanos() as u64);
@@ -75,5 +93,7 @@ fn core() -> Option<PathBuf> {
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
     let registries = std::fs::read_dir(home.join("registry/src")).ok()?;
     let file = format!("whamm-{VERSION}/embedded/release/whamm_core.wasm");
-    registries.filter_map(|registry| Some(registry.ok()?.path().join(&file))).find(|path| path.exists())
+    registries
+        .filter_map(|registry| Some(registry.ok()?.path().join(&file)))
+        .find(|path| path.exists())
 }

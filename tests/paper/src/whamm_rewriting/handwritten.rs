@@ -1,6 +1,7 @@
 //! A rewrite by hand: what it takes at least to know how often everything was run.
 //!
-//! Each basic block has a counter, which is a global; it goes up where the block begins. Nothing reads the counters.
+//! Each basic block has a counter, which is a global; it goes up where the block begins. Nothing
+//! reads the counters.
 
 use crate::corpus::CorpusError;
 use std::convert::Infallible;
@@ -10,10 +11,13 @@ use wasmparser::{FunctionBody, GlobalSectionReader, Operator, Parser, Payload};
 
 /// A program with counters.
 pub(super) fn rewrite(program: &[u8]) -> Result<Vec<u8>, CorpusError> {
-    let failed = |said: String| CorpusError::Failed { what: "counting blocks by hand".into(), said };
+    let failed =
+        |said: String| CorpusError::Failed { what: "counting blocks by hand".into(), said };
     let mut counting = Counting::of(program).map_err(|error| failed(error.to_string()))?;
     let mut module = Module::new();
-    counting.parse_core_module(&mut module, Parser::new(0), program).map_err(|error| failed(error.to_string()))?;
+    counting
+        .parse_core_module(&mut module, Parser::new(0), program)
+        .map_err(|error| failed(error.to_string()))?;
     Ok(module.finish())
 }
 
@@ -25,7 +29,14 @@ struct Counting {
 
 /// Whether a basic block begins behind an instruction.
 fn begins(operator: &Operator<'_>) -> bool {
-    matches!(operator, Operator::Loop { .. } | Operator::If { .. } | Operator::Else | Operator::End | Operator::BrIf { .. })
+    matches!(
+        operator,
+        Operator::Loop { .. }
+            | Operator::If { .. }
+            | Operator::Else
+            | Operator::End
+            | Operator::BrIf { .. }
+    )
 }
 
 impl Counting {
@@ -36,7 +47,8 @@ impl Counting {
             match payload? {
                 Payload::ImportSection(section) => {
                     for import in section.into_imports() {
-                        counting.next += u32::from(matches!(import?.ty, wasmparser::TypeRef::Global(_)));
+                        counting.next +=
+                            u32::from(matches!(import?.ty, wasmparser::TypeRef::Global(_)));
                     }
                 }
                 Payload::GlobalSection(section) => counting.next += section.count(),
@@ -69,12 +81,19 @@ impl Reencode for Counting {
     ) -> Result<(), Error<Infallible>> {
         utils::parse_global_section(self, globals, section)?;
         for _ in 0..self.counters {
-            globals.global(GlobalType { val_type: ValType::I32, mutable: true, shared: false }, &ConstExpr::i32_const(0));
+            globals.global(
+                GlobalType { val_type: ValType::I32, mutable: true, shared: false },
+                &ConstExpr::i32_const(0),
+            );
         }
         Ok(())
     }
 
-    fn parse_function_body(&mut self, code: &mut CodeSection, body: FunctionBody<'_>) -> Result<(), Error<Infallible>> {
+    fn parse_function_body(
+        &mut self,
+        code: &mut CodeSection,
+        body: FunctionBody<'_>,
+    ) -> Result<(), Error<Infallible>> {
         let mut function = self.new_function_with_parsed_locals(&body)?;
         self.count(&mut function);
         let mut reader = body.get_operators_reader()?;
@@ -103,7 +122,10 @@ mod tests {
         let mut functions = wasm_encoder::FunctionSection::new();
         functions.function(0);
         let mut globals = GlobalSection::new();
-        globals.global(GlobalType { val_type: ValType::I64, mutable: true, shared: false }, &ConstExpr::i64_const(0));
+        globals.global(
+            GlobalType { val_type: ValType::I64, mutable: true, shared: false },
+            &ConstExpr::i64_const(0),
+        );
         let mut code = CodeSection::new();
         let mut function = wasm_encoder::Function::new([]);
         let empty = wasm_encoder::BlockType::Empty;
@@ -116,7 +138,8 @@ mod tests {
             Ok(Payload::GlobalSection(section)) => Some(section.count()),
             _ => None,
         });
-        // The beginning, the loop, what follows the branch, and the end of the loop; the function's end needs none, and has a spare.
+        // The beginning, the loop, what follows the branch, and the end of the loop; the function's
+        // end needs none, and has a spare.
         assert_eq!(globals, Some(1 + 5));
     }
 }

@@ -55,10 +55,18 @@ pub(super) struct Cache {
 
 impl Cache {
     pub(super) fn build(folder: &Path) -> Result<Self, CorpusError> {
-        let [source, unfinished, path] = ["cache.rs", "cache.new", "cache.wasm"].map(|name| folder.join(name));
-        std::fs::write(&source, monitor!("cache.rs")).map_err(CorpusError::io(source.display().to_string()))?;
+        let [source, unfinished, path] =
+            ["cache.rs", "cache.new", "cache.wasm"].map(|name| folder.join(name));
+        std::fs::write(&source, monitor!("cache.rs"))
+            .map_err(CorpusError::io(source.display().to_string()))?;
         let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        command.args(["--edition=2024", "--target=wasm32-wasip1", "--crate-type=cdylib", "-Copt-level=2", "-Cstrip=debuginfo"]);
+        command.args([
+            "--edition=2024",
+            "--target=wasm32-wasip1",
+            "--crate-type=cdylib",
+            "-Copt-level=2",
+            "-Cstrip=debuginfo",
+        ]);
         finish(
             command.arg(source).arg("-o").arg(&unfinished),
             "cache.rs for wasm32-wasip1 (rustup target add wasm32-wasip1)",

@@ -26,11 +26,16 @@ struct Kind {
 /// All rows.
 pub(super) fn rows(all: &[Series], report: &mut Report) {
     for kind in kinds() {
-        let able: Vec<(&Series, Rounds)> = all.iter().filter_map(|series| Some((series, (kind.of)(series)?))).collect();
+        let able: Vec<(&Series, Rounds)> =
+            all.iter().filter_map(|series| Some((series, (kind.of)(series)?))).collect();
         let mut worst: Option<(&Series, Ratio)> = None;
         for (series, values) in &able {
             let Some(ratio) = ratio(&kind, values) else { continue };
-            report.rows.push(Row::compared(format!("{}/{}", series.plain.name, kind.name), kind.unit, &ratio));
+            report.rows.push(Row::compared(
+                format!("{}/{}", series.plain.name, kind.name),
+                kind.unit,
+                &ratio,
+            ));
             if worst.is_none_or(|worst| worst.1.median < ratio.median) {
                 worst = Some((series, ratio));
             }
@@ -46,27 +51,39 @@ pub(super) fn rows(all: &[Series], report: &mut Report) {
     }
     for series in all {
         for variant in series.variants.iter().filter(|variant| !variant.made.is_empty()) {
-            let name = format!("{}/{}/{}/instrument", series.plain.name, variant.monitor.name(), variant.target.name());
+            let name = format!(
+                "{}/{}/{}/instrument",
+                series.plain.name,
+                variant.monitor.name(),
+                variant.target.name()
+            );
             let spent = Blocks::of(variant.made.iter().copied()).median(0.0) / 1e3;
             report.rows.push(Row::plain(name, spent, "us", variant.made.len() as u64));
         }
     }
-    let unable = all.iter().flat_map(|series| &series.variants).filter_map(|variant| variant.unable.as_ref());
+    let unable = all
+        .iter()
+        .flat_map(|series| &series.variants)
+        .filter_map(|variant| variant.unable.as_ref());
     report.notes.extend(unable.map(|why| format!("No row of a variant: {why}.")));
 }
 
 fn ratio(kind: &Kind, [with, without]: &Rounds) -> Option<Ratio> {
     match (kind.exact, &with[..], &without[..]) {
         (true, [with, ..], [without, ..]) => Some(exactly([*with, *without])),
-        _ => Ratio::of(&Blocks::of(with.iter().copied()), &Blocks::of(without.iter().copied()), 0.0)
-            .map(|ratio| thousandths(&ratio)),
+        _ => {
+            Ratio::of(&Blocks::of(with.iter().copied()), &Blocks::of(without.iter().copied()), 0.0)
+                .map(|ratio| thousandths(&ratio))
+        }
     }
 }
 
 fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
     for monitor in Monitor::ALL {
-        let targets = Target::ALL.into_iter().filter(|&target| target != Target::Handwritten || monitor == Monitor::Hotness);
+        let targets = Target::ALL
+            .into_iter()
+            .filter(|&target| target != Target::Handwritten || monitor == Monitor::Hotness);
         let targets: Vec<Target> = targets.collect();
         for engine in ENGINES {
             kinds.extend(targets.iter().map(|&target| run(monitor, target, engine)));
@@ -84,7 +101,11 @@ fn run(monitor: Monitor, target: Target, engine: Peer) -> Kind {
         name: format!("{}/{}@{}", monitor.name(), target.name(), engine.name()),
         unit: "us",
         of: Box::new(move |series| {
-            let length = if target == Target::Existing { Length::beside_existing(monitor) } else { Length::Full };
+            let length = if target == Target::Existing {
+                Length::beside_existing(monitor)
+            } else {
+                Length::Full
+            };
             let runs = series.runs(monitor, target, engine, length)?;
             Some([runs.with.clone(), runs.without.clone()])
         }),
@@ -109,14 +130,17 @@ fn advantage(monitor: Monitor, engine: Peer) -> Kind {
 fn added(series: &Series, monitor: Monitor, target: Target) -> Option<[u64; 2]> {
     let variant = series.variant(monitor, target)?;
     let [before, after] = variant.sizes;
-    (!variant.made.is_empty() || target == Target::Handwritten).then_some([after.checked_sub(before)?, before])
+    (!variant.made.is_empty() || target == Target::Handwritten)
+        .then_some([after.checked_sub(before)?, before])
 }
 
 fn size(monitor: Monitor, target: Target) -> Kind {
     Kind {
         name: format!("{}/{}/size", monitor.name(), target.name()),
         unit: "kB",
-        of: Box::new(move |series| added(series, monitor, target).map(|[added, program]| [vec![added], vec![program]])),
+        of: Box::new(move |series| {
+            added(series, monitor, target).map(|[added, program]| [vec![added], vec![program]])
+        }),
         exact: true,
     }
 }

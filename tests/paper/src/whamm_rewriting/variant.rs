@@ -48,7 +48,9 @@ impl Length {
     /// Whether a variant has such runs.
     pub(super) fn is_for(self, variant: &Variant) -> bool {
         match variant.target {
-            Target::Rewriting => self == Self::Full || self == Self::beside_existing(variant.monitor),
+            Target::Rewriting => {
+                self == Self::Full || self == Self::beside_existing(variant.monitor)
+            }
             Target::Existing => self == Self::beside_existing(variant.monitor),
             Target::Handwritten => self == Self::Full,
         }
@@ -80,7 +82,8 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// Puts a monitor into a program, several times; none if nobody is there to do it, or it cannot be done so.
+    /// Puts a monitor into a program, several times; none if nobody is there to do it, or it cannot
+    /// be done so.
     pub(super) fn make(
         workshop: &Workshop,
         plain: &Subject,
@@ -88,12 +91,18 @@ impl Variant {
         target: Target,
         times: usize,
     ) -> Result<Option<Self>, CorpusError> {
-        let module = workshop.folder.join(format!("{}-{}-{}.wasm", plain.name, monitor.name(), target.name()));
+        let module = workshop.folder.join(format!(
+            "{}-{}-{}.wasm",
+            plain.name,
+            monitor.name(),
+            target.name()
+        ));
         let library = Subject::new("cache", workshop.cache.path.clone());
         let mut subject = Subject { module, ..plain.clone() };
         subject.beside.extend(monitor.needs_cache().then_some(library));
         let script = workshop.folder.join(monitor.name()).with_extension("mm");
-        std::fs::write(&script, monitor.script()).map_err(CorpusError::io(script.display().to_string()))?;
+        std::fs::write(&script, monitor.script())
+            .map_err(CorpusError::io(script.display().to_string()))?;
         let mut variant = Self {
             monitor,
             target,
@@ -111,7 +120,12 @@ impl Variant {
                 variant.subject.beside.insert(0, Subject::new("whamm_core", existing.core.clone()));
                 let library = monitor.needs_cache().then_some(&*workshop.cache.path);
                 for _ in 0..times.div_ceil(8) {
-                    match existing.instrument(&script, &plain.module, library, &variant.subject.module) {
+                    match existing.instrument(
+                        &script,
+                        &plain.module,
+                        library,
+                        &variant.subject.module,
+                    ) {
                         Ok(spent) => variant.made.push(spent),
                         Err(error) => variant.unable = Some(error),
                     }
@@ -129,7 +143,8 @@ impl Variant {
                 }
             }
         }
-        let size = |subject: &Subject| subject.module.metadata().map_or(0, |metadata| metadata.len());
+        let size =
+            |subject: &Subject| subject.module.metadata().map_or(0, |metadata| metadata.len());
         variant.sizes = [size(plain), size(&variant.subject)];
         Ok(Some(variant))
     }
@@ -177,11 +192,16 @@ impl Variant {
         if self.unable.is_some() {
             return Ok(());
         }
-        let (figures, said) = match peer::run(tools, engine, &Subject { arguments: arguments.to_vec(), ..self.subject.clone() }) {
+        let (figures, said) = match peer::run(
+            tools,
+            engine,
+            &Subject { arguments: arguments.to_vec(), ..self.subject.clone() },
+        ) {
             Ok(outcome) => outcome,
             Err(error) => return self.without(error),
         };
-        let differs = CorpusError::Differs { program: self.subject.name, build: self.monitor.name() };
+        let differs =
+            CorpusError::Differs { program: self.subject.name, build: self.monitor.name() };
         let Some(report) = said.strip_prefix(expected) else { return self.without(differs) };
         if self.report.entry(length).or_insert_with(|| report.to_vec()) != report {
             return self.without(differs);
@@ -198,13 +218,25 @@ fn read(subject: &Subject) -> Result<Vec<u8>, CorpusError> {
 }
 
 /// Our compiler, as a library.
-fn instrument(workshop: &Workshop, monitor: Monitor, program: &[u8]) -> Result<Vec<u8>, CorpusError> {
+fn instrument(
+    workshop: &Workshop,
+    monitor: Monitor,
+    program: &[u8],
+) -> Result<Vec<u8>, CorpusError> {
     let script = Source::new(format!("{}.mm", monitor.name()), monitor.script());
-    let library = LibraryFile { name: "cache".into(), module: "cache".into(), bytes: workshop.cache.bytes.clone() };
-    let libraries: Vec<LibraryFile> = monitor.needs_cache().then_some(library).into_iter().collect();
+    let library = LibraryFile {
+        name: "cache".into(),
+        module: "cache".into(),
+        bytes: workshop.cache.bytes.clone(),
+    };
+    let libraries: Vec<LibraryFile> =
+        monitor.needs_cache().then_some(library).into_iter().collect();
     let options = Options { destination: Destination::Console, ..Options::default() };
     let output = whamm::instrument(&[script], &libraries, program, &options);
-    let failed = |said: whamm::Diagnostics| CorpusError::Failed { what: monitor.name().into(), said: said.to_string() };
+    let failed = |said: whamm::Diagnostics| CorpusError::Failed {
+        what: monitor.name().into(),
+        said: said.to_string(),
+    };
     Ok(output.map_err(failed)?.module)
 }
 

@@ -1,7 +1,8 @@
-//! What the costs of probes consist of: the code that has places for them, coming to a probe and back, and what it does there.
+//! What the costs of probes consist of: the code that has places for them, coming to a probe and
+//! back, and what it does there.
 //!
-//! Three kernels are run as they are, with places at all of their instructions that are off, and with probes of an embedder's. What a mode adds to the one
-//! before it is a part of the costs.
+//! Three kernels are run as they are, with places at all of their instructions that are off, and
+//! with probes of an embedder's. What a mode adds to the one before it is a part of the costs.
 //!
 //! | row | nanoseconds of a turn |
 //! |---|---|
@@ -71,12 +72,21 @@ impl Setting {
         let counts = module.counts().ok_or("it was counted")?;
         let all = counts.functions().flat_map(|function| {
             let at = |offset| Place::before(function.index(), offset);
-            function.instructions().into_iter().map(move |i| (i.mnemonic, at(i.offset))).collect::<Vec<_>>()
+            function
+                .instructions()
+                .into_iter()
+                .map(move |i| (i.mnemonic, at(i.offset)))
+                .collect::<Vec<_>>()
         });
         let all: Vec<(&str, Place)> = all.collect();
-        let named =
-            |names: &[&str]| all.iter().filter(|(name, _)| names.contains(name)).map(|(_, place)| *place).collect::<Vec<_>>();
-        let (branches, addition) = (named(&["br_if", "if"]), *named(&["i32.add"]).first().ok_or("it adds")?);
+        let named = |names: &[&str]| {
+            all.iter()
+                .filter(|(name, _)| names.contains(name))
+                .map(|(_, place)| *place)
+                .collect::<Vec<_>>()
+        };
+        let (branches, addition) =
+            (named(&["br_if", "if"]), *named(&["i32.add"]).first().ok_or("it adds")?);
         let places = all.iter().map(|(_, place)| *place).collect();
         Ok(Self { store, run, probes: Probes::new(&module), places, branches, addition })
     }
@@ -106,7 +116,11 @@ impl Setting {
         }
     }
 
-    fn insert(&self, places: &[Place], made: impl Fn() -> Arc<dyn Probe>) -> Result<Vec<ProbeId>, Box<dyn Error>> {
+    fn insert(
+        &self,
+        places: &[Place],
+        made: impl Fn() -> Arc<dyn Probe>,
+    ) -> Result<Vec<ProbeId>, Box<dyn Error>> {
         places.iter().map(|place| Ok(self.probes.insert(*place, made())?)).collect()
     }
 }
@@ -142,15 +156,19 @@ pub(super) fn measure(quick: bool, report: &mut Report) -> Result<(), Box<dyn Er
         // Whatever comes and goes, functions stay inspected.
         it.remove(it.insert(&it.places, nothing)?);
         let off = it.time(rounds)?;
-        let counters = it.places.iter().map(|place| it.probes.count(*place)).collect::<Result<_, _>>()?;
+        let counters =
+            it.places.iter().map(|place| it.probes.count(*place)).collect::<Result<_, _>>()?;
         let intrinsic = it.time_with(rounds, counters)?;
         let empty = it.time_with(rounds, it.insert(&it.places, nothing)?)?;
         let local = it.time_with(rounds, it.insert(&it.places, counts)?)?;
         let global = it.time_with(rounds, vec![it.probes.insert_everywhere(counts())?])?;
-        let histograms = it.branches.iter().map(|place| it.probes.measure(*place)).collect::<Result<_, _>>()?;
+        let histograms =
+            it.branches.iter().map(|place| it.probes.measure(*place)).collect::<Result<_, _>>()?;
         let measured = it.time_with(rounds, histograms)?;
         let read = it.time_with(rounds, it.insert(&it.branches, reads)?)?;
-        let mut row = |what: &str, value| report.rows.push(Row::plain(format!("{name}/{what}"), value, "ns", rounds as u64));
+        let mut row = |what: &str, value| {
+            report.rows.push(Row::plain(format!("{name}/{what}"), value, "ns", rounds as u64))
+        };
         row("plain", plain);
         row("code", off - plain);
         row("dispatch", empty - off);
@@ -164,7 +182,9 @@ pub(super) fn measure(quick: bool, report: &mut Report) -> Result<(), Box<dyn Er
             let counter = it.time_with(rounds, vec![it.probes.count(it.addition)?])?;
             let one = it.time_with(rounds, it.insert(&[it.addition], nothing)?)?;
             let everywhere = it.time_with(rounds, vec![it.probes.insert_everywhere(nothing())?])?;
-            for (what, value) in [("off", off), ("counter", counter), ("local", one), ("global", everywhere)] {
+            for (what, value) in
+                [("off", off), ("counter", counter), ("local", one), ("global", everywhere)]
+            {
                 report.rows.push(Row::plain(format!("probe/{what}"), value, "ns", rounds as u64));
             }
         }

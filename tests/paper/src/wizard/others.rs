@@ -1,4 +1,5 @@
-//! Others that count: our own compiler, which rewrites programs, and foreign tools, where they are installed.
+//! Others that count: our own compiler, which rewrites programs, and foreign tools, where they are
+//! installed.
 
 use crate::corpus::{CorpusError, child, is_there};
 use crate::engine::peer::{self, Peer, Subject};
@@ -27,12 +28,25 @@ impl Rewritten {
         SCRIPTS.iter().map(|(monitor, script)| Self::make(tools, plain, monitor, script)).collect()
     }
 
-    fn make(tools: &Tools, plain: &Subject, monitor: &'static str, script: &str) -> Result<Self, CorpusError> {
+    fn make(
+        tools: &Tools,
+        plain: &Subject,
+        monitor: &'static str,
+        script: &str,
+    ) -> Result<Self, CorpusError> {
         let io = |path: &std::path::Path| CorpusError::io(path.display().to_string());
         let program = std::fs::read(&plain.module).map_err(io(&plain.module))?;
         let options = Options { destination: Destination::Console, ..Options::default() };
-        let output = whamm::instrument(&[Source::new(format!("{monitor}.mm"), script)], &[], &program, &options);
-        let failed = |said: whamm::Diagnostics| CorpusError::Failed { what: monitor.into(), said: said.to_string() };
+        let output = whamm::instrument(
+            &[Source::new(format!("{monitor}.mm"), script)],
+            &[],
+            &program,
+            &options,
+        );
+        let failed = |said: whamm::Diagnostics| CorpusError::Failed {
+            what: monitor.into(),
+            said: said.to_string(),
+        };
         let module = tools.folder().join(format!("{}-wizard-{monitor}.wasm", plain.name));
         std::fs::write(&module, output.map_err(failed)?.module).map_err(io(&module))?;
         let subject = Subject { module, ..plain.clone() };
@@ -41,7 +55,8 @@ impl Rewritten {
     }
 }
 
-/// A foreign tool that counts: what it is called, what it counts, and whether it looks at the module as a native program.
+/// A foreign tool that counts: what it is called, what it counts, and whether it looks at the
+/// module as a native program.
 struct Tool {
     name: &'static str,
     command: &'static str,
@@ -51,7 +66,13 @@ struct Tool {
 }
 
 const TOOLS: [Tool; 3] = [
-    Tool { name: "perf", command: "perf", counts: "icount", options: &["stat", "-e", "instructions:u", "--"], is_native: true },
+    Tool {
+        name: "perf",
+        command: "perf",
+        counts: "icount",
+        options: &["stat", "-e", "instructions:u", "--"],
+        is_native: true,
+    },
     Tool {
         name: "valgrind",
         command: "valgrind",
@@ -69,17 +90,32 @@ const TOOLS: [Tool; 3] = [
 ];
 
 /// So much of a program that a tool which takes a hundred times as long is waited for.
-const BRIEF: [(&str, &str); 6] =
-    [("nbody", "600000"), ("sha256", "5"), ("quicksort", "1"), ("spectral", "8"), ("recursion", "5"), ("dispatch", "1000")];
+const BRIEF: [(&str, &str); 6] = [
+    ("nbody", "600000"),
+    ("sha256", "5"),
+    ("quicksort", "1"),
+    ("spectral", "8"),
+    ("recursion", "5"),
+    ("dispatch", "1000"),
+];
 
 /// Measures tools that are there.
-pub(super) fn measure(tools: &Tools, subject: &Subject, quick: bool, report: &mut Report) -> Result<(), CorpusError> {
-    let Some((_, brief)) = BRIEF.iter().find(|(name, _)| *name == subject.name) else { return Ok(()) };
+pub(super) fn measure(
+    tools: &Tools,
+    subject: &Subject,
+    quick: bool,
+    report: &mut Report,
+) -> Result<(), CorpusError> {
+    let Some((_, brief)) = BRIEF.iter().find(|(name, _)| *name == subject.name) else {
+        return Ok(());
+    };
     let native = is_there("wasm2c");
     if native {
         peer::compile(tools, Peer::Wasm2c, subject)?;
     }
-    'tools: for tool in TOOLS.iter().filter(|tool| is_there(tool.command) && (native || !tool.is_native)) {
+    'tools: for tool in
+        TOOLS.iter().filter(|tool| is_there(tool.command) && (native || !tool.is_native))
+    {
         let mut plain = match tool.is_native {
             true => Command::new(subject.compiled(Peer::Wasm2c)),
             false => {
@@ -99,21 +135,33 @@ pub(super) fn measure(tools: &Tools, subject: &Subject, quick: bool, report: &mu
         let mut times = [Vec::new(), Vec::new()];
         for _ in 0..if quick { 3 } else { 11 } {
             let [without, with] = [&mut plain, &mut counting].map(child::run);
-            let (without, with) = (without.map_err(CorpusError::io(subject.name))?, with.map_err(CorpusError::io(tool.name))?);
+            let (without, with) = (
+                without.map_err(CorpusError::io(subject.name))?,
+                with.map_err(CorpusError::io(tool.name))?,
+            );
             // Where the processor's counters are not there, nothing was counted.
             if String::from_utf8_lossy(&with.stderr).contains("<not supported>") {
-                report.notes.push(format!("peer/{}/{} skipped: it can count nothing on this machine.", tool.name, subject.name));
+                report.notes.push(format!(
+                    "peer/{}/{} skipped: it can count nothing on this machine.",
+                    tool.name, subject.name
+                ));
                 continue 'tools;
             }
             if !with.success || !with.stdout.starts_with(&without.stdout) {
-                return Err(CorpusError::Failed { what: format!("{} in {}", subject.name, tool.name), said: with.said() });
+                return Err(CorpusError::Failed {
+                    what: format!("{} in {}", subject.name, tool.name),
+                    said: with.said(),
+                });
             }
             times[0].push(with.cpu.as_nanos() as u64);
             times[1].push(without.cpu.as_nanos() as u64);
         }
         let [with, without] = times.map(Blocks::of);
         let name = format!("peer/{}/{}/{}", tool.name, subject.name, tool.counts);
-        report.rows.extend(Ratio::of(&with, &without, 0.0).map(|ratio| Row::compared(name, "us", &thousandths(&ratio))));
+        report.rows.extend(
+            Ratio::of(&with, &without, 0.0)
+                .map(|ratio| Row::compared(name, "us", &thousandths(&ratio))),
+        );
     }
     Ok(())
 }
@@ -121,8 +169,9 @@ pub(super) fn measure(tools: &Tools, subject: &Subject, quick: bool, report: &mu
 /// What was not there, in sentences.
 pub(super) fn missing() -> Vec<String> {
     let tools = TOOLS.iter().filter(|tool| !is_there(tool.command));
-    let mut notes: Vec<String> =
-        tools.map(|tool| format!("peer/{} skipped: {} is not installed.", tool.name, tool.command)).collect();
+    let mut notes: Vec<String> = tools
+        .map(|tool| format!("peer/{} skipped: {} is not installed.", tool.name, tool.command))
+        .collect();
     if !is_there("wasm2c") {
         notes.push(
             "peer/perf and peer/valgrind skipped: wasm2c (wabt), which makes native programs of modules, is not installed."

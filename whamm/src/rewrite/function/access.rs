@@ -4,7 +4,13 @@ use super::*;
 
 impl<'a> Walker<'_, 'a> {
     /// Where everything is that an action refers to, and code that fetches what has to be fetched.
-    pub(super) fn scope(&mut self, action: &Action<'a>, i: usize, args: &[(u32, ValType)], results: &[(u32, ValType)]) -> Scope {
+    pub(super) fn scope(
+        &mut self,
+        action: &Action<'a>,
+        i: usize,
+        args: &[(u32, ValType)],
+        results: &[(u32, ValType)],
+    ) -> Scope {
         let mut bounds: HashMap<Bound, Storage> = HashMap::new();
         for (n, &(local, _)) in (0..).zip(args) {
             bounds.insert(Bound::Arg(n), Storage::Locals(local));
@@ -35,7 +41,12 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    pub(super) fn fetch(&mut self, bound: Bound, i: usize, args: &[(u32, ValType)]) -> Option<Storage> {
+    pub(super) fn fetch(
+        &mut self,
+        bound: Bound,
+        i: usize,
+        args: &[(u32, ValType)],
+    ) -> Option<Storage> {
         let first = args.first().map(|a| a.0);
         match bound {
             Bound::Local(n) => Some(Storage::Locals(n.into())),

@@ -1,11 +1,13 @@
 //! Calls of libraries that are put off, to be made together.
 //!
-//! A library that is part of the module sees nothing of the program, and the program nothing of it. So it does not matter when in a stretch
-//! of straight code it is called, as long as the order of calls stays: the operands wait in locals until something comes behind which control
-//! may not go on, or which another probe looks at. Then sites that do the same share one call.
+//! A library that is part of the module sees nothing of the program, and the program nothing of it.
+//! So it does not matter when in a stretch of straight code it is called, as long as the order of
+//! calls stays: the operands wait in locals until something comes behind which control may not go
+//! on, or which another probe looks at. Then sites that do the same share one call.
 //!
-//! Where the program is likely to spend its time, it is first seen in place whether there is anything to do for any of them. Asking changes
-//! nothing, so the answers for all hold if each is that there is nothing.
+//! Where the program is likely to spend its time, it is first seen in place whether there is
+//! anything to do for any of them. Asking changes nothing, so the answers for all hold if each is
+//! that there is nothing.
 
 use super::outline::{Shared, bound_to, deepest, rare};
 use super::*;
@@ -34,7 +36,8 @@ pub(super) struct Waiting {
 }
 
 impl<'a> Walker<'_, 'a> {
-    /// Puts off what the only action at an instruction does, if that is worth while: its operands are kept, and stay on the stack.
+    /// Puts off what the only action at an instruction does, if that is worth while: its operands
+    /// are kept, and stay on the stack.
     pub(super) fn postpone(&mut self, action: &Action<'a>, i: usize, args: &[W]) -> bool {
         if self.r.options.exact_traps || walk::interrupts(&self.ops[i].operator) {
             return false;
@@ -61,7 +64,9 @@ impl<'a> Walker<'_, 'a> {
         let mut pure = true;
         unless.walk(&mut |e| {
             pure &= match &e.kind {
-                ExprKind::Library(call, _) => self.r.support.only_asks(call.library, &call.function),
+                ExprKind::Library(call, _) => {
+                    self.r.support.only_asks(call.library, &call.function)
+                }
                 ExprKind::Binary(op, ..) => !matches!(op, BinOp::Div | BinOp::Rem),
                 _ => true,
             }
@@ -82,15 +87,23 @@ impl<'a> Walker<'_, 'a> {
     /// Whether another site that looks the same comes in the same stretch.
     fn followed(&self, i: usize) -> bool {
         let width = |op: &Op<'_>| op.event.and_then(events::Instruction::accessed);
-        let ahead = self.ops[i + 1..].iter().take_while(|op| !op.is_label() && !walk::interrupts(&op.operator));
-        ahead.filter(|op| op.event.is_some_and(|e| self.r.asking[e.index])).map(width).next() == Some(width(&self.ops[i]))
+        let ahead = self.ops[i + 1..]
+            .iter()
+            .take_while(|op| !op.is_label() && !walk::interrupts(&op.operator));
+        ahead.filter(|op| op.event.is_some_and(|e| self.r.asking[e.index])).map(width).next()
+            == Some(width(&self.ops[i]))
     }
 
     /// Keeps the operands that are asked for until the call is made.
     #[expect(clippy::type_complexity, reason = "where they are, and what is ours of it")]
-    fn put_by(&mut self, values: &[Expr], args: &[W]) -> Option<(HashMap<Bound, Storage>, Vec<(u32, ValType)>)> {
+    fn put_by(
+        &mut self,
+        values: &[Expr],
+        args: &[W],
+    ) -> Option<(HashMap<Bound, Storage>, Vec<(u32, ValType)>)> {
         let Some(deepest) = deepest(values) else { return Some((HashMap::new(), vec![])) };
-        let taken: Vec<ValType> = args.get(..=usize::from(deepest))?.iter().map(|&t| self.val(t)).collect();
+        let taken: Vec<ValType> =
+            args.get(..=usize::from(deepest))?.iter().map(|&t| self.val(t)).collect();
         if let Some(operands) = self.in_locals(values) {
             return Some((operands, vec![]));
         }
@@ -109,13 +122,16 @@ impl<'a> Walker<'_, 'a> {
         Some((bound_to(&own), held))
     }
 
-    /// Where operands that are asked for are, if all of them are still values of the program's locals.
+    /// Where operands that are asked for are, if all of them are still values of the program's
+    /// locals.
     fn in_locals(&self, values: &[Expr]) -> Option<HashMap<Bound, Storage>> {
         let mut found = Some(HashMap::new());
         let mut look = |e: &Expr| {
             if let ExprKind::Bound(Bound::Arg(n)) = e.kind {
                 match (self.origin(n), &mut found) {
-                    (Some(local), Some(all)) => drop(all.insert(Bound::Arg(n), Storage::Locals(local))),
+                    (Some(local), Some(all)) => {
+                        drop(all.insert(Bound::Arg(n), Storage::Locals(local)))
+                    }
                     _ => found = None,
                 }
             }
@@ -132,9 +148,10 @@ impl<'a> Walker<'_, 'a> {
     /// Before an instruction: makes calls that cannot wait until it is behind.
     pub(super) fn before(&mut self, i: usize) {
         let due = match self.ops[i].operator {
-            O::LocalSet { local_index } | O::LocalTee { local_index } => {
-                self.waiting.iter().any(|w| w.operands.values().any(|s| *s == Storage::Locals(local_index)))
-            }
+            O::LocalSet { local_index } | O::LocalTee { local_index } => self
+                .waiting
+                .iter()
+                .any(|w| w.operands.values().any(|s| *s == Storage::Locals(local_index))),
             ref op => self.ops[i].is_label() || walk::interrupts(op),
         };
         if due {
@@ -187,7 +204,8 @@ impl<'a> Walker<'_, 'a> {
         match waiting {
             [one] if one.tight => self.do_plainly(no, &own),
             many if many[0].tight && many.len() <= FEW => {
-                own.chunks(shared.types.len().max(1)).for_each(|numbers| self.do_plainly(&shared.stmts, numbers));
+                own.chunks(shared.types.len().max(1))
+                    .for_each(|numbers| self.do_plainly(&shared.stmts, numbers));
             }
             [_] => {
                 if let Some((callee, numbers)) = self.apart(no) {
@@ -209,15 +227,28 @@ impl<'a> Walker<'_, 'a> {
 
     /// Writes statements in place, given where the numbers are.
     fn do_plainly(&mut self, stmts: &[Stmt], at: &[u32]) {
-        let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(at), repeated: true, ..Scope::default() };
+        let scope = Scope {
+            globals: self.r.globals.clone(),
+            bounds: bound_to(at),
+            repeated: true,
+            ..Scope::default()
+        };
         let (program, libraries) = (self.r.program, self.r.libraries);
-        let mut emitter = Emitter::new(&mut self.r.support, &mut self.locals, &scope, &Nothing, program, libraries);
+        let mut emitter = Emitter::new(
+            &mut self.r.support,
+            &mut self.locals,
+            &scope,
+            &Nothing,
+            program,
+            libraries,
+        );
         emitter.body(None, stmts);
         let code = std::mem::take(&mut emitter.out);
         self.out.extend(code);
     }
 
-    /// Puts numbers from the stack into locals, and goes on with code that may begin by getting one.
+    /// Puts numbers from the stack into locals, and goes on with code that may begin by getting
+    /// one.
     fn set_and(&mut self, numbers: &[u32], code: &[u8]) {
         let (&[first, ref others @ ..], mut get) = (numbers, Vec::new()) else {
             self.out.extend(code);
@@ -241,11 +272,27 @@ impl<'a> Walker<'_, 'a> {
 
     /// The code that tells whether something is to be done: it leaves a number that is zero if not.
     fn question(&mut self, unless: &Expr, at: &[u32]) -> Vec<u8> {
-        let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(at), repeated: true, ..Scope::default() };
+        let scope = Scope {
+            globals: self.r.globals.clone(),
+            bounds: bound_to(at),
+            repeated: true,
+            ..Scope::default()
+        };
         let (program, libraries) = (self.r.program, self.r.libraries);
-        let mut emitter = Emitter::new(&mut self.r.support, &mut self.locals, &scope, &Nothing, program, libraries);
+        let mut emitter = Emitter::new(
+            &mut self.r.support,
+            &mut self.locals,
+            &scope,
+            &Nothing,
+            program,
+            libraries,
+        );
         match &unless.kind {
-            ExprKind::Binary(BinOp::Eq, a, b) if b.kind == ExprKind::Int(0) && a.ty.slots() == [ValType::I32] => emitter.expr(a),
+            ExprKind::Binary(BinOp::Eq, a, b)
+                if b.kind == ExprKind::Int(0) && a.ty.slots() == [ValType::I32] =>
+            {
+                emitter.expr(a)
+            }
             _ => {
                 emitter.expr(unless);
                 emitter.put().i32_eqz();

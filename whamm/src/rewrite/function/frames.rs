@@ -1,4 +1,5 @@
-//! Frames: what the rewritten function keeps of its own while an activation of it lasts, and how it is wrapped.
+//! Frames: what the rewritten function keeps of its own while an activation of it lasts, and how it
+//! is wrapped.
 
 use super::*;
 
@@ -15,7 +16,10 @@ impl<'a> Walker<'_, 'a> {
     pub(super) fn handler_type(&mut self) -> BlockType {
         BlockType::Result(ValType::Ref(wasm_encoder::RefType {
             nullable: true,
-            heap_type: wasm_encoder::HeapType::Abstract { shared: false, ty: wasm_encoder::AbstractHeapType::Exn },
+            heap_type: wasm_encoder::HeapType::Abstract {
+                shared: false,
+                ty: wasm_encoder::AbstractHeapType::Exn,
+            },
         }))
     }
 
@@ -34,15 +38,22 @@ impl<'a> Walker<'_, 'a> {
                 self.reported.remove(&n);
                 continue;
             }
-            let slots: Vec<u32> = variable.ty.slots().into_iter().map(|s| self.locals.keep(s)).collect();
+            let slots: Vec<u32> =
+                variable.ty.slots().into_iter().map(|s| self.locals.keep(s)).collect();
             let storage = Storage::Locals(slots.first().copied().unwrap_or(0));
             self.frames.push(storage);
             if let Some(init) = &variable.init {
                 let (pc, index, last) = self.site(0, true);
                 let site = Site { facts: &self.r.facts, fid: self.fid, op: None, pc, index, last };
                 let scope = Scope { globals: self.r.globals.clone(), ..Scope::default() };
-                let mut emitter =
-                    Emitter::new(&mut self.r.support, &mut self.locals, &scope, &site, self.r.program, self.r.libraries);
+                let mut emitter = Emitter::new(
+                    &mut self.r.support,
+                    &mut self.locals,
+                    &scope,
+                    &site,
+                    self.r.program,
+                    self.r.libraries,
+                );
                 emitter.expr(init);
                 emitter.store(storage, &variable.ty);
                 let code = std::mem::take(&mut emitter.out);
@@ -51,11 +62,13 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Where a variable of activations is added up for the function; from then on the report has a row for it.
+    /// Where a variable of activations is added up for the function; from then on the report has a
+    /// row for it.
     pub(super) fn sum_of_frames(&mut self, n: u32) -> u32 {
         let slots = self.r.program.frames[n as usize].ty.slots();
         let support = &mut self.r.support;
-        let counters = || support.counters(&slots.iter().map(|&slot| (slot, 0)).collect::<Vec<_>>());
+        let counters =
+            || support.counters(&slots.iter().map(|&slot| (slot, 0)).collect::<Vec<_>>());
         *self.r.framed.entry((self.fid, n)).or_insert_with(counters)
     }
 
@@ -65,8 +78,14 @@ impl<'a> Walker<'_, 'a> {
             let (variable, first) = (&self.r.program.frames[n as usize], self.sum_of_frames(n));
             let known = fold::Nothing;
             let scope = Scope::default();
-            let mut emitter =
-                Emitter::new(&mut self.r.support, &mut self.locals, &scope, &known, self.r.program, self.r.libraries);
+            let mut emitter = Emitter::new(
+                &mut self.r.support,
+                &mut self.locals,
+                &scope,
+                &known,
+                self.r.program,
+                self.r.libraries,
+            );
             if variable.ty.is_numeric() {
                 emitter.load(Storage::Globals(first), &variable.ty);
             }

@@ -3,15 +3,16 @@
 use super::*;
 
 impl<'a> Walker<'_, 'a> {
-    /// Types on the operand stack, the top first: of the innermost block, which sees nothing of what lies below.
+    /// Types on the operand stack, the top first: of the innermost block, which sees nothing of
+    /// what lies below.
     pub(super) fn stack(&self, n: usize) -> Vec<W> {
         let below = self.validator.get_control_frame(0).map_or(0, |frame| frame.height);
         let own = (self.validator.operand_stack_height() as usize).saturating_sub(below);
         (0..n.min(own)).map_while(|i| self.validator.get_operand_type(i).flatten()).collect()
     }
 
-    /// The type of an operand where control never comes: nothing if there is none, and `Some(None)` if the validator does not know it, but the instruction
-    /// takes no other than its own.
+    /// The type of an operand where control never comes: nothing if there is none, and `Some(None)`
+    /// if the validator does not know it, but the instruction takes no other than its own.
     pub(super) fn dead_operand(&self, i: usize, n: u8) -> Option<Option<W>> {
         if usize::from(n) >= self.takes(i) {
             return None;
@@ -45,7 +46,9 @@ impl<'a> Walker<'_, 'a> {
                 .unwrap_or_default()
         };
         match op {
-            O::Call { function_index } => app.shape(*function_index).1.iter().rev().copied().collect(),
+            O::Call { function_index } => {
+                app.shape(*function_index).1.iter().rev().copied().collect()
+            }
             O::CallIndirect { type_index, .. } | O::CallRef { type_index } => of_type(*type_index),
             O::LocalTee { local_index } | O::LocalGet { local_index } => {
                 self.validator.get_local_type(*local_index).into_iter().collect()
@@ -58,8 +61,12 @@ impl<'a> Walker<'_, 'a> {
     pub(super) fn listed_result(&self, i: usize) -> Option<W> {
         let event = self.ops[i].event?;
         let wide = match self.ops[i].operator {
-            O::MemorySize { mem } | O::MemoryGrow { mem } => self.r.app.memories.get(mem as usize).is_some_and(|m| m.wide),
-            O::TableSize { table } | O::TableGrow { table } => self.r.app.tables.get(table as usize).is_some_and(|t| t.wide),
+            O::MemorySize { mem } | O::MemoryGrow { mem } => {
+                self.r.app.memories.get(mem as usize).is_some_and(|m| m.wide)
+            }
+            O::TableSize { table } | O::TableGrow { table } => {
+                self.r.app.tables.get(table as usize).is_some_and(|t| t.wide)
+            }
             _ => false,
         };
         if wide {
@@ -80,21 +87,29 @@ impl<'a> Walker<'_, 'a> {
     pub(super) fn computed_result(&self, i: usize) -> Option<W> {
         match &self.ops[i].operator {
             O::TypedSelect { ty } => Some(*ty),
-            O::RefIsNull | O::RefEq | O::I31GetS | O::I31GetU | O::ArrayLen | O::TableGrow { .. } | O::TableSize { .. } => {
-                Some(W::I32)
-            }
+            O::RefIsNull
+            | O::RefEq
+            | O::I31GetS
+            | O::I31GetU
+            | O::ArrayLen
+            | O::TableGrow { .. }
+            | O::TableSize { .. } => Some(W::I32),
             O::RefTestNonNull { .. } | O::RefTestNullable { .. } => Some(W::I32),
-            O::MemoryAtomicNotify { .. } | O::MemoryAtomicWait32 { .. } | O::MemoryAtomicWait64 { .. } => Some(W::I32),
+            O::MemoryAtomicNotify { .. }
+            | O::MemoryAtomicWait32 { .. }
+            | O::MemoryAtomicWait64 { .. } => Some(W::I32),
             O::GlobalGet { global_index } => {
                 use wasmparser::WasmModuleResources;
                 self.validator.resources().global_at(*global_index).map(|g| g.content_type)
             }
             O::StructGet { struct_type_index, field_index }
             | O::StructGetS { struct_type_index, field_index }
-            | O::StructGetU { struct_type_index, field_index } => self.field(*struct_type_index, Some(*field_index)),
-            O::ArrayGet { array_type_index } | O::ArrayGetS { array_type_index } | O::ArrayGetU { array_type_index } => {
-                self.field(*array_type_index, None)
+            | O::StructGetU { struct_type_index, field_index } => {
+                self.field(*struct_type_index, Some(*field_index))
             }
+            O::ArrayGet { array_type_index }
+            | O::ArrayGetS { array_type_index }
+            | O::ArrayGetU { array_type_index } => self.field(*array_type_index, None),
             _ => vector_result(self.ops[i].event?.name),
         }
     }
@@ -102,23 +117,33 @@ impl<'a> Walker<'_, 'a> {
     /// The type of a field of a structure, or of the elements of an array.
     fn field(&self, ty: u32, number: Option<u32>) -> Option<W> {
         use wasmparser::{CompositeInnerType, StorageType, WasmModuleResources};
-        let field = match (&self.validator.resources().sub_type_at(ty)?.composite_type.inner, number) {
-            (CompositeInnerType::Struct(s), Some(n)) => *s.fields.get(n as usize)?,
-            (CompositeInnerType::Array(a), None) => a.0,
-            _ => return None,
-        };
+        let field =
+            match (&self.validator.resources().sub_type_at(ty)?.composite_type.inner, number) {
+                (CompositeInnerType::Struct(s), Some(n)) => *s.fields.get(n as usize)?,
+                (CompositeInnerType::Array(a), None) => a.0,
+                _ => return None,
+            };
         Some(match field.element_type {
             StorageType::I8 | StorageType::I16 => W::I32,
             StorageType::Val(ty) => ty,
         })
     }
 
-    /// Keeps operands that probes ask for; they stay on the stack, unless they are changed or the instruction is replaced.
-    pub(super) fn save(&mut self, actions: &[&Action<'_>], i: usize, args: &[W], all: bool) -> Vec<(u32, ValType)> {
+    /// Keeps operands that probes ask for; they stay on the stack, unless they are changed or the
+    /// instruction is replaced.
+    pub(super) fn save(
+        &mut self,
+        actions: &[&Action<'_>],
+        i: usize,
+        args: &[W],
+        all: bool,
+    ) -> Vec<(u32, ValType)> {
         let (most, changed) = asked(actions, argument, traps::looked_at(&self.ops[i].operator));
-        let count = if all { args.len() } else { most.map_or(0, |n| usize::from(n) + 1).min(args.len()) };
+        let count =
+            if all { args.len() } else { most.map_or(0, |n| usize::from(n) + 1).min(args.len()) };
         let types: Vec<ValType> = args[..count].iter().map(|&t| self.val(t)).collect();
-        let saved: Vec<(u32, ValType)> = types.into_iter().map(|t| (self.locals.take(t), t)).collect();
+        let saved: Vec<(u32, ValType)> =
+            types.into_iter().map(|t| (self.locals.take(t), t)).collect();
         if all || changed {
             for &(local, _) in &saved {
                 self.put().local_set(local);
@@ -139,7 +164,12 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// Puts operands back that were taken off to be changed.
-    pub(super) fn restore(&mut self, actions: &[&Action<'_>], saved: &[(u32, ValType)], kept: bool) {
+    pub(super) fn restore(
+        &mut self,
+        actions: &[&Action<'_>],
+        saved: &[(u32, ValType)],
+        kept: bool,
+    ) {
         if kept && asked(actions, argument, 1).1 {
             for &(local, _) in saved.iter().rev() {
                 self.put().local_get(local);
@@ -147,10 +177,16 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    pub(super) fn hold_results(&mut self, most: Option<u8>, types: &[W], changed: bool) -> Vec<(u32, ValType)> {
+    pub(super) fn hold_results(
+        &mut self,
+        most: Option<u8>,
+        types: &[W],
+        changed: bool,
+    ) -> Vec<(u32, ValType)> {
         let count = most.map_or(0, |n| usize::from(n) + 1).min(types.len());
         let types: Vec<ValType> = types[..count].iter().map(|&t| self.val(t)).collect();
-        let held: Vec<(u32, ValType)> = types.into_iter().map(|t| (self.locals.take(t), t)).collect();
+        let held: Vec<(u32, ValType)> =
+            types.into_iter().map(|t| (self.locals.take(t), t)).collect();
         for (n, &(local, _)) in held.iter().enumerate() {
             if n + 1 == held.len() && !changed {
                 self.put().local_tee(local);

@@ -1,14 +1,18 @@
-//! Where operands come from: of some it is plain that they are still the value of one of the program's locals.
+//! Where operands come from: of some it is plain that they are still the value of one of the
+//! program's locals.
 //!
-//! Such an operand need not be kept for a probe that asks for it later: the local is read again, until it is set. What lies between the place
-//! where a value is pushed and the place where it is taken also stands between them in the code, so one pass in order sees every change.
+//! Such an operand need not be kept for a probe that asks for it later: the local is read again,
+//! until it is set. What lies between the place where a value is pushed and the place where it is
+//! taken also stands between them in the code, so one pass in order sees every change.
 
 use super::*;
 
 impl Walker<'_, '_> {
     /// Whether operands can be followed: no probe changes values.
     pub(super) fn follows(probes: &[Probe]) -> bool {
-        probes.iter().all(|probe| probe.body.assigned.is_empty() && !probe.matched.mode.name().contains("alt"))
+        probes.iter().all(|probe| {
+            probe.body.assigned.is_empty() && !probe.matched.mode.name().contains("alt")
+        })
     }
 
     /// The local of which an operand is the value, by its number from the top.
@@ -30,13 +34,18 @@ impl Walker<'_, '_> {
 
     fn follow(&mut self, operator: &O<'_>, taken: Option<usize>) {
         if let O::LocalSet { local_index } | O::LocalTee { local_index } = operator {
-            self.origins.iter_mut().filter(|origin| **origin == Some(*local_index)).for_each(|origin| *origin = None);
+            self.origins
+                .iter_mut()
+                .filter(|origin| **origin == Some(*local_index))
+                .for_each(|origin| *origin = None);
         }
         let height = self.validator.operand_stack_height() as usize;
         let left = taken.map_or(0, |taken| self.origins.len().saturating_sub(taken));
         self.origins.truncate(left.min(height));
         self.origins.resize(height, None);
-        if let (O::LocalGet { local_index } | O::LocalTee { local_index }, Some(top)) = (operator, self.origins.last_mut()) {
+        if let (O::LocalGet { local_index } | O::LocalTee { local_index }, Some(top)) =
+            (operator, self.origins.last_mut())
+        {
             *top = Some(*local_index);
         }
     }

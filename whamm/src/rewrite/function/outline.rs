@@ -1,9 +1,10 @@
 //! Bodies that call libraries, which sites share.
 //!
-//! What such a body needs of a site is a few numbers, computed from operands. So it stands in a function of its own, which is handed these
-//! numbers; where nothing else wants to see the operands, the function gives them back, so that they need not be kept. Where the program is
-//! likely to spend its time the body is written out in place, library and all; but what is done only in the rarer case of a choice stays
-//! behind a call.
+//! What such a body needs of a site is a few numbers, computed from operands. So it stands in a
+//! function of its own, which is handed these numbers; where nothing else wants to see the
+//! operands, the function gives them back, so that they need not be kept. Where the program is
+//! likely to spend its time the body is written out in place, library and all; but what is done
+//! only in the rarer case of a choice stays behind a call.
 
 use super::*;
 use crate::fold::Nothing;
@@ -33,15 +34,21 @@ pub(crate) fn is_shared(body: &Body) -> bool {
     let (mut calls, mut more) = (false, false);
     body.walk(&mut |e| match &e.kind {
         ExprKind::Bound(b) => more |= !(b.is_static() || matches!(b, Bound::Arg(_))),
-        ExprKind::Var(Var::Local(_) | Var::Site(_) | Var::Frame(_)) | ExprKind::Builtin(..) | ExprKind::Call(..) => more = true,
+        ExprKind::Var(Var::Local(_) | Var::Site(_) | Var::Frame(_))
+        | ExprKind::Builtin(..)
+        | ExprKind::Call(..) => more = true,
         ExprKind::Library(call, _) => calls |= !call.at_match,
         _ => {}
     });
-    let plain = body.sites.is_empty() && body.locals.is_empty() && body.assigned.is_empty() && body.inits.is_empty();
+    let plain = body.sites.is_empty()
+        && body.locals.is_empty()
+        && body.assigned.is_empty()
+        && body.inits.is_empty();
     plain && calls && !more
 }
 
-/// What a function is given that gives operands back: their types, the deepest first, and perhaps the offset.
+/// What a function is given that gives operands back: their types, the deepest first, and perhaps
+/// the offset.
 struct Way {
     types: Vec<ValType>,
     offset: bool,
@@ -60,22 +67,28 @@ pub(super) struct Shared {
 #[derive(Default)]
 struct Handing {
     values: Vec<Expr>,
-    /// Whether constants that a library is called with are handed over too, so that all sites share one function.
+    /// Whether constants that a library is called with are handed over too, so that all sites share
+    /// one function.
     constants: bool,
 }
 
 impl Handing {
-    /// Statements, with what is computed from operands handed over; none if they are not of the simple kinds.
+    /// Statements, with what is computed from operands handed over; none if they are not of the
+    /// simple kinds.
     fn stmts(&mut self, stmts: &[Stmt], known: &dyn Known) -> Option<Vec<Stmt>> {
         let stmt = |stmt: &Stmt| {
             Some(match stmt {
-                Stmt::If(cond, yes, no) => {
-                    Stmt::If(self.expr(fold::fold(cond.clone(), known))?, self.stmts(yes, known)?, self.stmts(no, known)?)
-                }
+                Stmt::If(cond, yes, no) => Stmt::If(
+                    self.expr(fold::fold(cond.clone(), known))?,
+                    self.stmts(yes, known)?,
+                    self.stmts(no, known)?,
+                ),
                 Stmt::Update(place @ Place::Var(..), op, e) => {
                     Stmt::Update(place.clone(), *op, self.expr(fold::fold(e.clone(), known))?)
                 }
-                Stmt::Assign(place @ Place::Var(..), e) => Stmt::Assign(place.clone(), self.expr(fold::fold(e.clone(), known))?),
+                Stmt::Assign(place @ Place::Var(..), e) => {
+                    Stmt::Assign(place.clone(), self.expr(fold::fold(e.clone(), known))?)
+                }
                 Stmt::Do(e) => Stmt::Do(self.expr(fold::fold(e.clone(), known))?),
                 _ => return None,
             })
@@ -91,16 +104,22 @@ impl Handing {
     fn with(&mut self, e: Expr, constant: bool) -> Option<Expr> {
         let Expr { kind, ty, span } = e;
         let kind = match kind {
-            kind if (depends(&kind) || constant) && is_arithmetic(&kind) && ty.slots().len() == 1 => {
+            kind if (depends(&kind) || constant)
+                && is_arithmetic(&kind)
+                && ty.slots().len() == 1 =>
+            {
                 self.value(Expr { kind, ty: ty.clone(), span })?
             }
             ExprKind::Bound(_) => return None,
             ExprKind::Unary(op, a) => ExprKind::Unary(op, Box::new(self.expr(*a)?)),
-            ExprKind::Binary(op, a, b) => ExprKind::Binary(op, Box::new(self.expr(*a)?), Box::new(self.expr(*b)?)),
-            ExprKind::Cast(a) => ExprKind::Cast(Box::new(self.expr(*a)?)),
-            ExprKind::Library(call, args) => {
-                ExprKind::Library(call, args.into_iter().map(|e| self.with(e, self.constants)).collect::<Option<_>>()?)
+            ExprKind::Binary(op, a, b) => {
+                ExprKind::Binary(op, Box::new(self.expr(*a)?), Box::new(self.expr(*b)?))
             }
+            ExprKind::Cast(a) => ExprKind::Cast(Box::new(self.expr(*a)?)),
+            ExprKind::Library(call, args) => ExprKind::Library(
+                call,
+                args.into_iter().map(|e| self.with(e, self.constants)).collect::<Option<_>>()?,
+            ),
             kind if is_constant_or_global(&kind) => kind,
             _ => return None,
         };
@@ -117,7 +136,10 @@ impl Handing {
 }
 
 fn is_constant_or_global(kind: &ExprKind) -> bool {
-    matches!(kind, ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Var(Var::Global(_)))
+    matches!(
+        kind,
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Var(Var::Global(_))
+    )
 }
 
 fn depends(kind: &ExprKind) -> bool {
@@ -136,7 +158,10 @@ fn is_arithmetic(kind: &ExprKind) -> bool {
         ExprKind::Bound(Bound::Arg(_) | Bound::Offset) | ExprKind::Int(_) => true,
         ExprKind::Unary(_, a) | ExprKind::Cast(a) => is_arithmetic(&a.kind),
         ExprKind::Binary(op, a, b) => {
-            !op.is_logic() && !matches!(op, BinOp::Div | BinOp::Rem) && is_arithmetic(&a.kind) && is_arithmetic(&b.kind)
+            !op.is_logic()
+                && !matches!(op, BinOp::Div | BinOp::Rem)
+                && is_arithmetic(&a.kind)
+                && is_arithmetic(&b.kind)
         }
         _ => false,
     }
@@ -156,32 +181,54 @@ pub(super) fn bound_to(locals: &[u32]) -> HashMap<Bound, Storage> {
 }
 
 impl<'a> Walker<'_, 'a> {
-    /// What an action does, as what other sites can do too, and the numbers that this site hands over.
-    pub(super) fn handed(&self, action: &Action<'a>, i: usize, offset: bool) -> Option<(Shared, Vec<Expr>)> {
+    /// What an action does, as what other sites can do too, and the numbers that this site hands
+    /// over.
+    pub(super) fn handed(
+        &self,
+        action: &Action<'a>,
+        i: usize,
+        offset: bool,
+    ) -> Option<(Shared, Vec<Expr>)> {
         if !is_shared(&action.probe.body) {
             return None;
         }
         let (pc, index, last) = self.site(i, false);
-        let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
+        let site =
+            Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
         let known: &dyn Known = if offset { &site } else { &WithoutOffset(&site) };
         let mut handing = Handing::default();
-        let mut stmts = handing.stmts(action.rest.as_ref().unwrap_or(&action.probe.body.stmts), known)?;
+        let mut stmts =
+            handing.stmts(action.rest.as_ref().unwrap_or(&action.probe.body.stmts), known)?;
         if let Some(predicate) = &action.predicate {
-            stmts = vec![Stmt::If(handing.expr(fold::fold(predicate.clone(), known))?, stmts, vec![])];
+            stmts =
+                vec![Stmt::If(handing.expr(fold::fold(predicate.clone(), known))?, stmts, vec![])];
         }
         let types = handing.values.iter().map(|e| e.ty.slots()[0]).collect();
         Some((Shared { stmts, types, gains: action.gains.clone() }, handing.values))
     }
 
-    /// The code of statements, given where the numbers are; the rarer case of a choice is a call, unless everything is to be in place.
-    pub(super) fn written(&mut self, stmts: &[Stmt], at: &[u32], locals: &mut Locals, in_place: bool) -> Option<Vec<u8>> {
-        let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(at), repeated: true, ..Scope::default() };
+    /// The code of statements, given where the numbers are; the rarer case of a choice is a call,
+    /// unless everything is to be in place.
+    pub(super) fn written(
+        &mut self,
+        stmts: &[Stmt],
+        at: &[u32],
+        locals: &mut Locals,
+        in_place: bool,
+    ) -> Option<Vec<u8>> {
+        let scope = Scope {
+            globals: self.r.globals.clone(),
+            bounds: bound_to(at),
+            repeated: true,
+            ..Scope::default()
+        };
         let call = match rare(stmts).filter(|_| !in_place) {
             Some((unless, no)) => Some((unless, self.apart(no)?)),
             None => None,
         };
         let (program, libraries) = (self.r.program, self.r.libraries);
-        let mut emitter = Emitter::new(&mut self.r.support, locals, &scope, &Nothing, program, libraries);
+        let mut emitter =
+            Emitter::new(&mut self.r.support, locals, &scope, &Nothing, program, libraries);
         if let Some((unless, (callee, values))) = call {
             emitter.expr(unless);
             emitter.put().i32_eqz().if_(BlockType::Empty);
@@ -193,7 +240,8 @@ impl<'a> Walker<'_, 'a> {
         Some(std::mem::take(&mut emitter.out))
     }
 
-    /// The function that does something which is seldom done, for all sites; and the numbers that it is handed.
+    /// The function that does something which is seldom done, for all sites; and the numbers that
+    /// it is handed.
     pub(super) fn apart(&mut self, stmts: &[Stmt]) -> Option<(u32, Vec<Expr>)> {
         let mut handing = Handing { constants: true, ..Handing::default() };
         let stmts = handing.stmts(stmts, &Nothing)?;
@@ -201,7 +249,8 @@ impl<'a> Walker<'_, 'a> {
         Some((self.callee(&Shared { stmts, types, gains: vec![] }, 1, false)?, handing.values))
     }
 
-    /// The function that does something several times, each time with other numbers; perhaps even what is rare in place.
+    /// The function that does something several times, each time with other numbers; perhaps even
+    /// what is rare in place.
     pub(super) fn callee(&mut self, shared: &Shared, times: usize, in_place: bool) -> Option<u32> {
         let params = shared.types.repeat(times);
         let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
@@ -209,7 +258,9 @@ impl<'a> Walker<'_, 'a> {
         let mut code: Vec<u8> = shared
             .gains
             .iter()
-            .flat_map(|&(sum, amount)| tally::increase(sum, amount * i64::try_from(times).unwrap_or(0), reach))
+            .flat_map(|&(sum, amount)| {
+                tally::increase(sum, amount * i64::try_from(times).unwrap_or(0), reach)
+            })
             .collect();
         let own: Vec<u32> = (0..u32::try_from(params.len()).ok()?).collect();
         for n in 0..times {
@@ -223,14 +274,28 @@ impl<'a> Walker<'_, 'a> {
     pub(super) fn hand_over(&mut self, values: &[Expr], operands: &HashMap<Bound, Storage>) {
         let scope = Scope { bounds: operands.clone(), ..Scope::default() };
         let (program, libraries) = (self.r.program, self.r.libraries);
-        let mut emitter = Emitter::new(&mut self.r.support, &mut self.locals, &scope, &Nothing, program, libraries);
+        let mut emitter = Emitter::new(
+            &mut self.r.support,
+            &mut self.locals,
+            &scope,
+            &Nothing,
+            program,
+            libraries,
+        );
         values.iter().for_each(|value| emitter.expr(value));
         let code = std::mem::take(&mut emitter.out);
         self.out.extend(code);
     }
 
-    /// Writes a call of a function with the body of an action, if it can be one and is not better written out in place.
-    pub(super) fn call_body(&mut self, action: &Action<'a>, i: usize, args: &[(u32, ValType)], at_entry: bool) -> bool {
+    /// Writes a call of a function with the body of an action, if it can be one and is not better
+    /// written out in place.
+    pub(super) fn call_body(
+        &mut self,
+        action: &Action<'a>,
+        i: usize,
+        args: &[(u32, ValType)],
+        at_entry: bool,
+    ) -> bool {
         if at_entry || self.is_hot(i) {
             return false;
         }
@@ -242,7 +307,8 @@ impl<'a> Walker<'_, 'a> {
         true
     }
 
-    /// Writes a call of a function that does what the only action at an instruction does and gives its operands back.
+    /// Writes a call of a function that does what the only action at an instruction does and gives
+    /// its operands back.
     pub(super) fn pass(&mut self, action: &Action<'a>, i: usize, args: &[W]) -> bool {
         if self.is_hot(i) {
             return false;
@@ -261,9 +327,16 @@ impl<'a> Walker<'_, 'a> {
         true
     }
 
-    /// The function that does something with numbers computed from what it is given, and gives the operands back. The rarer case of a
-    /// choice is another such function, so that nothing has to be kept while it runs.
-    fn passing(&mut self, shared: &Shared, values: &[Expr], way: &Way, seldom: bool) -> Option<u32> {
+    /// The function that does something with numbers computed from what it is given, and gives the
+    /// operands back. The rarer case of a choice is another such function, so that nothing has to
+    /// be kept while it runs.
+    fn passing(
+        &mut self,
+        shared: &Shared,
+        values: &[Expr],
+        way: &Way,
+        seldom: bool,
+    ) -> Option<u32> {
         let stmts = &shared.stmts[..];
         let given = u32::try_from(way.types.len()).ok()?;
         let mut params = way.types.clone();
@@ -272,7 +345,8 @@ impl<'a> Walker<'_, 'a> {
         let own: Vec<u32> = values.iter().map(|e| locals.take(e.ty.slots()[0])).collect();
         let other = match rare(stmts) {
             Some((_, no)) => {
-                let rarely = Shared { stmts: no.to_vec(), types: shared.types.clone(), gains: vec![] };
+                let rarely =
+                    Shared { stmts: no.to_vec(), types: shared.types.clone(), gains: vec![] };
                 Some(self.passing(&rarely, values, way, true)?)
             }
             None => None,
@@ -283,12 +357,17 @@ impl<'a> Walker<'_, 'a> {
         let scope = Scope { bounds, ..Scope::default() };
         let (program, libraries) = (self.r.program, self.r.libraries);
         let reach = self.r.support.reach();
-        let mut emitter = Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
+        let mut emitter =
+            Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
         for (value, &local) in values.iter().zip(&own) {
             emitter.expr(value);
             emitter.put().local_set(local);
         }
-        let mut code: Vec<u8> = shared.gains.iter().flat_map(|&(sum, amount)| tally::increase(sum, amount, reach)).collect();
+        let mut code: Vec<u8> = shared
+            .gains
+            .iter()
+            .flat_map(|&(sum, amount)| tally::increase(sum, amount, reach))
+            .collect();
         code.append(&mut emitter.out);
         let back = |code: &mut Vec<u8>, n: u32| {
             for local in 0..n {
@@ -297,8 +376,20 @@ impl<'a> Walker<'_, 'a> {
         };
         if let (Some((unless, _)), Some(other)) = (rare(stmts), other) {
             let ty = self.r.support.block(&way.types);
-            let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(&own), repeated: true, ..Scope::default() };
-            let mut emitter = Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
+            let scope = Scope {
+                globals: self.r.globals.clone(),
+                bounds: bound_to(&own),
+                repeated: true,
+                ..Scope::default()
+            };
+            let mut emitter = Emitter::new(
+                &mut self.r.support,
+                &mut locals,
+                &scope,
+                &Nothing,
+                program,
+                libraries,
+            );
             emitter.expr(unless);
             code.append(&mut emitter.out);
             InstructionSink::new(&mut code).if_(ty);
@@ -309,7 +400,14 @@ impl<'a> Walker<'_, 'a> {
         } else if seldom {
             let (callee, numbers) = self.apart(stmts)?;
             let scope = Scope { bounds: bound_to(&own), ..Scope::default() };
-            let mut emitter = Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
+            let mut emitter = Emitter::new(
+                &mut self.r.support,
+                &mut locals,
+                &scope,
+                &Nothing,
+                program,
+                libraries,
+            );
             numbers.iter().for_each(|number| emitter.expr(number));
             emitter.put().call(callee);
             code.append(&mut emitter.out);
@@ -318,12 +416,18 @@ impl<'a> Walker<'_, 'a> {
             code.extend(self.written(stmts, &own, &mut locals, false)?);
             back(&mut code, given);
         }
-        Some(self.r.support.shared_body("whamm.probe", (params, way.types.clone()), locals.types(), &code))
+        Some(self.r.support.shared_body(
+            "whamm.probe",
+            (params, way.types.clone()),
+            locals.types(),
+            &code,
+        ))
     }
 
     fn offset(&self, i: usize) -> Option<i64> {
         let (pc, index, last) = self.site(i, false);
-        let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
+        let site =
+            Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
         match site.bound(Bound::Offset, &Ty::U64) {
             Some(ExprKind::Int(offset)) => u64::try_from(offset).ok().map(u64::cast_signed),
             _ => None,
@@ -334,9 +438,11 @@ impl<'a> Walker<'_, 'a> {
 /// The deepest operand that is asked for.
 pub(super) fn deepest(values: &[Expr]) -> Option<u8> {
     let mut most = None;
-    values
-        .iter()
-        .for_each(|e| e.walk(&mut |e| most = most.max(if let ExprKind::Bound(b) = e.kind { argument(b) } else { None })));
+    values.iter().for_each(|e| {
+        e.walk(&mut |e| {
+            most = most.max(if let ExprKind::Bound(b) = e.kind { argument(b) } else { None })
+        })
+    });
     most
 }
 

@@ -1,8 +1,10 @@
 //! Instructions and blocks that a probe's code stands in for.
 //!
-//! What stands there instead has to leave what the instruction would: what the body returns or what a function gives that it calls, on top
-//! of the operands that stay. As in version 2.0.1, an operand stays if the probe neither asks for it nor drops it, and a predicate asks for
-//! all. Where what is returned is all that the instruction gives, or it gives nothing, the operands are left out, whatever was asked for.
+//! What stands there instead has to leave what the instruction would: what the body returns or what
+//! a function gives that it calls, on top of the operands that stay. As in version 2.0.1, an
+//! operand stays if the probe neither asks for it nor drops it, and a predicate asks for all. Where
+//! what is returned is all that the instruction gives, or it gives nothing, the operands are left
+//! out, whatever was asked for.
 
 use super::*;
 use crate::emit::replacement::{Callee, Callees, Deeds, Replacement, always_gives};
@@ -27,7 +29,8 @@ struct Replaced {
     results: Option<Vec<ValType>>,
 }
 
-/// How many operands a probe asks for, from the top: those above a gap and below it, if there is one.
+/// How many operands a probe asks for, from the top: those above a gap and below it, if there is
+/// one.
 fn asked_for(action: &Action<'_>, own: usize, looked_at: u8) -> usize {
     let body = &action.probe.body;
     if body.predicate.is_some() && action.probe.matched.mode == Mode::Alt {
@@ -40,10 +43,16 @@ fn asked_for(action: &Action<'_>, own: usize, looked_at: u8) -> usize {
 
 impl Replaced {
     /// What remains, or why it does not fit.
-    fn remains(&self, deeds: &Deeds<'_>, asked: usize, called: Option<&Callee>) -> Result<Remains, (String, &'static str)> {
+    fn remains(
+        &self,
+        deeds: &Deeds<'_>,
+        asked: usize,
+        called: Option<&Callee>,
+    ) -> Result<Remains, (String, &'static str)> {
         let own = self.operands.len() - self.passing;
         let stay = self.operands.len() - if deeds.drops { own } else { asked };
-        let returned: Vec<ValType> = deeds.returns.first().map(|e| e.ty.slots()).unwrap_or_default();
+        let returned: Vec<ValType> =
+            deeds.returns.first().map(|e| e.ty.slots()).unwrap_or_default();
         let gives = !deeds.returns.is_empty() || !deeds.calls.is_empty();
         let Some(results) = &self.results else {
             let called = called.map(|c| c.results.clone()).unwrap_or_default();
@@ -52,7 +61,8 @@ impl Replaced {
         };
         let staying = |n: usize| results.starts_with(&self.operands[..n]);
         if gives {
-            let all = returned.len() == results.len() || !deeds.calls.is_empty() && returned.len() <= results.len();
+            let all = returned.len() == results.len()
+                || !deeds.calls.is_empty() && returned.len() <= results.len();
             if all {
                 return Ok(Remains { kept: 0, given: results.clone() });
             }
@@ -64,7 +74,10 @@ impl Replaced {
                 results.len(),
                 returned.len()
             );
-            return Err((message, "return all that it gives; several values are a tuple: `return (1, 2);`"));
+            return Err((
+                message,
+                "return all that it gives; several values are a tuple: `return (1, 2);`",
+            ));
         }
         let whole = if deeds.drops { stay } else { self.operands.len() };
         if let Some(kept) = [stay, whole].into_iter().find(|&n| n == results.len() && staying(n)) {
@@ -75,7 +88,13 @@ impl Replaced {
         }
         let help = "return what it gives, as in `return 0;`, or call a function with `alt_call_by_name(...)`; operands stay \
             unless the probe asks for them or drops them with `drop_args();`";
-        Err((format!("the instruction gives {} values, and its replacement leaves {stay}", results.len()), help))
+        Err((
+            format!(
+                "the instruction gives {} values, and its replacement leaves {stay}",
+                results.len()
+            ),
+            help,
+        ))
     }
 }
 
@@ -94,7 +113,8 @@ fn passing(op: &O<'_>, operands: usize) -> usize {
 }
 
 impl<'a> Walker<'_, 'a> {
-    /// Writes probes instead of an instruction. Where a predicate is left to be tested, the instruction is the other arm.
+    /// Writes probes instead of an instruction. Where a predicate is left to be tested, the
+    /// instruction is the other arm.
     pub(super) fn replace(
         &mut self,
         i: usize,
@@ -105,7 +125,8 @@ impl<'a> Walker<'_, 'a> {
         let operator = self.ops[i].operator.clone();
         self.only_one(alts);
         let action = &alts[0];
-        let condition = action.predicate.as_ref().map(|predicate| self.condition(action, i, saved, predicate));
+        let condition =
+            action.predicate.as_ref().map(|predicate| self.condition(action, i, saved, predicate));
         let gives = operator.operator_arity(&self.validator).map_or(0, |arity| arity.1 as usize);
         self.validator.op(self.ops[i].offset, &operator)?;
         self.forget_origins(gives);
@@ -151,10 +172,16 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// What remains where a probe replaces something, and where it puts that.
-    fn replacement(&mut self, action: &Action<'a>, i: usize, replaced: &Replaced) -> (Remains, Replacement) {
+    fn replacement(
+        &mut self,
+        action: &Action<'a>,
+        i: usize,
+        replaced: &Replaced,
+    ) -> (Remains, Replacement) {
         let span = action.probe.span;
         let (pc, index, last) = self.site(i, false);
-        let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
+        let site =
+            Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
         let stmts: &'a [Stmt] = &action.probe.body.stmts;
         let deeds = Deeds::of(stmts);
         let fold = |e: &Expr| fold::fold(e.clone(), &site);
@@ -165,24 +192,37 @@ impl<'a> Walker<'_, 'a> {
         let asked = asked_for(action, own, traps::looked_at(&self.ops[i].operator));
         let called = which.and_then(|which| callees.find(&which).cloned());
         let mut fits = true;
-        let remains = replaced.remains(&deeds, asked, called.as_ref()).unwrap_or_else(|(message, help)| {
-            self.r.support.refused.push((span, message, help.into()));
-            fits = false;
-            Remains { kept: 0, given: deeds.returns.first().map(|e| e.ty.slots()).unwrap_or_default() }
-        });
+        let remains =
+            replaced.remains(&deeds, asked, called.as_ref()).unwrap_or_else(|(message, help)| {
+                self.r.support.refused.push((span, message, help.into()));
+                fits = false;
+                Remains {
+                    kept: 0,
+                    given: deeds.returns.first().map(|e| e.ty.slots()).unwrap_or_default(),
+                }
+            });
         if fits && !remains.given.is_empty() && !always {
             let help = "end every way through the body with `return`, or call a function";
-            let message = "the body may end without the value that it is to give instead of the instruction";
+            let message =
+                "the body may end without the value that it is to give instead of the instruction";
             self.r.support.refused.push((span, message.into(), help.into()));
         }
         let results = remains.given.iter().map(|&ty| (self.locals.take(ty), ty)).collect();
-        let returned = deeds.returns.first().map_or(0, |e| e.ty.slots().len()).min(remains.given.len());
+        let returned =
+            deeds.returns.first().map_or(0, |e| e.ty.slots().len()).min(remains.given.len());
         let left = if deeds.drops && asked < own { asked } else { 0 };
         (remains, Replacement { callees, left, results, returned })
     }
 
     /// Writes what stands there instead, and what it leaves.
-    fn stand_in(&mut self, action: &Action<'a>, i: usize, saved: &[(u32, ValType)], remains: &Remains, replacement: Replacement) {
+    fn stand_in(
+        &mut self,
+        action: &Action<'a>,
+        i: usize,
+        saved: &[(u32, ValType)],
+        remains: &Remains,
+        replacement: Replacement,
+    ) {
         let given = replacement.results.clone();
         self.action(action, i, saved, &[], true, Some(replacement));
         for (local, _) in saved.iter().rev().take(remains.kept).chain(&given) {
@@ -199,10 +239,15 @@ impl<'a> Walker<'_, 'a> {
         let types = |list: &[W]| list.iter().map(|&t| val(t)).collect();
         let functions = (0..u32::try_from(app.functions.len()).unwrap_or(0)).map(|f| {
             let (params, results) = app.shape(f);
-            Callee { index: self.r.remap.function(f), params: types(params), results: types(results) }
+            Callee {
+                index: self.r.remap.function(f),
+                params: types(params),
+                results: types(results),
+            }
         });
         let functions = functions.collect();
-        let mut names: HashMap<String, u32> = (0..).zip(&app.imports).map(|(n, i)| (i.name.to_string(), n)).collect();
+        let mut names: HashMap<String, u32> =
+            (0..).zip(&app.imports).map(|(n, i)| (i.name.to_string(), n)).collect();
         let exported = app.exports.iter().filter(|e| e.kind == wasmparser::ExternalKind::Func);
         names.extend(exported.map(|e| (e.name.to_string(), e.index)));
         names.extend(app.names.iter().map(|(&n, name)| (name.to_string(), n)));
@@ -238,9 +283,16 @@ impl<'a> Walker<'_, 'a> {
                 self.put().br_table(all, targets.default() + 1);
                 true
             }
-            O::BrOnNull { .. } | O::BrOnNonNull { .. } | O::BrOnCast { .. } | O::BrOnCastFail { .. } => {
+            O::BrOnNull { .. }
+            | O::BrOnNonNull { .. }
+            | O::BrOnCast { .. }
+            | O::BrOnCastFail { .. } => {
                 let message = "a branch on a reference cannot be replaced under a condition that is known only at run time";
-                self.r.support.refused.push((span, message.into(), "put the condition into the body of a `before` probe".into()));
+                self.r.support.refused.push((
+                    span,
+                    message.into(),
+                    "put the condition into the body of a `before` probe".into(),
+                ));
                 true
             }
             _ => false,
@@ -250,11 +302,25 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    pub(super) fn condition(&mut self, action: &Action<'a>, i: usize, saved: &[(u32, ValType)], predicate: &Expr) -> Vec<u8> {
+    pub(super) fn condition(
+        &mut self,
+        action: &Action<'a>,
+        i: usize,
+        saved: &[(u32, ValType)],
+        predicate: &Expr,
+    ) -> Vec<u8> {
         let scope = self.scope(action, i, saved, &[]);
         let (pc, index, last) = self.site(i, false);
-        let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
-        let mut emitter = Emitter::new(&mut self.r.support, &mut self.locals, &scope, &site, self.r.program, self.r.libraries);
+        let site =
+            Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
+        let mut emitter = Emitter::new(
+            &mut self.r.support,
+            &mut self.locals,
+            &scope,
+            &site,
+            self.r.program,
+            self.r.libraries,
+        );
         emitter.expr(predicate);
         std::mem::take(&mut emitter.out)
     }
@@ -271,15 +337,22 @@ impl<'a> Walker<'_, 'a> {
         (!actions.is_empty()).then(|| actions.remove(0))
     }
 
-    /// Writes a probe instead of a block, or instead of the second arm of a choice: the number of the next instruction.
-    pub(super) fn replace_block(&mut self, i: usize, action: &Action<'a>) -> Result<usize, wasmparser::Error> {
+    /// Writes a probe instead of a block, or instead of the second arm of a choice: the number of
+    /// the next instruction.
+    pub(super) fn replace_block(
+        &mut self,
+        i: usize,
+        action: &Action<'a>,
+    ) -> Result<usize, wasmparser::Error> {
         let is_arm = self.ops[i].nesting == Nesting::Else;
         let opener = if is_arm { self.ops[i].partner } else { i };
         let end = self.ops[opener].partner;
         let (takes, results) = self.block_types(opener);
         if action.predicate.is_some() {
-            let message = "a block cannot be replaced under a condition that is known only at run time";
-            let help = "replace the instructions in it, or begin its body with a condition of your own";
+            let message =
+                "a block cannot be replaced under a condition that is known only at run time";
+            let help =
+                "replace the instructions in it, or begin its body with a condition of your own";
             self.r.support.refused.push((action.probe.span, message.into(), help.into()));
         }
         let mark = self.locals.mark();
@@ -292,7 +365,8 @@ impl<'a> Walker<'_, 'a> {
         } else if self.ops[i].nesting == Nesting::If {
             operands.push(ValType::I32);
         }
-        let saved: Vec<(u32, ValType)> = operands.iter().rev().map(|&ty| (self.locals.take(ty), ty)).collect();
+        let saved: Vec<(u32, ValType)> =
+            operands.iter().rev().map(|&ty| (self.locals.take(ty), ty)).collect();
         for &(local, _) in &saved {
             self.put().local_set(local);
         }

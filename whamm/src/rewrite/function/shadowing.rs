@@ -1,4 +1,5 @@
-//! Shadows of tables follow what instructions do to the tables, and answer which function an entry holds.
+//! Shadows of tables follow what instructions do to the tables, and answer which function an entry
+//! holds.
 
 use super::super::shadow::{self, Reference};
 use super::*;
@@ -39,7 +40,8 @@ impl<'a> Walker<'_, 'a> {
         self.put().local_get(local).i64_const(0xffff_ffff).i64_lt_u().select();
     }
 
-    /// Keeps the operands of an instruction that changes a table or uses up a segment, if a probe wants to know.
+    /// Keeps the operands of an instruction that changes a table or uses up a segment, if a probe
+    /// wants to know.
     pub(super) fn before_change(&mut self, i: usize) -> Option<Change> {
         if !self.r.shadowed {
             return None;
@@ -49,7 +51,11 @@ impl<'a> Walker<'_, 'a> {
             && matches!(self.ops.get(i + 1).map(|op| &op.operator), Some(O::TableSet { .. }));
         let changes = matches!(
             operator,
-            O::TableSet { .. } | O::TableGrow { .. } | O::TableFill { .. } | O::TableCopy { .. } | O::TableInit { .. }
+            O::TableSet { .. }
+                | O::TableGrow { .. }
+                | O::TableFill { .. }
+                | O::TableCopy { .. }
+                | O::TableInit { .. }
         );
         if !copies && !changes {
             return None;
@@ -57,7 +63,8 @@ impl<'a> Walker<'_, 'a> {
         let reference = if copies { Reference::Unknown } else { self.reference(i) };
         let types = self.stack(self.takes(i));
         let types: Vec<ValType> = types.iter().map(|&t| self.val(t)).collect();
-        let operands: Vec<(u32, ValType)> = types.into_iter().map(|t| (self.locals.take(t), t)).collect();
+        let operands: Vec<(u32, ValType)> =
+            types.into_iter().map(|t| (self.locals.take(t), t)).collect();
         for &(local, _) in &operands {
             self.put().local_set(local);
         }
@@ -153,7 +160,11 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// The index of the function that an instruction is about to use, or -1 if it is not known.
-    pub(super) fn resolved(&mut self, i: usize, operand: Option<(u32, ValType)>) -> Option<Storage> {
+    pub(super) fn resolved(
+        &mut self,
+        i: usize,
+        operand: Option<(u32, ValType)>,
+    ) -> Option<Storage> {
         let local = self.locals.take(ValType::I32);
         let Some(table) = table_of(&self.ops[i].operator) else {
             let reference = self.reference(i);
@@ -168,7 +179,8 @@ impl<'a> Walker<'_, 'a> {
 
     /// Pushes the function that an entry of a table holds, or -1.
     pub(super) fn entry(&mut self, table: u32, operand: (u32, ValType)) {
-        let (memory, imported) = (self.r.support.layout().memory, table < self.r.app.imported_tables);
+        let (memory, imported) =
+            (self.r.support.layout().memory, table < self.r.app.imported_tables);
         if self.r.shadows.changing || imported {
             let (shadow, get) = (self.r.shadow(table), self.r.support.runtime("fid_get"));
             self.put().i32_const(shadow.cast_signed());
@@ -178,12 +190,18 @@ impl<'a> Walker<'_, 'a> {
         }
         // What never changes is looked up in place.
         let (at, len) = *self.r.fixed.get(&table).unwrap_or(&(0, 0));
-        let (at, len) = if self.r.fixed.contains_key(&table) { (at, len) } else { self.r.first_entries(table) };
+        let (at, len) =
+            if self.r.fixed.contains_key(&table) { (at, len) } else { self.r.first_entries(table) };
         self.r.fixed.insert(table, (at, len));
         self.put_index(operand);
         self.put().i32_const(len.cast_signed()).i32_lt_u().if_(BlockType::Result(ValType::I32));
         self.put_index(operand);
-        self.put().i32_const(2).i32_shl().i32_load(crate::emit::storage::word(at, memory)).i32_const(1).i32_sub();
+        self.put()
+            .i32_const(2)
+            .i32_shl()
+            .i32_load(crate::emit::storage::word(at, memory))
+            .i32_const(1)
+            .i32_sub();
         self.put().else_().i32_const(-1).end();
     }
 }

@@ -1,7 +1,7 @@
 //! Sums: what probes add to a counter at every site of a stretch is counted once, for the stretch.
 //!
-//! Where it depends on whether a branch is taken, what is counted is how often control goes on behind the branch: the rest of the runs
-//! took it.
+//! Where it depends on whether a branch is taken, what is counted is how often control goes on
+//! behind the branch: the rest of the runs took it.
 
 use super::*;
 use crate::emit::cells::rise;
@@ -10,7 +10,8 @@ use crate::rewrite::tally::{Constant, Summed};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 
-/// What is added to a place: each time, and in addition each time that control goes on behind the branch.
+/// What is added to a place: each time, and in addition each time that control goes on behind the
+/// branch.
 pub(super) struct Gain<'p> {
     addend: Addend<'p>,
     always: i64,
@@ -42,8 +43,13 @@ enum Instead<'p> {
 impl Addend<'_> {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Site(a, _), Self::Site(b, _)) | (Self::Global(a, _), Self::Global(b, _)) => a == b,
-            (Self::Element { number: a, constants: k, .. }, Self::Element { number: b, constants: l, .. }) => (a, k) == (b, l),
+            (Self::Site(a, _), Self::Site(b, _)) | (Self::Global(a, _), Self::Global(b, _)) => {
+                a == b
+            }
+            (
+                Self::Element { number: a, constants: k, .. },
+                Self::Element { number: b, constants: l, .. },
+            ) => (a, k) == (b, l),
             _ => false,
         }
     }
@@ -53,8 +59,11 @@ impl Addend<'_> {
 fn of_operand(cond: &Expr) -> Option<bool> {
     let ExprKind::Binary(op, a, b) = &cond.kind else { return None };
     let sides = [&a.kind, &b.kind];
-    let zero =
-        matches!(sides, [ExprKind::Bound(Bound::Arg(0)), ExprKind::Int(0)] | [ExprKind::Int(0), ExprKind::Bound(Bound::Arg(0))]);
+    let zero = matches!(
+        sides,
+        [ExprKind::Bound(Bound::Arg(0)), ExprKind::Int(0)]
+            | [ExprKind::Int(0), ExprKind::Bound(Bound::Arg(0))]
+    );
     match op {
         BinOp::Ne if zero => Some(true),
         BinOp::Eq if zero => Some(false),
@@ -64,7 +73,12 @@ fn of_operand(cond: &Expr) -> Option<bool> {
 
 impl<'a> Walker<'_, 'a> {
     /// What a body adds to what, if that is all it does.
-    pub(super) fn sums(&self, body: &'a Body, site: &Site<'_>, values: &[Option<Expr>]) -> Option<Vec<Gain<'a>>> {
+    pub(super) fn sums(
+        &self,
+        body: &'a Body,
+        site: &Site<'_>,
+        values: &[Option<Expr>],
+    ) -> Option<Vec<Gain<'a>>> {
         if body.stmts.is_empty() || !body.locals.is_empty() || !body.inits.is_empty() {
             return None;
         }
@@ -75,13 +89,20 @@ impl<'a> Walker<'_, 'a> {
         let mut list = Vec::new();
         self.gains(&body.stmts, site, (1, 0), &mut list)?;
         list.sort_by_key(|gain| if let Addend::Site(n, _) = gain.addend { n } else { u32::MAX });
-        let all_used =
-            (0..body.sites.len()).all(|n| list.iter().any(|l| matches!(l.addend, Addend::Site(m, _) if m as usize == n)));
+        let all_used = (0..body.sites.len()).all(|n| {
+            list.iter().any(|l| matches!(l.addend, Addend::Site(m, _) if m as usize == n))
+        });
         all_used.then_some(list)
     }
 
     /// What statements add that are run (always, through) times.
-    fn gains(&self, stmts: &'a [Stmt], site: &Site<'_>, times: (i64, i64), list: &mut Vec<Gain<'a>>) -> Option<()> {
+    fn gains(
+        &self,
+        stmts: &'a [Stmt],
+        site: &Site<'_>,
+        times: (i64, i64),
+        list: &mut Vec<Gain<'a>>,
+    ) -> Option<()> {
         for stmt in stmts {
             if let Stmt::If(cond, yes, no) = stmt {
                 let cond = fold::fold(cond.clone(), site);
@@ -90,7 +111,8 @@ impl<'a> Walker<'_, 'a> {
                     ExprKind::Bool(false) => self.gains(no, site, times, list)?,
                     _ => {
                         let [set, unset] = self.split(site, times)?;
-                        let [yes_times, no_times] = if of_operand(&cond)? { [set, unset] } else { [unset, set] };
+                        let [yes_times, no_times] =
+                            if of_operand(&cond)? { [set, unset] } else { [unset, set] };
                         self.gains(yes, site, yes_times, list)?;
                         self.gains(no, site, no_times, list)?;
                     }
@@ -99,11 +121,16 @@ impl<'a> Walker<'_, 'a> {
             }
             let (place, amount) = tally::addition(stmt)?;
             let addend = self.addend(place, site)?;
-            // An element that is added to is there, whatever it becomes: sums of elements must not fall.
+            // An element that is added to is there, whatever it becomes: sums of elements must not
+            // fall.
             if let (Addend::Element { .. }, Stmt::Update(_, op, value)) = (&addend, stmt) {
                 rise(*op, value)?;
             }
-            let gain = Gain { addend, always: amount.wrapping_mul(times.0), through: amount.wrapping_mul(times.1) };
+            let gain = Gain {
+                addend,
+                always: amount.wrapping_mul(times.0),
+                through: amount.wrapping_mul(times.1),
+            };
             match list.iter_mut().find(|l| l.addend.is(&gain.addend)) {
                 Some(known) => {
                     known.always = known.always.wrapping_add(gain.always);
@@ -115,7 +142,8 @@ impl<'a> Walker<'_, 'a> {
         Some(())
     }
 
-    /// How often the operand of a branch is not zero, and how often it is; if it is a branch, and what is split is not part of either.
+    /// How often the operand of a branch is not zero, and how often it is; if it is a branch, and
+    /// what is split is not part of either.
     fn split(&self, site: &Site<'_>, times: (i64, i64)) -> Option<[(i64, i64); 2]> {
         let op = site.op.filter(|_| times == (1, 0))?;
         // What takes the place of the branch need not branch.
@@ -132,20 +160,24 @@ impl<'a> Walker<'_, 'a> {
     fn addend(&self, place: &'a Place, site: &Site<'_>) -> Option<Addend<'a>> {
         match place {
             Place::Var(Var::Site(n), ty) => Some(Addend::Site(*n, ty)),
-            Place::Var(Var::Global(n), ty) if self.r.added_only.contains(n) => Some(Addend::Global(*n, ty)),
+            Place::Var(Var::Global(n), ty) if self.r.added_only.contains(n) => {
+                Some(Addend::Global(*n, ty))
+            }
             Place::Element(map, key) => {
                 let ExprKind::Var(Var::Global(n)) = map.kind else { return None };
                 let key = fold::fold((**key).clone(), site);
-                let constants = tally::constants(&key).filter(|_| self.r.added_only.contains(&n))?;
+                let constants =
+                    tally::constants(&key).filter(|_| self.r.added_only.contains(&n))?;
                 Some(Addend::Element { number: n, constants, map, key, ty: place.ty() })
             }
             _ => None,
         }
     }
 
-    /// Of a choice that only the site can make, and that usually only adds: this is added for the stretch, and the site undoes it if the
-    /// choice falls otherwise. What a script says first is taken to be the usual.
-    /// Where the program is not likely to spend its time and sites share what they do, it is added there: that is smaller.
+    /// Of a choice that only the site can make, and that usually only adds: this is added for the
+    /// stretch, and the site undoes it if the choice falls otherwise. What a script says first is
+    /// taken to be the usual. Where the program is not likely to spend its time and sites share
+    /// what they do, it is added there: that is smaller.
     pub(super) fn usual(
         &mut self,
         body: &'a Body,
@@ -157,7 +189,14 @@ impl<'a> Walker<'_, 'a> {
         if !plain || yes.is_empty() || no.is_empty() {
             return None;
         }
-        let at = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[index]), pc, index: number, last };
+        let at = Site {
+            facts: &self.r.facts,
+            fid: self.fid,
+            op: Some(&self.ops[index]),
+            pc,
+            index: number,
+            last,
+        };
         if let ExprKind::Bool(_) = fold::fold(cond.clone(), &at).kind {
             return None;
         }
@@ -191,7 +230,12 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// The statements that undo what is usual and do something else.
-    fn written_out(&mut self, instead: Instead<'a>, usual: &tally::Gains, span: crate::source::Span) -> Vec<Stmt> {
+    fn written_out(
+        &mut self,
+        instead: Instead<'a>,
+        usual: &tally::Gains,
+        span: crate::source::Span,
+    ) -> Vec<Stmt> {
         let (stmts, sums) = match instead {
             Instead::Nothing => return vec![],
             Instead::Choice(cond, sides) => {
@@ -223,7 +267,8 @@ impl<'a> Walker<'_, 'a> {
         gains.iter().map(of).collect()
     }
 
-    /// A counter, as a global variable of its own, of how often this is done instead of what is usual.
+    /// A counter, as a global variable of its own, of how often this is done instead of what is
+    /// usual.
     fn otherwise(&mut self, wide: bool, usual: &tally::Gains, other: &tally::Gains) -> u32 {
         let key = [usual.clone(), other.clone()];
         if let Some(&known) = self.r.otherwise.get(&key) {
@@ -249,7 +294,13 @@ impl<'a> Walker<'_, 'a> {
                     let source = self.count(always, through, slot);
                     let variable = &probe.body.sites[n as usize];
                     if variable.report {
-                        self.r.rows.add(&mut self.r.support, variable, Some(probe), (self.fid, pc), &[source]);
+                        self.r.rows.add(
+                            &mut self.r.support,
+                            variable,
+                            Some(probe),
+                            (self.fid, pc),
+                            &[source],
+                        );
                     }
                 }
                 Addend::Global(n, ty) => {
@@ -259,7 +310,11 @@ impl<'a> Walker<'_, 'a> {
                 }
                 Addend::Element { number, constants, map, key, ty } => {
                     let (slot, support) = (ty.slots()[0], &mut self.r.support);
-                    let summed = || Summed { map: map.clone(), key, sum: (support.counter(slot), slot == ValType::I64) };
+                    let summed = || Summed {
+                        map: map.clone(),
+                        key,
+                        sum: (support.counter(slot), slot == ValType::I64),
+                    };
                     let sum = self.r.elements.entry((number, constants)).or_insert_with(summed).sum;
                     self.add(sum, always, through);
                 }
@@ -267,7 +322,8 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// A value that goes up by an amount each time, and by another each time that control goes on behind the branch.
+    /// A value that goes up by an amount each time, and by another each time that control goes on
+    /// behind the branch.
     fn count(&mut self, always: i64, through: i64, slot: ValType) -> Source {
         let wide = slot == ValType::I64;
         match (always, through) {
@@ -275,7 +331,8 @@ impl<'a> Walker<'_, 'a> {
             (0, 1) => Source::Counter(self.passages(wide), slot),
             (always, through) => {
                 let passages = Part { runs: (self.passages(wide), wide), amount: through };
-                let runs = (always != 0).then(|| Part { runs: (self.counter(1, wide), wide), amount: always });
+                let runs = (always != 0)
+                    .then(|| Part { runs: (self.counter(1, wide), wide), amount: always });
                 Source::Parts(runs.into_iter().chain([passages]).collect(), wide)
             }
         }
@@ -297,7 +354,9 @@ impl<'a> Walker<'_, 'a> {
         let support = &mut self.r.support;
         let slot = if wide { ValType::I64 } else { ValType::I32 };
         let at = self.out.len();
-        self.stretch.get_or_insert_with(|| Stretch::new(at)).counter(amount, wide, || support.counter(slot))
+        self.stretch
+            .get_or_insert_with(|| Stretch::new(at))
+            .counter(amount, wide, || support.counter(slot))
     }
 
     /// The stretch that goes on here, or begins here.

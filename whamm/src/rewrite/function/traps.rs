@@ -1,6 +1,8 @@
-//! Whether an instruction is about to trap, where more than its operands has to be looked at: tables, segments, references.
+//! Whether an instruction is about to trap, where more than its operands has to be looked at:
+//! tables, segments, references.
 //!
-//! Sizes and operands are compared as 64 bits, so that nothing wraps. What a stack overflow or a lack of memory ends is not foreseen.
+//! Sizes and operands are compared as 64 bits, so that nothing wraps. What a stack overflow or a
+//! lack of memory ends is not foreseen.
 
 use super::*;
 
@@ -27,7 +29,10 @@ fn width(ty: &wasmparser::StorageType) -> i64 {
 /// How many operands have to be kept to tell whether an instruction traps.
 pub(super) fn looked_at(op: &O<'_>) -> u8 {
     match op {
-        O::CallIndirect { .. } | O::ReturnCallIndirect { .. } | O::CallRef { .. } | O::ReturnCallRef { .. } => 1,
+        O::CallIndirect { .. }
+        | O::ReturnCallIndirect { .. }
+        | O::CallRef { .. }
+        | O::ReturnCallRef { .. } => 1,
         _ => 5,
     }
 }
@@ -60,7 +65,8 @@ impl<'a> Walker<'_, 'a> {
         self.put().i64_const(found.page.into()).i64_shl();
     }
 
-    /// The global that says how long a segment is that the program gives up at some time, or its length.
+    /// The global that says how long a segment is that the program gives up at some time, or its
+    /// length.
     fn segment(&mut self, segment: Segment) -> Result<u32, i64> {
         if let Some(&global) = self.r.segments.get(&segment) {
             return Ok(global);
@@ -102,7 +108,13 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// Pushes whether so many from a place on reach beyond a size.
-    fn beyond(&mut self, from: Operand, count: Operand, scale: i64, size: &mut dyn FnMut(&mut Self)) {
+    fn beyond(
+        &mut self,
+        from: Operand,
+        count: Operand,
+        scale: i64,
+        size: &mut dyn FnMut(&mut Self),
+    ) {
         // Either there are not so many at all, or they begin too late.
         self.wide(count);
         self.put().i64_const(scale).i64_mul();
@@ -116,7 +128,12 @@ impl<'a> Walker<'_, 'a> {
 
     /// Pushes whether a reference is null, or else whether a condition holds.
     fn null_or(&mut self, reference: Operand, otherwise: impl FnOnce(&mut Self)) {
-        self.put().local_get(reference.0).ref_is_null().if_(BlockType::Result(ValType::I32)).i32_const(1).else_();
+        self.put()
+            .local_get(reference.0)
+            .ref_is_null()
+            .if_(BlockType::Result(ValType::I32))
+            .i32_const(1)
+            .else_();
         otherwise(self);
         self.put().end();
     }
@@ -130,12 +147,15 @@ impl<'a> Walker<'_, 'a> {
         let operator = self.ops[i].operator.clone();
         let local = self.locals.take(ValType::I32);
         match operator {
-            O::CallIndirect { type_index, table_index } | O::ReturnCallIndirect { type_index, table_index } => {
+            O::CallIndirect { type_index, table_index }
+            | O::ReturnCallIndirect { type_index, table_index } => {
                 self.indirect(type_index, table_index, *args.first()?);
             }
             O::TableGet { table } => self.at_least(*args.first()?, table),
             O::TableSet { table } => self.at_least(*args.get(1)?, table),
-            O::TableFill { table } => self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.table_size(table)),
+            O::TableFill { table } => {
+                self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.table_size(table))
+            }
             O::TableCopy { dst_table, src_table } => {
                 self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.table_size(dst_table));
                 self.beyond(args[1], args[0], 1, &mut |t| t.table_size(src_table));
@@ -143,10 +163,14 @@ impl<'a> Walker<'_, 'a> {
             }
             O::TableInit { elem_index, table } => {
                 self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.table_size(table));
-                self.beyond(args[1], args[0], 1, &mut |t| t.segment_size(Segment::Element(elem_index)));
+                self.beyond(args[1], args[0], 1, &mut |t| {
+                    t.segment_size(Segment::Element(elem_index))
+                });
                 self.put().i32_or();
             }
-            O::MemoryFill { mem } => self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.memory_size(mem)),
+            O::MemoryFill { mem } => {
+                self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.memory_size(mem))
+            }
             O::MemoryCopy { dst_mem, src_mem } => {
                 self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.memory_size(dst_mem));
                 self.beyond(args[1], args[0], 1, &mut |t| t.memory_size(src_mem));
@@ -154,10 +178,14 @@ impl<'a> Walker<'_, 'a> {
             }
             O::MemoryInit { data_index, mem } => {
                 self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.memory_size(mem));
-                self.beyond(args[1], args[0], 1, &mut |t| t.segment_size(Segment::Data(data_index)));
+                self.beyond(args[1], args[0], 1, &mut |t| {
+                    t.segment_size(Segment::Data(data_index))
+                });
                 self.put().i32_or();
             }
-            O::MemoryAtomicWait32 { .. } | O::MemoryAtomicWait64 { .. } => self.waiting(i, *args.get(2)?)?,
+            O::MemoryAtomicWait32 { .. } | O::MemoryAtomicWait64 { .. } => {
+                self.waiting(i, *args.get(2)?)?
+            }
             O::MemoryAtomicNotify { .. } => self.misplaced(i, *args.get(1)?, 4)?,
             other => self.reference_traps(&other, args)?,
         }
@@ -175,16 +203,28 @@ impl<'a> Walker<'_, 'a> {
     fn indirect(&mut self, ty: u32, table: u32, index: Operand) {
         self.at_least(index, table);
         self.put().if_(BlockType::Result(ValType::I32)).i32_const(1).else_();
-        let known = self.r.entry_types.get(&table).copied().unwrap_or_else(|| self.r.types_of_entries(table));
+        let known = self
+            .r
+            .entry_types
+            .get(&table)
+            .copied()
+            .unwrap_or_else(|| self.r.types_of_entries(table));
         self.r.entry_types.insert(table, known);
         if let Some(types) = known {
             let (memory, wanted) = (self.r.support.layout().memory, self.r.number_of_type(ty));
             self.entry(table, index);
             self.put().i32_const(1).i32_add().i32_const(2).i32_shl();
-            self.put().i32_load(crate::emit::storage::word(types, memory)).i32_const(wanted.cast_signed()).i32_ne();
+            self.put()
+                .i32_load(crate::emit::storage::word(types, memory))
+                .i32_const(wanted.cast_signed())
+                .i32_ne();
         } else {
             // Of a reference of which nothing is known, the engine knows the type.
-            self.put().local_get(index.0).table_get(table).ref_test_non_null(wasm_encoder::HeapType::Concrete(ty)).i32_eqz();
+            self.put()
+                .local_get(index.0)
+                .table_get(table)
+                .ref_test_non_null(wasm_encoder::HeapType::Concrete(ty))
+                .i32_eqz();
         }
         self.put().end();
     }
@@ -205,7 +245,8 @@ impl<'a> Walker<'_, 'a> {
         let found = access(&self.ops[i])?;
         let offset = found.offset.cast_signed();
         let end = self.locals.take(ValType::I64);
-        // The last address at which it has room; none if the memory is too small for offset and size.
+        // The last address at which it has room; none if the memory is too small for offset and
+        // size.
         self.memory_size(found.memory);
         self.put().i64_const(offset).i64_sub().i64_const(size).i64_sub().local_set(end);
         self.wide(address);
@@ -215,7 +256,14 @@ impl<'a> Walker<'_, 'a> {
         self.memory_size(found.memory);
         self.put().i64_const(offset).i64_sub().i64_const(size).i64_lt_u().i32_or();
         self.wide(address);
-        self.put().i64_const(offset).i64_add().i64_const(size).i64_rem_u().i64_eqz().i32_eqz().i32_or();
+        self.put()
+            .i64_const(offset)
+            .i64_add()
+            .i64_const(size)
+            .i64_rem_u()
+            .i64_eqz()
+            .i32_eqz()
+            .i32_or();
         Some(())
     }
 
@@ -237,7 +285,9 @@ impl<'a> Walker<'_, 'a> {
             O::StructSet { .. } => {
                 self.put().local_get(arg(1)?.0).ref_is_null();
             }
-            O::ArrayGet { .. } | O::ArrayGetS { .. } | O::ArrayGetU { .. } => self.element_traps(arg(1)?, arg(0)?),
+            O::ArrayGet { .. } | O::ArrayGetS { .. } | O::ArrayGetU { .. } => {
+                self.element_traps(arg(1)?, arg(0)?)
+            }
             O::ArraySet { .. } => self.element_traps(arg(2)?, arg(1)?),
             O::ArrayFill { .. } => {
                 let (array, from, count) = (arg(3)?, arg(2)?, arg(0)?);
@@ -254,15 +304,24 @@ impl<'a> Walker<'_, 'a> {
                 });
             }
             O::ArrayInitData { array_type_index, array_data_index } => {
-                self.array_init(args, self.element_width(*array_type_index)?, Segment::Data(*array_data_index))?;
+                self.array_init(
+                    args,
+                    self.element_width(*array_type_index)?,
+                    Segment::Data(*array_data_index),
+                )?;
             }
-            O::ArrayInitElem { array_elem_index, .. } => self.array_init(args, 1, Segment::Element(*array_elem_index))?,
+            O::ArrayInitElem { array_elem_index, .. } => {
+                self.array_init(args, 1, Segment::Element(*array_elem_index))?
+            }
             O::ArrayNewData { array_type_index, array_data_index } => {
-                let (scale, segment) = (self.element_width(*array_type_index)?, Segment::Data(*array_data_index));
+                let (scale, segment) =
+                    (self.element_width(*array_type_index)?, Segment::Data(*array_data_index));
                 self.beyond(arg(1)?, arg(0)?, scale, &mut |t| t.segment_size(segment));
             }
             O::ArrayNewElem { array_elem_index, .. } => {
-                self.beyond(arg(1)?, arg(0)?, 1, &mut |t| t.segment_size(Segment::Element(*array_elem_index)));
+                self.beyond(arg(1)?, arg(0)?, 1, &mut |t| {
+                    t.segment_size(Segment::Element(*array_elem_index))
+                });
             }
             O::RefCastNonNull { hty } | O::RefCastNullable { hty } => {
                 use wasm_encoder::reencode::Reencode;

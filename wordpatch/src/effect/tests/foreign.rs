@@ -1,10 +1,13 @@
 //! A foreign decoder as oracle: iced-x86, told to decode as Intel and as AMD do.
 
 use super::*;
-use iced_x86::{Code, DecoderOptions, Instruction as Foreign, Mnemonic, OpKind, Register as ForeignRegister};
+use iced_x86::{
+    Code, DecoderOptions, Instruction as Foreign, Mnemonic, OpKind, Register as ForeignRegister,
+};
 
-/// Calls `visit` with every encoding of interest: all opcodes behind no or one prefix, and the opcodes we know also behind two,
-/// with every ModRM byte where there is one; further bytes are random.
+/// Calls `visit` with every encoding of interest: all opcodes behind no or one prefix, and the
+/// opcodes we know also behind two, with every ModRM byte where there is one; further bytes are
+/// random.
 fn encodings(mut visit: impl FnMut(&[u8], &mut Random)) {
     let mut random = Random(4);
     let mut each = |prefixes: &[u8], opcode: &[u8], every: usize| {
@@ -13,15 +16,21 @@ fn encodings(mut visit: impl FnMut(&[u8], &mut Random)) {
             visit(&[prefixes, opcode, &[modrm], &tail].concat(), &mut random);
         }
     };
-    let all = (0..=255).map(|opcode| vec![opcode]).chain((0..=255).map(|opcode| vec![0x0f, opcode]));
+    let all =
+        (0..=255).map(|opcode| vec![opcode]).chain((0..=255).map(|opcode| vec![0x0f, opcode]));
     for opcode in all {
         each(&[], &opcode, 1);
         PREFIXES.iter().for_each(|&prefix| each(&[prefix], &opcode, 1));
     }
     for opcode in known_opcodes() {
-        let has_modrm = matches!(opcode[..], [0x84 | 0x85 | 0xc6 | 0xc7 | 0xf6 | 0xf7 | 0xff] | [0x0f, 0x1e | 0x1f]);
+        let has_modrm = matches!(
+            opcode[..],
+            [0x84 | 0x85 | 0xc6 | 0xc7 | 0xf6 | 0xf7 | 0xff] | [0x0f, 0x1e | 0x1f]
+        );
         for first in PREFIXES {
-            PREFIXES.iter().for_each(|&second| each(&[first, second], &opcode, if has_modrm { 1 } else { 16 }));
+            PREFIXES.iter().for_each(|&second| {
+                each(&[first, second], &opcode, if has_modrm { 1 } else { 16 })
+            });
         }
     }
 }
@@ -46,12 +55,17 @@ fn effect_of(foreign: &Foreign) -> Option<Effect> {
 
 fn target(foreign: &Foreign) -> Option<Target> {
     match (foreign.code(), foreign.op0_kind()) {
-        (_, OpKind::NearBranch64) => Some(Target::Code(CodeAddr::new(foreign.near_branch64() as usize))),
-        (Code::Jmp_rm64 | Code::Call_rm64, OpKind::Register) => match part(foreign.op0_register())? {
+        (_, OpKind::NearBranch64) => {
+            Some(Target::Code(CodeAddr::new(foreign.near_branch64() as usize)))
+        }
+        (Code::Jmp_rm64 | Code::Call_rm64, OpKind::Register) => match part(foreign.op0_register())?
+        {
             Part::Low(register, _) => Some(Target::Register(register)),
             Part::High(_) => None,
         },
-        (Code::Jmp_rm64 | Code::Call_rm64, OpKind::Memory) => Some(Target::Memory(memory(foreign)?)),
+        (Code::Jmp_rm64 | Code::Call_rm64, OpKind::Memory) => {
+            Some(Target::Memory(memory(foreign)?))
+        }
         _ => None,
     }
 }
@@ -72,7 +86,8 @@ fn returning(foreign: &Foreign) -> Option<Effect> {
 
 fn branching(foreign: &Foreign) -> Option<Effect> {
     use Mnemonic::*;
-    const IN_ORDER: [Mnemonic; 16] = [Jo, Jno, Jb, Jae, Je, Jne, Jbe, Ja, Js, Jns, Jp, Jnp, Jl, Jge, Jle, Jg];
+    const IN_ORDER: [Mnemonic; 16] =
+        [Jo, Jno, Jb, Jae, Je, Jne, Jbe, Ja, Js, Jns, Jp, Jnp, Jl, Jge, Jle, Jg];
     let condition = match IN_ORDER.iter().position(|&mnemonic| mnemonic == foreign.mnemonic()) {
         Some(code) => Condition::Flags(code as u8),
         None if foreign.code() == Code::Jrcxz_rel8_64 => Condition::CounterIsZero,
@@ -86,7 +101,8 @@ fn branching(foreign: &Foreign) -> Option<Effect> {
 
 fn testing(foreign: &Foreign) -> Option<Effect> {
     let (left, right) = (foreign.op0_kind(), foreign.op1_kind());
-    let wide = if left == OpKind::Register { foreign.op0_register() } else { foreign.op1_register() };
+    let wide =
+        if left == OpKind::Register { foreign.op0_register() } else { foreign.op1_register() };
     let width = Width::at_least(wide.size());
     let left = match left {
         OpKind::Register => Operand::Part(part(foreign.op0_register())?),
@@ -100,19 +116,28 @@ fn testing(foreign: &Foreign) -> Option<Effect> {
     // The alias F6 /1 and F7 /1, which AMD does not document.
     let alias = matches!(
         foreign.code(),
-        Code::Test_rm8_imm8_F6r1 | Code::Test_rm16_imm16_F7r1 | Code::Test_rm32_imm32_F7r1 | Code::Test_rm64_imm32_F7r1
+        Code::Test_rm8_imm8_F6r1
+            | Code::Test_rm16_imm16_F7r1
+            | Code::Test_rm32_imm32_F7r1
+            | Code::Test_rm64_imm32_F7r1
     );
     (!alias).then_some(Effect::Test { width, left, right })
 }
 
 fn moving(foreign: &Foreign) -> Option<Effect> {
     use OpKind::*;
-    let constant = matches!(foreign.op1_kind(), Immediate8 | Immediate16 | Immediate32 | Immediate64 | Immediate32to64);
+    let constant = matches!(
+        foreign.op1_kind(),
+        Immediate8 | Immediate16 | Immediate32 | Immediate64 | Immediate32to64
+    );
     if foreign.op0_kind() != Register || !constant {
         return None;
     }
     let width = Width::at_least(foreign.op0_register().size());
-    Some(Effect::Move { to: part(foreign.op0_register())?, value: machine::truncate(foreign.immediate(1), width) })
+    Some(Effect::Move {
+        to: part(foreign.op0_register())?,
+        value: machine::truncate(foreign.immediate(1), width),
+    })
 }
 
 fn part(register: ForeignRegister) -> Option<Part> {
@@ -124,12 +149,16 @@ fn part(register: ForeignRegister) -> Option<Part> {
         }
         _ => {
             register.is_gpr().then_some(())?;
-            Some(Part::Low(Register::ALL[register.full_register().number()], Width::at_least(register.size())))
+            Some(Part::Low(
+                Register::ALL[register.full_register().number()],
+                Width::at_least(register.size()),
+            ))
         }
     }
 }
 
-/// Whether compilers, assemblers and linkers put such prefixes before this instruction, so that we have to know it.
+/// Whether compilers, assemblers and linkers put such prefixes before this instruction, so that we
+/// have to know it.
 fn usual(bytes: &[u8], foreign: &Foreign) -> bool {
     let prefixes = &bytes[..bytes.iter().take_while(|byte| PREFIXES.contains(byte)).count()];
     let is_rex = |byte: &u8| (0x40..=0x4f).contains(byte);
@@ -174,7 +203,8 @@ fn a_foreign_decoder_agrees_on_everything_that_is_known_and_misses_nothing_usual
 
 #[test]
 fn the_nops_of_assemblers_are_known_up_to_fifteen_bytes() {
-    // GNU as and LLVM put up to six 66 and a CS in front of the longest form, and the manuals of both vendors list the others.
+    // GNU as and LLVM put up to six 66 and a CS in front of the longest form, and the manuals of
+    // both vendors list the others.
     let nop: [&[u8]; 9] = [
         &[0x90],
         &[0x66, 0x90],

@@ -7,8 +7,9 @@
 //!
 //! # Safety
 //!
-//! This module exists to run code that was written a moment ago. The code is one instruction that `decode` knows, with its
-//! target and its operand in memory set to places of ours, and two jumps back.
+//! This module exists to run code that was written a moment ago. The code is one instruction that
+//! `decode` knows, with its target and its operand in memory set to places of ours, and two jumps
+//! back.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -28,7 +29,8 @@ const ADJUST: u64 = 0x10;
 struct State {
     registers: [u64; 16],
     flags: u64,
-    /// Before: where the instruction lies. After: 0 if it went on behind itself, 1 if to its target.
+    /// Before: where the instruction lies. After: 0 if it went on behind itself, 1 if to its
+    /// target.
     place: u64,
     /// The stack pointer of who called.
     host: u64,
@@ -40,10 +42,12 @@ struct Shared(UnsafeCell<State>);
 // SAFETY: (1) `run` is the only one who uses it, behind a lock.
 unsafe impl Sync for Shared {}
 
-static STATE: Shared = Shared(UnsafeCell::new(State { registers: [0; 16], flags: 0, place: 0, host: 0 }));
+static STATE: Shared =
+    Shared(UnsafeCell::new(State { registers: [0; 16], flags: 0, place: 0, host: 0 }));
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Takes on the state and goes to the instruction. CPUID serializes: the instruction was written through another address.
+/// Takes on the state and goes to the instruction. CPUID serializes: the instruction was written
+/// through another address.
 #[unsafe(naked)]
 extern "C" fn enter() {
     naked_asm!(
@@ -143,12 +147,14 @@ extern "C" fn leave() {
 /// Runs the instruction at `start.place` and returns what it left behind.
 ///
 /// # Safety
-/// The instruction goes on to `landed_behind` or `landed_target` and writes no memory but the stack at `start`'s RSP.
+/// The instruction goes on to `landed_behind` or `landed_target` and writes no memory but the stack
+/// at `start`'s RSP.
 unsafe fn run(start: State) -> State {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let _blocked = signals::Blocked::all();
-    // SAFETY: (1) the lock makes this thread the only one that uses `STATE`; (2) the caller, for what is run; (3) `enter` and
-    // `leave` keep the registers that the C ABI wants kept; (4) no signal handler runs on the stack pointer of the state.
+    // SAFETY: (1) the lock makes this thread the only one that uses `STATE`; (2) the caller, for
+    // what is run; (3) `enter` and `leave` keep the registers that the C ABI wants kept; (4) no
+    // signal handler runs on the stack pointer of the state.
     unsafe {
         STATE.0.get().write(start);
         enter();
@@ -223,7 +229,11 @@ impl Bench {
     const OPERANDS: usize = 4096;
 
     fn new(seed: u64) -> Self {
-        Self { random: Random(seed), code: CodeMemory::new(8192).unwrap(), stack: Box::new([0; 64]) }
+        Self {
+            random: Random(seed),
+            code: CodeMemory::new(8192).unwrap(),
+            stack: Box::new([0; 64]),
+        }
     }
 
     /// An instruction with this opcode that is known and can be run here.
@@ -242,8 +252,13 @@ impl Bench {
         bytes.extend(opcode);
         bytes.extend(self.random.bytes::<10>());
         if self.random.next() & 1 != 0 {
-            // The one kind of memory that is known is rare among random bytes; so are the second bytes of ENDBR.
-            bytes[count + opcode.len()] = if opcode == [0x0f, 0x1e] { 0xfa } else { 5 | self.random.one_of(&[0, 0x10, 0x20]) };
+            // The one kind of memory that is known is rare among random bytes; so are the second
+            // bytes of ENDBR.
+            bytes[count + opcode.len()] = if opcode == [0x0f, 0x1e] {
+                0xfa
+            } else {
+                5 | self.random.one_of(&[0, 0x10, 0x20])
+            };
         }
         let start = Self::INSTRUCTION + self.random.below(64);
         let at = self.code.base().offset(start as isize);
@@ -252,14 +267,19 @@ impl Bench {
         let short = matches!(opcode, [0x70..=0x7f | 0xe3 | 0xeb]);
         let distance = self.random.below(90);
         let (after, before) = (start + len + 14 + distance, start - 14 - distance);
-        let target = if short { self.random.one_of(&[after, before]) } else { self.random.one_of(&[after, before, 8, 4000]) };
+        let target = if short {
+            self.random.one_of(&[after, before])
+        } else {
+            self.random.one_of(&[after, before, 8, 4000])
+        };
         self.write(&mut bytes, start, target, short);
         let instruction = decode(at, &bytes)?;
         assert_eq!(instruction.len(), len);
         Some(Placed { bytes, instruction, at, target: self.code.base().offset(target as isize) })
     }
 
-    /// Writes the instruction, with its last part set to its target or its operand, and the ways back.
+    /// Writes the instruction, with its last part set to its target or its operand, and the ways
+    /// back.
     fn write(&mut self, bytes: &mut [u8], start: usize, target: usize, short: bool) {
         let (len, base) = (bytes.len(), self.code.base());
         let end = start + len;
@@ -286,10 +306,20 @@ impl Bench {
         self.code.write(operand, &content);
     }
 
-    /// Registers and flags that matter: anything, or zero in some or all of what an instruction may look at.
+    /// Registers and flags that matter: anything, or zero in some or all of what an instruction may
+    /// look at.
     fn state(&mut self, placed: &Placed) -> State {
         let mut registers = std::array::from_fn(|_| {
-            let kept = self.random.one_of(&[u64::MAX, u64::MAX, 0, 0xff, 0xff00, 0xffff, 0xffff_ffff, 0xffff_ffff << 32]);
+            let kept = self.random.one_of(&[
+                u64::MAX,
+                u64::MAX,
+                0,
+                0xff,
+                0xff00,
+                0xffff,
+                0xffff_ffff,
+                0xffff_ffff << 32,
+            ]);
             self.random.next() & kept
         });
         self.stack.fill_with(|| self.random.next());
@@ -302,10 +332,16 @@ impl Bench {
             }
             _ => {}
         }
-        State { registers, flags: self.random.next() & STATUS | 0x202, place: placed.at.get() as u64, host: 0 }
+        State {
+            registers,
+            flags: self.random.next() & STATUS | 0x202,
+            place: placed.at.get() as u64,
+            host: 0,
+        }
     }
 
-    /// Carries the instruction out and has the processor run it, both from the same random state, and compares.
+    /// Carries the instruction out and has the processor run it, both from the same random state,
+    /// and compares.
     fn compare(&mut self, placed: &Placed) {
         let Placed { bytes, instruction, at, target } = placed;
         let start = self.state(placed);
@@ -316,19 +352,25 @@ impl Bench {
             let slot = (address - &raw const self.stack[0] as u64) / 8;
             stack[slot as usize] = value;
         }
-        // SAFETY: (1) `write` and `state` have put jumps to `landed_*` behind the instruction and wherever else it goes; (2) of
-        // what `decode` knows, only a call writes memory, and RSP lies in the middle of our stack then, see `runnable`.
+        // SAFETY: (1) `write` and `state` have put jumps to `landed_*` behind the instruction and
+        // wherever else it goes; (2) of what `decode` knows, only a call writes memory, and RSP
+        // lies in the middle of our stack then, see `runnable`.
         let end = unsafe { run(start) };
         let next = if end.place == 0 { at.offset(instruction.len() as isize) } else { *target };
         let undefined = if matches!(instruction.effect, Effect::Test { .. }) { ADJUST } else { 0 };
         assert_eq!(model.state.place, next.get() as u64, "{bytes:02x?} from {start:x?}");
         assert_eq!(model.state.registers, end.registers, "{bytes:02x?} from {start:x?}");
-        assert_eq!((model.state.flags ^ end.flags) & STATUS & !undefined, 0, "{bytes:02x?} from {start:x?}");
+        assert_eq!(
+            (model.state.flags ^ end.flags) & STATUS & !undefined,
+            0,
+            "{bytes:02x?} from {start:x?}"
+        );
         assert_eq!(stack, self.stack, "{bytes:02x?} from {start:x?}");
     }
 }
 
-/// Whether the instruction can be run here. A call through RSP would push its return address into the code it calls.
+/// Whether the instruction can be run here. A call through RSP would push its return address into
+/// the code it calls.
 fn runnable(effect: Effect) -> bool {
     match effect {
         Effect::Call(Target::Register(Register::Rsp)) => false,
