@@ -171,7 +171,7 @@ pub(crate) struct Agent {
     /// Functions that were not made yet when they were met.
     unready: Vec<Id>,
     /// Those that are in sample mode.
-    armed: Vec<Id>,
+    armed: BTreeSet<Id>,
     started: measure::Instants,
     /// Work of the program for each tick of the counter: about the number of processors that it
     /// keeps busy.
@@ -222,7 +222,7 @@ impl Agent {
             functions: Vec::new(),
             met: 1,
             unready: Vec::new(),
-            armed: Vec::new(),
+            armed: BTreeSet::new(),
             started: measure::Instants::now(),
             busy,
             written: Instant::now(),
@@ -615,9 +615,9 @@ impl Agent {
             let account = &mut self.functions[id.0 as usize];
             let samples = matches!(mode, Mode::Sample(_));
             if samples && !account.samples {
-                self.armed.push(id);
+                self.armed.insert(id);
             } else if !samples && account.samples {
-                self.armed.retain(|&armed| armed != id);
+                self.armed.remove(&id);
             }
             account.samples = samples;
             account.refill = match mode {

@@ -85,7 +85,9 @@ impl std::str::FromStr for Selection {
         };
         let (rest, function) = match rest.split_once('@') {
             Some((_, "")) => {
-                return Err(wrong(&"a function's name, a pattern or a number is expected behind @"));
+                return Err(wrong(
+                    &"a function's name, a pattern or a number is expected behind @",
+                ));
             }
             Some((rest, function)) => (rest, Some((function.to_owned(), matcher(function)?))),
             None => (rest, None),
