@@ -109,8 +109,8 @@ fn main() -> Result<()> {
     )?;
 
     let mut moved = adopt(&target, &mut survey)?;
-    // SAFETY: (1) a pad is a function; (2) the target lives.
     let retarget = |face| {
+        // SAFETY: (1) a pad is a function; (2) the target lives.
         timed(|| unsafe { moved.retarget(pad(&target, face), &policy) }.expect("our own site"))
     };
     beside(&target, ["retarget", "barrier"], retarget, |_| timed(|| policy.barrier.pass()))?;

@@ -460,13 +460,13 @@ mod tests {
             std::thread::scope(|scope| {
                 for acts in [[Act::Disable, Act::Enable], [Act::Rearm, Act::Rearm]] {
                     scope.spawn(move || {
-                        (0..50).for_each(|i| assert!(custody.act(acts[i % 2], carry).is_ok()))
+                        (0..50).for_each(|i| assert!(custody.act(acts[i % 2], carry).is_ok()));
                     });
                 }
                 scope.spawn(move || {
                     (0..50).for_each(|_| {
-                        assert!(custody.act(Act::Retire(custody.term()), carry).is_ok())
-                    })
+                        assert!(custody.act(Act::Retire(custody.term()), carry).is_ok());
+                    });
                 });
             });
             assert!(!custody.is_carried());

@@ -20,7 +20,7 @@ impl Reach {
                     // Somebody was faster, or the kernel keeps the place for itself (the guard of a
                     // stack, mmap_min_addr).
                     Err(OsError { errno: libc::EEXIST | libc::EPERM | libc::EINVAL, .. }) => {
-                        taken_meanwhile = true
+                        taken_meanwhile = true;
                     }
                     Err(error) => return Err(error),
                 }

@@ -231,10 +231,10 @@ pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) ->
     }
     match Opening::of(in_windows.iter().map(|site| &site.ground)) {
         Ok(opening) => {
-            in_windows.iter().for_each(|site| note(&mut switched, site.set_through(&opening, to)))
+            in_windows.iter().for_each(|site| note(&mut switched, site.set_through(&opening, to)));
         }
         Err(refusal) => {
-            switched.failed.extend(in_windows.iter().map(|_| SetError::Refused(refusal)))
+            switched.failed.extend(in_windows.iter().map(|_| SetError::Refused(refusal)));
         }
     }
     switched

@@ -95,7 +95,12 @@ impl Survey {
             Some(Transfer::Conditional(jump)) => {
                 // SAFETY: (1) the caller: what the jump leads to is code.
                 unsafe {
-                    self.require_hook(Form::Jump, address, Destination::Code(jump.target), is_hook)?
+                    self.require_hook(
+                        Form::Jump,
+                        address,
+                        Destination::Code(jump.target),
+                        is_hook,
+                    )?;
                 };
                 Err(AdoptError::Conditional(jump))
             }

@@ -183,7 +183,7 @@ impl Slot {
                     self.copies[at].get().cast::<u8>(),
                     bytes.as_mut_ptr(),
                     len,
-                )
+                );
             };
             let functions = (self.functions[at].load(Relaxed) as usize).min(FUNCTIONS);
             let counted: Vec<u64> =
@@ -266,7 +266,7 @@ impl Writer {
                 bytes.as_ptr(),
                 slot.copies[at].get().cast::<u8>(),
                 bytes.len(),
-            )
+            );
         };
         slot.lengths[at].store(bytes.len() as u64, Relaxed);
         let functions = functions.min(FUNCTIONS);
@@ -346,7 +346,7 @@ mod tests {
         let copies: Vec<Vec<u8>> = (1..200).map(profile).collect();
         std::thread::scope(|scope| {
             let writing = scope.spawn(|| {
-                (0..20).for_each(|_| copies.iter().for_each(|copy| assert!(writer.put(copy, 0))))
+                (0..20).for_each(|_| copies.iter().for_each(|copy| assert!(writer.put(copy, 0))));
             });
             let mut seen = 0;
             while !writing.is_finished() || seen == 0 {

@@ -247,7 +247,7 @@ pub(crate) fn allocate(len: usize, align: usize) -> *mut u8 {
     // SAFETY: (1) `before` is at least a header and at most `align`; (2) the block is aligned to a
     // header's alignment.
     unsafe {
-        block.cast::<Header>().sub(1).write(Header { len, before: before as u32, generation })
+        block.cast::<Header>().sub(1).write(Header { len, before: before as u32, generation });
     };
     block
 }
@@ -371,7 +371,7 @@ mod tests {
             let len = random(&mut state) % [24, 500, 5_000, 300_000][random(&mut state) % 4];
             match random(&mut state) % 3 {
                 0 if !blocks.is_empty() => {
-                    blocks.swap_remove(random(&mut state) % blocks.len()).release()
+                    blocks.swap_remove(random(&mut state) % blocks.len()).release();
                 }
                 1 if !blocks.is_empty() => {
                     let block = blocks.swap_remove(random(&mut state) % blocks.len());

@@ -84,7 +84,7 @@ impl Run {
                 run.work(300.0);
                 if run.chance() < 1e-4 {
                     run.call(SORT, |run| {
-                        (0..2_000).for_each(|_| run.call(COMPARE, |run| run.work(35_000.0)))
+                        (0..2_000).for_each(|_| run.call(COMPARE, |run| run.work(35_000.0)));
                     });
                 }
             });

@@ -153,7 +153,7 @@ fn threads_that_come_and_go_see_whole_words() {
                     let calls_once =
                         || stage.functions.iter().all(|function| is_whole(function.call()));
                     std::thread::scope(|scope| {
-                        (0..4).for_each(|_| drop(scope.spawn(move || assert!(calls_once()))))
+                        (0..4).for_each(|_| drop(scope.spawn(move || assert!(calls_once()))));
                     });
                 }
             });

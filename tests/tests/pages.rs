@@ -116,7 +116,7 @@ fn threads_that_open_one_page_at_a_time_do_not_close_it_for_each_other() {
         std::thread::scope(|scope| {
             for site in sites {
                 scope.spawn(|| {
-                    (0..300).for_each(|round| patch(site, [OTHER, 1][round % 2]).unwrap())
+                    (0..300).for_each(|round| patch(site, [OTHER, 1][round % 2]).unwrap());
                 });
             }
         });

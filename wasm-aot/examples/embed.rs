@@ -65,7 +65,7 @@ fn main() -> Result<(), Error> {
     let forever = instance.get_typed_func::<(), ()>(&mut store, "forever")?;
     match forever.call(&mut store, ()) {
         Err(error) if error.trap() == Some(Trap::Interrupted) => {
-            println!("stopped after 50 ms:\n{error}")
+            println!("stopped after 50 ms:\n{error}");
         }
         other => println!("not stopped: {other:?}"),
     }

@@ -335,7 +335,7 @@ impl Runner {
                 self.outcome.failed.extend(outcome.failed);
             }
             Err(_) => {
-                self.outcome.failed.push(Failure { line: 0, message: "a thread panicked".into() })
+                self.outcome.failed.push(Failure { line: 0, message: "a thread panicked".into() });
             }
         }
     }

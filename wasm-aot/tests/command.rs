@@ -428,7 +428,12 @@ fn folders_without_leave_to_execute_hold_artifacts_and_caches_all_the_same() {
     );
     match with_mount(&place, "noexec,mode=700", &lines) {
         Some(output) => {
-            assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n7\n11\n", "{}", errors(&output))
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                "3\n7\n11\n",
+                "{}",
+                errors(&output)
+            );
         }
         None => println!("SKIPPED: no mounts of our own here"),
     }

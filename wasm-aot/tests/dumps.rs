@@ -41,7 +41,7 @@ fn read(dump: &[u8]) -> (String, Vec<String>, Vec<OfInstance>, Vec<Frame>) {
         match section.as_known() {
             KnownCustom::CoreDump(core) => program = core.name.to_owned(),
             KnownCustom::CoreDumpModules(all) => {
-                modules.extend(all.modules.iter().map(|name| (*name).to_owned()))
+                modules.extend(all.modules.iter().map(|name| (*name).to_owned()));
             }
             KnownCustom::CoreDumpInstances(all) => {
                 instances.extend(

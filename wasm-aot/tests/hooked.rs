@@ -67,7 +67,7 @@ fn noted(template: &str, args: &[i32]) -> Vec<Note> {
     let mut linker = wasmi::Linker::new(&engine);
     type Caller<'a> = wasmi::Caller<'a, Vec<Note>>;
     let begin = move |mut caller: Caller<'_>, name: i32| {
-        caller.data_mut().push(Note::Begin(names[name as usize].clone()))
+        caller.data_mut().push(Note::Begin(names[name as usize].clone()));
     };
     linker.func_wrap("note", "begin", begin).expect("new");
     linker

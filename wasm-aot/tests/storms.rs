@@ -91,7 +91,7 @@ fn whoever_was_inserted_first_fires_first() {
         company.turn(&setting, dice);
     };
     setting.storm(storm, |store, instance| {
-        assert_eq!(call(store, instance, 50).expect("in order"), SUM)
+        assert_eq!(call(store, instance, 50).expect("in order"), SUM);
     });
 }
 
@@ -301,7 +301,7 @@ fn counters_and_histograms_are_exact_and_flags_are_set_by_the_next_who_comes() {
         assert!(setting.probes.remove(flag));
     };
     let rounds = setting.storm(storm, |store, instance| {
-        assert_eq!(call(store, instance, 5_000).expect("no failure"), 12_502_500)
+        assert_eq!(call(store, instance, 5_000).expect("no failure"), 12_502_500);
     });
     assert_eq!(setting.probes.counted(nop), 5_000 * rounds);
     let classes =
@@ -487,6 +487,6 @@ fn what_is_detached_rests_and_keeps_its_counts_and_what_is_attached_goes_on_in_e
         live.detach(name).expect("sites");
     };
     setting.storm(storm, |store, instance| {
-        assert_eq!(call(store, instance, 50).expect("no failure"), SUM)
+        assert_eq!(call(store, instance, 50).expect("no failure"), SUM);
     });
 }

@@ -84,7 +84,7 @@ fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcom
                 }
             }
             Err(error) => {
-                failures.entry(file.name().to_owned()).or_default().push(error.to_string())
+                failures.entry(file.name().to_owned()).or_default().push(error.to_string());
             }
         }
     }

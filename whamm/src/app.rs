@@ -228,7 +228,7 @@ impl<'a> App<'a> {
                 }
             }
             Payload::CodeSectionStart { unchecked_range, .. } => {
-                self.code_start = unchecked_range.start
+                self.code_start = unchecked_range.start;
             }
             Payload::DataSection(s) => {
                 for data in s {

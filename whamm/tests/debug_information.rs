@@ -47,7 +47,7 @@ fn multiplications(bytes: &[u8]) -> Vec<(String, u32)> {
     for payload in wasmparser::Parser::new(0).parse_all(bytes) {
         match payload.expect("it is valid") {
             wasmparser::Payload::CodeSectionStart { unchecked_range, .. } => {
-                start = unchecked_range.start
+                start = unchecked_range.start;
             }
             wasmparser::Payload::CodeSectionEntry(body) => {
                 let mut reader = body.get_operators_reader().expect("it is valid");

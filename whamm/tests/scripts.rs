@@ -128,10 +128,10 @@ fn scripts_say_of_programs_what_was_written_down() {
                 "env" => options.destination = whamm::Destination::Environment,
                 "file" => options.destination = whamm::Destination::File("out/report.csv".into()),
                 "rooted-file" => {
-                    options.destination = whamm::Destination::File("/data//out/report.csv".into())
+                    options.destination = whamm::Destination::File("/data//out/report.csv".into());
                 }
                 "elsewhere" => {
-                    options.destination = whamm::Destination::File("/database/report.csv".into())
+                    options.destination = whamm::Destination::File("/database/report.csv".into());
                 }
                 "imported" => options.link = whamm::Link::Imported,
                 other => panic!("there is no option {other}"),

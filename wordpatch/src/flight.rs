@@ -426,7 +426,7 @@ pub(crate) unsafe fn store_at_once<E>(
         None => return Ok(false),
         Some(Whole::Nothing) => {}
         Some(Whole::Store(from, width)) => {
-            store(at.offset(from as isize), width, new.to_u64() >> (8 * from))?
+            store(at.offset(from as isize), width, new.to_u64() >> (8 * from))?;
         }
         // SAFETY: (1) to (3) of the caller; (4) the eight bytes lie in one granule and therefore on
         // one page and in one line.

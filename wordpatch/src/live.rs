@@ -70,16 +70,16 @@ pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {
     unsafe {
         match width {
             Width::One => {
-                asm!("mov byte ptr [{}], {}", in(reg) to, in(reg_byte) value as u8, options(nostack, preserves_flags))
+                asm!("mov byte ptr [{}], {}", in(reg) to, in(reg_byte) value as u8, options(nostack, preserves_flags));
             }
             Width::Two => {
-                asm!("mov word ptr [{}], {:x}", in(reg) to, in(reg) value as u16, options(nostack, preserves_flags))
+                asm!("mov word ptr [{}], {:x}", in(reg) to, in(reg) value as u16, options(nostack, preserves_flags));
             }
             Width::Four => {
-                asm!("mov dword ptr [{}], {:e}", in(reg) to, in(reg) value as u32, options(nostack, preserves_flags))
+                asm!("mov dword ptr [{}], {:e}", in(reg) to, in(reg) value as u32, options(nostack, preserves_flags));
             }
             Width::Eight => {
-                asm!("mov qword ptr [{}], {}", in(reg) to, in(reg) value, options(nostack, preserves_flags))
+                asm!("mov qword ptr [{}], {}", in(reg) to, in(reg) value, options(nostack, preserves_flags));
             }
         }
     }
@@ -90,7 +90,7 @@ pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {
 pub fn fetch(at: CodeAddr) {
     // SAFETY: (1) a prefetch changes nothing that a program can see, and never faults.
     unsafe {
-        asm!("prefetchw [{}]", in(reg) at.get(), options(nostack, preserves_flags, readonly))
+        asm!("prefetchw [{}]", in(reg) at.get(), options(nostack, preserves_flags, readonly));
     };
 }
 
@@ -166,6 +166,6 @@ pub fn fence() {
 pub unsafe fn flush_line(at: CodeAddr) {
     // SAFETY: (1) the caller; (2) a flush changes no byte.
     unsafe {
-        asm!("clflushopt [{}]", in(reg) at.get() as *const u8, options(nostack, preserves_flags))
+        asm!("clflushopt [{}]", in(reg) at.get() as *const u8, options(nostack, preserves_flags));
     };
 }

@@ -143,7 +143,7 @@ impl PatchSite {
             // SAFETY: (1) adopted: mapped and writable through the alias; (2) and (3) the caller of
             // `patch`.
             Some(width) => unsafe {
-                live::store(self.word.start.offset(self.alias), width, new.to_u64())
+                live::store(self.word.start.offset(self.alias), width, new.to_u64());
             },
             None => {
                 let window = self.window().map_err(PatchError::Refused)?;

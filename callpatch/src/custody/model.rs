@@ -130,7 +130,7 @@ impl World {
             }
             At::LayDown(word) => match rule {
                 Rule::Whole | Rule::NoTerms if self.word != word => {
-                    actor.at = At::Store(0, self.word)
+                    actor.at = At::Store(0, self.word);
                 }
                 Rule::Whole | Rule::NoTerms | Rule::NoSecondLook | Rule::NoCustody => {
                     next.word = self.word.laid_down();

@@ -335,11 +335,8 @@ mod tests {
                 let mut text = [0; 20 + 100 + 1];
                 text[start..start + len].fill(0xFF);
                 // SAFETY: (1) a zero follows.
-                assert_eq!(
-                    unsafe { fastinst_own_strlen(text.as_ptr().add(start)) },
-                    len,
-                    "{start}"
-                );
+                let found = unsafe { fastinst_own_strlen(text.as_ptr().add(start)) };
+                assert_eq!(found, len, "{start}");
             }
         }
     }

@@ -101,7 +101,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         match std::fs::remove_dir_all(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                say(&format!("cannot remove {}: {error}", self.0.display()))
+                say(&format!("cannot remove {}: {error}", self.0.display()));
             }
             _ => {}
         }

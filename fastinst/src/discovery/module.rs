@@ -247,9 +247,11 @@ unsafe extern "C" fn visit(
     let bias = info.dlpi_addr as usize;
     let start = loaded().map(|header| header.p_vaddr as usize).min().unwrap_or(0);
     let end = loaded().map(|header| (header.p_vaddr + header.p_memsz) as usize).max().unwrap_or(0);
-    // SAFETY: (1) a name, or null.
-    let name =
-        if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
+    let name = match info.dlpi_name.is_null() {
+        true => c"",
+        // SAFETY: (1) a name.
+        false => unsafe { CStr::from_ptr(info.dlpi_name) },
+    };
     let path = match name.to_bytes() {
         // The program itself.
         b"" if modules.is_empty() => {

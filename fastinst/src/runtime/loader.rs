@@ -141,9 +141,9 @@ extern "C" fn changed() {
         CONSISTENT if DELETING.swap(false, AcqRel) => {
             // Before others can come to lie there.
             if UNASKED.swap(false, AcqRel) {
-                plant::end_unloading()
+                plant::end_unloading();
             } else {
-                plant::garden().bury()
+                plant::garden().bury();
             }
         }
         CONSISTENT if has_news(shown.map) => arrivals::plant_now(),

@@ -157,7 +157,7 @@ pub(crate) fn next() -> Option<u32> {
                     CHUNK * size,
                     Protection::ReadWrite,
                 )
-                .ok()?
+                .ok()?;
             };
         }
         chunk.store(std::ptr::with_exposed_provenance_mut(room.get()), Release);

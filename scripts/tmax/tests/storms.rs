@@ -169,7 +169,7 @@ fn several_executers_run_several_targets() {
     let all: Vec<&Target> = targets.iter().collect();
     let budget = Budget::toggles(2_000).within(Duration::from_secs(5));
     let opcode_only = |to| {
-        all.iter().for_each(|target| target.store(0, wordpatch::live::Width::One, off_or_on(to)))
+        all.iter().for_each(|target| target.store(0, wordpatch::live::Width::One, off_or_on(to)));
     };
     let tally = storm.executers(3).run_all(&all, budget, opcode_only).unwrap();
     // One byte: a call or none, and never anything else.

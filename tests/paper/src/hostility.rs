@@ -27,7 +27,7 @@ pub(crate) fn measure(wanted: &[String]) -> Result<Report, Box<dyn Error>> {
         }
         match arena.meet(&situation)? {
             Verdict::Skipped(why) => {
-                report.notes.push(format!("{}: not met here: {why}", situation.name))
+                report.notes.push(format!("{}: not met here: {why}", situation.name));
             }
             Verdict::Met(meetings) => {
                 for meeting in meetings {

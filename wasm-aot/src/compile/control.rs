@@ -275,7 +275,7 @@ impl Translator<'_> {
         let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
         match self.counter(self.offset, Way::Taken) {
             None if !is_hooked => {
-                drop(self.builder.ins().brif(condition, target, &values, next, &[]))
+                self.builder.ins().brif(condition, target, &values, next, &[]);
             }
             counter => {
                 // Between here and there: elsewhere, others come by.

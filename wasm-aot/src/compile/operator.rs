@@ -58,12 +58,12 @@ impl Translator<'_> {
             Operator::GlobalSet { global_index } => self.global_set(*global_index),
             Operator::Call { function_index } => self.call(*function_index)?,
             Operator::CallIndirect { type_index, table_index } => {
-                self.call_indirect(*type_index, *table_index)
+                self.call_indirect(*type_index, *table_index);
             }
             Operator::CallRef { type_index } => self.call_ref(*type_index),
             Operator::ReturnCall { function_index } => self.return_call(*function_index)?,
             Operator::ReturnCallIndirect { type_index, table_index } => {
-                self.return_call_indirect(*type_index, *table_index)
+                self.return_call_indirect(*type_index, *table_index);
             }
             Operator::ReturnCallRef { type_index } => self.return_call_ref(*type_index),
             Operator::RefNull { .. } => self.ref_null(),
@@ -117,10 +117,10 @@ impl Translator<'_> {
             Operator::F32Store { memarg } => self.store(memarg, F32),
             Operator::F64Store { memarg } => self.store(memarg, F64),
             Operator::I32Store8 { memarg } | Operator::I64Store8 { memarg } => {
-                self.store(memarg, I8)
+                self.store(memarg, I8);
             }
             Operator::I32Store16 { memarg } | Operator::I64Store16 { memarg } => {
-                self.store(memarg, I16)
+                self.store(memarg, I16);
             }
             Operator::I64Store32 { memarg } => self.store(memarg, I32),
             _ => return false,

@@ -52,7 +52,7 @@ fn functions(section: &[u8]) -> Vec<Naming> {
                 functions.extend(map.into_iter().map_while(Result::ok).map(|naming| {
                     let start = (naming.name.as_ptr() as usize - section.as_ptr() as usize) as u32;
                     Naming { function: naming.index, start, end: start + naming.name.len() as u32 }
-                }))
+                }));
             }
             Ok(_) => {}
             Err(_) => break,

@@ -113,14 +113,14 @@ impl ModuleInfo {
                 Ok(())
             })?,
             Payload::ExportSection(section) => {
-                each(section, |export| self.export(&export, referenced))?
+                each(section, |export| self.export(&export, referenced))?;
             }
             Payload::StartSection { func, .. } => self.start = Some(func),
             Payload::ElementSection(section) => {
-                each(section, |element| self.element(element, referenced))?
+                each(section, |element| self.element(element, referenced))?;
             }
             Payload::CodeSectionStart { unchecked_range, .. } => {
-                self.code_start = unchecked_range.start as u32
+                self.code_start = unchecked_range.start as u32;
             }
             Payload::DataSection(section) => each(section, |data| {
                 let end = data.range.end as u32;

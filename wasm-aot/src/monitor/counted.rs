@@ -157,7 +157,7 @@ pub(super) fn calls(choice: &Choice, counts: &Counts) -> Report {
             made.into_iter()
                 .for_each(|call| *callees.entry(call.callee).or_default() += call.count);
             callees.into_iter().for_each(|(callee, count)| {
-                report.row([label(&function), callee.into(), count.into()])
+                report.row([label(&function), callee.into(), count.into()]);
             });
             continue;
         }
@@ -253,10 +253,10 @@ pub(super) fn globals(choice: &Choice, counts: &Counts) -> Report {
         for instruction in function.instructions() {
             match instruction.operator {
                 Operator::GlobalGet { global_index } => {
-                    globals.entry(global_index).or_default().0 += instruction.count
+                    globals.entry(global_index).or_default().0 += instruction.count;
                 }
                 Operator::GlobalSet { global_index } => {
-                    globals.entry(global_index).or_default().1 += instruction.count
+                    globals.entry(global_index).or_default().1 += instruction.count;
                 }
                 _ => {}
             }

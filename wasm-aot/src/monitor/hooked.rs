@@ -58,7 +58,7 @@ pub(super) trait Hooked: Debug + Send + Sync {
 pub(super) fn attach(monitor: &Arc<dyn Hooked>, module: &Module) -> Result<usize, Error> {
     let (mut draft, inner) = (Draft::default(), &module.inner);
     Outline::with(&inner.bytes, inner.options.features, |outline| {
-        Arc::clone(monitor).plan(outline, &mut draft)
+        Arc::clone(monitor).plan(outline, &mut draft);
     })?;
     let part = module.add_part(draft.finish())?;
     Arc::clone(monitor).compiled(module, Origin::Part(part));

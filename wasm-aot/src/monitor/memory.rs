@@ -245,7 +245,7 @@ impl Receiver for Memory {
         let value = |place: usize| firing.values[place][0];
         match event {
             Event::Access { function, offset, access } => {
-                self.write(firing.vmctx, function, *offset, *access, value(0))
+                self.write(firing.vmctx, function, *offset, *access, value(0));
             }
             Event::Range { reads, writes } => {
                 let (len, source, destination) = (value(0), value(1), value(2));
@@ -253,7 +253,7 @@ impl Receiver for Memory {
                     .iter()
                     .for_each(|memory| self.count_range(firing.vmctx, *memory, source, len, false));
                 writes.iter().for_each(|memory| {
-                    self.count_range(firing.vmctx, *memory, destination, len, true)
+                    self.count_range(firing.vmctx, *memory, destination, len, true);
                 });
             }
             Event::Grow(memory) => {

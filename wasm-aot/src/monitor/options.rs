@@ -129,7 +129,7 @@ impl Choice {
             "top" if value == "all" => self.top = None,
             "top" => {
                 self.top =
-                    Some(value.parse().map_err(|_| refused("expected a number, or all".into()))?)
+                    Some(value.parse().map_err(|_| refused("expected a number, or all".into()))?);
             }
             _ => {
                 let known = self.kind.options.iter().find(|(known, _)| bare(known) == option);

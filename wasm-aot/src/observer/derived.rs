@@ -111,7 +111,7 @@ impl Derivation {
         let more = std::mem::take(&mut self.due);
         if more != 0 {
             self.effects.additions.iter().for_each(|(cell, by)| {
-                instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more))
+                instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more));
             });
             self.effects
                 .settings
@@ -178,7 +178,7 @@ impl Derivations {
         for function in counts.functions() {
             let base = module.inner.info.body(function.index()).start;
             read_function(self.of(function.index()), &function, base, |one, count| {
-                calls += one.read(count)
+                calls += one.read(count);
             });
         }
         calls

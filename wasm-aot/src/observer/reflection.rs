@@ -59,7 +59,7 @@ impl Outline {
                         .push(s.range().end as usize - s.data().len()..s.range().end as usize);
                 }
                 Payload::CodeSectionEntry(body) => {
-                    outline.bodies.push(body.range().start as usize..body.range().end as usize)
+                    outline.bodies.push(body.range().start as usize..body.range().end as usize);
                 }
                 _ => {}
             }

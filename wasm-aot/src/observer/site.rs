@@ -78,7 +78,7 @@ pub(crate) fn sites<'a>(
         let operator = reader.read()?;
         let at = sites.len();
         labels(&operator, |depth| {
-            landed.extend(open.len().checked_sub(1 + depth as usize).map(|n| open[n]))
+            landed.extend(open.len().checked_sub(1 + depth as usize).map(|n| open[n]));
         });
         let nesting = Nesting::of(&operator);
         let mut partner = at;

@@ -549,7 +549,7 @@ impl Board {
             match catch_unwind(AssertUnwindSafe(|| probe.fire(frame))) {
                 Ok(Ok(())) => {}
                 Ok(Err(why)) => {
-                    drop(failure.get_or_insert_with(|| format!("probe {}: {why}", probe.name())))
+                    failure.get_or_insert_with(|| format!("probe {}: {why}", probe.name()));
                 }
                 Err(_) => {
                     self.remove(*id);

@@ -107,7 +107,7 @@ fn of_exit(store: &StoreCore, frame: usize, pc: usize) -> Vec<(usize, usize)> {
     // SAFETY: (1) trampolines note the frame pointer of the machine code that called them, and it
     // waits for the host.
     unsafe {
-        walk_frames(store, frame, |pc, frame| (frames.push((pc, frame)), frames.len() < 128).1)
+        walk_frames(store, frame, |pc, frame| (frames.push((pc, frame)), frames.len() < 128).1);
     };
     frames
 }

@@ -260,9 +260,9 @@ impl Code {
         let place = |at: u32| notes.partition_point(|site| site.at < at);
         let sites =
             spans.into_iter().flat_map(move |span| &notes[place(span.start)..place(span.end)]);
-        // SAFETY: (1) a byte of our code, which is mapped for as long as `self` lives; (A3) it is
-        // one byte.
         let is_off = |site: &&NoteSite| {
+            // SAFETY: (1) a byte of our code, which is mapped for as long as `self` lives; (A3) it
+            // is one byte.
             unsafe { self.at(site.at).cast::<AtomicU8>().as_ref_unchecked() }.load(Relaxed) == OFF
         };
         sites.filter(is_off).map(|site| site.note)

@@ -244,7 +244,7 @@ impl Dump {
                 // SAFETY: (1) inside of the memory; (2) what other threads write meanwhile is
                 // copied or not.
                 unsafe {
-                    std::ptr::copy_nonoverlapping(base.add(at), bytes.as_mut_ptr(), bytes.len())
+                    std::ptr::copy_nonoverlapping(base.add(at), bytes.as_mut_ptr(), bytes.len());
                 };
                 if bytes.iter().any(|byte| *byte != 0) {
                     let offset = if ty.wide {

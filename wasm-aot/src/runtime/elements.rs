@@ -113,7 +113,7 @@ impl Elements {
         // SAFETY: (1) the definition lives as long as the table.
         unsafe {
             self.definition
-                .write(vm::Table { base: self.items.as_mut_ptr(), len: self.items.len() })
+                .write(vm::Table { base: self.items.as_mut_ptr(), len: self.items.len() });
         };
         (grown == vm::Bulk::Done).then_some(before as u64)
     }

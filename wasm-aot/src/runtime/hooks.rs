@@ -142,9 +142,9 @@ pub(crate) fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> 
     let Some(memory) = instance.memories.get(memory as usize) else { return Vec::new() };
     let (base, size) = store.memories[*memory].extent();
     match address.checked_add(len as u64) {
-        // SAFETY: (1) inside of the memory. Others may write at the same time, where they share it:
-        // then it is what one of them has written.
         Some(end) if end <= size as u64 => {
+            // SAFETY: (1) inside of the memory. Others may write at the same time, where they share
+            // it: then it is what one of them has written.
             (0..len).map(|i| unsafe { base.add(address as usize + i).read_volatile() }).collect()
         }
         _ => Vec::new(),

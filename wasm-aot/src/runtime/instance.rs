@@ -543,7 +543,7 @@ impl InstanceData {
                         bytes.as_ptr(),
                         base.add(at as usize),
                         bytes.len(),
-                    )
+                    );
                 };
                 self.dropped_data[index] = true;
             }

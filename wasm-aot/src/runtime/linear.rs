@@ -62,7 +62,7 @@ impl Space {
             // SAFETY: (1) the range is reserved for this memory and not in use yet.
             unsafe {
                 pages::protect(at, usable - self.usable, Protection::ReadWrite)
-                    .map_err(Error::system)?
+                    .map_err(Error::system)?;
             };
             self.usable = usable;
         }
@@ -260,7 +260,7 @@ fn moved(space: &Space, reserved: usize, usable: usize) -> Option<Space> {
             space.base.get() as *const u8,
             larger.base.get() as *mut u8,
             space.usable,
-        )
+        );
     };
     Some(larger)
 }

@@ -310,7 +310,7 @@ impl ModuleInner {
                         versions.others[version].entered[*function] = job.when == When::NextTurn;
                     }
                     Goal::Trims | Goal::TrimEntries => {
-                        versions.trims.entered[*place] = job.when == When::NextTurn
+                        versions.trims.entered[*place] = job.when == When::NextTurn;
                     }
                 }
                 if job.goal != Goal::Plain {

@@ -155,7 +155,7 @@ fn take(
             unsafe {
                 super::backtrace::walk(store, frame, |pc| {
                     (around.push(pc - 1), around.len() < DEPTH).1
-                })
+                });
             };
             store.interruption().note(std::iter::once(pc).chain(around));
             return true;

@@ -152,7 +152,7 @@ mod tests {
         let handle = interruption.handle();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                assert_eq!(wait(0x40, || true, FOREVER, &interruption), Err(Trap::Interrupted))
+                assert_eq!(wait(0x40, || true, FOREVER, &interruption), Err(Trap::Interrupted));
             });
             until(|| waiting(0x40) == 1);
             handle.interrupt();

@@ -133,7 +133,7 @@ impl<'a> Spans<'a> {
                     span.iov_base.cast(),
                     bytes[start..].as_mut_ptr(),
                     span.iov_len,
-                )
+                );
             };
         }
         bytes

@@ -116,7 +116,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Payload::FunctionSection(section) => {
-                self.function_types.extend(section.into_iter().map(|ty| ty.expect("a type")))
+                self.function_types.extend(section.into_iter().map(|ty| ty.expect("a type")));
             }
             Payload::TagSection(section) => {
                 self.tags = section
@@ -271,7 +271,7 @@ impl<'a> Interpreter<'a> {
                         .map(|label| label.begins);
                     let code = &self.functions[(function - self.imported) as usize].code;
                     open.for_each(|at| {
-                        *self.record.cut.entry((function, code[at].0)).or_default() += 1
+                        *self.record.cut.entry((function, code[at].0)).or_default() += 1;
                     });
                     return Err(stop);
                 }
@@ -329,7 +329,7 @@ impl<'a> Interpreter<'a> {
         match operator {
             Operator::Block { blockty } => it.open(begins, end, self.arity(blockty), Vec::new()),
             Operator::TryTable { try_table } => {
-                it.open(begins, end, self.arity(try_table.ty), try_table.catches)
+                it.open(begins, end, self.arity(try_table.ty), try_table.catches);
             }
             Operator::Loop { blockty } => {
                 let params = self.arity(blockty).0;
@@ -401,10 +401,10 @@ impl<'a> Interpreter<'a> {
             Operator::LocalGet { local_index } => it.stack.push(it.locals[local_index as usize]),
             Operator::LocalSet { local_index } => it.locals[local_index as usize] = it.pop(),
             Operator::LocalTee { local_index } => {
-                it.locals[local_index as usize] = *it.stack.last().expect("an operand")
+                it.locals[local_index as usize] = *it.stack.last().expect("an operand");
             }
             Operator::GlobalGet { global_index } => {
-                it.stack.push(self.globals[global_index as usize])
+                it.stack.push(self.globals[global_index as usize]);
             }
             Operator::GlobalSet { global_index } => self.globals[global_index as usize] = it.pop(),
             Operator::I32Const { value } => it.stack.push(value.into()),
@@ -531,7 +531,9 @@ fn ends(code: &[(u32, Operator<'_>)]) -> BTreeMap<usize, (usize, Option<usize>)>
             }
             Operator::Else => open.last_mut().expect("a condition").1 = Some(at),
             Operator::End => {
-                drop(open.pop().map(|(begins, other)| ends.insert(begins, (at, other))))
+                if let Some((begins, other)) = open.pop() {
+                    ends.insert(begins, (at, other));
+                }
             }
             _ => {}
         }

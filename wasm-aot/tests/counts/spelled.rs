@@ -130,7 +130,9 @@ impl Shape {
                 7 => drop(module.section(&self.export_section)),
                 10 => drop(module.section(code)),
                 id => {
-                    drop(raw(id).map(|(id, data)| module.section(&RawSection { id, data }).len()))
+                    if let Some((id, data)) = raw(id) {
+                        module.section(&RawSection { id, data });
+                    }
                 }
             }
         }

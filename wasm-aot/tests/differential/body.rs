@@ -284,7 +284,7 @@ mod compiled {
                     }
                     match turn % 12 {
                         0 if turn > 0 && counters.is_empty() => {
-                            counters = everywhere(&module, &probes)
+                            counters = everywhere(&module, &probes);
                         }
                         1 | 7 => drop(live.attach("hotness").expect("attached")),
                         // It has hooks in some functions only: versions have the others in common.

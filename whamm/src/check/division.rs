@@ -33,7 +33,7 @@ impl Search {
             ExprKind::Binary(op @ (BinOp::And | BinOp::Or), a, b)
                 if known(a) == Some(*op == BinOp::Or) =>
             {
-                self.dead.push(b.span)
+                self.dead.push(b.span);
             }
             ExprKind::Choice(three) => {
                 if let Some(yes) = known(&three[0]) {

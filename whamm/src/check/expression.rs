@@ -413,7 +413,7 @@ impl Checker<'_> {
                 culprit = Some((inner.span, "probe-local state"));
             }
             ExprKind::Bound(b) if !b.is_static() => {
-                culprit = Some((inner.span, "what is known only when the site is reached"))
+                culprit = Some((inner.span, "what is known only when the site is reached"));
             }
             _ => {}
         });

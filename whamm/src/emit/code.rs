@@ -410,7 +410,7 @@ impl<'a> Emitter<'a> {
         span: crate::source::Span,
     ) {
         let refuse = |this: &mut Self, message: &str, help: &str| {
-            this.support.refused.push((span, message.into(), help.into()))
+            this.support.refused.push((span, message.into(), help.into()));
         };
         let scope = self.scope;
         match function {

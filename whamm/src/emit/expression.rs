@@ -120,18 +120,18 @@ impl Emitter<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "the type says which bits count")]
     fn int(&mut self, n: i128, ty: &Ty) {
         if ty.wide() {
-            written(self.put().i64_const(n as i64))
+            written(self.put().i64_const(n as i64));
         } else {
-            written(self.put().i32_const(n as i32))
+            written(self.put().i32_const(n as i32));
         }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the type says which bits count")]
     fn float(&mut self, x: f64, ty: &Ty) {
         if *ty == Ty::F32 {
-            written(self.put().f32_const((x as f32).into()))
+            written(self.put().f32_const((x as f32).into()));
         } else {
-            written(self.put().f64_const(x.into()))
+            written(self.put().f64_const(x.into()));
         }
     }
 
@@ -409,16 +409,16 @@ impl Emitter<'_> {
             (ValType::I32, ValType::I64) => written(put.i64_extend_i32_u()),
             (ValType::I64, ValType::I32) => written(put.i32_wrap_i64()),
             (ValType::I32, ValType::F32) => {
-                written(if signed { put.f32_convert_i32_s() } else { put.f32_convert_i32_u() })
+                written(if signed { put.f32_convert_i32_s() } else { put.f32_convert_i32_u() });
             }
             (ValType::I32, ValType::F64) => {
-                written(if signed { put.f64_convert_i32_s() } else { put.f64_convert_i32_u() })
+                written(if signed { put.f64_convert_i32_s() } else { put.f64_convert_i32_u() });
             }
             (ValType::I64, ValType::F32) => {
-                written(if signed { put.f32_convert_i64_s() } else { put.f32_convert_i64_u() })
+                written(if signed { put.f32_convert_i64_s() } else { put.f32_convert_i64_u() });
             }
             (ValType::I64, ValType::F64) => {
-                written(if signed { put.f64_convert_i64_s() } else { put.f64_convert_i64_u() })
+                written(if signed { put.f64_convert_i64_s() } else { put.f64_convert_i64_u() });
             }
             (ValType::F32, ValType::F64) => written(put.f64_promote_f32()),
             (ValType::F64, ValType::F32) => written(put.f32_demote_f64()),
@@ -605,7 +605,7 @@ impl Emitter<'_> {
             Builtin::RemoveProbe => self.remove_probe(&args[0], e),
             Builtin::Event(function) => self.event_function(*function, args, e.span),
             Builtin::MemCpy | Builtin::MemSize | Builtin::WriteStr | Builtin::ReadStr => {
-                self.memories(builtin, args, e)
+                self.memories(builtin, args, e);
             }
             Builtin::PageSize => {
                 self.constant_memory(&args[0]);

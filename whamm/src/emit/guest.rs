@@ -78,7 +78,7 @@ impl Guest {
                 }
             }
             Payload::FunctionSection(section) => {
-                self.functions = section.into_iter().collect::<Result<_, _>>().ok()?
+                self.functions = section.into_iter().collect::<Result<_, _>>().ok()?;
             }
             Payload::MemorySection(section) => {
                 for memory in section {
@@ -359,7 +359,7 @@ impl<'a> Inline<'a> {
                 O::Block { .. } | O::Loop { .. } | O::If { .. } => depth += 1,
                 O::End => depth = depth.saturating_sub(1),
                 O::Br { relative_depth } | O::BrIf { relative_depth } => {
-                    inline.leaves |= *relative_depth == depth
+                    inline.leaves |= *relative_depth == depth;
                 }
                 O::Return => inline.leaves = true,
                 // Rare: such functions are called.

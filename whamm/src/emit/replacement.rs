@@ -84,7 +84,7 @@ impl<'a> Deeds<'a> {
                 }) => match function {
                     EventFunction::DropArgs => self.drops = true,
                     EventFunction::AltCallById | EventFunction::AltCallByName => {
-                        self.calls.extend(args.first())
+                        self.calls.extend(args.first());
                     }
                     EventFunction::DupAt => {}
                 },

@@ -47,7 +47,7 @@ pub fn labels(operator: &Operator<'_>, mut each: impl FnMut(u32)) {
         | O::BrOnCast { relative_depth, .. }
         | O::BrOnCastFail { relative_depth, .. } => each(*relative_depth),
         O::BrTable { targets } => {
-            targets.targets().flatten().chain([targets.default()]).for_each(each)
+            targets.targets().flatten().chain([targets.default()]).for_each(each);
         }
         O::TryTable { try_table } => try_table.catches.iter().for_each(|catch| match catch {
             Catch::One { label, .. }

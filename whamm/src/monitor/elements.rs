@@ -201,7 +201,7 @@ fn each(stmts: &mut [Stmt], change: &mut dyn FnMut(&mut Stmt)) {
                 each(b, change);
             }
             Stmt::Count(_, _, _, body) | Stmt::Each(_, _, _, body) | Stmt::While(_, _, body) => {
-                each(body, change)
+                each(body, change);
             }
             other => change(other),
         }

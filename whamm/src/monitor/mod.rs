@@ -304,7 +304,7 @@ impl<'a> Maker<'a> {
                 let given = name::given(&[condition], &[]);
                 let (index, _) =
                     self.function("predicate", false, &given, vec![ValType::I32], |e, _| {
-                        e.expr(condition)
+                        e.expr(condition);
                     });
                 self.helpers.insert(index);
                 (index, given)

@@ -58,7 +58,7 @@ fn find_calls(
         match reader.read()? {
             Operator::Loop { .. } => open.push(true),
             Operator::Block { .. } | Operator::If { .. } | Operator::TryTable { .. } => {
-                open.push(looping)
+                open.push(looping);
             }
             Operator::End => drop(open.pop()),
             Operator::Call { function_index: callee }

@@ -339,7 +339,7 @@ fn linked(
     layout.app_memory = (!app.memories.is_empty()).then(|| remap.memory(0));
     match &mut outlet {
         _ if core.is_some() => {
-            outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0))
+            outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0));
         }
         Outlet::Lent(memory) => *memory = remap.memory(*memory),
         _ => {}
@@ -378,7 +378,7 @@ impl<'a> Rewriter<'a> {
         support.defer_all(program, &globals, &added_only);
         let mut asks_lines = false;
         each_expr(program, &mut |e| {
-            asks_lines |= matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line))
+            asks_lines |= matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line));
         });
         let facts = Facts {
             app,

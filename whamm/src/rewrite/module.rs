@@ -180,7 +180,7 @@ impl<'a> Rewriter<'a> {
             self.matched.insert(probe.rule);
             let body = probe.body.clone();
             code.extend(self.free_code(locals, &body.locals, &mut |e| {
-                e.body(body.predicate.as_ref(), &body.stmts)
+                e.body(body.predicate.as_ref(), &body.stmts);
             }));
         }
         code
@@ -369,7 +369,7 @@ impl<'a> Rewriter<'a> {
             maps += u32::from(matches!(variable.ty, Ty::Map(_)));
             if variable.report {
                 code.extend(self.free_code(locals, &[], &mut |e| {
-                    e.global_row(variable, storage, number, format)
+                    e.global_row(variable, storage, number, format);
                 }));
             }
         }
@@ -524,21 +524,21 @@ impl<'a> Rewriter<'a> {
                 Payload::TypeSection(r) => utils::parse_type_section(remap, &mut s.types, r)?,
                 Payload::ImportSection(r) => utils::parse_import_section(remap, &mut s.imports, r)?,
                 Payload::FunctionSection(r) => {
-                    utils::parse_function_section(remap, &mut s.functions, r)?
+                    utils::parse_function_section(remap, &mut s.functions, r)?;
                 }
                 Payload::TableSection(r) => utils::parse_table_section(remap, &mut s.tables, r)?,
                 Payload::MemorySection(r) => {
-                    utils::parse_memory_section(remap, &mut s.memories, r)?
+                    utils::parse_memory_section(remap, &mut s.memories, r)?;
                 }
                 Payload::TagSection(r) => utils::parse_tag_section(remap, &mut s.tags, r)?,
                 Payload::GlobalSection(r) => utils::parse_global_section(remap, &mut s.globals, r)?,
                 Payload::ElementSection(r) => {
-                    utils::parse_element_section(remap, &mut s.elements, r)?
+                    utils::parse_element_section(remap, &mut s.elements, r)?;
                 }
                 Payload::DataCountSection { count, .. } => s.data_count = Some(count),
                 Payload::DataSection(r) => utils::parse_data_section(remap, &mut s.data, r)?,
                 Payload::CustomSection(c) if c.name() == "name" => {
-                    s.names = Some(c.data().to_vec())
+                    s.names = Some(c.data().to_vec());
                 }
                 // Hints and relocations speak of places in the code, which have moved.
                 Payload::CustomSection(c) if c.name() == "linking" => {

@@ -103,7 +103,7 @@ pub(crate) fn read(bytes: &[u8]) -> Program<'_> {
                 }
             }
             Payload::FunctionSection(s) => {
-                indices.extend(s.into_iter().map(|i| i.expect("it is valid") as usize))
+                indices.extend(s.into_iter().map(|i| i.expect("it is valid") as usize));
             }
             Payload::ExportSection(s) => {
                 for export in s {
@@ -197,7 +197,7 @@ fn blocks(ops: &[Op<'_>]) -> Vec<(bool, bool, i32)> {
         match &op.op {
             O::Br { relative_depth } | O::BrIf { relative_depth } => mark(*relative_depth),
             O::BrTable { targets } => {
-                targets.targets().flatten().chain([targets.default()]).for_each(&mut mark)
+                targets.targets().flatten().chain([targets.default()]).for_each(&mut mark);
             }
             O::Block { .. } | O::Loop { .. } | O::If { .. } => open.push(i),
             O::Else => targets[op.end] = true,
@@ -545,7 +545,7 @@ impl<'p, 'm> Run<'p, 'm> {
                 O::LocalGet { local_index } => stack.push(locals[local_index as usize]),
                 O::LocalSet { local_index } => locals[local_index as usize] = pop(),
                 O::LocalTee { local_index } => {
-                    locals[local_index as usize] = *stack.last().expect("it is valid")
+                    locals[local_index as usize] = *stack.last().expect("it is valid");
                 }
                 O::I32Const { value } => stack.push(value),
                 O::I32Eqz => {

@@ -126,7 +126,9 @@ mod tests {
         let client = std::thread::spawn({
             let name = name.clone();
             move || {
-                connect(&name).and_then(|mut stream| stream.write_all(b"hello")).expect("connected")
+                connect(&name)
+                    .and_then(|mut stream| stream.write_all(b"hello"))
+                    .expect("connected");
             }
         });
         let mut text = String::new();

@@ -143,7 +143,7 @@ pub(super) fn call(
     unsafe {
         std::mem::transmute::<usize, signals::Handler>(before.action.sa_sigaction)(
             signal, info, context,
-        )
+        );
     };
     signals::set_mask(&ours);
 }

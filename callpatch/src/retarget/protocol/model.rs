@@ -120,11 +120,11 @@ impl Site {
                     Pieces::Whole => history.store(at, &bytes),
                     Pieces::Upwards => (0..4).for_each(|i| history.store(at + i, &[bytes[i]])),
                     Pieces::Downwards => {
-                        (0..4).rev().for_each(|i| history.store(at + i, &[bytes[i]]))
+                        (0..4).rev().for_each(|i| history.store(at + i, &[bytes[i]]));
                     }
                 },
                 Step::On if was_on => {
-                    history.store(self.form.switch_at(), &[self.byte(Switch::On)])
+                    history.store(self.form.switch_at(), &[self.byte(Switch::On)]);
                 }
                 Step::On => {}
             }

@@ -331,7 +331,7 @@ fn calls_from_more_places_than_there_are_tables_for_are_added_up_together() {
         call_site,
     };
     tally::folding(stage.block, || {
-        (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50 * 16)))
+        (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50 * 16)));
     });
     let arcs = stage.tallies().remove(0).1.arcs;
     // Of the fifty one is none, and thirty-two are told apart.

@@ -214,7 +214,7 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
             unsafe {
                 std::mem::transmute::<usize, signals::Handler>(action.sa_sigaction)(
                     signal, info, context,
-                )
+                );
             }
         }
         // The instruction is executed again and meets the default action.

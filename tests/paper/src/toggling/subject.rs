@@ -111,7 +111,7 @@ impl Subject {
             // leads to the hook of its loop.
             match unsafe { site.patch(word) } {
                 Err(PatchError::Overlap { .. } | PatchError::Contended { .. }) if left > 0 => {
-                    left -= 1
+                    left -= 1;
                 }
                 outcome => {
                     self.retried.fetch_add(u64::from(left < TRIES), Ordering::Relaxed);

@@ -314,7 +314,7 @@ fn mappings(list: &str) -> Vec<Mapping> {
         match all.iter_mut().find(|known| known.path == path) {
             Some(known) => known.end = end,
             None if path.starts_with('/') => {
-                all.push(Mapping { path: path.to_owned(), base: start, end })
+                all.push(Mapping { path: path.to_owned(), base: start, end });
             }
             None => {}
         }

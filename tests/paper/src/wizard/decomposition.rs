@@ -167,7 +167,7 @@ pub(super) fn measure(quick: bool, report: &mut Report) -> Result<(), Box<dyn Er
         let measured = it.time_with(rounds, histograms)?;
         let read = it.time_with(rounds, it.insert(&it.branches, reads)?)?;
         let mut row = |what: &str, value| {
-            report.rows.push(Row::plain(format!("{name}/{what}"), value, "ns", rounds as u64))
+            report.rows.push(Row::plain(format!("{name}/{what}"), value, "ns", rounds as u64));
         };
         row("plain", plain);
         row("code", off - plain);

@@ -30,7 +30,7 @@ impl Receiver for Notes {
         match firing.number {
             // Doubles what it may write.
             1_000_000.. => {
-                firing.values.iter_mut().for_each(|value| value[0] = value[0].wrapping_mul(2))
+                firing.values.iter_mut().for_each(|value| value[0] = value[0].wrapping_mul(2));
             }
             999_999 => panic!("this one never works"),
             _ => {}
@@ -542,7 +542,7 @@ fn what_is_observed_of_functions_that_are_called_gets_entries_when_somebody_has_
                 module
                     .leave_out(Origin::Part(0), &hooks[..1], out, When::NextTurn)
                     .expect("memory")
-            )
+            );
         };
         match turn {
             9 => leave(true),

@@ -130,7 +130,7 @@ impl<'a> Walker<'_, 'a> {
             if let ExprKind::Bound(Bound::Arg(n)) = e.kind {
                 match (self.origin(n), &mut found) {
                     (Some(local), Some(all)) => {
-                        drop(all.insert(Bound::Arg(n), Storage::Locals(local)))
+                        all.insert(Bound::Arg(n), Storage::Locals(local));
                     }
                     _ => found = None,
                 }
@@ -291,7 +291,7 @@ impl<'a> Walker<'_, 'a> {
             ExprKind::Binary(BinOp::Eq, a, b)
                 if b.kind == ExprKind::Int(0) && a.ty.slots() == [ValType::I32] =>
             {
-                emitter.expr(a)
+                emitter.expr(a);
             }
             _ => {
                 emitter.expr(unless);

@@ -440,8 +440,8 @@ pub(super) fn deepest(values: &[Expr]) -> Option<u8> {
     let mut most = None;
     values.iter().for_each(|e| {
         e.walk(&mut |e| {
-            most = most.max(if let ExprKind::Bound(b) = e.kind { argument(b) } else { None })
-        })
+            most = most.max(if let ExprKind::Bound(b) = e.kind { argument(b) } else { None });
+        });
     });
     most
 }

@@ -154,7 +154,7 @@ impl<'a> Walker<'_, 'a> {
             O::TableGet { table } => self.at_least(*args.first()?, table),
             O::TableSet { table } => self.at_least(*args.get(1)?, table),
             O::TableFill { table } => {
-                self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.table_size(table))
+                self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.table_size(table));
             }
             O::TableCopy { dst_table, src_table } => {
                 self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.table_size(dst_table));
@@ -164,12 +164,12 @@ impl<'a> Walker<'_, 'a> {
             O::TableInit { elem_index, table } => {
                 self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.table_size(table));
                 self.beyond(args[1], args[0], 1, &mut |t| {
-                    t.segment_size(Segment::Element(elem_index))
+                    t.segment_size(Segment::Element(elem_index));
                 });
                 self.put().i32_or();
             }
             O::MemoryFill { mem } => {
-                self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.memory_size(mem))
+                self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.memory_size(mem));
             }
             O::MemoryCopy { dst_mem, src_mem } => {
                 self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.memory_size(dst_mem));
@@ -179,12 +179,12 @@ impl<'a> Walker<'_, 'a> {
             O::MemoryInit { data_index, mem } => {
                 self.beyond(*args.get(2)?, args[0], 1, &mut |t| t.memory_size(mem));
                 self.beyond(args[1], args[0], 1, &mut |t| {
-                    t.segment_size(Segment::Data(data_index))
+                    t.segment_size(Segment::Data(data_index));
                 });
                 self.put().i32_or();
             }
             O::MemoryAtomicWait32 { .. } | O::MemoryAtomicWait64 { .. } => {
-                self.waiting(i, *args.get(2)?)?
+                self.waiting(i, *args.get(2)?)?;
             }
             O::MemoryAtomicNotify { .. } => self.misplaced(i, *args.get(1)?, 4)?,
             other => self.reference_traps(&other, args)?,
@@ -286,7 +286,7 @@ impl<'a> Walker<'_, 'a> {
                 self.put().local_get(arg(1)?.0).ref_is_null();
             }
             O::ArrayGet { .. } | O::ArrayGetS { .. } | O::ArrayGetU { .. } => {
-                self.element_traps(arg(1)?, arg(0)?)
+                self.element_traps(arg(1)?, arg(0)?);
             }
             O::ArraySet { .. } => self.element_traps(arg(2)?, arg(1)?),
             O::ArrayFill { .. } => {
@@ -311,7 +311,7 @@ impl<'a> Walker<'_, 'a> {
                 )?;
             }
             O::ArrayInitElem { array_elem_index, .. } => {
-                self.array_init(args, 1, Segment::Element(*array_elem_index))?
+                self.array_init(args, 1, Segment::Element(*array_elem_index))?;
             }
             O::ArrayNewData { array_type_index, array_data_index } => {
                 let (scale, segment) =
@@ -320,7 +320,7 @@ impl<'a> Walker<'_, 'a> {
             }
             O::ArrayNewElem { array_elem_index, .. } => {
                 self.beyond(arg(1)?, arg(0)?, 1, &mut |t| {
-                    t.segment_size(Segment::Element(*array_elem_index))
+                    t.segment_size(Segment::Element(*array_elem_index));
                 });
             }
             O::RefCastNonNull { hty } | O::RefCastNullable { hty } => {

@@ -29,7 +29,7 @@ fn encodings(mut visit: impl FnMut(&[u8], &mut Random)) {
         );
         for first in PREFIXES {
             PREFIXES.iter().for_each(|&second| {
-                each(&[first, second], &opcode, if has_modrm { 1 } else { 16 })
+                each(&[first, second], &opcode, if has_modrm { 1 } else { 16 });
             });
         }
     }
