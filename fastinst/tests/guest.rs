@@ -267,7 +267,9 @@ fn the_null_is_measured_where_calls_are_drawn() {
     let to = folder("null");
     let program = compile("../../samples/words.c", &to, &["-finstrument-functions", "-O2"]);
     let path = to.join("profile.json");
-    assert!(run(&mut preloaded(&program, "adaptive", &path)).status.success());
+    // A term has one null at most, and half a second at 1 % has few terms.
+    let status = run(preloaded(&program, "adaptive", &path).env("FASTINST_BUDGET", "20%")).status;
+    assert!(status.success());
     let header = &profile(&path)["header"];
     let (null, bias) = (header["null"].as_f64().unwrap(), header["bias"].as_f64().unwrap());
     // Unless it was measured it is zero.
