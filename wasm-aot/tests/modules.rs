@@ -331,6 +331,72 @@ fn instructions_of_the_older_encoding_of_exceptions_have_names() {
         assert!(told.lines().any(has), "{name} in {told}");
     }
     assert!(!told.lines().any(|line| line.split_whitespace().any(|word| word == "?")), "{told}");
+    // Scripts name them, too: each is executed once, but for two `try` that stand in others, and a
+    // handler runs where its clause caught.
+    let script = "report var tries: u32; report var rethrown: u32; report var ends: u32;
+        report var caught: u32; report var caught_all: u32; report var missed: u32;
+        wasm:opcode:try:before { tries++; } wasm:opcode:rethrow:before / imm0 == 0 / { rethrown++; }
+        wasm:opcode:delegate:before { ends++; } wasm:opcode:catch:after / imm0 == 0 / { caught++; }
+        wasm:opcode:catch_all:after { caught_all++; } wasm:opcode:catch*:before { missed++; }";
+    let done = run(&place, &[], &[&place.file("legacy.mm", script)], &program);
+    let told = output_of(&done) + &errors(&done);
+    for (name, count) in [
+        ("tries", 4),
+        ("rethrown", 1),
+        ("ends", 1),
+        ("caught", 1),
+        ("caught_all", 1),
+        ("missed", 1),
+    ] {
+        let row = told.lines().find(|line| line.contains(&format!(", {name}, ")));
+        assert!(row.is_some_and(|row| row.ends_with(&format!(", {count}"))), "{name}: {told}");
+    }
+}
+
+#[test]
+fn instructions_of_wide_arithmetic_are_events() {
+    let place = Place::new("modules-wide");
+    let program = r#"(module (func (export "_start")
+        (i64.mul_wide_u (i64.const -1) (i64.const 2)) (i64.add128 (i64.const 1) (i64.const 2)) drop drop))"#;
+    let program = place.file("program.wat", program);
+    let script = "report var high: u64; report var low: i64;
+        wasm:opcode:i64.mul_wide_u:after { high = res0 as u64; }
+        wasm:opcode:i64.add128:before { low = arg3; }";
+    let done = run(&place, &[], &[&place.file("wide.mm", script)], &program);
+    let told = output_of(&done) + &errors(&done);
+    let says = |name: &str, value: &str| {
+        told.lines().any(|line| line.contains(name) && line.ends_with(value))
+    };
+    assert!(says(", high, ", ", 1") && says(", low, ", ", -2"), "{told}");
+}
+
+#[test]
+fn monitors_know_whether_a_branch_on_a_cast_is_taken() {
+    let place = Place::new("modules-casts");
+    let program = r#"(module (type $a (func)) (table $t funcref (elem $one $two))
+        (func $one (type $a)) (func $two (result i32) (i32.const 1))
+        (func (export "_start") (local $i i32)
+            (loop $next
+                (block $of (result funcref)
+                    (br_on_cast $of funcref (ref $a) (table.get $t (i32.and (local.get $i) (i32.const 1)))))
+                (drop)
+                (block $not (result funcref)
+                    (br_on_cast_fail $not funcref (ref null $a) (table.get $t (i32.const 0))))
+                (drop)
+                (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5))))))"#;
+    let program = place.file("program.wat", program);
+    let script = "wasm:opcode:br_on_cast|br_on_cast_fail:before {
+        report var n: u32; if (taken) { n++; } report var m: u32; m++; }";
+    let monitors = [place.file("casts.mm", script), "loop-traces".into()];
+    let done = run(&place, &[], &[&monitors[0], &monitors[1]], &program);
+    let told = output_of(&done) + &errors(&done);
+    let mut rows: Vec<&str> = told
+        .lines()
+        .filter(|line| line.contains("br_on_cast"))
+        .filter_map(|line| line.rsplit(", ").next())
+        .collect();
+    rows.sort_unstable();
+    assert_eq!((done.status.code(), rows.join(" ").as_str()), (Some(0), "0 3 5 5"), "{told}");
 }
 
 #[test]

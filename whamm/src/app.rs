@@ -107,12 +107,14 @@ impl std::fmt::Debug for App<'_> {
     }
 }
 
-/// What the rewriter keeps exact: everything of WebAssembly 3.0, and memories with small pages.
+/// What the rewriter keeps exact: everything of WebAssembly 3.0, threads, wide arithmetic,
+/// and memories with small pages.
 fn features() -> WasmFeatures {
     WasmFeatures::WASM3
         | WasmFeatures::THREADS
         | WasmFeatures::RELAXED_SIMD
         | WasmFeatures::CUSTOM_PAGE_SIZES
+        | WasmFeatures::WIDE_ARITHMETIC
 }
 
 impl<'a> App<'a> {

@@ -83,6 +83,8 @@ pub(super) fn is_branch(op: &Operator<'_>) -> bool {
             | Operator::BrTable { .. }
             | Operator::BrOnNull { .. }
             | Operator::BrOnNonNull { .. }
+            | Operator::BrOnCast { .. }
+            | Operator::BrOnCastFail { .. }
     )
 }
 

@@ -140,6 +140,11 @@ impl<'a> Emitter<'_, 'a> {
         self.translator.memory_len(memory)
     }
 
+    /// 1 if a reference is of a type; nothing for types that there are no values of here.
+    pub(crate) fn is_of(&mut self, reference: Value, ty: wasmparser::RefType) -> Option<Value> {
+        self.translator.is_of(reference, ty.heap_type(), ty.is_nullable()).ok()
+    }
+
     /// The index of a function, or -1: of the one that a table has at `place`, or of the one that
     /// `place` refers to.
     pub(crate) fn resolved(&mut self, table: Option<u32>, place: Value) -> Value {

@@ -35,6 +35,12 @@ impl Translator<'_> {
             Operator::BrTable { targets } => self.branch_table(targets)?,
             Operator::BrOnNull { relative_depth } => self.branch_on_null(*relative_depth),
             Operator::BrOnNonNull { relative_depth } => self.branch_on_non_null(*relative_depth),
+            Operator::BrOnCast { relative_depth, to_ref_type, .. } => {
+                self.branch_on_cast(*relative_depth, *to_ref_type, true)?;
+            }
+            Operator::BrOnCastFail { relative_depth, to_ref_type, .. } => {
+                self.branch_on_cast(*relative_depth, *to_ref_type, false)?;
+            }
             Operator::Return => self.return_(),
             Operator::Throw { tag_index } => self.throw(*tag_index),
             Operator::ThrowRef => self.throw_ref(),

@@ -47,6 +47,20 @@ impl Translator<'_> {
         self.pop();
     }
 
+    /// Branches if the reference on the stack, which stays there, is of a type; or if it is not.
+    pub(super) fn branch_on_cast(
+        &mut self,
+        depth: u32,
+        ty: wasmparser::RefType,
+        when: bool,
+    ) -> Result<(), CompileError> {
+        let reference = *self.stack.last().expect("validated: a reference");
+        let is = self.is_of(reference, ty.heap_type(), ty.is_nullable())?;
+        let wanted = self.builder.ins().icmp_imm_s(IntCC::Equal, is, i64::from(when));
+        self.branch_when(wanted, depth);
+        Ok(())
+    }
+
     /// Whether the reference on the stack is of a type.
     pub(super) fn ref_test(
         &mut self,
@@ -74,7 +88,7 @@ impl Translator<'_> {
 
     /// 1 if a reference is of a type. Types have no others below them, but the abstract ones; and
     /// there are no objects, so that what could be one is null.
-    fn is_of(
+    pub(super) fn is_of(
         &mut self,
         reference: Value,
         heap: wasmparser::HeapType,

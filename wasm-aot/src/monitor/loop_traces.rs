@@ -258,17 +258,24 @@ impl Inline for Go {
 /// What is decided, as a number.
 fn digit(at: &mut Emitter<'_, '_>, decision: Decision) -> Option<Value> {
     let (value, _) = at.operand(0)?;
-    let ins = at.builder();
     Some(match decision {
         Decision::IsTrue | Decision::IsNotNull => {
+            let ins = at.builder();
             let is_true = ins.ins().icmp_imm_s(IntCC::NotEqual, value, 0);
             ins.ins().uextend(types::I64, is_true)
         }
         Decision::IsNull => {
+            let ins = at.builder();
             let is_null = ins.ins().icmp_imm_s(IntCC::Equal, value, 0);
             ins.ins().uextend(types::I64, is_null)
         }
+        Decision::IsOf { ty, when } => {
+            let is = at.is_of(value, ty)?;
+            let as_wanted = at.builder().ins().icmp_imm_s(IntCC::Equal, is, i64::from(when));
+            at.builder().ins().uextend(types::I64, as_wanted)
+        }
         Decision::Entry(last) => {
+            let ins = at.builder();
             let value = ins.ins().uextend(types::I64, value);
             let last = ins.ins().iconst(types::I64, i64::from(last));
             ins.ins().umin(value, last)

@@ -30,6 +30,11 @@ pub(super) enum Decision {
     /// Whether the reference on the stack is null, or is not.
     IsNull,
     IsNotNull,
+    /// Whether the reference on the stack is of a type, or is not.
+    IsOf {
+        ty: wasmparser::RefType,
+        when: bool,
+    },
     /// The number on the stack, or that if it is larger.
     Entry(u32),
 }
@@ -180,7 +185,9 @@ impl Paths {
             Operator::Br { relative_depth } => Flow::To(self.label(frames, *relative_depth)),
             Operator::BrIf { relative_depth }
             | Operator::BrOnNull { relative_depth }
-            | Operator::BrOnNonNull { relative_depth } => {
+            | Operator::BrOnNonNull { relative_depth }
+            | Operator::BrOnCast { relative_depth, .. }
+            | Operator::BrOnCastFail { relative_depth, .. } => {
                 Flow::If(self.label(frames, *relative_depth))
             }
             Operator::BrTable { targets } => Flow::Table(
@@ -210,6 +217,14 @@ impl Paths {
             }
             Operator::BrOnNonNull { relative_depth } => {
                 (Some(Decision::IsNotNull), vec![edge(When::Taken, *relative_depth)])
+            }
+            Operator::BrOnCast { relative_depth, to_ref_type, .. } => {
+                let decision = Decision::IsOf { ty: *to_ref_type, when: true };
+                (Some(decision), vec![edge(When::Taken, *relative_depth)])
+            }
+            Operator::BrOnCastFail { relative_depth, to_ref_type, .. } => {
+                let decision = Decision::IsOf { ty: *to_ref_type, when: false };
+                (Some(decision), vec![edge(When::Taken, *relative_depth)])
             }
             Operator::BrTable { targets } => {
                 let labels = labels(targets);

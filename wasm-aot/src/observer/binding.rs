@@ -40,6 +40,8 @@ pub(crate) enum Argument {
     MemoryBytes(u32),
     /// Whether the reference on the stack is null, or is not.
     IsNull(bool),
+    /// Whether the reference on the stack is of a type, or is not.
+    IsOf(wasmparser::RefType, bool),
     /// The index of the function that is about to be used, or -1: of a table's entry, or of the
     /// reference at a depth.
     Entry(u32),

@@ -229,6 +229,7 @@ fn compared<T: 'static>(
         Argument::Operand(_) => !is_behind,
         Argument::MemoryBytes(_)
         | Argument::IsNull(_)
+        | Argument::IsOf(..)
         | Argument::Entry(_)
         | Argument::Reference(_)
         | Argument::Null => false,

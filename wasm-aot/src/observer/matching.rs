@@ -617,6 +617,8 @@ impl<T: 'static> Matcher<'_, T> {
             Asked::RefTaken => match place.site.operator {
                 Operator::BrOnNull { .. } => Argument::IsNull(true),
                 Operator::BrOnNonNull { .. } => Argument::IsNull(false),
+                Operator::BrOnCast { to_ref_type, .. } => Argument::IsOf(to_ref_type, true),
+                Operator::BrOnCastFail { to_ref_type, .. } => Argument::IsOf(to_ref_type, false),
                 _ => return None,
             },
             Asked::ResolvedFid => match place.site.operator {

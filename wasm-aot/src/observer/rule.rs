@@ -242,7 +242,8 @@ impl Reading<'_> {
                 (of(&["call", "return_call"]), "direct calls have")
             }
             Asked::RefTaken => {
-                (of(&["br_on_null", "br_on_non_null"]), "branches on references have")
+                let tests = ["br_on_null", "br_on_non_null", "br_on_cast", "br_on_cast_fail"];
+                (of(&tests), "branches on references have")
             }
             Asked::ResolvedFid => (
                 of(&[

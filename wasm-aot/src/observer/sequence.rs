@@ -144,6 +144,12 @@ impl Sequence {
                 let is = at.builder().ins().icmp_imm_s(condition, reference, 0);
                 at.builder().ins().uextend(types::I32, is)
             }
+            Argument::IsOf(ty, when) => {
+                let (reference, _) = at.operand(0).ok_or_else(lacks)?;
+                let is = at.is_of(reference, ty).ok_or_else(lacks)?;
+                let as_asked = at.builder().ins().icmp_imm_s(IntCC::Equal, is, i64::from(when));
+                at.builder().ins().uextend(types::I32, as_asked)
+            }
             Argument::Entry(table) => {
                 let (index, _) = at.operand(0).ok_or_else(lacks)?;
                 at.resolved(Some(table), index)

@@ -156,8 +156,22 @@ fn blocks(sites: &mut [Site<'_>]) {
 /// Whether something may stand in place of instructions of that name: not of those that say where
 /// control goes on.
 pub(crate) fn is_replaced(name: &str) -> bool {
-    const CONTROL: [&str; 9] =
-        ["block", "loop", "if", "else", "end", "try_table", "unreachable", "throw", "throw_ref"];
+    const CONTROL: [&str; 14] = [
+        "block",
+        "loop",
+        "if",
+        "else",
+        "end",
+        "try_table",
+        "unreachable",
+        "throw",
+        "throw_ref",
+        "try",
+        "catch",
+        "catch_all",
+        "rethrow",
+        "delegate",
+    ];
     !(name == "br"
         || ["br_", "return"].iter().any(|kind| name.starts_with(kind))
         || CONTROL.contains(&name))
@@ -190,7 +204,7 @@ pub(crate) fn immediates(site: &Site<'_>) -> Vec<Immediate> {
             let labels = targets.targets().flatten().chain([targets.default()]).map(n);
             [n(targets.len())].into_iter().chain(labels).collect()
         }
-        O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => {
+        O::Block { blockty } | O::Loop { blockty } | O::If { blockty } | O::Try { blockty } => {
             vec![Immediate::I32(match blockty {
                 BlockType::Empty => -64,
                 BlockType::Type(_) => signed(bytes.get(1..).unwrap_or_default()),
@@ -207,6 +221,7 @@ pub(crate) fn immediates(site: &Site<'_>) -> Vec<Immediate> {
         | O::Return
         | O::Select
         | O::TypedSelect { .. }
+        | O::CatchAll
         | O::TryTable { .. } => vec![],
         _ => numbers(bytes).unwrap_or_default(),
     }

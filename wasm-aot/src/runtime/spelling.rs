@@ -5,19 +5,7 @@ use wasmparser::Operator;
 /// The mnemonic of the instruction that the bytes begin with.
 pub(super) fn mnemonic(bytes: &[u8]) -> &'static str {
     let instruction = whamm::events::code_of(bytes).and_then(whamm::events::by_code);
-    instruction.map_or_else(|| legacy(bytes), |instruction| instruction.opname())
-}
-
-/// Instructions of the encoding of exceptions before the standard's, which have no events.
-fn legacy(bytes: &[u8]) -> &'static str {
-    match bytes.first() {
-        Some(0x06) => "try",
-        Some(0x07) => "catch",
-        Some(0x09) => "rethrow",
-        Some(0x18) => "delegate",
-        Some(0x19) => "catch_all",
-        _ => "?",
-    }
+    instruction.map_or("?", |instruction| instruction.opname())
 }
 
 /// An instruction of a module whose bytes are given, at a place in it: mnemonic and immediates.
@@ -44,7 +32,11 @@ pub(super) fn immediates(operator: &Operator<'_>) -> String {
         Operator::Br { relative_depth }
         | Operator::BrIf { relative_depth }
         | Operator::BrOnNull { relative_depth }
-        | Operator::BrOnNonNull { relative_depth } => format!(" {relative_depth}"),
+        | Operator::BrOnNonNull { relative_depth }
+        | Operator::BrOnCast { relative_depth, .. }
+        | Operator::BrOnCastFail { relative_depth, .. }
+        | Operator::Rethrow { relative_depth }
+        | Operator::Delegate { relative_depth } => format!(" {relative_depth}"),
         Operator::I32Const { value } => format!(" {value}"),
         Operator::I64Const { value } => format!(" {value}"),
         Operator::F32Const { value } => format!(" {}", f32::from_bits(value.bits())),
@@ -54,7 +46,7 @@ pub(super) fn immediates(operator: &Operator<'_>) -> String {
             format!(" {table_index} (type {type_index})")
         }
         Operator::BrTable { targets } => format!(" ({} labels)", targets.len() + 1),
-        Operator::Throw { tag_index } => format!(" {tag_index}"),
+        Operator::Throw { tag_index } | Operator::Catch { tag_index } => format!(" {tag_index}"),
         _ => String::new(),
     }
 }

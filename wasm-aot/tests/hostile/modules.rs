@@ -538,6 +538,42 @@ fn what_is_not_supported_is_spelled_as_text_is_and_named_with_its_function() {
 }
 
 #[test]
+fn a_branch_is_taken_by_the_type_of_a_reference_to_a_function() {
+    let text = "(module (type $a (func (result i32))) (type $b (func))
+        (table $t funcref (elem $one $two)) (table $nulls 1 funcref)
+        (func $one (type $a) (i32.const 40)) (func $two (type $b))
+        (func $which (param $f funcref) (result i32)
+            (block $null (result (ref null $b))
+                (block $of (result (ref $a))
+                    (br_on_cast $of funcref (ref $a) (local.get $f))
+                    (br_on_cast $null funcref (ref null $b))
+                    (return (i32.const -1)))
+                (return (call_ref $a)))
+            (ref.is_null))
+        (func $fails (param $f funcref) (result i32)
+            (block $not (result funcref)
+                (br_on_cast_fail $not funcref (ref $a) (local.get $f))
+                (return (call_ref $a)))
+            (drop) (i32.const 7))
+        (func (export \"test\") (param i32) (result i32)
+            (i32.add (call $which (table.get $t (local.get 0)))
+                (i32.mul (i32.const 100) (call $fails (table.get $t (local.get 0))))))
+        (func (export \"null\") (result i32) (call $which (table.get $nulls (i32.const 0)))))";
+    for engine in [quick(), wasm_aot::Engine::default()] {
+        let mut store = Store::new(&engine, ());
+        let module = Module::new(&engine, text).expect("a module");
+        let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
+        let mut call = |name: &str, args: &[Val]| {
+            let function = instance.get_func(&mut store, name).expect("exported");
+            function.call(&mut store, args).expect("no trap")[0].i32().expect("a number")
+        };
+        assert_eq!(call("test", &[Val::I32(0)]), 4040, "of the type");
+        assert_eq!(call("test", &[Val::I32(1)]), 700, "of another");
+        assert_eq!(call("null", &[]), 1, "null is of a type with null");
+    }
+}
+
+#[test]
 fn references_to_functions_are_tested_and_cast_by_their_types() {
     let tests = [
         "(ref $a)",

@@ -82,6 +82,12 @@ pub fn mode(event: Event, mode: Mode) -> &'static str {
         (Mode::Before, "loop") => {
             "each time control comes to the loop, also by a branch: in each round"
         }
+        (Mode::Before, "catch" | "catch_all") => {
+            "where control falls out of what is before it: nothing was caught"
+        }
+        (Mode::Before, "delegate") => {
+            "where control comes to the end of the `try`, also by a branch"
+        }
         (Mode::Before, _) => "immediately before the instruction",
         (
             Mode::After,
@@ -91,6 +97,8 @@ pub fn mode(event: Event, mode: Mode) -> &'static str {
         (Mode::After, "end") => {
             "behind the end; at the function's last, where the function is left by it"
         }
+        (Mode::After, "catch" | "catch_all") => "first thing where an exception was caught",
+        (Mode::After, "delegate") => "behind the end of the `try`",
         (Mode::After, _) => "behind the instruction, where it gave its results",
         (Mode::Alt, _) => {
             "instead of the instruction; what the body returns is what the instruction would have given"

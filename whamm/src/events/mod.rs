@@ -1,7 +1,7 @@
 //! The one table of events, modes and bound variables.
 //!
-//! `table.tsv` lists every instruction of WebAssembly 3.0 (stack switching and the legacy
-//! exceptions are not in it): name, opcode, category, which modes it has, and what can be asked
+//! `table.tsv` lists every instruction of WebAssembly 3.0, of threads, wide arithmetic and the older
+//! encoding of exceptions: name, opcode, category, which modes it has, and what can be asked
 //! there. Rules, the type checker, `info` and both targets derive from it and from the small lists
 //! in this module. The opcode of a prefixed instruction is the prefix, then the number in eight
 //! bits, or in twelve where eight do not suffice.
@@ -109,6 +109,13 @@ pub struct Instruction {
 }
 
 impl Instruction {
+    /// Whether version 2.0.1 does not have it: vectors, the older encoding of exceptions, and wide
+    /// arithmetic.
+    fn is_new(&self) -> bool {
+        let is_listed = matches!(self.code, 0x06 | 0x07 | 0x09 | 0x18 | 0x19 | 0xfc13..=0xfc16);
+        is_listed || CATEGORIES[usize::from(self.category)] == "simd"
+    }
+
     /// The mnemonic of the specification, where it differs from the event's name.
     pub fn opname(&self) -> &'static str {
         match self.name {
@@ -280,7 +287,7 @@ impl Event {
     /// Whether version 2.0.1 does not have it: such events take no part in the numbering of probes.
     pub fn is_new(self) -> bool {
         match self {
-            Self::Opcode(op) => CATEGORIES[usize::from(op.category)] == "simd",
+            Self::Opcode(op) => op.is_new(),
             other => other == Self::FuncUnwind || other.provider() == "engine",
         }
     }
@@ -369,7 +376,7 @@ mod tests {
         assert_eq!(name(&[0xfc, 0x0a, 0, 0]), Some("memory.copy"));
         assert_eq!(name(&[0xfd, 0x80, 0x02]), Some("i8x16.relaxed_swizzle"));
         assert_eq!(name(&[0xfe, 0x10, 2, 0]), Some("i32.atomic.load"));
-        assert_eq!((name(&[]), name(&[0xfd]), name(&[0x06])), (None, None, None));
+        assert_eq!((name(&[]), name(&[0xfd]), name(&[0xe0])), (None, None, None));
     }
 
     #[test]
