@@ -354,6 +354,59 @@ fn instructions_of_the_older_encoding_of_exceptions_have_names() {
 }
 
 #[test]
+fn activations_that_exceptions_leave_are_told_alike_on_both_targets() {
+    let place = Place::new("modules-unwinding");
+    let program = r#"(module (tag $e (param i32)) (memory (export "memory") 1)
+        (func $throws (param $n i32) (result i32)
+            (if (i32.eq (local.get $n) (i32.const 3)) (then (throw $e (i32.const 42))))
+            (local.get $n))
+        (func $between (param $n i32) (result i32) (call $throws (local.get $n)))
+        (func $catches (param $n i32) (result i32)
+            (block $caught (result i32)
+                (try_table (result i32) (catch $e $caught) (call $between (local.get $n)))
+                (return))
+            (i32.add (i32.const 100)))
+        (func (export "_start") (local $n i32)
+            (loop $again
+                (drop (call $catches (local.get $n)))
+                (br_if $again (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 5))))))"#;
+    let script = "report frame var own: u32; report frame var began: f64 = 1.5;
+        wasm:func:unwind { report var left: u32; left++; report var at: u32 = pc; }
+        wasm:opcode:local.get:before { own++; }
+        wasm:opcode:throw:before { began += 1.0; }
+        wasm:opcode:call:after { report var back: u32; back++; }";
+    let options =
+        whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
+    let scripts = [whamm::Source::new("unwinding.mm", script)];
+    let rewritten = whamm::instrument(&scripts, &[], program.as_bytes(), &options).expect("valid");
+    let rewritten_place = place.0.join("rewritten.wasm");
+    std::fs::write(&rewritten_place, &rewritten.module).expect("it is written");
+    let rows = |done: &Output| {
+        assert!(done.status.success(), "{}", errors(done));
+        let told = output_of(done) + &errors(done);
+        let row = |line: &str| {
+            let columns: Vec<&str> = line.split(", ").collect();
+            let [_, _, name, _, _, _, function, _, pc, _, value] = columns[..] else { return None };
+            (name != "name").then(|| format!("{name} {function} {pc} {value}"))
+        };
+        let mut rows: Vec<String> = told.lines().filter_map(row).collect();
+        rows.sort();
+        rows
+    };
+    let attached = rows(&run(
+        &place,
+        &[],
+        &[&place.file("unwinding.mm", script)],
+        &place.file("program.wat", program),
+    ));
+    let inside = rows(&run(&place, &[], &[], &rewritten_place.display().to_string()));
+    assert_eq!(attached, inside);
+    for row in ["own throws  9", "own between  5", "own catches  5", "began throws  +8.5e0"] {
+        assert!(attached.iter().any(|told| told == row), "{row}: {attached:#?}");
+    }
+}
+
+#[test]
 fn instructions_of_wide_arithmetic_are_events() {
     let place = Place::new("modules-wide");
     let program = r#"(module (func (export "_start")

@@ -19,6 +19,8 @@ pub(crate) enum Moment {
     Instead,
     /// Behind it, where control goes on. Operands are those that the instruction took.
     Behind,
+    /// Where an exception leaves the function.
+    Unwind,
 }
 
 /// What is handed over.

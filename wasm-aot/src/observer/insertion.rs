@@ -187,6 +187,7 @@ impl Ready {
         let (when, offset) = match moment {
             Moment::Entry => (When::Entry, 0),
             Moment::Inside | Moment::Behind => (When::After, wish.pc),
+            Moment::Unwind => (When::Unwind, 0),
             Moment::Before | Moment::Landed | Moment::Taken | Moment::Instead => {
                 (When::Before, wish.pc)
             }
@@ -235,7 +236,7 @@ fn compared<T: 'static>(
         | Argument::Null => false,
         _ => true,
     };
-    let fits = moment != Moment::Taken && arguments.iter().all(is_seen);
+    let fits = !matches!(moment, Moment::Taken | Moment::Unwind) && arguments.iter().all(is_seen);
     Ok(fits.then_some(Inserted { id, wish, arguments, moment }))
 }
 

@@ -170,13 +170,6 @@ fn each_function<T: 'static>(
             .map_err(ObserverError::program)?;
     let rules = Arc::clone(&observer.rules);
     let (ordered, wanted) = (Ordered::of(&rules), Wanted::by(&rules));
-    if !ordered.unwind.is_empty() && !info.tags.is_empty() {
-        let rule = &rules[usize::from(ordered.unwind[0])];
-        return Err(ObserverError::Unwind {
-            monitor: observer.name.clone(),
-            export: rule.export.clone(),
-        });
-    }
     let mut matcher = Matcher {
         store,
         observer,
@@ -327,6 +320,15 @@ impl<T: 'static> Matcher<'_, T> {
                     // on its own account comes before what the exit does.
                     self.after(&place, Moment::Landed, &validator)?;
                     self.all(&self.ordered.exit.clone(), &place, Moment::Landed, &validator)?;
+                    if !self.info.tags.is_empty() {
+                        let nothing = Place { operands: vec![], results: vec![], ..place };
+                        self.all(
+                            &self.ordered.unwind.clone(),
+                            &nothing,
+                            Moment::Unwind,
+                            &validator,
+                        )?;
+                    }
                 }
             }
             self.behind(&place, &mut waiting, &validator)?;

@@ -92,14 +92,6 @@ pub enum ObserverError {
         /// Where in the program.
         place: Box<Place>,
     },
-    /// It wants to see exceptions leave functions, and the program throws some.
-    #[error("monitor {}: {}: not supported for programs that throw exceptions", Printable(.monitor), Printable(.export))]
-    Unwind {
-        /// Its name.
-        monitor: String,
-        /// For which of its exports.
-        export: String,
-    },
     /// It has put a probe where the program has not what the probe asks for.
     #[error("monitor {}: a probe that it inserts in function {function} at {pc}: what it asks for is not there", Printable(.monitor))]
     Inserted {

@@ -101,6 +101,7 @@ pub(super) fn standing(binding: &Binding) -> (u32, compile::Moment) {
         }
         Moment::Instead => (binding.offset, compile::Moment::Instead),
         Moment::Inside | Moment::Behind => (binding.offset, compile::Moment::After),
+        Moment::Unwind => (0, compile::Moment::Unwind),
     }
 }
 
@@ -153,7 +154,10 @@ impl Probe {
     }
 
     fn hook_of(&self, sequence: &Arc<Sequence>, draft: &mut Draft) -> HookId {
-        let at = if self.moment == compile::Moment::Entry { 0 } else { self.offset };
+        let at = match self.moment {
+            compile::Moment::Entry | compile::Moment::Unwind => 0,
+            _ => self.offset,
+        };
         let sequence = compile::Sequence(Arc::<Sequence>::clone(sequence));
         draft.hook(self.function, at, self.moment, Action::Inline(sequence))
     }

@@ -3,8 +3,8 @@
 //! A slot is zero when a function begins. A variable that begins with a constant lies in its slot
 //! with that constant's bits flipped, so that zero means the constant; other values are stored by a
 //! probe at the function's entry, before all others there. What `report frame` adds up is added by
-//! a probe at the function's exit, after all others there; its records, one for each function,
-//! stand behind those of sites.
+//! probes where the function is left, by its exit or an exception, after all others there; their
+//! records, one for each function, stand behind those of sites.
 
 use super::Maker;
 use super::group::Group;
@@ -64,8 +64,8 @@ pub(super) fn beginning(program: &Program) -> Option<Probe> {
     (!stmts.is_empty()).then(|| probe(Event::FuncEntry, stmts, span))
 }
 
-/// At a function's exit, what its variables hold is added to the function's sums.
-pub(super) fn ending(program: &Program) -> Option<Probe> {
+/// Where a function is left, what its variables hold is added to the function's sums.
+pub(super) fn endings(program: &Program) -> Vec<Probe> {
     let mut used = BTreeSet::new();
     for probe in &program.probes {
         used.extend(frames_of(&probe.body.stmts, probe.body.predicate.as_ref()));
@@ -82,20 +82,29 @@ pub(super) fn ending(program: &Program) -> Option<Probe> {
         });
         sites.push(Variable { init: None, ..variable.clone() });
     }
-    let span = sites.first()?.span;
-    let mut ending = probe(Event::FuncExit, stmts, span);
-    ending.body = Rc::new(Body { sites, stmts: ending.body.stmts.clone(), ..Body::default() });
-    Some(ending)
+    let Some(span) = sites.first().map(|site| site.span) else { return Vec::new() };
+    // Not before an `unreachable`: an activation that a trap leaves does not end.
+    let by_exception = Expr { kind: ExprKind::Bound(Bound::AtFuncEnd), ty: Ty::Bool, span };
+    let ends = [(Event::FuncExit, None), (Event::FuncUnwind, Some(by_exception))];
+    let ending = |(event, predicate)| {
+        let (sites, stmts) = (sites.clone(), stmts.clone());
+        let body = Rc::new(Body { sites, stmts, predicate, ..Body::default() });
+        Probe { body, ..probe(event, Vec::new(), span) }
+    };
+    ends.map(ending).into()
 }
 
 impl<'a> Maker<'a> {
     /// The functions that add up what activations held when they ended.
-    pub(super) fn sums(&mut self, group: &Group<'a>, said: &mut Diagnostics) {
+    pub(super) fn sums(&mut self, groups: &[Group<'a>], said: &mut Diagnostics) {
+        let Some(group) = groups.first() else { return };
         let chain = (self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0));
         let kind = self.kind(group, "", report::Owner::Frame);
         let record = self.frame_record(group, kind, chain);
         self.frame_chain = Some(chain.0);
-        self.probe(group, Some(&record), None, said);
+        for group in groups {
+            self.probe(group, Some(&record), None, said);
+        }
     }
 
     /// The function that gives the record of a function: its own for each, however many ends it

@@ -98,7 +98,7 @@ pub fn compile(
     options: &Options,
     said: &mut Diagnostics,
 ) -> Result<Vec<u8>, Diagnostics> {
-    let (beginning, ending) = (frames::beginning(program), frames::ending(program));
+    let (beginning, endings) = (frames::beginning(program), frames::endings(program));
     let mut groups: Vec<Group<'_>> = beginning.iter().filter_map(group::of).collect();
     groups.extend(group::collect(program, said));
     let hears = program.probes.iter().any(|p| p.matched.event.provider() == "engine");
@@ -109,9 +109,8 @@ pub fn compile(
     for group in &mut groups {
         maker.group(group, said);
     }
-    if let Some(group) = ending.as_ref().and_then(group::of) {
-        maker.sums(&group, said);
-    }
+    let endings: Vec<Group<'_>> = endings.iter().filter_map(group::of).collect();
+    maker.sums(&endings, said);
     maker.reactions();
     let module = maker.module();
     for (span, message, help) in maker.support.refused.drain(..) {
