@@ -100,7 +100,7 @@ impl Engine {
     /// An engine for this processor.
     pub fn new(config: &Config) -> Result<Self, Error> {
         let mut options = config.options;
-        options.reservations = options.reservations && crate::runtime::reservations_are_possible();
+        options.reservations = options.reservations && crate::vm::reservations_are_possible();
         Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 

@@ -1,6 +1,6 @@
 //! What can go wrong before a program runs, and where.
 
-use crate::runtime::ExnRef;
+use crate::exception::ExnRef;
 use crate::trap::Trap;
 use std::fmt;
 

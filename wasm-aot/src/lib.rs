@@ -51,11 +51,13 @@
 #[cfg(test)]
 extern crate self as wasm_aot;
 
+mod array;
 mod artifact;
 mod cache;
 mod compile;
 mod engine;
 mod error;
+mod exception;
 mod features;
 mod flow;
 #[cfg(test)]
@@ -69,6 +71,7 @@ pub mod probe;
 mod registry;
 mod runtime;
 pub mod script;
+mod stack;
 mod trap;
 mod types;
 mod verification;

@@ -13,7 +13,7 @@
 //!
 //! Looking up neither allocates nor panics, whatever the bytes are: signal handlers do it.
 
-use crate::artifact::Array;
+use crate::array::Array;
 
 /// The number of what has none.
 pub(crate) const NOTHING: u32 = u32::MAX;

@@ -22,7 +22,7 @@ fn carry_over(
     module: &[u8],
     base: u64,
 ) -> Option<Vec<(&'static str, Vec<u8>)>> {
-    let dwarf = crate::runtime::debug_information(&compilation.info, module)?;
+    let dwarf = crate::module::debug_information(&compilation.info, module)?;
     let source = addr2line::Context::from_dwarf(dwarf).ok()?;
     let encoding = Encoding { format: Format::Dwarf32, version: 4, address_size: 8 };
     let directory = LineString::String(b"/".to_vec());

@@ -1,16 +1,16 @@
 //! Loading: our header is compared with what we are, the digest with what is there, and everything
 //! else is mapped.
 
-use super::array::{Array, Mapping, Plain};
 use super::digest::Digest;
 use super::header::{AT, Header, MAGIC, PREFIX, Part, ROOM, VERSION};
-use crate::compile::Target;
+use crate::array::{Array, Mapping, Plain};
+use crate::compile::{Options, Tables, Target};
 use crate::error::Error;
 use crate::module::{ModuleInfo, Names};
 use crate::offsets::Offsets;
-use crate::runtime::{Code, Module, Tables};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -59,24 +59,41 @@ impl Opened {
     }
 }
 
+/// What a file holds: the parts of a module, and where its code is.
+pub(crate) struct Loaded {
+    pub(crate) file: File,
+    /// Where in the file the code is.
+    pub(crate) text: Range<usize>,
+    /// The code, to be copied where files may not be executed.
+    pub(crate) code: Array<u8>,
+    pub(crate) info: ModuleInfo,
+    pub(crate) tables: Tables,
+    pub(crate) module: Array<u8>,
+    pub(crate) monitors: Array<u8>,
+    pub(crate) options: Options,
+    pub(crate) counters: u32,
+    pub(crate) calls: u32,
+    pub(crate) loops: u32,
+}
+
 /// Loads a compiled module.
-pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
+pub(crate) fn load(path: &Path, target: &Target) -> Result<Loaded, Error> {
     let refused = |why: String| Error::Artifact(format!("{}: {why}", path.display()));
-    loaded(&Opened::new(path, target, true).map_err(refused)?, refused)
+    loaded(Opened::new(path, target, true).map_err(refused)?, refused)
 }
 
 /// Loads what a file would contain: from a file in memory that has no name, so that its code is
 /// mapped as any other's.
-pub(crate) fn load_bytes(bytes: &[u8], target: &Target) -> Result<Module, Error> {
+pub(crate) fn load_bytes(bytes: &[u8], target: &Target) -> Result<Loaded, Error> {
     let refused = |why: String| Error::Artifact(format!("machine code in memory: {why}"));
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::memfd_create("wasm-aot", flags).map_err(Error::system)?);
     file.write_all(bytes).map_err(Error::system)?;
     let header = check(&file, bytes.len(), target).map_err(refused)?;
-    loaded(&Opened { file, len: bytes.len(), header }, refused)
+    loaded(Opened { file, len: bytes.len(), header }, refused)
 }
 
-fn loaded(opened: &Opened, refused: impl Fn(String) -> Error) -> Result<Module, Error> {
+fn loaded(opened: Opened, refused: impl Fn(String) -> Error) -> Result<Loaded, Error> {
     let damaged = || {
         refused("damaged: a table has no whole number of entries; compile the module again".into())
     };
@@ -106,21 +123,20 @@ fn loaded(opened: &Opened, refused: impl Fn(String) -> Error) -> Result<Module, 
         owners: None,
     };
     let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;
-    let code = Code::of_file(
-        &opened.file,
-        header.range(Part::Text),
-        &bytes[header.range(Part::Text)],
-        tables,
-    )?;
     let monitors = row(&mapping, header, Part::Monitors).ok_or_else(damaged)?;
-    let made = Module::assemble(
+    Ok(Loaded {
+        text: header.range(Part::Text),
+        code: row(&mapping, header, Part::Text).ok_or_else(damaged)?,
         info,
-        code,
+        tables,
         module,
-        header.options,
-        (header.counters, header.calls, header.loops),
-    )?;
-    Ok(made.watched_by(monitors))
+        monitors,
+        options: header.options,
+        counters: header.counters,
+        calls: header.calls,
+        loops: header.loops,
+        file: opened.file,
+    })
 }
 
 /// The names in the module inside.
@@ -200,7 +216,7 @@ fn check(file: &File, len: usize, target: &Target) -> Result<Header, String> {
 
 /// What a file was made from: options, the module, and what is to look at it.
 pub(crate) struct Origin {
-    pub(crate) options: crate::Options,
+    pub(crate) options: Options,
     pub(crate) module: Vec<u8>,
     pub(crate) monitors: Vec<u8>,
 }

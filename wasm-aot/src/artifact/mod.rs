@@ -15,14 +15,13 @@
 //! A file is trusted as an executable is. So one that others may write is refused; the digest is
 //! there to find damage.
 
-mod array;
 mod digest;
 mod header;
 mod lines;
 mod load;
+mod plain;
 mod write;
 
-pub(crate) use array::Array;
 pub(crate) use header::VERSION;
-pub(crate) use load::{Origin, is_machine_code, load, load_bytes, origin};
+pub(crate) use load::{Loaded, Origin, is_machine_code, load, load_bytes, origin};
 pub(crate) use write::write;

@@ -1,9 +1,9 @@
 //! Writing: sections, symbols, and our header.
 
-use super::array::bytes_of;
 use super::digest::Digest;
 use super::header::{AT, Header, MAGIC, PREFIX, Part, ROOM, VERSION};
 use super::lines;
+use crate::array::bytes_of;
 use crate::compile::{Compilation, Target, TrampolineKind};
 use object::elf;
 use object::write::StringId;

@@ -29,6 +29,7 @@ mod room;
 mod simd;
 mod switching;
 mod table;
+mod tables;
 mod target;
 mod text;
 mod trampoline;
@@ -40,7 +41,7 @@ pub(crate) use crossing::{Crossing, OFF, ON};
 pub(crate) use frames::kept;
 pub(crate) use function::Callee;
 pub(crate) use hook::Emitter;
-pub(crate) use nested::{Calls, Guest, Import};
+pub(crate) use nested::{Calls, Guest, Import, Linked};
 pub(crate) use once::{NOTING, Note, NoteSite, Noter, noting};
 pub(crate) use plan::{
     Action, Call, Capture, Draft, Firing, HookId, Inline, Moment, Plan, Receiver, Room, Sequence,
@@ -48,6 +49,7 @@ pub(crate) use plan::{
 };
 pub(crate) use recompilation::{Piece, Recompilation, Wanted};
 pub(crate) use switching::{BUFFER, MIDDLE, Switching};
+pub(crate) use tables::Tables;
 pub(crate) use target::Target;
 pub use target::{Cpu, Optimize, Options, Sites};
 pub(crate) use text::{Handler, Span, Text};

@@ -18,7 +18,6 @@ use super::plan::Word;
 use crate::error::CompileError;
 use crate::module::ModuleInfo;
 use crate::offsets::ASIDE;
-use crate::runtime::ModuleInner;
 use crate::types::{FuncType, ValType};
 use crate::vm::{Builtin, Layout, at};
 use cranelift_codegen::ir::{
@@ -48,10 +47,23 @@ pub(crate) enum Calls {
     Inlined,
 }
 
+/// A module whose code is in memory by now: its functions can be written out from their bodies, or
+/// called where they are.
+pub(crate) trait Linked: std::fmt::Debug + Send + Sync {
+    /// What it declares.
+    fn info(&self) -> &ModuleInfo;
+    /// The module as it was given.
+    fn bytes(&self) -> &[u8];
+    /// Where everything is in the vmctx of its instances.
+    fn layout(&self) -> &Layout;
+    /// Where the code of a function is that it defines.
+    fn function_code(&self, index: u32) -> *const u8;
+}
+
 /// An instance whose functions may be called from another module's code.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    pub(crate) module: Arc<ModuleInner>,
+    pub(crate) module: Arc<dyn Linked>,
     /// Where its vmctx is. Nothing if each thread has an instance of its own: then whoever calls it
     /// says so.
     pub(crate) vmctx: Option<usize>,
@@ -81,8 +93,8 @@ pub(crate) enum Import {
 }
 
 impl Guest {
-    fn info(&self) -> &ModuleInfo {
-        &self.module.info
+    pub(crate) fn info(&self) -> &ModuleInfo {
+        self.module.info()
     }
 
     fn size(&self, function: u32) -> Option<usize> {
@@ -237,7 +249,7 @@ impl<'a> Translator<'a> {
         let (code, vmctx) = match function < guest.info().imported.functions {
             // What is imported and exported again is where the guest's own instance says.
             true => {
-                let (fixed, import) = (self.fixed(), guest.module.layout.function(function));
+                let (fixed, import) = (self.fixed(), guest.module.layout().function(function));
                 let code =
                     self.builder.ins().load(types::I64, fixed, vmctx, import + at::FUNC_CODE);
                 (code, self.builder.ins().load(types::I64, fixed, vmctx, import + at::FUNC_VMCTX))
@@ -265,7 +277,7 @@ impl<'a> Translator<'a> {
     ) -> Result<Vec<Value>, CompileError> {
         let before = self.builder.srcloc();
         self.builder.set_srcloc(SourceLoc::new(place | ASIDE));
-        let (info, bytes): (&'a ModuleInfo, &'a [u8]) = (guest.info(), &guest.module.bytes);
+        let (info, bytes): (&'a ModuleInfo, &'a [u8]) = (guest.info(), guest.module.bytes());
         let body = info.bodies[(function - info.imported.functions) as usize].clone();
         let reader = wasmparser::BinaryReader::new(
             &bytes[body.start as usize..body.end as usize],
@@ -280,7 +292,7 @@ impl<'a> Translator<'a> {
             Frame { kind: Kind::Block, behind, arity: results, results, height: 0, reached: false };
         let mut other = Surroundings {
             info,
-            layout: &guest.module.layout,
+            layout: guest.module.layout(),
             counting: &UNCOUNTED,
             hooking: Hooking::default(),
             index: function,
@@ -383,7 +395,7 @@ impl<'a> Translator<'a> {
                 (&**callee, self.home_of(callee), *function)
             }
             Some(Import::Guest(callee, function)) => {
-                let vmctx = self.fixed_word(guest.module.layout.function(index) + at::FUNC_VMCTX);
+                let vmctx = self.fixed_word(guest.module.layout().function(index) + at::FUNC_VMCTX);
                 (&**callee, vmctx, *function)
             }
             Some(Import::ReadSlot) => {

@@ -34,7 +34,7 @@ pub(super) fn with_threads<R: Send>(act: impl FnOnce() -> R + Send) -> R {
 
 /// Runs `act` here if there is room on the stack, and on a thread of the compiler's otherwise.
 pub(super) fn with_room<R: Send>(act: impl FnOnce() -> R + Send) -> R {
-    match crate::runtime::stack_left() >= TRAMPOLINE {
+    match crate::stack::left() >= TRAMPOLINE {
         true => act(),
         false => with_threads(act),
     }

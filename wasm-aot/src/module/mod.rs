@@ -4,11 +4,13 @@
 //! specification.
 
 mod constant;
+mod debug;
 mod instruction;
 mod names;
 mod read;
 
 pub(crate) use constant::ConstOp;
+pub(crate) use debug::debug_information;
 pub(crate) use instruction::instruction_name;
 pub(crate) use names::Names;
 pub(crate) use read::{Body, Reading, heap_type, operand_type, read, value_type};

@@ -1,7 +1,7 @@
 //! What a module calls its functions: read when somebody asks, since most runs of a program never
 //! do.
 
-use crate::artifact::Array;
+use crate::array::Array;
 use std::sync::OnceLock;
 use wasmparser::{BinaryReader, Name, NameSectionReader};
 

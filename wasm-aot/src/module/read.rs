@@ -6,7 +6,7 @@
 use super::{
     DataSegment, ElementSegment, Elements, Export, Import, Mode, ModuleInfo, Names, Space, constant,
 };
-use crate::artifact::Array;
+use crate::array::Array;
 use crate::error::{CompileError, Place};
 use crate::features::Features;
 use crate::types::{FuncType, GlobalType, HeapType, MemoryType, RefType, TableType, ValType};

@@ -11,13 +11,14 @@
 
 use super::Program;
 use super::binding::{Binding, Moment};
-use super::tally::{self, Cell, Effects, Followed};
+use super::tally::{self, Effects, Followed};
 use crate::compile::{Draft, Guest};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::flow::{Graph, Places, often};
 use crate::monitor::Noted;
 use crate::runtime::{Origin, StoreCore, waiting};
+use crate::vm::Cell;
 use crate::{Counts, FunctionCounts, Instance, Module};
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};

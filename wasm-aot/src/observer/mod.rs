@@ -38,7 +38,6 @@ pub use host::{Program, add_to_linker, printed_during};
 pub use observation::{Matched, Needs, Observation, ProbeCalls, Switched};
 pub use selection::{Selection, SelectionError};
 pub use switches::Switches;
-pub(crate) use tally::Cell;
 
 use crate::error::{Error, Place, Printable};
 use std::fmt::Write as _;

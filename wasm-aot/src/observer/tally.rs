@@ -13,25 +13,11 @@ use super::binding::{Argument, Binding, Moment};
 use crate::compile::Guest;
 use crate::flow::Ways;
 use crate::module::Space;
+use crate::vm::Cell;
 use std::collections::BTreeMap;
 use wasmparser::{
     BinaryReader, FunctionBody, MemArg, MemArgTarget, Operator as O, OperatorsReader,
 };
-
-/// A number that a monitor keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Cell {
-    Global {
-        index: u32,
-        wide: bool,
-    },
-    Memory {
-        memory: u32,
-        address: u64,
-        /// Whether it has 64 bits.
-        wide: bool,
-    },
-}
 
 /// What a call does to cells.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,9 +93,9 @@ pub(crate) fn followed(guest: &Guest, binding: &Binding, program: &[u8]) -> Opti
 /// Follows a function that is called with an operand of which so much is known; tells also whether
 /// it takes its probe away.
 fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(Effects, bool)> {
-    let info = &guest.module.info;
+    let info = &guest.info();
     let range = info.bodies.get(binding.function.checked_sub(info.imported.functions)? as usize)?;
-    let bytes = guest.module.bytes.get(range.start as usize..range.end as usize)?;
+    let bytes = guest.module.bytes().get(range.start as usize..range.end as usize)?;
     let body = FunctionBody::new(BinaryReader::new(bytes, u64::from(range.start)));
     let value = |argument: &Argument| match argument {
         Argument::I32(value) => Some(Value::Number(i64::from(*value))),
@@ -314,7 +300,7 @@ impl Follower<'_> {
 
     /// Of the host's functions, that which takes a probe away, if it is the one that calls.
     fn call(&mut self, function: u32) -> Option<()> {
-        let imports = &self.guest.module.info.imports;
+        let imports = &self.guest.info().imports;
         let import = imports
             .iter()
             .find(|import| import.space == Space::Func && import.index == function)?;
@@ -333,7 +319,7 @@ impl Follower<'_> {
         else {
             return None;
         };
-        let address = match self.guest.module.info.memories.get(memory as usize)?.wide {
+        let address = match self.guest.info().memories.get(memory as usize)?.wide {
             true => base.cast_unsigned(),
             false => u64::from(base as u32),
         };
@@ -342,7 +328,7 @@ impl Follower<'_> {
 
     fn global(&self, index: u32) -> Option<Cell> {
         use crate::types::ValType;
-        let ty = self.guest.module.info.globals.get(index as usize)?;
+        let ty = self.guest.info().globals.get(index as usize)?;
         match ty.content {
             ValType::I32 => Some(Cell::Global { index, wide: false }),
             ValType::I64 => Some(Cell::Global { index, wide: true }),

@@ -3,58 +3,21 @@
 use super::inspected::Inspected;
 use super::{Place, When};
 use crate::compile::Firing;
-use crate::runtime::Val;
-use crate::runtime::{Module, callers};
+use crate::runtime::identity::{self, FrameId};
+use crate::runtime::{Module, Val, callers};
 use crate::types::ValType;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-thread_local! {
-    /// The identities of this thread's activations that have one, by their frames. Stacks grow
-    /// downwards: what is below is gone.
-    static KNOWN: RefCell<BTreeMap<usize, FrameId>> = const { RefCell::new(BTreeMap::new()) };
-}
-
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
-/// An activation. No two have the same, also when one comes where another was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FrameId(u64);
-
-impl FrameId {
-    /// Whether the activation is still there, as far as this thread knows: it has neither returned
-    /// nor been taken away.
-    pub fn is_alive(self) -> bool {
-        KNOWN.with_borrow(|known| known.values().any(|id| *id == self))
-    }
-}
 
 /// Control comes to a site: whatever was deeper is gone, and what was here too if the function has
 /// just been entered.
 pub(super) fn arrive(inspected: &Inspected, site: usize, frame: usize) {
-    KNOWN.with_borrow_mut(|known| {
-        let alive = if inspected.sites[site].when == When::Entry { frame + 1 } else { frame };
-        if known.first_key_value().is_some_and(|(lowest, _)| *lowest < alive) {
-            *known = known.split_off(&alive);
-        }
-    });
-}
-
-/// Activations were left without any of their ends coming by: whatever is below that place of the
-/// stack is gone.
-pub(crate) fn forget_below(place: usize) {
-    KNOWN.with_borrow_mut(|known| {
-        if known.first_key_value().is_some_and(|(lowest, _)| *lowest < place) {
-            *known = known.split_off(&place);
-        }
-    });
+    let is_entered = inspected.sites[site].when == When::Entry;
+    identity::forget_below(if is_entered { frame + 1 } else { frame });
 }
 
 /// Probes have fired: where the function ends, so does the identity.
 pub(super) fn depart(inspected: &Inspected, site: usize, frame: usize) {
     if let When::Exit | When::Unwind = inspected.sites[site].when {
-        KNOWN.with_borrow_mut(|known| known.remove(&frame));
+        identity::forget(frame);
     }
 }
 
@@ -128,12 +91,10 @@ impl<'a> Frame<'a> {
     pub fn id(&mut self) -> FrameId {
         // After a trap there is nothing any more that another probe could see, too.
         if self.vmctx == 0 {
-            return FrameId(NEXT.fetch_add(1, Relaxed));
+            return FrameId::fresh();
         }
         self.has_identity = true;
-        KNOWN.with_borrow_mut(|known| {
-            *known.entry(self.frame).or_insert_with(|| FrameId(NEXT.fetch_add(1, Relaxed)))
-        })
+        FrameId::at(self.frame)
     }
 
     /// The activations that wait for this one, the nearest first: functions, and where they are,

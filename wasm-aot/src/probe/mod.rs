@@ -43,8 +43,8 @@ mod frame;
 mod inspected;
 mod stand;
 
-pub(crate) use frame::forget_below;
-pub use frame::{Frame, FrameId, MemoryAccess};
+pub use crate::runtime::identity::FrameId;
+pub use frame::{Frame, MemoryAccess};
 
 use crate::compile::{Firing, Receiver};
 use crate::error::Error;

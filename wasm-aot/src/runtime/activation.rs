@@ -152,7 +152,7 @@ pub(crate) unsafe fn enter(
     let outermost = cell.stack_limit.load(Relaxed) == 0;
     if outermost {
         super::signals::prepare_thread().map_err(Failure::Error)?;
-        cell.stack_limit.store(super::stack::limit(store.limits().stack), Relaxed);
+        cell.stack_limit.store(crate::stack::limit(store.limits().stack), Relaxed);
     }
     let outer_exit = (cell.exit_frame.load(Relaxed), cell.exit_pc.load(Relaxed));
     let mut activation = Activation {
@@ -191,7 +191,7 @@ pub(crate) unsafe fn enter(
     let activation = unsafe { &mut *activation };
     if status != RETURNED {
         super::hooks::restore(&kept);
-        crate::probe::forget_below(activation.stack);
+        super::identity::forget_below(activation.stack);
         store.tell_trapped(&activation.taken_away);
     }
     match status {

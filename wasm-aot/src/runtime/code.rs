@@ -5,12 +5,11 @@
 //! This module exists to own executable memory.
 #![allow(unsafe_code)]
 
-use crate::artifact::Array;
 use crate::compile::{
-    Bare, Crossing, Handler, NOTING, Note, NoteSite, OFF, Plan, Span, Text, TrampolineKind, noting,
+    Handler, NOTING, Note, NoteSite, OFF, Plan, Span, Tables, Text, TrampolineKind, noting,
 };
 use crate::error::Error;
-use crate::offsets::{ASIDE, NOTHING, Offsets};
+use crate::offsets::{ASIDE, NOTHING};
 use crate::trap::Trap;
 use callpatch::Reach;
 use std::fs::File;
@@ -19,59 +18,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use wordpatch::os::pages::{self, Protection};
 use wordpatch::{CodeAddr, CodeMemory};
-
-/// Tables of a module's code. They may lie in a file that is mapped.
-#[derive(Debug)]
-pub(crate) struct Tables {
-    pub(crate) functions: Array<Span>,
-    pub(crate) trampolines: Vec<(TrampolineKind, Span)>,
-    pub(crate) traps: Offsets,
-    pub(crate) addresses: Offsets,
-    pub(crate) handlers: Array<Handler>,
-    /// Where threads can go over into another version, in the order of their offsets.
-    pub(crate) crossings: Array<Crossing>,
-    /// Bare sites, in the order of their offsets.
-    pub(crate) bares: Array<Bare>,
-    /// Sites that note something, in the order of their offsets. What they call is behind the code,
-    /// and not part of it.
-    pub(crate) notes: Vec<NoteSite>,
-    /// How far below their frame pointers functions keep what can be read of their frames: 0 for
-    /// those that keep nothing, and for those that are not here.
-    pub(crate) frames: Vec<u32>,
-    /// Which defined function each piece of code in `functions` belongs to, if they are not all
-    /// functions in order.
-    pub(crate) owners: Option<Vec<u32>>,
-}
-
-impl Tables {
-    /// Of code that was compiled just now.
-    fn owned(text: Text) -> Self {
-        let Text {
-            functions,
-            trampolines,
-            traps,
-            addresses,
-            handlers,
-            crossings,
-            bares,
-            notes,
-            frames,
-            ..
-        } = text;
-        Self {
-            functions: Array::Owned(functions),
-            trampolines,
-            traps,
-            addresses,
-            handlers: Array::Owned(handlers),
-            crossings: Array::Owned(crossings),
-            bares: Array::Owned(bares),
-            notes,
-            frames,
-            owners: None,
-        }
-    }
-}
 
 /// The code of a module, mapped to be executed.
 #[derive(Debug)]

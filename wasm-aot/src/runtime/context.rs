@@ -11,10 +11,11 @@
 
 use super::instance::InstanceData;
 use super::module::ModuleInner;
-use super::store::{StoreCore, StoreId};
+use super::store::StoreCore;
 use super::targets::{Targets, Words};
 use crate::compile::{BUFFER, MIDDLE, Sites};
 use crate::error::Error;
+use crate::exception::StoreId;
 use crate::vm::{self, Layout};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};

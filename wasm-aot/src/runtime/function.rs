@@ -8,12 +8,12 @@
 
 use super::activation::{self, Entry, Failure};
 use super::handle::Extern;
-use super::heap::ExnRef;
 use super::instance::{Instance, InstanceData};
-use super::store::{AsContextMut, StoreContextMut, StoreCore, StoreId};
+use super::store::{AsContextMut, StoreContextMut, StoreCore};
 use super::value::Val;
 use super::{backtrace, bridge};
 use crate::error::{Error, ExceptionReport};
+use crate::exception::{ExnRef, StoreId};
 use crate::registry::{self, TypeId};
 use crate::types::FuncType;
 use crate::vm::{self, HOST_MAGIC};

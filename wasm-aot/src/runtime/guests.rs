@@ -11,10 +11,9 @@ use super::function::Func;
 use super::instance::{Instance, InstanceData};
 use super::module::ModuleInner;
 use super::store::StoreCore;
-use crate::compile::{Calls, Guest, Import};
+use crate::compile::{Calls, Guest, Import, Linked};
 use crate::module::Space;
-use crate::observer::Cell;
-use crate::vm;
+use crate::vm::{self, Cell};
 use std::collections::HashMap;
 #[cfg(test)]
 use std::ops::Range;
@@ -64,7 +63,7 @@ impl Guests {
         let imports =
             functions.map(|import| self.import(core, data, import, number)).collect::<Vec<_>>();
         let guest = Arc::new(Guest {
-            module: Arc::clone(&data.module),
+            module: Arc::clone(&data.module) as Arc<dyn Linked>,
             vmctx: is_one.then(|| data.base()),
             bases: data.memories.iter().map(base).collect(),
             framed: framed(data, &imports),

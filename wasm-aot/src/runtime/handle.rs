@@ -9,9 +9,10 @@
 use super::elements::Elements;
 use super::function::Func;
 use super::linear::{Linear, SharedMemory, Style};
-use super::store::{AsContextMut, GlobalData, StoreCore, StoreId, TagData};
+use super::store::{AsContextMut, GlobalData, StoreCore, TagData};
 use super::value::Val;
 use crate::error::Error;
+use crate::exception::StoreId;
 use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, MemoryType, TableType, ValType};
 use crate::vm;

@@ -11,8 +11,9 @@
 #![allow(unsafe_code)]
 
 use super::activation;
-use super::store::{StoreCore, StoreId};
+use super::store::StoreCore;
 use crate::error::Error;
+use crate::exception::{ExnRef, Held};
 use crate::registry;
 use crate::types::{HeapType, ValType};
 use crate::vm;
@@ -20,7 +21,6 @@ use std::alloc::Layout;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// Something of the host's that Wasm code can hold.
 #[derive(Clone, Debug)]
@@ -40,30 +40,6 @@ impl ExternRef {
     /// Whether both refer to the same.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-/// An exception of a store. While it is held, the exception stays.
-#[derive(Debug)]
-pub struct ExnRef {
-    address: usize,
-    store: StoreId,
-    held: Arc<Held>,
-}
-
-#[derive(Debug, Default)]
-struct Held(AtomicUsize);
-
-impl Clone for ExnRef {
-    fn clone(&self) -> Self {
-        self.held.0.fetch_add(1, SeqCst);
-        Self { address: self.address, store: self.store, held: Arc::clone(&self.held) }
-    }
-}
-
-impl Drop for ExnRef {
-    fn drop(&mut self) {
-        self.held.0.fetch_sub(1, SeqCst);
     }
 }
 
@@ -170,7 +146,7 @@ pub(crate) fn collect(store: &mut StoreCore) {
         }
         for (address, object) in objects {
             if let Object::Exception { held, .. } = object
-                && held.0.load(SeqCst) > 0
+                && held.is_held()
             {
                 look(*address);
             }
@@ -248,16 +224,13 @@ impl ExnRef {
     /// It is null or an exception of this store.
     pub(crate) unsafe fn from_raw(address: usize, store: &StoreCore) -> Option<Self> {
         let Object::Exception { held, .. } = store.heap.objects.get(&address)? else { return None };
-        held.0.fetch_add(1, SeqCst);
-        Some(Self { address, store: store.id, held: Arc::clone(held) })
+        Some(Self::hold(address, store.id, held))
     }
 
     /// Its address, if it is of that store.
     pub(crate) fn raw(&self, store: &StoreCore) -> Result<usize, Error> {
-        match self.store == store.id {
-            true => Ok(self.address),
-            false => Err(Error::Type("an exception of another store".into())),
-        }
+        let another = || Error::Type("an exception of another store".into());
+        self.address_in(store.id).ok_or_else(another)
     }
 
     /// What it carries.

@@ -9,7 +9,7 @@ use super::definition::define;
 use super::store::{Demand, Demanded};
 use crate::error::Error;
 use crate::types::MemoryType;
-use crate::vm;
+use crate::vm::{self, RESERVATION, reservations_are_possible};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use wordpatch::CodeAddr;
@@ -17,20 +17,8 @@ use wordpatch::os::pages::{self, PAGE, Place, Protection};
 
 /// A page of linear memory.
 pub(crate) const WASM_PAGE: u64 = 65536;
-/// What a memory with 32-bit addresses reserves: any index plus any offset, and the widest access.
-const RESERVATION: usize = (8 << 30) + PAGE;
 /// What a memory reserves that is bounds-checked, if it is not told how large it will get.
 const HEADROOM: usize = 1 << 30;
-
-/// Whether the process may reserve as much as memories want.
-pub(crate) fn reservations_are_possible() -> bool {
-    // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing; (2) it is given
-    // back at once.
-    unsafe {
-        pages::map_private(Place::Anywhere, RESERVATION, Protection::None)
-            .is_ok_and(|at| pages::unmap(at, RESERVATION).is_ok())
-    }
-}
 
 /// Address space of a memory.
 #[derive(Debug)]

@@ -8,12 +8,13 @@ use super::errands::StopParts;
 use super::news::Readers;
 use super::part::Part;
 use super::pieces::Pieces;
-use super::store::StoreId;
 use super::version::Versions;
-use crate::artifact::{self, Array};
+use crate::array::Array;
+use crate::artifact;
 use crate::compile::{self, Compilation, Options, Plan, TrampolineKind};
 use crate::engine::Engine;
 use crate::error::{CompileError, Error, Place};
+use crate::exception::StoreId;
 use crate::module::{ModuleInfo, Space};
 use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, TableType};
@@ -139,7 +140,15 @@ impl Module {
         )
     }
 
-    pub(crate) fn assemble(
+    /// What a file holds.
+    fn loaded(loaded: artifact::Loaded) -> Result<Self, Error> {
+        let code = Code::of_file(&loaded.file, loaded.text, &loaded.code, loaded.tables)?;
+        let numbers = (loaded.counters, loaded.calls, loaded.loops);
+        let made = Self::assemble(loaded.info, code, loaded.module, loaded.options, numbers)?;
+        Ok(made.watched_by(loaded.monitors))
+    }
+
+    fn assemble(
         info: ModuleInfo,
         code: Code,
         bytes: Array<u8>,
@@ -228,7 +237,7 @@ impl Module {
     }
 
     /// The same module, with what is to look at it.
-    pub(crate) fn watched_by(mut self, monitors: Array<u8>) -> Self {
+    fn watched_by(mut self, monitors: Array<u8>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.monitors = monitors;
         }
@@ -244,7 +253,7 @@ impl Module {
     /// Loads a module that was compiled before. The file is executed: it is refused if others may
     /// write it, if it is damaged, or if another version or another processor made it.
     pub fn from_file(engine: &Engine, path: impl AsRef<std::path::Path>) -> Result<Self, Error> {
-        artifact::load(path.as_ref(), engine.target())
+        Self::loaded(artifact::load(path.as_ref(), engine.target())?)
     }
 
     /// Loads the contents of such a file, as [`precompile`](Self::precompile) has given them.
@@ -254,7 +263,7 @@ impl Module {
     /// executed. A digest tells damage, and not hostility.
     #[allow(unsafe_code, reason = "whoever calls it vouches for what is executed")]
     pub unsafe fn from_machine_code(engine: &Engine, bytes: &[u8]) -> Result<Self, Error> {
-        artifact::load_bytes(bytes, engine.target())
+        Self::loaded(artifact::load_bytes(bytes, engine.target())?)
     }
 
     /// Checks whether a module is valid, and supported, without keeping it.
@@ -428,5 +437,23 @@ impl ModuleInner {
     pub(crate) fn function_code(&self, index: u32) -> *const u8 {
         let function = self.code.tables.functions[(index - self.info.imported.functions) as usize];
         self.code.at(function.start - self.options.sites.prefix())
+    }
+}
+
+impl compile::Linked for ModuleInner {
+    fn info(&self) -> &ModuleInfo {
+        &self.info
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn function_code(&self, index: u32) -> *const u8 {
+        self.function_code(index)
     }
 }

@@ -1,8 +1,8 @@
 //! Source lines, from the debug information of a module.
 
 use super::module::ModuleInner;
-use crate::module::ModuleInfo;
-use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
+use crate::module::debug_information;
+use gimli::{EndianSlice, LittleEndian};
 
 /// The debug information of modules, read once for each.
 #[derive(Default)]
@@ -25,22 +25,4 @@ impl<'a> Sources<'a> {
         let location = self.0[at].1.as_ref()?.find_location(offset).ok()??;
         Some((location.file?.to_owned(), location.line?))
     }
-}
-
-/// The debug information of a module, if it has any.
-pub(crate) fn debug_information<'a>(
-    info: &ModuleInfo,
-    bytes: &'a [u8],
-) -> Option<Dwarf<EndianSlice<'a, LittleEndian>>> {
-    let section = |id: SectionId| -> Result<EndianSlice<'a, LittleEndian>, gimli::Error> {
-        let named = info.custom.iter().find(|(name, _)| name == id.name());
-        let contents = named
-            .and_then(|(_, range)| bytes.get(range.start as usize..range.end as usize))
-            .unwrap_or_default();
-        Ok(EndianSlice::new(contents, LittleEndian))
-    };
-    info.custom
-        .iter()
-        .any(|(name, _)| name == SectionId::DebugLine.name())
-        .then(|| Dwarf::load(section).ok())?
 }

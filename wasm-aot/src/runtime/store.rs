@@ -21,13 +21,14 @@ use super::module::ModuleInner;
 use super::source::Sources;
 use crate::engine::Engine;
 use crate::error::{Backtrace, Error, FrameInfo};
+use crate::exception::StoreId;
 use crate::registry::TypeId;
 use crate::types::{FuncType, GlobalType};
 use crate::vm::{self, StoreCell};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a store may take.
@@ -77,10 +78,6 @@ impl std::fmt::Debug for Limiter {
         f.write_str("Limiter")
     }
 }
-
-/// Identifies a store in handles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct StoreId(u64);
 
 /// A global, and where machine code finds its value.
 #[derive(Debug)]
@@ -154,9 +151,8 @@ pub(crate) struct StoreCore {
 
 impl StoreCore {
     fn new(engine: &Engine) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
-            id: StoreId(NEXT.fetch_add(1, Ordering::Relaxed)),
+            id: StoreId::fresh(),
             engine: engine.clone(),
             cell: Box::new(StoreCell::unlimited()),
             limits: Limits::default(),

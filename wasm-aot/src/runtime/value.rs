@@ -7,9 +7,10 @@
 #![allow(unsafe_code)]
 
 use super::function::Func;
-use super::heap::{ExnRef, ExternRef};
+use super::heap::ExternRef;
 use super::store::StoreCore;
 use crate::error::Error;
+use crate::exception::ExnRef;
 use crate::types::{HeapType, RefType, ValType};
 use crate::vm;
 

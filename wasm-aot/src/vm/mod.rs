@@ -19,10 +19,14 @@
 //! ```
 
 mod builtin;
+mod cell;
 mod layout;
+mod reservation;
 
 pub(crate) use builtin::{Builtin, Bulk, GROWTH_INTERRUPTED};
+pub(crate) use cell::Cell;
 pub(crate) use layout::{Layout, MemoryAt};
+pub(crate) use reservation::{RESERVATION, reservations_are_possible};
 
 use std::sync::atomic::{AtomicI64, AtomicUsize};
 

@@ -50,16 +50,6 @@ pub(crate) unsafe trait Plain: Copy + 'static {}
 
 // SAFETY: (1) integers.
 unsafe impl Plain for u8 {}
-// SAFETY: (1) structures of `u32` alone, in the order that they are declared in.
-unsafe impl Plain for crate::offsets::Block {}
-// SAFETY: as above.
-unsafe impl Plain for crate::compile::Handler {}
-// SAFETY: as above.
-unsafe impl Plain for crate::compile::Span {}
-// SAFETY: as above.
-unsafe impl Plain for crate::compile::Crossing {}
-// SAFETY: as above.
-unsafe impl Plain for crate::compile::Bare {}
 
 /// A row of values.
 #[derive(Debug)]
