@@ -59,7 +59,6 @@ mod engine;
 mod error;
 mod exception;
 mod features;
-mod flow;
 #[cfg(test)]
 mod golden;
 pub mod inspection;

@@ -7,10 +7,10 @@
 use super::function::{Translator, machine_type};
 use super::plan::Moment;
 use crate::error::CompileError;
-use crate::flow::{Way, Ways};
 use crate::types::{FuncType, ValType};
 use cranelift_codegen::ir::{Block, BlockArg, BlockCall, InstBuilder, JumpTableData, Value};
 use std::collections::BTreeMap;
+use wasm_aot_body::{Way, Ways};
 use wasmparser::{BlockType, BrTable};
 
 /// What kind of frame.

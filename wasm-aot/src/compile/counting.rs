@@ -6,12 +6,12 @@
 use super::budget::Budget;
 use super::function::Translator;
 use crate::error::CompileError;
-use crate::flow::{Graph, Places, Way};
 use crate::module::Body;
 use crate::trap::{Access, Trap};
 use crate::vm::{Builtin, Layout};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, TrapCode, Value, condcodes::IntCC, types};
 use rayon::prelude::*;
+use wasm_aot_body::{Graph, Places, Way};
 
 /// The most counters of a module: their offsets in the vmctx have 32 bits.
 pub(super) const COUNTERS: usize = 1 << 26;
@@ -46,7 +46,7 @@ impl Counting {
             (Places::of(&graph), if targets { graph.calls } else { Vec::new() })
         };
         let (functions, calls): (Vec<Places>, Vec<Vec<u32>>) = bodies.par_iter().map(each).unzip();
-        let first = sums(functions.iter().map(|places| places.len() as usize))?;
+        let first = sums(functions.iter().map(|places| places.counters() as usize))?;
         let first_call = sums(calls.iter().map(Vec::len))?;
         Ok(Self { before: 0, functions, first, calls, first_call })
     }

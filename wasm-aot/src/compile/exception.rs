@@ -8,7 +8,6 @@
 use super::control::{Frame, Kind, arguments};
 use super::function::{SINGLES, Translator, machine_type};
 use crate::error::CompileError;
-use crate::flow::Way;
 use crate::trap::Trap;
 use crate::types::FuncType;
 use crate::vm::{Builtin, at};
@@ -17,6 +16,7 @@ use cranelift_codegen::ir::{
     UserExternalName, Value, condcodes::IntCC, types,
 };
 use cranelift_codegen::isa::CallConv;
+use wasm_aot_body::Way;
 use wasmparser::{BlockType, Catch, TryTable};
 
 /// A try region.

@@ -15,7 +15,6 @@ use super::switching::{self, Carried, Going, Switching};
 use super::target::Target;
 use super::text::Handler;
 use crate::error::{CompileError, Place};
-use crate::flow::{Loops, Way};
 use crate::module::{self, Body, ModuleInfo};
 use crate::offsets::{Entry, NOTHING};
 use crate::trap::Trap;
@@ -34,6 +33,7 @@ use cranelift_codegen::{
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use std::collections::HashMap;
+use wasm_aot_body::{Loops, Way};
 use wasmparser::{FuncValidator, FuncValidatorAllocations, ValidatorResources};
 
 /// The name space of functions in CLIF.
@@ -229,7 +229,7 @@ pub(super) fn finish(
         .map(|range| (range.start..range.end, number(range.loc.bits())))
         .collect();
     let Some(crossings) =
-        (if own.len() > 0 { crossing::make(&mut code, &ranges) } else { Some(Vec::new()) })
+        (if own.count() > 0 { crossing::make(&mut code, &ranges) } else { Some(Vec::new()) })
     else {
         return Ok(None);
     };

@@ -2,9 +2,9 @@
 
 use super::function::Translator;
 use crate::error::CompileError;
-use crate::flow::Way;
 use crate::trap::Trap;
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
+use wasm_aot_body::Way;
 use wasmparser::Operator;
 
 impl Translator<'_> {

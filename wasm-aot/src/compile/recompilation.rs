@@ -100,7 +100,7 @@ impl<'a> Recompilation<'a> {
         enters: bool,
     ) -> impl Iterator<Item = Wanted> + use<> {
         let (loops, first) = self.switching.of_function(function);
-        let entries = (0..if enters { loops.len() } else { 0 })
+        let entries = (0..if enters { loops.count() } else { 0 })
             .map(move |index| Wanted { function, entered: Some((index, first + index as u32)) });
         begins.then_some(Wanted { function, entered: None }).into_iter().chain(entries)
     }

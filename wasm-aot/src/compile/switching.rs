@@ -34,7 +34,6 @@
 use super::control::{Kind, arguments};
 use super::function::Translator;
 use crate::error::CompileError;
-use crate::flow::{Graph, Loop, Loops, Way};
 use crate::module::{Body, ModuleInfo};
 use crate::vm::at;
 use cranelift_codegen::ir::{
@@ -45,6 +44,7 @@ use cranelift_codegen::isa::CallConv;
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use wasm_aot_body::{Graph, Loop, Loops, Way};
 use wasmparser::{FuncValidator, Operator, OperatorsReader, ValidatorResources};
 
 /// Marks what belongs to a place and not to an instruction of Wasm; modules that reach so far have
@@ -85,7 +85,7 @@ impl Switching {
         let functions: Vec<Loops> = bodies.par_iter().map(each).collect();
         let first = functions
             .iter()
-            .scan(0, |next, loops| Some(std::mem::replace(next, *next + loops.len() as u32)));
+            .scan(0, |next, loops| Some(std::mem::replace(next, *next + loops.count() as u32)));
         Self { first: first.collect(), functions }
     }
 
@@ -97,14 +97,14 @@ impl Switching {
 
     /// How many loops a defined function has.
     pub(crate) fn loops_of(&self, defined: usize) -> u32 {
-        self.of_function(defined).0.len() as u32
+        self.of_function(defined).0.count() as u32
     }
 
     /// How many loops there are.
     pub(crate) fn len(&self) -> u32 {
         self.functions
             .last()
-            .map_or(0, |loops| self.first[self.functions.len() - 1] + loops.len() as u32)
+            .map_or(0, |loops| self.first[self.functions.len() - 1] + loops.count() as u32)
     }
 }
 
@@ -138,7 +138,7 @@ struct Place(i32);
 pub(crate) const MIDDLE: usize = 128;
 /// How large a buffer is: for the locals that any function carries over, and as many operands as
 /// any loop does.
-pub(crate) const BUFFER: usize = 16 * (crate::flow::CARRIED + OPERANDS);
+pub(crate) const BUFFER: usize = 16 * (wasm_aot_body::CARRIED + OPERANDS);
 
 impl Place {
     fn first() -> Self {

@@ -103,7 +103,7 @@ fn make(
     build(&mut builder, &params);
     builder.seal_all_blocks();
     builder.finalize(target.isa.frontend_config());
-    finish(&mut context, target, (&crate::flow::Loops::none(), 0), &Together::default())
+    finish(&mut context, target, (&wasm_aot_body::Loops::none(), 0), &Together::default())
         .map(|compiled| compiled.expect("no loop, no crossing"))
 }
 

@@ -15,10 +15,10 @@ use super::outline::{self, Outline};
 use crate::compile::{Action, Draft, HookId, Moment, Note, Noter};
 use crate::error::CompileError;
 use crate::features::Features;
-use crate::flow::{Block, Graph};
 use crate::runtime::{Module, ModuleInner, Origin, Spent};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
+use wasm_aot_body::{Block, Graph};
 use wasmparser::Operator;
 
 /// What is noted of a module's functions.

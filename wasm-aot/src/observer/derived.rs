@@ -15,7 +15,6 @@ use super::tally::{self, Effects, Followed};
 use crate::compile::{Draft, Guest};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::flow::{Graph, Places, often};
 use crate::monitor::Noted;
 use crate::runtime::{Origin, StoreCore, waiting};
 use crate::vm::Cell;
@@ -23,6 +22,7 @@ use crate::{Counts, FunctionCounts, Instance, Module};
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use wasm_aot_body::{Graph, Places, often};
 use wasmparser::{BinaryReader, FunctionBody};
 
 /// What follows from what.

@@ -11,10 +11,10 @@
 
 use super::binding::{Argument, Binding, Moment};
 use crate::compile::Guest;
-use crate::flow::Ways;
 use crate::module::Space;
 use crate::vm::Cell;
 use std::collections::BTreeMap;
+use wasm_aot_body::Ways;
 use wasmparser::{
     BinaryReader, FunctionBody, MemArg, MemArgTarget, Operator as O, OperatorsReader,
 };

@@ -5,7 +5,6 @@ use super::module::ModuleInner;
 use super::source::Sources;
 use super::spelling;
 use super::targets::Targets;
-use crate::flow::{self, Flow, Graph, Way, Ways};
 use crate::module::Space;
 use crate::trap::Access;
 use std::cell::RefCell;
@@ -13,6 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use wasm_aot_body::{self as flow, Flow, Graph, Way, Ways};
 use wasmparser::{BinaryReader, FunctionBody, Operator};
 
 /// How often everything of a module was executed. Counts are exact to the instruction, also where a
@@ -181,7 +181,7 @@ impl Counts {
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
             let graph = Graph::of(&body(module, range)).unwrap_or_default();
             let places = flow::Places::of(&graph);
-            let (own, others) = rest.split_at(places.len() as usize);
+            let (own, others) = rest.split_at(places.counters() as usize);
             rest = others;
             let flow = flow::solve(&graph, &places, own, departures.get(&defined).unwrap_or(&none));
             (graph, flow)

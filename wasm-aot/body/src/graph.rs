@@ -11,7 +11,7 @@
 use wasmparser::{BrTable, Catch, FunctionBody, Operator};
 
 /// What is outside of the function: where its edges come from at first, and go at last.
-pub(crate) const OUTSIDE: u32 = 0;
+pub const OUTSIDE: u32 = 0;
 
 /// The largest table of a branch whose entries are told apart; those of larger ones are counted by
 /// their labels.
@@ -19,16 +19,16 @@ const CASES: usize = 1024;
 
 /// A row of instructions of which each is executed after the one before, if nothing goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub struct Block {
     /// Where the first instruction is in the module.
-    pub(crate) start: u32,
+    pub start: u32,
     /// Where the last one ends.
-    pub(crate) end: u32,
+    pub end: u32,
 }
 
 /// Which way an instruction is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub enum Way {
     /// Into the function.
     Entry,
     /// To the instruction behind it.
@@ -47,7 +47,7 @@ pub(crate) enum Way {
 
 impl Way {
     /// What kind of way it is, in a word.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Entry => "call",
             Self::Next => "next",
@@ -62,30 +62,35 @@ impl Way {
 
 /// A way from block to block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Edge {
-    pub(crate) from: u32,
-    pub(crate) to: u32,
+pub struct Edge {
+    /// The block that it leaves.
+    pub from: u32,
+    /// The block that it goes to.
+    pub to: u32,
     /// The instruction that goes it, in the module; 0 for the entry.
-    pub(crate) at: u32,
-    pub(crate) way: Way,
+    pub at: u32,
+    /// Which way that one is left.
+    pub way: Way,
     /// In how many loops it lies.
-    pub(crate) depth: u32,
+    pub depth: u32,
 }
 
 /// The blocks of a function. The first stands for [`OUTSIDE`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Graph {
-    pub(crate) blocks: Vec<Block>,
-    pub(crate) edges: Vec<Edge>,
+pub struct Graph {
+    /// The blocks, in order.
+    pub blocks: Vec<Block>,
+    /// The edges between them.
+    pub edges: Vec<Edge>,
     /// Calls through tables and references, in order.
-    pub(crate) calls: Vec<u32>,
+    pub calls: Vec<u32>,
     /// Loops, in order.
-    pub(crate) loops: Vec<u32>,
+    pub loops: Vec<u32>,
 }
 
 impl Graph {
     /// Where blocks begin that are executed, in order, and in how many loops they lie.
-    pub(crate) fn depths(&self) -> Vec<(u32, u32)> {
+    pub fn depths(&self) -> Vec<(u32, u32)> {
         let mut depths: Vec<(u32, u32)> =
             self.blocks.iter().map(|block| (block.start, 0)).collect();
         for edge in &self.edges {
@@ -136,7 +141,7 @@ const UNKNOWN: u32 = u32::MAX;
 
 impl Graph {
     /// The graph of a function; none if its body cannot be read.
-    pub(crate) fn of(body: &FunctionBody<'_>) -> Option<Self> {
+    pub fn of(body: &FunctionBody<'_>) -> Option<Self> {
         let mut reader = body.get_operators_reader().ok()?;
         let mut builder = Builder {
             graph: Self {
@@ -371,18 +376,21 @@ impl Builder {
 /// How the ways out of a table of labels are told apart: by the entry, or, where there are very
 /// many, by the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ways {
+pub enum Ways {
+    /// By the entry.
     ByEntry,
+    /// By the label.
     ByLabel,
 }
 
 impl Ways {
-    pub(crate) fn of(targets: &BrTable<'_>) -> Self {
+    /// How those of a table are told apart.
+    pub fn of(targets: &BrTable<'_>) -> Self {
         if (targets.len() as usize) < CASES { Self::ByEntry } else { Self::ByLabel }
     }
 
     /// The way of an entry.
-    pub(crate) fn of_entry(self, entry: u32, label: u32) -> Way {
+    pub fn of_entry(self, entry: u32, label: u32) -> Way {
         match self {
             Self::ByEntry => Way::Case(entry),
             Self::ByLabel => Way::Case(label),

@@ -1,4 +1,7 @@
-//! How often each instruction was executed, from as few counters as there can be.
+//! What the body of a WebAssembly function says by itself, before anything is compiled: its blocks,
+//! its loops, and where counters have to stand.
+//!
+//! # How often each instruction was executed, from as few counters as there can be
 //!
 //! Control flows through a function as water does: what comes into a block leaves it. So of the
 //! [`Graph`] of a function's blocks it is enough to count the edges outside of a spanning tree
@@ -9,12 +12,14 @@
 //! whoever takes the frame away, as a departure from the instruction that it was at; so the counts
 //! are exact to the instruction.
 
+#![forbid(unsafe_code)]
+
 mod graph;
 mod loops;
 mod places;
 mod solution;
 
-pub(crate) use graph::{Block, Edge, Graph, Way, Ways};
-pub(crate) use loops::{CARRIED, Loop, Loops};
-pub(crate) use places::{Places, often};
-pub(crate) use solution::{Departures, Flow, solve};
+pub use graph::{Block, Edge, Graph, OUTSIDE, Way, Ways};
+pub use loops::{CARRIED, Loop, Loops};
+pub use places::{Places, often};
+pub use solution::{Departures, Flow, solve};

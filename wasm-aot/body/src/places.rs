@@ -5,7 +5,7 @@
 //! there, in the smallest of loops: instead the block is counted, where the loop begins; how often
 //! the edge was gone is what is left when all else that comes there is known.
 
-use super::graph::{Graph, Way};
+use crate::graph::{Graph, Way};
 use std::collections::HashMap;
 
 /// What names an edge to whoever makes the code for it: the instruction, and which way it is left.
@@ -13,7 +13,7 @@ pub(crate) type Key = (u32, Way);
 
 /// The edges of a function that are counted, and the number of each counter.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
+pub struct Places {
     counters: HashMap<Key, u32>,
     /// Blocks that are counted instead of edges to themselves, by where they begin.
     turns: HashMap<u32, u32>,
@@ -27,7 +27,7 @@ pub(crate) struct Places {
 impl Places {
     /// Chooses the edges of a graph that are counted; their counters are numbered from 0 in the
     /// order of edges.
-    pub(crate) fn of(graph: &Graph) -> Self {
+    pub fn of(graph: &Graph) -> Self {
         let edges = counted(graph);
         let (mut counters, mut turns) = (HashMap::new(), HashMap::new());
         for (number, edge) in (0..).zip(&edges) {
@@ -46,28 +46,28 @@ impl Places {
 
     /// The counter of the block that begins with the loop at `at`, if it is counted instead of an
     /// edge.
-    pub(crate) fn turn(&self, at: u32) -> Option<u32> {
+    pub fn turn(&self, at: u32) -> Option<u32> {
         self.turns.get(&at).copied()
     }
 
     /// The edges whose counters say how often their blocks were entered.
-    pub(super) fn turns(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+    pub(crate) fn turns(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.turns.values().map(|counter| (self.edges[*counter as usize], *counter))
     }
 
     /// The counter of activations that come from another version to the loop at `at`.
-    pub(crate) fn coming(&self, at: u32) -> Option<u32> {
+    pub fn coming(&self, at: u32) -> Option<u32> {
         let loops = self.loops.binary_search(&at).ok()?;
         Some((self.edges.len() + 2 * loops) as u32)
     }
 
     /// The counter of those that go into another one.
-    pub(crate) fn going(&self, at: u32) -> Option<u32> {
+    pub fn going(&self, at: u32) -> Option<u32> {
         self.coming(at).map(|counter| counter + 1)
     }
 
     /// What came to each loop and went, from the counters of the function.
-    pub(super) fn crossed<'a>(
+    pub(crate) fn crossed<'a>(
         &'a self,
         counters: &'a [u64],
     ) -> impl Iterator<Item = (u32, u64, u64)> + 'a {
@@ -76,28 +76,28 @@ impl Places {
     }
 
     /// The counter of an edge, if it is counted.
-    pub(crate) fn counter(&self, at: u32, way: Way) -> Option<u32> {
+    pub fn counter(&self, at: u32, way: Way) -> Option<u32> {
         self.counters.get(&(at, way)).copied()
     }
 
     /// How often counters are added to, about.
-    pub(crate) fn cost(&self, graph: &Graph) -> u64 {
+    pub fn cost(&self, graph: &Graph) -> u64 {
         self.edges.iter().map(|edge| often(graph.edges[*edge].depth)).sum()
     }
 
     /// How many counters there are.
-    pub(crate) fn len(&self) -> u32 {
+    pub fn counters(&self) -> u32 {
         (self.edges.len() + 2 * self.loops.len()) as u32
     }
 
     /// The edges that are counted, in the order of their counters.
-    pub(super) fn edges(&self) -> &[usize] {
+    pub(crate) fn edges(&self) -> &[usize] {
         &self.edges
     }
 }
 
 /// How often what lies in so many loops is executed, for each time that the function is, about.
-pub(crate) fn often(depth: u32) -> u64 {
+pub fn often(depth: u32) -> u64 {
     8u64.pow(depth.min(16))
 }
 

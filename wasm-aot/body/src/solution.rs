@@ -1,31 +1,26 @@
 //! From the counters of some edges, and what has left in the middle, to how often each block and
 //! each edge was gone.
 
-use super::graph::{Block, Graph, OUTSIDE};
-use super::places::Places;
+use crate::graph::{Block, Graph, OUTSIDE};
+use crate::places::Places;
 use std::collections::BTreeMap;
 
 /// How many frames were taken away while they were at an instruction.
-pub(crate) type Departures = BTreeMap<u32, u64>;
+pub type Departures = BTreeMap<u32, u64>;
 
 /// How often everything of a function was executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flow {
+pub struct Flow {
     /// How often each block was entered.
-    pub(crate) blocks: Vec<u64>,
+    pub blocks: Vec<u64>,
     /// How often each edge was gone.
-    pub(crate) edges: Vec<u64>,
+    pub edges: Vec<u64>,
     /// What has left in the middle.
     departures: Departures,
 }
 
 /// Derives everything from the counters of the edges that are counted.
-pub(crate) fn solve(
-    graph: &Graph,
-    places: &Places,
-    counters: &[u64],
-    departures: &Departures,
-) -> Flow {
+pub fn solve(graph: &Graph, places: &Places, counters: &[u64], departures: &Departures) -> Flow {
     // At the headers of loops activations come from another version of the code, or go into one
     // before anything of the block is executed.
     let crossed = places
@@ -141,7 +136,7 @@ fn surplus(
 
 impl Flow {
     /// How often the instruction at `at`, which is in `block`, was begun.
-    pub(crate) fn executed(&self, graph: &Graph, block: usize, at: u32) -> u64 {
+    pub fn executed(&self, graph: &Graph, block: usize, at: u32) -> u64 {
         let left: u64 =
             self.departures.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
         self.blocks[block].saturating_sub(left)
@@ -150,8 +145,8 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::{Edge, Way};
     use super::*;
+    use crate::graph::{Edge, Way};
     use arbtest::arbitrary::{Result, Unstructured};
 
     /// Any graph, and a walk through it: what goes each edge, and what leaves in the middle.

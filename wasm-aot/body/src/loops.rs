@@ -5,37 +5,38 @@
 //! from there. All others need not be carried over. Ways through exceptions are not edges between
 //! blocks: what a clause of the function reads is live everywhere.
 
-use super::graph::{Graph, OUTSIDE, Way};
+use crate::graph::{Graph, OUTSIDE, Way};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use wasmparser::{FunctionBody, Operator};
 
 /// The most locals that are carried over, and the most words of all sets of locals of a function:
 /// where there are more, a thread stays in its version.
-pub(crate) const LIVE: usize = 1000;
+const LIVE: usize = 1000;
 /// The most that all loops of a function carry over together.
-pub(crate) const CARRIED: usize = 8192;
+pub const CARRIED: usize = 8192;
 const WORDS: usize = 1 << 22;
 /// The most loops of a function that have a place to go over.
 const LOOPS: usize = 4096;
 
 /// A loop that somebody branches back to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Loop {
-    /// Where it begins and ends in the module.
-    pub(crate) at: u32,
-    pub(crate) end: u32,
+pub struct Loop {
+    /// Where it begins in the module.
+    pub at: u32,
+    /// Where it ends.
+    pub end: u32,
     /// The blocks around it, outermost first: where they begin.
-    pub(crate) around: Vec<u32>,
+    pub around: Vec<u32>,
     /// Locals that are live at its beginning, in order.
-    pub(crate) live: Vec<u32>,
+    pub live: Vec<u32>,
     /// Those of them that are written inside.
-    pub(crate) written: Vec<u32>,
+    pub written: Vec<u32>,
 }
 
 impl Loop {
     /// Whether the instruction at `at` is inside.
-    pub(crate) fn contains(&self, at: u32) -> bool {
+    pub fn contains(&self, at: u32) -> bool {
         self.at < at && at < self.end
     }
 }
@@ -43,19 +44,19 @@ impl Loop {
 /// All such loops of a function, in order, and the locals that are live at any of them, first those
 /// that are so at most.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Loops {
+pub struct Loops {
     all: Vec<Loop>,
     carried: Vec<u32>,
 }
 
 impl Loops {
     /// Those of a function without any.
-    pub(crate) const fn none() -> Self {
+    pub const fn none() -> Self {
         Self { all: Vec::new(), carried: Vec::new() }
     }
 
     /// Finds them. A body that cannot be read has none; the validator refuses it afterwards.
-    pub(crate) fn of(body: &FunctionBody<'_>, graph: &Graph, locals: usize) -> Self {
+    pub fn of(body: &FunctionBody<'_>, graph: &Graph, locals: usize) -> Self {
         let Some(mut loops) = repeated(body, graph) else { return Self::default() };
         let words = locals.div_ceil(64);
         if loops.is_empty() || loops.len() > LOOPS || words * graph.blocks.len() * 2 > WORDS {
@@ -96,21 +97,22 @@ impl Loops {
     }
 
     /// Locals that are live at any of them, in an order that is always the same.
-    pub(crate) fn carried(&self) -> &[u32] {
+    pub fn carried(&self) -> &[u32] {
         &self.carried
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    pub(crate) fn get(&self, index: usize) -> &Loop {
+    /// One of them.
+    pub fn get(&self, index: usize) -> &Loop {
         &self.all[index]
     }
 
     /// The index of the loop that begins at `at`.
-    pub(crate) fn find(&self, at: usize) -> Option<usize> {
+    pub fn find(&self, at: usize) -> Option<usize> {
         self.all.binary_search_by_key(&(at as u32), |here| here.at).ok()
     }
 }
@@ -284,11 +286,15 @@ mod tests {
 
     fn loops(text: &str, locals: usize) -> Vec<(Vec<u32>, Vec<u32>, usize)> {
         let module = wat::parse_str(text).expect("text");
-        let reading =
-            crate::module::read(&module, crate::features::Features::default()).expect("valid");
-        let body = &reading.bodies[0].body;
-        let graph = Graph::of(body).expect("a graph");
-        Loops::of(body, &graph, locals)
+        let mut parts =
+            wasmparser::Parser::new(0).parse_all(&module).map(|part| part.expect("valid"));
+        let body = parts.find_map(|part| match part {
+            wasmparser::Payload::CodeSectionEntry(body) => Some(body),
+            _ => None,
+        });
+        let body = body.expect("a function");
+        let graph = Graph::of(&body).expect("a graph");
+        Loops::of(&body, &graph, locals)
             .all
             .into_iter()
             .map(|here| (here.live, here.written, here.around.len()))
