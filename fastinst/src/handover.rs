@@ -6,21 +6,25 @@
 //!
 //! ```text
 //!   front │ slot of the first process │ slot of the second │ …
-//!            ├ counts     entries of each function, at most a tenth of a second old
-//!            ├ counted    the same when each copy was made
+//!            ├ front      which copy is the latest, and where it lies
+//!            ├ tallies    entries of each function, at most a tenth of a second old, and when each copy was made
 //!            └ copies     two profiles; the one that is not `latest` is being written, or is older
 //! ```
 //!
 //! A whole profile takes time to make: some microseconds for each function that was called. So it
 //! is made as often as a thousandth of a processor allows, ten times a second for a program of some
 //! dozens of functions. Counts are stored ten times a second in any case, which takes nanoseconds
-//! for each function; the reader adds what was counted since the latest copy.
+//! for each function that was called; the reader adds what was counted since the latest copy.
+//!
+//! The file is as large as no profile is, and has memory only where something was stored. A process
+//! maps as much of its slot as its functions need, and more when they become more: by growing the
+//! mappings, for which it needs no descriptor.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `claimed` | slots that are taken | any process, one up |
-//! | `latest` | number of the latest whole copy, which lies at its lowest bit; 0 if there is none | the agent that has the slot |
-//! | `lengths`, `functions` | bytes of each copy; functions that were counted when it was made | the same, before `latest` |
+//! | `latest` | number of the latest whole copy, which its lowest bit tells; 0 if there is none | the agent that has the slot |
+//! | `copies` | where each copy lies, its bytes, and functions that were counted when it was made | the same, before `latest` |
 //!
 //! Each process and each image that it becomes by exec takes a slot of its own. Where there is none
 //! left, or no mapping, the library writes files.
@@ -31,28 +35,31 @@
 #![allow(unsafe_code)]
 
 use profiler::{Figure, Profile};
-use std::cell::UnsafeCell;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, fence};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence};
 use wordpatch::CodeAddr;
 use wordpatch::os::OsError;
 use wordpatch::os::files;
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
 
-/// Functions whose counts have a place. Those behind them are in the copies only.
-const FUNCTIONS: usize = 1 << 14;
-/// No copy is larger.
-const COPY: usize = 2 << 20;
-/// Slots. What is not used takes no memory.
+/// Bytes of a slot: address space, and no memory.
+const SLOT: usize = 4 << 30;
+/// Of them, for the tallies; copies lie behind.
+const TALLIES: usize = 128 << 20;
+/// Slots.
 const SLOTS: u32 = 1024;
 /// What a front begins with: a file that is something else is left alone.
-const MAGIC: u64 = u64::from_le_bytes(*b"fasthnd1");
+const MAGIC: u64 = u64::from_le_bytes(*b"fasthnd2");
+/// Address space for copies at first: the profile of some hundred functions fits in it twice.
+const COPIES: usize = 128 << 10;
 
-/// The first page.
+/// The first page of the file.
 #[repr(C)]
 struct Front {
     magic: AtomicU64,
@@ -61,60 +68,85 @@ struct Front {
     claimed: AtomicU32,
 }
 
-/// What one process has.
-#[repr(C, align(4096))]
-struct Slot {
+/// The first page of a slot.
+#[repr(C)]
+struct SlotFront {
     process: AtomicI32,
     latest: AtomicU64,
-    lengths: [AtomicU64; 2],
-    functions: [AtomicU32; 2],
-    counts: [AtomicU64; FUNCTIONS],
-    counted: [[AtomicU64; FUNCTIONS]; 2],
-    copies: [UnsafeCell<[u8; COPY]>; 2],
+    copies: [CopyPlace; 2],
 }
 
-const SLOT: usize = size_of::<Slot>();
-
-/// A part of the shared file, as long as it is mapped.
-struct Mapped<T> {
-    at: CodeAddr,
-    kind: std::marker::PhantomData<T>,
+/// Where a copy lies, from the first on.
+#[repr(C)]
+struct CopyPlace {
+    start: AtomicU64,
+    len: AtomicU64,
+    functions: AtomicU64,
 }
 
-// SAFETY: (1) both kinds of content are atomics, and copies that one process writes at a time and
-// readers check.
-unsafe impl<T> Send for Mapped<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Mapped<T> {}
+/// What is counted of a function.
+#[repr(C)]
+struct Tally {
+    now: AtomicU64,
+    /// When each copy was made.
+    counted: [AtomicU64; 2],
+}
 
-impl<T> Mapped<T> {
-    fn of(file: &impl AsRawFd, offset: usize) -> Result<Self, OsError> {
+/// A part of the shared file, as long as it is mapped. One thread grows and uses it.
+struct Mapped {
+    at: AtomicUsize,
+    len: AtomicUsize,
+}
+
+impl Mapped {
+    fn new(file: &impl AsRawFd, offset: usize, len: usize) -> Result<Self, OsError> {
+        let len = pages::round_up(len);
         // SAFETY: (1) a new mapping.
         let at = unsafe {
-            pages::map_file_at(
-                Place::Anywhere,
-                size_of::<T>(),
-                Protection::ReadWrite,
-                file,
-                offset,
-            )?
+            pages::map_file_at(Place::Anywhere, len, Protection::ReadWrite, file, offset)?
         };
-        Ok(Self { at, kind: std::marker::PhantomData })
+        Ok(Self { at: AtomicUsize::new(at.get()), len: AtomicUsize::new(len) })
     }
 
-    fn get(&self) -> &T {
-        // SAFETY: (1) mapped by `of`, page by page aligned, until `self` goes; (2) zeroes and
-        // anything else are values of atomics and bytes; (3) the file is sealed: it cannot become
-        // shorter.
-        unsafe { &*(self.at.get() as *const T) }
+    /// Has room for `len` bytes, of at most `most`; twice that, so that it grows seldom.
+    fn grow(&self, len: usize, most: usize) -> Result<(), OsError> {
+        let (at, now) = (self.at.load(Relaxed), self.len.load(Relaxed));
+        if len <= now {
+            return Ok(());
+        }
+        if len > most {
+            return Err(OsError { call: "mremap", errno: libc::ENOMEM });
+        }
+        let to = |len: usize| {
+            let len = pages::round_up(len).min(most);
+            // SAFETY: (1) mapped by `new` or here, and no reference into it is alive: the thread
+            // that grows it is the only one that uses it, and here it does not.
+            let at = unsafe { pages::grow(CodeAddr::new(at), now, len)? };
+            self.at.store(at.get(), Relaxed);
+            self.len.store(len, Relaxed);
+            Ok(())
+        };
+        // Where address space is limited, no more than is needed.
+        to(2 * len).or_else(|_: OsError| to(len))
+    }
+
+    /// What lies there from an offset on, as far as it is mapped.
+    fn all<T>(&self, offset: usize) -> &[T] {
+        let (at, len) = (self.at.load(Relaxed), self.len.load(Relaxed));
+        let count = len.saturating_sub(offset) / size_of::<T>();
+        // SAFETY: (1) mapped by `new` or `grow`, page by page aligned, as are offsets, until `self`
+        // grows or goes; (2) zeroes and anything else are values of atomics and bytes; (3) the file
+        // is sealed: it cannot become shorter.
+        unsafe { std::slice::from_raw_parts((at + offset) as *const T, count) }
     }
 }
 
-impl<T> Drop for Mapped<T> {
+impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped by `of`; references end with `self`. Nothing better can be done about
-        // a failure.
-        let _ = unsafe { pages::unmap(self.at, size_of::<T>()) };
+        let (at, len) = (self.at.load(Relaxed), self.len.load(Relaxed));
+        // SAFETY: (1) mapped by `new` or `grow`; references end with `self`. Nothing better can be
+        // done about a failure.
+        let _ = unsafe { pages::unmap(CodeAddr::new(at), len) };
     }
 }
 
@@ -124,15 +156,13 @@ fn offset_of(slot: u32) -> usize {
 
 /// The reader's side: what `fastinst run` has.
 pub struct Handover {
-    file: OwnedFd,
-    front: Mapped<Front>,
+    file: File,
+    front: Mapped,
 }
 
 impl std::fmt::Debug for Handover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handover")
-            .field("claimed", &self.front.get().claimed)
-            .finish_non_exhaustive()
+        f.debug_struct("Handover").field("claimed", &self.front().claimed).finish_non_exhaustive()
     }
 }
 
@@ -140,10 +170,15 @@ impl Handover {
     /// Makes the mapping.
     pub fn new() -> Result<Self, OsError> {
         let file = pages::shared_file(c"fastinst-handover", offset_of(SLOTS))?;
-        let front = Mapped::<Front>::of(&file, 0)?;
-        front.get().reader.store(wordpatch::os::threads::process(), Relaxed);
-        front.get().magic.store(MAGIC, Release);
-        Ok(Self { file, front })
+        let front = Mapped::new(&file, 0, PAGE)?;
+        let this = Self { file: file.into(), front };
+        this.front().reader.store(wordpatch::os::threads::process(), Relaxed);
+        this.front().magic.store(MAGIC, Release);
+        Ok(this)
+    }
+
+    fn front(&self) -> &Front {
+        &self.front.all(0)[0]
     }
 
     /// By what path other processes find it, as long as this one lives.
@@ -153,67 +188,74 @@ impl Handover {
 
     /// What every process has left so far, in the order in which they began.
     pub fn profiles(&self) -> Vec<Profile> {
-        let claimed = self.front.get().claimed.load(Acquire).min(SLOTS);
-        let slot = |number| Mapped::<Slot>::of(&self.file, offset_of(number)).ok();
-        (0..claimed).filter_map(|number| slot(number)?.get().read()).collect()
+        let claimed = self.front().claimed.load(Acquire).min(SLOTS);
+        (0..claimed).filter_map(|number| self.profile(offset_of(number))).collect()
     }
 
     /// Processes that found no slot.
     pub fn turned_away(&self) -> u32 {
-        self.front.get().claimed.load(Acquire).saturating_sub(SLOTS)
+        self.front().claimed.load(Acquire).saturating_sub(SLOTS)
     }
-}
 
-impl Slot {
-    /// The latest profile with what was counted since.
-    fn read(&self) -> Option<Profile> {
+    /// The latest profile in a slot, with what was counted since.
+    fn profile(&self, slot: usize) -> Option<Profile> {
+        let mapped = Mapped::new(&self.file, slot, PAGE).ok()?;
+        let front: &SlotFront = &mapped.all(0)[0];
         // Again, if the writer has come round meanwhile.
         (0..100).find_map(|_| {
-            let latest = self.latest.load(Acquire);
+            let latest = front.latest.load(Acquire);
             if latest == 0 {
                 return Some(None);
             }
-            let at = (latest & 1) as usize;
-            let len = (self.lengths[at].load(Relaxed) as usize).min(COPY);
-            let mut bytes = vec![0; len];
-            // SAFETY: (1) `len` bytes of a copy; (2) a write meanwhile is noticed below, before
-            // they are used.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    self.copies[at].get().cast::<u8>(),
-                    bytes.as_mut_ptr(),
-                    len,
-                );
-            };
-            let functions = (self.functions[at].load(Relaxed) as usize).min(FUNCTIONS);
-            let counted: Vec<u64> =
-                self.counted[at][..functions].iter().map(|count| count.load(Relaxed)).collect();
+            let which = (latest & 1) as usize;
+            let copy = &front.copies[which];
+            let start = copy.start.load(Relaxed).min(SLOT as u64);
+            let bytes = self.read(slot + TALLIES, start, copy.len.load(Relaxed))?;
+            let tallies = self.read(
+                slot + PAGE,
+                0,
+                copy.functions.load(Relaxed).saturating_mul(size_of::<Tally>() as u64),
+            )?;
             fence(Acquire);
-            (self.latest.load(Relaxed) == latest).then(|| {
+            (front.latest.load(Relaxed) == latest).then(|| {
                 let mut profile = Profile::from_file(&bytes).ok()?;
-                self.add_counts(&mut profile, &counted);
+                add_counts(&mut profile, &tallies, which);
                 Some(profile)
             })
         })?
     }
 
-    fn add_counts(&self, profile: &mut Profile, counted: &[u64]) {
-        for function in &mut profile.functions {
-            let number = function.id.0 as usize;
-            let (Some(now), Some(then)) = (self.counts.get(number), counted.get(number)) else {
-                continue;
-            };
-            let more = now.load(Relaxed).saturating_sub(*then);
-            if more > 0 {
-                function.calls = function.calls.plus(&Figure::exact(more as f64));
-            }
+    /// So many bytes, of which no more are read than the file has memory for: a program may store
+    /// anything there.
+    fn read(&self, offset: usize, start: u64, len: u64) -> Option<Vec<u8>> {
+        const BLOCK: u64 = 512;
+        let held = self.file.metadata().ok()?.blocks().saturating_mul(BLOCK);
+        let mut bytes = vec![0; len.min(held) as usize];
+        self.file.read_exact_at(&mut bytes, offset as u64 + start).ok()?;
+        Some(bytes)
+    }
+}
+
+/// Adds what was counted since a copy was made.
+fn add_counts(profile: &mut Profile, tallies: &[u8], which: usize) {
+    let (words, _) = tallies.as_chunks::<{ size_of::<u64>() }>();
+    let word = |at: usize| words.get(at).copied().map(u64::from_ne_bytes);
+    const WORDS: usize = size_of::<Tally>() / size_of::<u64>();
+    for function in &mut profile.functions {
+        let at = function.id.0 as usize * WORDS;
+        let (Some(now), Some(then)) = (word(at), word(at + 1 + which)) else { continue };
+        let more = now.saturating_sub(then);
+        if more > 0 {
+            function.calls = function.calls.plus(&Figure::exact(more as f64));
         }
     }
 }
 
-/// The writer's side: the slot of this process.
+/// The writer's side: the slot of this process. The agent's thread uses it.
 pub(crate) struct Writer {
-    slot: Mapped<Slot>,
+    /// The front of the slot, and tallies.
+    slot: Mapped,
+    copies: Mapped,
     reader: i32,
 }
 
@@ -226,59 +268,84 @@ impl Writer {
         if files::size(&file).ok()? != offset_of(SLOTS) as u64 {
             return None;
         }
-        let front = Mapped::<Front>::of(&file, 0).ok()?;
-        if front.get().magic.load(Acquire) != MAGIC {
+        let mapped = Mapped::new(&file, 0, PAGE).ok()?;
+        let front: &Front = &mapped.all(0)[0];
+        if front.magic.load(Acquire) != MAGIC {
             return None;
         }
-        let number = front.get().claimed.fetch_add(1, AcqRel);
+        let number = front.claimed.fetch_add(1, AcqRel);
         if number >= SLOTS {
             return None;
         }
-        let slot = Mapped::<Slot>::of(&file, offset_of(number)).ok()?;
-        slot.get().process.store(wordpatch::os::threads::process(), Relaxed);
-        Some(Self { slot, reader: front.get().reader.load(Relaxed) })
+        let offset = offset_of(number);
+        let slot = Mapped::new(&file, offset, 2 * PAGE).ok()?;
+        let copies = Mapped::new(&file, offset + TALLIES, COPIES).ok()?;
+        let writer = Self { slot, copies, reader: front.reader.load(Relaxed) };
+        writer.front().process.store(wordpatch::os::threads::process(), Relaxed);
+        Some(writer)
+    }
+
+    fn front(&self) -> &SlotFront {
+        &self.slot.all(0)[0]
+    }
+
+    fn tallies(&self) -> &[Tally] {
+        self.slot.all(PAGE)
+    }
+
+    /// Makes room for the counts of so many functions, as far as there is any: the others' are in
+    /// the copies only.
+    pub(crate) fn reserve(&self, functions: usize) {
+        let _ = self.slot.grow(PAGE + functions * size_of::<Tally>(), TALLIES);
     }
 
     /// How often a function was entered.
     pub(crate) fn count(&self, function: usize, entries: u64) {
-        if let Some(count) = self.slot.get().counts.get(function)
-            && count.load(Relaxed) != entries
+        if let Some(tally) = self.tallies().get(function)
+            && tally.now.load(Relaxed) != entries
         {
-            count.store(entries, Relaxed);
+            tally.now.store(entries, Relaxed);
         }
     }
 
     /// A new copy, with the counts of so many functions that it was made of. Returns whether it has
     /// found room.
     pub(crate) fn put(&self, bytes: &[u8], functions: usize) -> bool {
-        if bytes.len() > COPY {
+        let latest = self.front().latest.load(Relaxed);
+        let next = latest + 1;
+        let start = if latest == 0 { 0 } else { self.beside(latest, bytes.len()) };
+        if self.copies.grow(start + bytes.len(), SLOT - TALLIES).is_err() {
             return false;
         }
-        let slot = self.slot.get();
-        let next = slot.latest.load(Relaxed) + 1;
-        let at = (next & 1) as usize;
+        let front = self.front();
+        let which = (next & 1) as usize;
         // What is stored below must not be seen before the copy before it was published.
         fence(AcqRel);
-        // SAFETY: (1) room for that many; (2) no other thread writes there: the slot is one
-        // agent's; (3) readers take the other copy.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                bytes.as_ptr(),
-                slot.copies[at].get().cast::<u8>(),
-                bytes.len(),
-            );
-        };
-        slot.lengths[at].store(bytes.len() as u64, Relaxed);
-        let functions = functions.min(FUNCTIONS);
-        slot.functions[at].store(functions as u32, Relaxed);
-        for (count, counted) in slot.counts.iter().zip(&slot.counted[at]).take(functions) {
-            let count = count.load(Relaxed);
-            if counted.load(Relaxed) != count {
-                counted.store(count, Relaxed);
+        let at = self.copies.at.load(Relaxed) + start;
+        // SAFETY: (1) room for that many, by `grow`; (2) no other thread writes there: the slot is
+        // one agent's; (3) readers take the other copy.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+        let tallies = self.tallies();
+        let tallies = &tallies[..functions.min(tallies.len())];
+        for tally in tallies {
+            let count = tally.now.load(Relaxed);
+            if tally.counted[which].load(Relaxed) != count {
+                tally.counted[which].store(count, Relaxed);
             }
         }
-        slot.latest.store(next, Release);
+        let copy = &front.copies[which];
+        copy.start.store(start as u64, Relaxed);
+        copy.len.store(bytes.len() as u64, Relaxed);
+        copy.functions.store(tallies.len() as u64, Relaxed);
+        front.latest.store(next, Release);
         true
+    }
+
+    /// Where so many bytes lie beside a copy: in front of it, or behind.
+    fn beside(&self, copy: u64, len: usize) -> usize {
+        let copy = &self.front().copies[(copy & 1) as usize];
+        let [start, taken] = [&copy.start, &copy.len].map(|word| word.load(Relaxed) as usize);
+        if len <= start { 0 } else { start + taken }
     }
 
     /// Whether the process that reads it lives.
@@ -291,20 +358,22 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profiler::{Clock, Conductor, Costs, FuncId, Policy, Ticks};
+    use profiler::{Clock, Conductor, Costs, FuncId, Packing, Policy, Ticks};
 
     /// A profile of two functions that were entered equally often.
     fn profile(entries: u64) -> Vec<u8> {
+        profile_of(2, entries)
+    }
+
+    fn profile_of(functions: u32, entries: u64) -> Vec<u8> {
         let costs = Costs { pair: 18.0, bias: 9.0, count: 1.0, toggle: 180.0, skip: 2.0 };
         let mut conductor =
             Conductor::new(Policy::Count, Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(0));
-        for id in [1, 2] {
+        for id in 1..=functions {
             conductor.discovered(FuncId(id), 2);
             conductor.entered(FuncId(id), entries);
         }
-        let mut bytes = Vec::new();
-        conductor.profile(Ticks(entries)).to_file(&mut bytes).unwrap();
-        bytes
+        conductor.profile(Ticks(entries)).to_bytes(Packing::Plain)
     }
 
     fn calls(profile: &Profile) -> Vec<f64> {
@@ -324,11 +393,13 @@ mod tests {
         writer.count(1, 13);
         assert_eq!(calls(&handover.profiles()[0]), [13.0, 10.0]);
         // One that was begun and not published: its bytes are not looked at.
-        let slot = writer.slot.get();
-        // SAFETY: (1) the copy that is not the latest.
-        unsafe { slot.copies[0].get().cast::<u8>().write_bytes(0xff, 1000) };
+        let behind = writer.beside(1, 1000);
+        // SAFETY: (1) behind the latest copy.
+        unsafe {
+            let at = writer.copies.at.load(Relaxed) + behind;
+            std::ptr::write_bytes(at as *mut u8, 0xff, 1000);
+        };
         assert_eq!(calls(&handover.profiles()[0]), [13.0, 10.0]);
-        assert!(!writer.put(&vec![0; COPY + 1], 3), "too large");
         // Another process has a slot of its own.
         let other = Writer::claim(Path::new(&handover.path())).unwrap();
         assert!(other.put(&profile(4), 0));
@@ -336,6 +407,38 @@ mod tests {
             handover.profiles().iter().map(calls).collect::<Vec<_>>(),
             [vec![13.0, 10.0], vec![4.0, 4.0]]
         );
+    }
+
+    #[test]
+    fn profiles_grow_and_all_functions_have_counts() {
+        const MANY: u32 = 150_000;
+        let handover = Handover::new().unwrap();
+        let writer = Writer::claim(Path::new(&handover.path())).unwrap();
+        for (functions, entries) in [(2, 1), (MANY, 2), (MANY, 3), (3, 4), (MANY, 5)] {
+            writer.reserve(functions as usize + 1);
+            (1..=functions).for_each(|function| writer.count(function as usize, entries));
+            assert!(writer.put(&profile_of(functions, entries), functions as usize + 1));
+            writer.count(functions as usize, entries + 7);
+            let calls = calls(&handover.profiles()[0]);
+            assert_eq!(calls.len(), functions as usize);
+            let (last, others) = calls.split_last().unwrap();
+            assert_eq!(*last, (entries + 7) as f64);
+            assert!(others.iter().all(|calls| *calls == entries as f64));
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_is_not_believed() {
+        let handover = Handover::new().unwrap();
+        let writer = Writer::claim(Path::new(&handover.path())).unwrap();
+        assert!(writer.put(&profile(1), 3));
+        let copy = &writer.front().copies[1];
+        for word in [&copy.len, &copy.start, &copy.functions] {
+            let before = word.swap(u64::MAX, Relaxed);
+            assert!(handover.profiles().len() <= 1);
+            word.store(before, Relaxed);
+        }
+        assert_eq!(calls(&handover.profiles()[0]), [1.0, 1.0]);
     }
 
     #[test]
@@ -370,7 +473,7 @@ mod tests {
         let path = format!("/proc/self/fd/{}", other.as_raw_fd());
         assert!(Writer::claim(Path::new(&path)).is_none());
         let handover = Handover::new().unwrap();
-        handover.front.get().claimed.store(SLOTS - 1, Relaxed);
+        handover.front().claimed.store(SLOTS - 1, Relaxed);
         assert!(Writer::claim(Path::new(&handover.path())).is_some());
         assert!(Writer::claim(Path::new(&handover.path())).is_none());
         assert_eq!(handover.turned_away(), 1);

@@ -158,11 +158,7 @@ pub(crate) fn forget() {
 
 /// Writes the profile, in the format that the configuration asks for.
 pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result<(), OutputError> {
-    let bytes = match config.format {
-        // No run is so long that its file is large.
-        Format::Json => Ok(profile.fitting(|profile| profile.json().into_bytes())),
-        format => format.bytes(profile, &TableOptions::default()),
-    };
+    let bytes = config.format.bytes(profile, &TableOptions::default());
     let bytes = bytes.map_err(|error| OutputError { path: path.clone(), error })?;
     AT_DISK.store(true, Relaxed);
     if config.handover.is_some() {

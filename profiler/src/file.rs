@@ -1,20 +1,47 @@
-//! The file of a profile: JSON, of a version, and never larger than a megabyte.
+//! The file of a profile: all of its functions, in columns that are compressed.
+//!
+//! ```text
+//!   "fastinst" │ version │ sum of what follows │ bytes of the packed columns, inflated and deflated │ they │ the other column
+//!       8           4               4                           8             8
+//! ```
+//!
+//! Whole numbers are as they were; times and shares have seven digits. A file has no upper size.
+//! Nothing that is read from it takes more than [`RATIO`] times its own size, and [`SLACK`]: where a
+//! profile would need more, it is written without being packed, which takes no less than that.
+//!
+//! Files of the earlier versions are JSON, and are read.
 
 use crate::profile::Profile;
 use crate::{ClockEvidence, ClockSource, Figure, Policy, Timed};
+use columns::{Reader, Writer};
+use flate2::{Compress, Compression, Crc, Decompress, FlushCompress, FlushDecompress};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
+mod columns;
+mod functions;
+
+/// What a file begins with.
+const MAGIC: &[u8; 8] = b"fastinst";
 /// Files of later versions are refused by name.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// Files of these versions are JSON.
+const JSON: u32 = 2;
 /// Files of this version are read: their totals are means times counts, by the wall clock, and are
 /// reconciled without a clock.
 const EARLIER: u32 = 1;
+/// No file of the versions that are JSON was as large.
+const LARGEST_JSON: usize = 64_000_000;
 
-/// No file is larger.
-const LARGEST: usize = 1_000_000;
+/// What is in front of the columns.
+const FRONT: usize = 32;
+/// So many times its size a file may take when it is read, and so much more.
+const RATIO: usize = 64;
+const SLACK: usize = 1 << 20;
+/// Less compressing takes a third of the time of the usual, and a tenth more room.
+const LEVEL: Compression = Compression::new(1);
 
-/// What a file begins with.
+/// What a file of the earlier versions holds.
 #[derive(Serialize, Deserialize)]
 struct File<P> {
     fastinst: u32,
@@ -24,142 +51,133 @@ struct File<P> {
 /// Why a file is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is no JSON, or other JSON.
+    /// It is something else.
     #[error("it is no profile: {0}")]
     NoProfile(#[from] serde_json::Error),
     /// Another version.
     #[error(
-        "it is of version {0}, and this is version {VERSION}, which reads {EARLIER}, too: use the fastinst that wrote it"
+        "it is of version {0}, and this is version {VERSION}, which reads those before it, too: use the fastinst that wrote it"
     )]
     Version(u32),
     /// Numbers that cannot be.
     #[error("function {0} has numbers that cannot be: the file is damaged")]
     Unsound(u32),
+    /// A part of it is missing, or has changed.
+    #[error("it is damaged: a part of it is missing or has changed")]
+    Damaged,
     /// Too large.
     #[error("it has {0} bytes, more than any profile: it is damaged, or something else")]
     TooLarge(usize),
+    /// It would be too large in memory.
+    #[error(
+        "it would inflate to {0} bytes, more than any profile: it is damaged, or something else"
+    )]
+    Bomb(u64),
+}
+
+/// How a profile is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// As small as it gets.
+    Deflated,
+    /// In less time, for a reader that is waiting.
+    Plain,
 }
 
 impl Profile {
-    /// Writes it. What makes it too large is left out, from the least expensive functions on, and
-    /// noted.
+    /// Writes it.
     pub fn to_file(&self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(&self.fitting(Self::encode))
+        out.write_all(&self.to_bytes(Packing::Deflated))
     }
 
-    /// In another form, made no larger than a file in the same way.
-    pub fn fitting(&self, encode: impl Fn(&Self) -> Vec<u8>) -> Vec<u8> {
-        let mut bytes = encode(self);
-        let mut slim: Option<Self> = None;
-        let mut keep = self.functions.len();
-        let base = if bytes.len() > LARGEST { self.base(&encode) } else { 0 };
-        while bytes.len() > LARGEST && keep > 0 {
-            // By how much histograms and callers are too large, and a little more.
-            let (room, taken) =
-                (LARGEST.saturating_sub(base), bytes.len().saturating_sub(base).max(1));
-            keep = (keep * room / taken * 9 / 10).min(keep - 1);
-            let slim = slim.get_or_insert_with(|| self.clone());
-            slim.thin_out(keep);
-            slim.thin_out_stacks();
-            bytes = encode(slim);
-        }
-        let slim = slim.as_mut();
-        if let Some(slim) = slim.filter(|_| bytes.len() > LARGEST) {
-            // Not even without histograms: the names are too many.
-            let by_cost = slim.by_cost();
-            let gone = by_cost.len();
-            let mut count = gone;
-            while bytes.len() > LARGEST && count > 0 {
-                count = (count * LARGEST / bytes.len() * 9 / 10).min(count - 1);
-                let kept: std::collections::HashSet<_> = by_cost[..count].iter().collect();
-                slim.retain(|function| kept.contains(&function.id));
-                bytes = encode(slim);
+    /// What [`from_file`](Self::from_file) reads.
+    pub fn to_bytes(&self, packing: Packing) -> Vec<u8> {
+        let packed = (packing == Packing::Deflated).then(|| self.pack(true, true)).flatten();
+        let encoded = packed.or_else(|| self.pack(false, true)).or_else(|| self.pack(false, false));
+        encoded.unwrap_or_default()
+    }
+
+    /// The same; `None` if it would be refused, since reading takes too much.
+    fn pack(&self, is_deflated: bool, names_share: bool) -> Option<Vec<u8>> {
+        let mut columns = Writer::new(names_share);
+        columns.text(&serde_json::to_vec(&(&self.header, &self.modules)).ok()?);
+        functions::write(self, &mut columns);
+        let names = columns.names;
+        let (packed, lower) = columns.finish();
+        let mut bytes = Vec::with_capacity(FRONT + packed.len() + lower.len());
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend((packed.len() as u64).to_le_bytes());
+        bytes.extend([0; 8]);
+        let deflated = match is_deflated {
+            true => deflate(&packed, &mut bytes)?,
+            false => {
+                bytes.extend(&packed);
+                packed.len()
             }
-            slim.header.notes.push(format!(
-                "{} functions of {gone} are left out: the file would be too large",
-                gone - count
-            ));
-            bytes = encode(slim);
-        }
-        bytes
-    }
-
-    /// How large it is without histograms and callers.
-    fn base(&self, encode: &impl Fn(&Self) -> Vec<u8>) -> usize {
-        let mut bare = self.clone();
-        bare.thin_out(0);
-        bare.thin_out_stacks();
-        encode(&bare).len()
-    }
-
-    /// Leaves functions out. Stacks keep their time, without the frames of these.
-    fn retain(&mut self, is_kept: impl Fn(&crate::Function) -> bool) {
-        let mut next = 0..;
-        let positions: Vec<Option<u32>> = self
-            .functions
-            .iter()
-            .map(|function| is_kept(function).then(|| next.next()).flatten())
-            .collect();
-        self.functions.retain(is_kept);
-        for stack in &mut self.stacks {
-            stack.frames = stack.frames.iter().filter_map(|at| positions[*at as usize]).collect();
-        }
-        self.stacks.retain(|stack| !stack.frames.is_empty());
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(&File { fastinst: VERSION, profile: self }).unwrap_or_default()
-    }
-
-    /// The numbers of all functions, those that take most of the time first.
-    fn by_cost(&self) -> Vec<crate::FuncId> {
-        let cost = |function: &crate::Function| {
-            function.total.map_or(0.0, |total| total.value).max(function.calls.value)
         };
-        let mut all: Vec<_> =
-            self.functions.iter().map(|function| (cost(function), function.id)).collect();
-        all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        all.into_iter().map(|(_, id)| id).collect()
-    }
-
-    /// Leaves histograms and arcs to those that take most of the time.
-    fn thin_out(&mut self, keep: usize) {
-        let kept: std::collections::HashSet<_> = self.by_cost().into_iter().take(keep).collect();
-        for function in self.functions.iter_mut().filter(|function| !kept.contains(&function.id)) {
-            function.histogram = crate::Histogram::default();
-            function.arcs.clear();
-            function.exemplars.clear();
-            // What reconciled figures were made of.
-            function.timed = Timed::default();
-        }
-        const NOTE: &str = "histograms and callers of the least expensive functions are left out";
-        if !self.header.notes.iter().any(|note| note == NOTE) {
-            self.header.notes.push(NOTE.to_owned());
-        }
-    }
-
-    /// Leaves out the lightest stacks: all stacks together take no more than a third of the file.
-    fn thin_out_stacks(&mut self) {
-        let mut order: Vec<usize> = (0..self.stacks.len()).collect();
-        order.sort_by(|a, b| self.stacks[*b].time.total_cmp(&self.stacks[*a].time).then(a.cmp(b)));
-        let mut room = LARGEST / 3;
-        let fits = |at: &usize| {
-            let needed = 60 + 7 * self.stacks[*at].frames.len();
-            room = room.saturating_sub(needed);
-            room > 0
-        };
-        let kept: std::collections::HashSet<usize> = order.into_iter().take_while(fits).collect();
-        let gone = self.stacks.len() - kept.len();
-        if gone > 0 {
-            let mut at = 0..;
-            self.stacks.retain(|_| at.next().is_some_and(|at: usize| kept.contains(&at)));
-            self.header.notes.push(format!("{gone} stacks with the least time are left out"));
-        }
+        bytes[24..FRONT].copy_from_slice(&(deflated as u64).to_le_bytes());
+        bytes.extend(&lower);
+        seal(&mut bytes);
+        (packed.len().max(names) <= limit(bytes.len())).then_some(bytes)
     }
 
     /// Reads one.
     pub fn from_file(bytes: &[u8]) -> Result<Self, FileError> {
-        if bytes.len() > 64 * LARGEST {
+        let (mut profile, version) = match bytes.strip_prefix(MAGIC) {
+            Some(_) => (Self::from_columns(bytes)?, VERSION),
+            None => Self::from_json(bytes)?,
+        };
+        match profile.functions.iter().find(|function| !function.is_sound(profile.modules.len())) {
+            Some(function) => return Err(FileError::Unsound(function.id.0)),
+            None if !profile.is_sound() => return Err(FileError::Unsound(0)),
+            None => {}
+        }
+        if version == EARLIER {
+            profile.update();
+        }
+        Ok(profile)
+    }
+
+    fn from_columns(bytes: &[u8]) -> Result<Self, FileError> {
+        let word = |at| {
+            let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+            word.map(u64::from_le_bytes).ok_or(FileError::Damaged)
+        };
+        let (version, sum) = (word(8)? as u32, (word(8)? >> 32) as u32);
+        if version != VERSION {
+            return Err(FileError::Version(version));
+        }
+        let (inflated, deflated) = (word(16)?, word(24)?);
+        if sum != sum_of(bytes) {
+            return Err(FileError::Damaged);
+        }
+        if inflated > limit(bytes.len()) as u64 {
+            return Err(FileError::Bomb(inflated));
+        }
+        let split =
+            usize::try_from(deflated).ok().and_then(|at| bytes[FRONT..].split_at_checked(at));
+        let (packed, lower) = split.ok_or(FileError::Damaged)?;
+        let unpacked;
+        let packed = match deflated == inflated {
+            true => packed,
+            false => {
+                unpacked = inflate(packed, inflated as usize)?;
+                &unpacked
+            }
+        };
+        let mut columns = Reader::new(packed, lower, limit(bytes.len()))?;
+        let (header, modules) = serde_json::from_slice(columns.text()?)?;
+        let (functions, stacks) = (Vec::new(), Vec::new());
+        let mut profile = Self { header, modules, functions, stacks };
+        functions::read(&mut columns, &mut profile)?;
+        Ok(profile)
+    }
+
+    /// Of an earlier version.
+    fn from_json(bytes: &[u8]) -> Result<(Self, u32), FileError> {
+        if bytes.len() > LARGEST_JSON {
             return Err(FileError::TooLarge(bytes.len()));
         }
         #[derive(Deserialize)]
@@ -167,19 +185,11 @@ impl Profile {
             fastinst: u32,
         }
         let Version { fastinst } = serde_json::from_slice(bytes)?;
-        if ![EARLIER, VERSION].contains(&fastinst) {
+        if !(EARLIER..=JSON).contains(&fastinst) {
             return Err(FileError::Version(fastinst));
         }
-        let File { mut profile, .. }: File<Self> = serde_json::from_slice(bytes)?;
-        match profile.functions.iter().find(|function| !function.is_sound(profile.modules.len())) {
-            Some(function) => return Err(FileError::Unsound(function.id.0)),
-            None if !profile.is_sound() => return Err(FileError::Unsound(0)),
-            None => {}
-        }
-        if fastinst == EARLIER {
-            profile.update();
-        }
-        Ok(profile)
+        let File { profile, .. }: File<Self> = serde_json::from_slice(bytes)?;
+        Ok((profile, fastinst))
     }
 
     /// Whether what belongs to no function is such as can be measured.
@@ -254,4 +264,40 @@ impl crate::Function {
                 .into_iter()
                 .all(|label| label.module.is_none_or(|module| (module as usize) < modules))
     }
+}
+
+/// How much may be made of a file of so many bytes.
+fn limit(bytes: usize) -> usize {
+    bytes.saturating_mul(RATIO).saturating_add(SLACK)
+}
+
+/// The sum of what is behind the version and the sum itself.
+fn sum_of(bytes: &[u8]) -> u32 {
+    let mut sum = Crc::new();
+    sum.update(&bytes[16..]);
+    sum.sum()
+}
+
+/// Stores the sum.
+fn seal(bytes: &mut [u8]) {
+    let sum = sum_of(bytes);
+    bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Appends what `all` is compressed to; `None` if that is no less.
+fn deflate(all: &[u8], to: &mut Vec<u8>) -> Option<usize> {
+    let before = to.len();
+    to.reserve(all.len());
+    let mut deflating = Compress::new(LEVEL, false);
+    // No more room is made: what is left out then is more than `all`.
+    let end = deflating.compress_vec(all, to, FlushCompress::Finish);
+    let taken = to.len() - before;
+    (matches!(end, Ok(flate2::Status::StreamEnd)) && taken < all.len()).then_some(taken)
+}
+
+fn inflate(packed: &[u8], length: usize) -> Result<Vec<u8>, FileError> {
+    let mut all = Vec::with_capacity(length);
+    let end = Decompress::new(false).decompress_vec(packed, &mut all, FlushDecompress::Finish);
+    let is_whole = matches!(end, Ok(flate2::Status::StreamEnd)) && all.len() == length;
+    if is_whole { Ok(all) } else { Err(FileError::Damaged) }
 }

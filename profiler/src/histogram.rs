@@ -43,6 +43,11 @@ pub const LAST_BUCKET: u16 = (57 * PARTS + 127) as u16;
 pub struct Histogram(Vec<(u16, f64)>);
 
 impl Histogram {
+    /// Of these buckets, in order, with their weights.
+    pub(crate) const fn of(buckets: Vec<(u16, f64)>) -> Self {
+        Self(buckets)
+    }
+
     /// Adds what stands for `weight` calls.
     pub fn add(&mut self, bucket: u16, weight: f64) {
         match self.0.binary_search_by_key(&bucket, |(known, _)| *known) {

@@ -59,9 +59,9 @@ impl std::fmt::Display for Impossible {
     }
 }
 
-/// Whether a value is above a bound by more than rounding of sums may make it.
+/// Whether a value is above a bound by more than rounding may make it: files have seven digits.
 fn is_above(value: f64, bound: f64) -> bool {
-    value > bound + 1e-9 * bound.abs() + 1e-3
+    value > bound + 1e-6 * bound.abs() + 1e-3
 }
 
 impl Profile {

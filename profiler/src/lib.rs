@@ -73,7 +73,7 @@ pub use compare::{Change, Compared, Comparison, Verdict};
 pub use conductor::{Conductor, Sample, Tally};
 pub use exemplars::{Inner, Nesting, Slow};
 pub use figure::{Figure, How, Mark};
-pub use file::FileError;
+pub use file::{FileError, Packing};
 pub use histogram::{Histogram, LAST_BUCKET, bounds, bucket};
 pub use impossible::{Contradiction, Impossible};
 pub use mode::{Draw, Mode, Probes, Rest, Skip};

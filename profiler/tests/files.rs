@@ -1,7 +1,8 @@
 //! Profiles as files: what is written is read, and whatever else is refused.
 
 use profiler::{
-    Clock, Conductor, Costs, FuncId, Label, Module, Policy, Probes, Profile, Sample, Ticks,
+    Callee, Clock, Conductor, Costs, Exemplar, Figure, FuncId, Label, Module, Packing, Policy,
+    Probes, Profile, Sample, Stack, Ticks,
 };
 
 struct Nobody;
@@ -48,26 +49,91 @@ fn written(profile: &Profile) -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn what_is_written_is_read() {
-    let profile = profile(20);
-    assert_eq!(Profile::from_file(&written(&profile)).unwrap(), profile);
+/// The same as a file of an earlier version.
+fn as_json(profile: &Profile, version: u32) -> serde_json::Value {
+    serde_json::json!({ "fastinst": version, "profile": profile })
+}
+
+/// Both are equal but for what seven digits do not tell.
+fn assert_same(read: &Profile, written: &Profile) {
+    fn compare(read: &serde_json::Value, written: &serde_json::Value, path: &str) {
+        use serde_json::Value::{Array, Number, Object};
+        match (read, written) {
+            (Number(a), Number(b)) => {
+                let [a, b] = [a, b].map(|number| number.as_f64().unwrap());
+                assert!((a - b).abs() <= 1e-7 * b.abs(), "{path}: {a} for {b}");
+            }
+            (Array(a), Array(b)) => {
+                assert_eq!(a.len(), b.len(), "{path}");
+                a.iter().zip(b).for_each(|(a, b)| compare(a, b, path));
+            }
+            (Object(a), Object(b)) => {
+                assert!(a.keys().eq(b.keys()), "{path}");
+                a.iter().for_each(|(key, a)| compare(a, &b[key], &format!("{path}.{key}")));
+            }
+            _ => assert_eq!(read, written, "{path}"),
+        }
+    }
+    let [read, written] = [read, written].map(|profile| serde_json::to_value(profile).unwrap());
+    compare(&read, &written, "profile");
+}
+
+/// One with everything that a profile may have.
+fn full() -> Profile {
+    let mut profile = profile(20);
+    let caller = Label { name: "elsewhere".to_owned(), offset: 77, ..Label::default() };
+    for (at, function) in profile.functions.iter_mut().enumerate() {
+        function.label.line = (at % 3 == 0).then_some(at as u32);
+        function.label.file = (at % 4 == 0).then(|| format!("src/{at}.rs"));
+        function.unseen = at % 5 == 0;
+        function.cpu = (at % 2 == 0).then(|| Figure::estimated(at as f64, 3.5, 0.0));
+        function.lost = at as u64;
+        function.calls = Figure::exact((u64::MAX >> 12) as f64);
+        function.arcs[0].caller = Some(caller.clone());
+    }
+    let label = profile.functions[3].label.clone();
+    profile.functions[5].arcs[1].caller = Some(label);
+    profile.functions[2].histogram = profiler::Histogram::default();
+    profile.functions[2].exemplars = (0..3)
+        .map(|at| Exemplar {
+            time: 1.5e9 / f64::from(at + 1),
+            thread: 70_000 + at,
+            at: 1e12,
+            inside: vec![Callee { function: FuncId(7), calls: 3, time: 0.25 }],
+        })
+        .collect();
+    profile.stacks = vec![Stack { frames: vec![0, 4, 2], time: 1e6, samples: 3 }];
+    profile
 }
 
 #[test]
-fn no_file_is_larger_than_a_megabyte_and_the_expensive_keep_their_histograms() {
-    for functions in [5_000, 20_000] {
-        let bytes = written(&profile(functions));
-        assert!(bytes.len() <= 1_000_000, "{}", bytes.len());
-        let read = Profile::from_file(&bytes).unwrap();
-        assert!(!read.header.notes.is_empty() && read.functions.len() > 1000);
+fn what_is_written_is_read() {
+    for profile in [profile(20), full(), profile(0)] {
+        for packing in [Packing::Deflated, Packing::Plain] {
+            let read = Profile::from_file(&profile.to_bytes(packing)).unwrap();
+            assert_same(&read, &profile);
+            // What was rounded once stays as it is.
+            assert_eq!(Profile::from_file(&written(&read)).unwrap(), read);
+        }
     }
-    let read = Profile::from_file(&written(&profile(2_000))).unwrap();
-    let kept =
-        read.functions.iter().filter(|function| !function.histogram.buckets().is_empty()).count();
-    let least = read.functions.first().unwrap();
-    assert_eq!(read.functions.len(), 2_000);
-    assert!(kept > 0 && kept < 2_000 && least.histogram.buckets().is_empty());
+}
+
+#[test]
+fn a_file_holds_all_functions_in_sixty_four_bytes_each() {
+    let profile = profile(5_000);
+    let bytes = written(&profile);
+    assert_same(&Profile::from_file(&bytes).unwrap(), &profile);
+    // Each was called forty times, and no two calls took equally long.
+    assert!(bytes.len() <= 5_000 * 128, "{}", bytes.len());
+}
+
+#[test]
+fn a_file_whose_names_repeat_without_end_is_written_as_it_may_be_read() {
+    let mut profile = profile(2_000);
+    for function in &mut profile.functions {
+        function.label.name = "x".repeat(20_000);
+    }
+    assert_eq!(Profile::from_file(&written(&profile)).unwrap().functions.len(), 2_000);
 }
 
 #[test]
@@ -95,9 +161,7 @@ fn equal_runs_do_not_differ_and_others_do() {
 
 #[test]
 fn a_file_of_the_earlier_version_is_read_and_reconciled() {
-    let text = String::from_utf8(written(&profile(3))).unwrap();
-    let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
-    file["fastinst"] = 1.into();
+    let mut file = as_json(&profile(3), 1);
     file["profile"]["header"]["processor"] = 1e-5.into();
     for function in file["profile"]["functions"].as_array_mut().unwrap() {
         // It had neither; and its self times might be negative.
@@ -120,33 +184,88 @@ fn a_file_of_the_earlier_version_is_read_and_reconciled() {
 }
 
 #[test]
+fn a_file_of_the_version_that_was_json_is_read() {
+    let profile = full();
+    let read = Profile::from_file(as_json(&profile, 2).to_string().as_bytes()).unwrap();
+    assert_eq!(read, profile);
+}
+
+/// Bytes that were changed, with the sum that a whole file has.
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.len() >= 16 {
+        let mut sum = flate2::Crc::new();
+        sum.update(&bytes[16..]);
+        bytes[12..16].copy_from_slice(&sum.sum().to_le_bytes());
+    }
+    bytes
+}
+
+/// Reads what may be anything, and makes every report of it.
+fn read_anything(bytes: &[u8]) {
+    let Ok(profile) = Profile::from_file(bytes) else { return };
+    let _ = (
+        profile.table(&profiler::TableOptions::default()),
+        profile.json(),
+        profile.csv(),
+        profile.folded(),
+    );
+    let _ = (profile.gprof(), profile.pprof(), Profile::merge(&[profile.clone(), profile.clone()]));
+    let again = Profile::from_file(&written(&profile)).expect("what was read can be written");
+    assert_eq!(again.functions.len(), profile.functions.len());
+}
+
+#[test]
 fn every_report_is_made_of_whatever_can_be_read() {
-    let whole = written(&profile(5));
+    let json = as_json(&profile(5), 2).to_string().into_bytes();
+    let files = [json, written(&full()), full().to_bytes(Packing::Plain)];
     arbtest::arbtest(|u| {
-        let mut bytes = whole.clone();
+        let mut bytes = u.choose(&files)?.clone();
+        let is_json = bytes[0] == b'{';
         for _ in 0..u.int_in_range(1..=4)? {
             let at = u.int_in_range(0..=bytes.len() - 1)?;
-            bytes[at] = *u.choose(b"0123456789-eE.,:\"{}[]nulltrue\xff")?;
+            bytes[at] = match is_json {
+                true => *u.choose(b"0123456789-eE.,:\"{}[]nulltrue\xff")?,
+                false => u.arbitrary()?,
+            };
         }
         if u.ratio(1, 8)? {
             bytes.truncate(u.int_in_range(0..=bytes.len())?);
         }
-        if let Ok(profile) = Profile::from_file(&bytes) {
-            let _ = (
-                profile.table(&profiler::TableOptions::default()),
-                profile.json(),
-                profile.csv(),
-                profile.folded(),
-            );
-            let _ = (
-                profile.gprof(),
-                profile.pprof(),
-                Profile::merge(&[profile.clone(), profile.clone()]),
-            );
-        }
+        read_anything(&if is_json { bytes } else { sealed(bytes) });
         Ok(())
     })
-    .budget_ms(2_000);
+    .budget_ms(3_000);
+}
+
+#[test]
+fn a_file_that_was_changed_or_cut_is_refused() {
+    let whole = written(&profile(3));
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        assert!(Profile::from_file(&changed).is_err(), "byte {at}");
+        assert!(Profile::from_file(&whole[..at]).is_err(), "cut at {at}");
+    }
+}
+
+#[test]
+fn a_file_that_inflates_without_limit_is_refused() {
+    let mut packed = Vec::with_capacity(4_000_000);
+    let zeros = vec![0; 1 << 28];
+    flate2::Compress::new(flate2::Compression::new(9), false)
+        .compress_vec(&zeros, &mut packed, flate2::FlushCompress::Finish)
+        .unwrap();
+    let bomb = |inflated: u64| {
+        let mut bytes = written(&profile(1))[..16].to_vec();
+        bytes.extend(inflated.to_le_bytes());
+        bytes.extend((packed.len() as u64).to_le_bytes());
+        bytes.extend(&packed);
+        Profile::from_file(&sealed(bytes)).unwrap_err().to_string()
+    };
+    assert!(bomb(1 << 28).contains("would inflate to 268435456 bytes"), "{}", bomb(1 << 28));
+    assert!(bomb(u64::MAX).contains("would inflate"));
+    // One that lies about it.
+    assert!(bomb(1000).contains("damaged") && !bomb(1000).contains('\n'));
 }
 
 #[test]
@@ -154,11 +273,16 @@ fn other_files_are_refused_by_what_they_are() {
     let refused = |bytes: &[u8]| Profile::from_file(bytes).unwrap_err().to_string();
     assert!(refused(b"").contains("is no profile") && refused(b"{}").contains("is no profile"));
     assert!(refused(br#"{"fastinst":9,"profile":{}}"#).contains("version 9"));
+    assert!(refused(b"fastinst\x04\0\0\0\0\0\0\0").contains("version 4"));
+    assert!(refused(b"fastinst").contains("damaged"));
     assert!(refused(&[b'['; 100_000]).contains("is no profile"));
-    let text = String::from_utf8(written(&profile(1))).unwrap();
+    let text = as_json(&profile(1), 2).to_string();
     assert!(refused(text.replace("\"module\":0", "\"module\":7").as_bytes()).contains("cannot be"));
     assert!(
         refused(text.replace("\"hz\":1000000000.0", "\"hz\":-1.0").as_bytes())
             .contains("cannot be")
     );
+    let mut profile = profile(1);
+    profile.functions[0].label.module = Some(7);
+    assert!(refused(&written(&profile)).contains("cannot be"));
 }

@@ -663,6 +663,7 @@ impl Agent {
     }
 
     fn hand_over_counts(&self, writer: &Writer) {
+        writer.reserve(self.functions.len());
         for (number, account) in
             self.functions.iter().enumerate().filter(|(_, account)| account.told > 0)
         {
@@ -676,8 +677,7 @@ impl Agent {
         self.hand_over_counts(writer);
         let profile = self.profile(Format::Profile);
         let (called, all) = (profile.functions.len(), self.functions.len());
-        let bytes = Format::Profile.bytes(&profile, &profiler::TableOptions::default());
-        let taken = bytes.is_ok_and(|bytes| writer.put(&bytes, all));
+        let taken = writer.put(&profile.to_bytes(profiler::Packing::Plain), all);
         self.pace.handed_over(Instant::now(), agent_time().saturating_sub(start), called);
         taken
     }

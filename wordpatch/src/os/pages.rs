@@ -243,6 +243,21 @@ pub unsafe fn move_over(from: CodeAddr, to: CodeAddr, len: usize) -> Result<(), 
     if moved == libc::MAP_FAILED { Err(OsError::last("mremap")) } else { Ok(()) }
 }
 
+/// Makes a mapping longer, somewhere else if there is no room behind it: of a file, more of it is
+/// mapped.
+///
+/// # Safety
+/// The caller owns it, and nothing points into it.
+pub unsafe fn grow(start: CodeAddr, len: usize, to: usize) -> Result<CodeAddr, OsError> {
+    // SAFETY: (1) the caller.
+    let moved =
+        unsafe { libc::mremap(start.get() as *mut libc::c_void, len, to, libc::MREMAP_MAYMOVE) };
+    if moved == libc::MAP_FAILED {
+        return Err(OsError::last("mremap"));
+    }
+    Ok(CodeAddr::new(moved as usize))
+}
+
 /// Removes a mapping.
 ///
 /// # Safety
