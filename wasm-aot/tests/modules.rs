@@ -280,6 +280,44 @@ fn an_instruction_that_is_not_known_is_a_note_in_what_others_have_made() {
 }
 
 #[test]
+fn libraries_are_linked_in_either_order_and_to_their_monitor() {
+    let place = Place::new("modules-linking");
+    let program = place.file("program.wat", NOTHING);
+    let monitor = place.file(
+        "mon.wat",
+        r#"(module (import "wizeng" "puti" (func $print (param i32)))
+            (import "inner" "twice" (func $twice (param i32) (result i32)))
+            (import "outer" "visit" (func $visit)) (global $n (mut i32) (i32.const 3))
+            (func (export "bump") (param i32) (global.set $n (i32.add (global.get $n) (local.get 0))))
+            (func (export "wasm:opcode:nop") (call $visit))
+            (func (export "wasm:exit") (call $print (call $twice (global.get $n)))))"#,
+    );
+    let inner = r#"(module (func (export "twice") (param i32) (result i32) (i32.mul (i32.const 2) (local.get 0))))"#;
+    let outer = r#"(module (import "inner" "twice" (func $twice (param i32) (result i32)))
+        (import "mon" "bump" (func $bump (param i32)))
+        (func (export "visit") (call $bump (call $twice (i32.const 10)))))"#;
+    let (inner, outer) = (place.file("inner.wat", inner), place.file("outer.wat", outer));
+    for libraries in [format!("{inner}+{outer}"), format!("{outer}+{inner}")] {
+        let done = run(&place, &[], &[&format!("{monitor}+{libraries}")], &program);
+        assert_eq!(
+            (done.status.code(), output_of(&done).as_str()),
+            (Some(0), "46"),
+            "{}",
+            errors(&done)
+        );
+    }
+    for (import, why) in [
+        (r#"(import "mon" "bump" (func (param i64)))"#, "which is of another type there"),
+        (r#"(import "mon" "bumps" (func))"#, "which is no function that is exported there"),
+        (r#"(import "mon" "memory" (memory 1))"#, r#"unknown import: "mon" "memory""#),
+    ] {
+        let wrong = place.file("wrong.wat", format!("(module {import})"));
+        let done = run(&place, &[], &[&format!("{monitor}+{inner}+{outer}+{wrong}")], &program);
+        assert!(done.status.code() == Some(1) && errors(&done).contains(why), "{}", errors(&done));
+    }
+}
+
+#[test]
 fn an_imported_function_that_is_exported_again_is_called() {
     let place = Place::new("modules-imported");
     let program = place.file("program.wat", NOTHING);

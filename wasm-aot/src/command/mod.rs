@@ -9,6 +9,7 @@ mod compile;
 mod control;
 mod ctl;
 mod inspect;
+mod linking;
 mod manual;
 mod modules;
 mod monitors;

@@ -1,6 +1,7 @@
 //! Monitors that are modules or scripts: `run --monitor counts.wasm+library.wasm`, `run --monitor
 //! counts.mm`.
 
+use super::linking::Linking;
 use super::threads::Threads;
 use super::{Failure, read};
 use std::path::{Path, PathBuf};
@@ -254,19 +255,11 @@ impl Compiled {
         add_to_linker(&mut linker, program, &switches)?;
         let name = self.chosen.name();
         store.set_deadline(Some(patience));
-        for (library, module) in &self.libraries {
-            let named = |error: Error| Failure::new(format!("monitor {name}: {library}: {error}"));
-            let instance = linker.instantiate(&mut store, module).map_err(named)?;
-            if instance.get_func(&mut store, "_initialize").is_some() {
-                let initialize =
-                    instance.get_typed_func::<(), ()>(&mut store, "_initialize").map_err(named)?;
-                initialize.call(&mut store, ()).map_err(named)?;
-            }
-            linker.instance(&mut store, library, instance).map_err(named)?;
-        }
+        let linking = Linking::libraries(&name, &self.libraries, &mut linker, &mut store)?;
         let observer = Observer::new(&mut store, &linker, &name, &self.module, &switches);
         store.set_deadline(None);
         let mut observer = observer.map_err(refused)?;
+        linking.finish(observer.instance(), &mut store)?;
         observer.on_failure(|what| super::complain(what));
         observer.set_toggled(self.chosen.toggled);
         // Threads have stores of their own.
