@@ -68,6 +68,14 @@ const ONCE: &[(&str, &str)] = &[
         "wasm:opcode:*:after { report var n: u32; n += category_id as u32; }
          wasm:opcode:v128.load32_lane:before / imm0 == 2 / { report var m: u32; m += imm0; }",
     ),
+    // An operand that is asked for at other events only, where control never comes.
+    (
+        r#"(module (func (export "f") (i32.const 1) (block (unreachable) (i64.reinterpret_f64) (drop) (i64.reinterpret_f64) (drop)) (drop))
+            (func (export "g") (unreachable) (i32.reinterpret_f32) (drop)))"#,
+        "wasm:opcode:i64.reinterpret_f64|f64.neg:before {
+            report var n: u32; n++; if (category_id == 99 && arg0 >= 1.5) { n++; } }
+         wasm:opcode:i32.reinterpret_f32:before { report var m: u32; if (arg0 >= 1.5) { m++; } }",
+    ),
     // Functions that have no end that anything comes to.
     (
         r#"(module (func (export "f") (unreachable)) (func (export "g") (block (return)) (unreachable)) (func (export "h") (nop)))"#,

@@ -5,8 +5,8 @@
 //! computed. A computation that has no value is left for the time when it is reached; the checker
 //! says so of constants.
 
-use crate::events::Bound;
-use crate::hir::{Builtin, Expr, ExprKind};
+use crate::events::{Bound, CATEGORIES, Event};
+use crate::hir::{Body, Builtin, Expr, ExprKind, Place, Stmt};
 use crate::syntax::ast::{BinOp, UnOp};
 use crate::types::Ty;
 
@@ -34,6 +34,62 @@ pub struct Nothing;
 impl Known for Nothing {
     fn bound(&self, _: Bound, _: &Ty) -> Option<ExprKind> {
         None
+    }
+}
+
+/// What is known of an event, whatever the site.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfEvent(pub(crate) Event);
+
+impl Known for OfEvent {
+    fn bound(&self, bound: Bound, _: &Ty) -> Option<ExprKind> {
+        let Event::Opcode(op) = self.0 else { return None };
+        let int = |n: u32| ExprKind::Int(n.into());
+        Some(match bound {
+            Bound::Opname => ExprKind::Str(op.opname().into()),
+            Bound::CategoryId => int(op.category.into()),
+            Bound::CategoryName => ExprKind::Str(CATEGORIES[usize::from(op.category)].into()),
+            Bound::Bytecode => int(op.code),
+            Bound::DataSize => int(op.accessed()?.0),
+            Bound::IsWrite => ExprKind::Bool(op.accessed()?.1),
+            _ => return None,
+        })
+    }
+}
+
+/// Whether a body still asks for a variable once what is known of its event is folded.
+pub(crate) fn asks(body: &Body, event: OfEvent, bound: Bound) -> bool {
+    let in_expr = |e: &Expr| {
+        let mut found = false;
+        fold(e.clone(), &event).walk(&mut |e| found |= e.kind == ExprKind::Bound(bound));
+        found
+    };
+    let first = body.sites.iter().filter_map(|site| site.init.as_ref());
+    body.predicate.iter().chain(&body.inits).chain(first).any(in_expr)
+        || body.stmts.iter().any(|stmt| asks_in(stmt, event, &in_expr))
+}
+
+fn asks_in(stmt: &Stmt, event: OfEvent, in_expr: &dyn Fn(&Expr) -> bool) -> bool {
+    let any = |list: &[Stmt]| list.iter().any(|stmt| asks_in(stmt, event, in_expr));
+    match stmt {
+        Stmt::If(c, a, b) => match fold(c.clone(), &event).kind {
+            ExprKind::Bool(true) => any(a),
+            ExprKind::Bool(false) => any(b),
+            _ => in_expr(c) || any(a) || any(b),
+        },
+        Stmt::Count(_, a, b, list) => in_expr(a) || in_expr(b) || any(list),
+        Stmt::Each(_, _, e, list) | Stmt::While(e, _, list) => in_expr(e) || any(list),
+        Stmt::Declare(_, Some(e)) | Stmt::Do(e) | Stmt::Return(Some(e)) => in_expr(e),
+        Stmt::Assign(place, e) | Stmt::Update(place, _, e) => asks_at(place, in_expr) || in_expr(e),
+        _ => false,
+    }
+}
+
+fn asks_at(place: &Place, in_expr: &dyn Fn(&Expr) -> bool) -> bool {
+    match place {
+        Place::Element(map, key) => in_expr(map) || in_expr(key),
+        Place::Field(inner, _) => asks_at(inner, in_expr),
+        Place::Var(..) | Place::Bound(..) => false,
     }
 }
 

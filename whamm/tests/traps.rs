@@ -160,3 +160,61 @@ fn numbers_trap_where_they_have_no_result() {
     traps.push(check("unreachable", false));
     assert!(traps.contains(&true) && traps.contains(&false));
 }
+
+/// The report of a program that goes so deep before it traps, with the stack of the interpreter
+/// running out or not; it is asked for from outside.
+fn report_from_the_depth(module: &wasmi::Module, depth: i32) -> String {
+    let mut store = wasmi::Store::new(module.engine(), ());
+    let instance = wasmi::Linker::new(module.engine())
+        .instantiate_and_start(&mut store, module)
+        .expect("it imports nothing");
+    let dive = instance.get_typed_func::<i32, ()>(&store, "dive").expect("exported");
+    dive.call(&mut store, depth).expect_err("it traps");
+    let flush = instance.get_typed_func::<(), ()>(&store, "whamm:flush").expect("exported");
+    flush.call(&mut store, ()).unwrap_or_else(|e| panic!("no report from {depth}: {e}"));
+    let kept = instance.get_typed_func::<(), (i32, i32)>(&store, "whamm:report").expect("exported");
+    let (at, len) = kept.call(&mut store, ()).expect("two numbers");
+    let memory = instance.get_memory(&store, "whamm:memory").expect("exported");
+    String::from_utf8_lossy(&memory.data(&store)[at as usize..][..len as usize]).into_owned()
+}
+
+#[test]
+fn a_stack_that_runs_out_within_the_report_or_a_map_leaves_both_whole() {
+    let program = br#"(module (func $dive (export "dive") (param i32)
+        (if (i32.eqz (local.get 0)) (then (unreachable)))
+        (call $dive (i32.sub (local.get 0) (i32.const 1)))))"#;
+    let script = "report var seen: map<u32, u32>; report var nested: map<u32, map<u32, u32>>;
+        wasm:opcode:i32.eqz:before { var key: u32 = arg0 as u32; nested[key % 7][key]++; seen[key]++; }";
+    let output = whamm::instrument(
+        &[Source::new("deep.mm", script)],
+        &[],
+        program,
+        &Options { exact_traps: true, ..Options::default() },
+    )
+    .unwrap_or_else(|e| panic!("{e}"));
+    let mut config = wasmi::Config::default();
+    config.wasm_multi_memory(true);
+    let module = wasmi::Module::new(&wasmi::Engine::new(&config), &output.module).expect("valid");
+    let mut ran_out = 0;
+    for depth in (930..1010).chain([2_000]) {
+        let report = report_from_the_depth(&module, depth);
+        let last = report.rsplit("\nid, ").next().unwrap_or_default();
+        let row = last.lines().find(|row| row.contains(", seen, ")).expect("a row");
+        let mut keys: Vec<i32> = row
+            .rsplit(", ")
+            .next()
+            .unwrap_or_default()
+            .split(';')
+            .map(|pair| {
+                let (key, count) = pair.split_once("->").unwrap_or_else(|| panic!("{row}"));
+                assert_eq!(count, "1", "{depth}: {row}");
+                key.parse().expect("a number")
+            })
+            .collect();
+        keys.sort_unstable();
+        let least = keys[0];
+        ran_out += u32::from(least > 0);
+        assert!(keys.iter().copied().eq(least..=depth), "{depth}: {least}, {}", keys.len());
+    }
+    assert!(ran_out > 5, "the stack was to run out: {ran_out}");
+}

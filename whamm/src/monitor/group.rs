@@ -5,8 +5,8 @@ use super::name::Event as EventName;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::cells::{self, SiteRow};
 use crate::emit::storage::{Storage, WORD};
-use crate::events::{self, Bound, CATEGORIES, Event, Instruction, Mode};
-use crate::fold::{self, Known};
+use crate::events::{self, Bound, Event, Instruction, Mode};
+use crate::fold::{self, OfEvent};
 use crate::hir::{Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
 use crate::rewrite::tally::is_added_only;
 use crate::types::Ty;
@@ -25,25 +25,6 @@ pub(super) struct Group<'a> {
     pub(super) bounds: BTreeMap<Bound, Ty>,
     /// Elements of maps that variables of its sites stand for.
     pub(super) put_off: Vec<Element>,
-}
-
-/// What is known of an event, whatever the site.
-struct OfEvent(Event);
-
-impl Known for OfEvent {
-    fn bound(&self, bound: Bound, _: &Ty) -> Option<ExprKind> {
-        let Event::Opcode(op) = self.0 else { return None };
-        let int = |n: u32| ExprKind::Int(n.into());
-        Some(match bound {
-            Bound::Opname => ExprKind::Str(op.opname().into()),
-            Bound::CategoryId => int(op.category.into()),
-            Bound::CategoryName => ExprKind::Str(CATEGORIES[usize::from(op.category)].into()),
-            Bound::Bytecode => int(op.code),
-            Bound::DataSize => int(op.accessed()?.0),
-            Bound::IsWrite => ExprKind::Bool(op.accessed()?.1),
-            _ => return None,
-        })
-    }
 }
 
 /// Names and values that a site's function cannot be given become variables of the site, which

@@ -356,9 +356,9 @@ impl<'a> Walker<'_, 'a> {
         for (bound, ty) in &body.bounds {
             let wasm = match bound {
                 Bound::Arg(n) if args.is_empty() && at_instruction && !self.reachable() => {
-                    match self.dead_operand(index, *n)? {
-                        Some(ty) => Some(ty),
-                        None => continue,
+                    match self.dead_operand(index, *n) {
+                        Some(None) => continue,
+                        found => found.flatten(),
                     }
                 }
                 Bound::Arg(n) => args.get(usize::from(*n)).copied(),
@@ -366,7 +366,10 @@ impl<'a> Walker<'_, 'a> {
                 Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
                 _ => continue,
             };
-            if !wasm.is_some_and(|w| ty.accepts(w)) {
+            // What the body asks for at other events only is not missed.
+            let event = fold::OfEvent(probe.matched.event);
+            let is_missed = || body.declared.contains(bound) || fold::asks(body, event, *bound);
+            if !wasm.is_some_and(|w| ty.accepts(w)) && is_missed() {
                 return None;
             }
         }

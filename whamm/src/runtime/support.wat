@@ -108,6 +108,8 @@
     (i32.store $own offset=256 (local.get $h) (local.get $node))
     (local.get $i))
 
+  ;; The program's stack may run out wherever something is called. So what is kept for longer is changed where nothing is called any more.
+
   ;; ---- maps: 0 how many, 4 mask, 8 table of entries, 12 places used, 16 words of a key, 20 of a value, 24 and 28 their descriptors,
   ;; 32 an array of the entries, 36 its room. An entry is its key, then its value. In the table 0 is free, 1 was deleted.
 
@@ -156,14 +158,13 @@
       (else (i32.const 0))))
 
   (func $map_grow (param $map i32) (local $old i32) (local $n i32) (local $i i32) (local $e i32) (local $mask i32) (local $h i32)
+      (local $new i32)
     (local.set $old (i32.load $own offset=8 (local.get $map)))
     (local.set $n (select (i32.add (i32.load $own offset=4 (local.get $map)) (i32.const 1)) (i32.const 0) (local.get $old)))
     (local.set $mask (i32.sub (i32.shl (i32.load $own (local.get $map)) (i32.const 2)) (i32.const 1)))
     (if (i32.lt_s (local.get $mask) (i32.const 15)) (then (local.set $mask (i32.const 15))))
     (local.set $mask (i32.sub (i32.shl (i32.const 1) (i32.sub (i32.const 32) (i32.clz (local.get $mask)))) (i32.const 1)))
-    (i32.store $own offset=8 (local.get $map) (call $alloc (i32.shl (i32.add (local.get $mask) (i32.const 1)) (i32.const 2))))
-    (i32.store $own offset=4 (local.get $map) (local.get $mask))
-    (i32.store $own offset=12 (local.get $map) (i32.load $own (local.get $map)))
+    (local.set $new (call $alloc (i32.shl (i32.add (local.get $mask) (i32.const 1)) (i32.const 2))))
     (block $done (loop $next
       (br_if $done (i32.ge_u (local.get $i) (local.get $n)))
       (local.set $e (i32.load $own (i32.add (local.get $old) (i32.shl (local.get $i) (i32.const 2)))))
@@ -171,12 +172,15 @@
         (local.set $h (call $hash (local.get $e) (i32.load $own offset=16 (local.get $map))))
         (block $free (loop $probe
           (local.set $h (i32.and (local.get $h) (local.get $mask)))
-          (br_if $free (i32.eqz (i32.load $own (i32.add (i32.load $own offset=8 (local.get $map)) (i32.shl (local.get $h) (i32.const 2))))))
+          (br_if $free (i32.eqz (i32.load $own (i32.add (local.get $new) (i32.shl (local.get $h) (i32.const 2))))))
           (local.set $h (i32.add (local.get $h) (i32.const 1)))
           (br $probe)))
-        (i32.store $own (i32.add (i32.load $own offset=8 (local.get $map)) (i32.shl (local.get $h) (i32.const 2))) (local.get $e))))
+        (i32.store $own (i32.add (local.get $new) (i32.shl (local.get $h) (i32.const 2))) (local.get $e))))
       (local.set $i (i32.add (local.get $i) (i32.const 1)))
-      (br $next))))
+      (br $next)))
+    (i32.store $own offset=8 (local.get $map) (local.get $new))
+    (i32.store $own offset=4 (local.get $map) (local.get $mask))
+    (i32.store $own offset=12 (local.get $map) (i32.load $own (local.get $map))))
 
   ;; The address of the value of the key, which is made if there is none.
   (func $map_get (param $map i32) (result i32) (local $e i32) (local $at i32) (local $value i32)
@@ -191,12 +195,12 @@
     (if (i32.eqz (local.get $e)) (then
       (local.set $e (call $alloc (i32.shl (i32.add (i32.load $own offset=16 (local.get $map)) (i32.load $own offset=20 (local.get $map))) (i32.const 3))))
       (memory.copy $own $own (local.get $e) (i32.const 16) (i32.shl (i32.load $own offset=16 (local.get $map)) (i32.const 3)))
-      (i32.store $own (local.get $at) (local.get $e))
-      (i32.store $own (local.get $map) (i32.add (i32.load $own (local.get $map)) (i32.const 1)))
-      (i32.store $own offset=12 (local.get $map) (i32.add (i32.load $own offset=12 (local.get $map)) (i32.const 1)))
       (local.set $value (i32.add (local.get $e) (i32.shl (i32.load $own offset=16 (local.get $map)) (i32.const 3))))
       (if (i32.eq (i32.load8_u $own (i32.load $own offset=28 (local.get $map))) (i32.const 109))
-        (then (i32.store $own (local.get $value) (call $map_like (i32.load $own offset=1 align=1 (i32.load $own offset=28 (local.get $map)))))))))
+        (then (i32.store $own (local.get $value) (call $map_like (i32.load $own offset=1 align=1 (i32.load $own offset=28 (local.get $map)))))))
+      (i32.store $own (local.get $at) (local.get $e))
+      (i32.store $own (local.get $map) (i32.add (i32.load $own (local.get $map)) (i32.const 1)))
+      (i32.store $own offset=12 (local.get $map) (i32.add (i32.load $own offset=12 (local.get $map)) (i32.const 1)))))
     (i32.add (local.get $e) (i32.shl (i32.load $own offset=16 (local.get $map)) (i32.const 3))))
 
   ;; Adds what has come together in cells to elements of maps: from a table of map, first cell, how many. A key is the number of its cell.
@@ -291,8 +295,8 @@
   (func $map_sorted (param $map i32) (result i32) (local $a i32) (local $i i32) (local $n i32) (local $e i32) (local $end i32) (local $d i32)
     (local.set $end (i32.load $own (local.get $map)))
     (if (i32.gt_u (local.get $end) (i32.load $own offset=36 (local.get $map))) (then
-      (i32.store $own offset=36 (local.get $map) (i32.shl (local.get $end) (i32.const 1)))
-      (i32.store $own offset=32 (local.get $map) (call $alloc (i32.shl (local.get $end) (i32.const 3))))))
+      (i32.store $own offset=32 (local.get $map) (call $alloc (i32.shl (local.get $end) (i32.const 3))))
+      (i32.store $own offset=36 (local.get $map) (i32.shl (local.get $end) (i32.const 1)))))
     (local.set $a (i32.load $own offset=32 (local.get $map)))
     (local.set $d (i32.load $own offset=24 (local.get $map)))
     (block $done (loop $next
@@ -804,12 +808,13 @@
   ;; ---- where writes go
 
   ;; Keeps everything, for the host to fetch.
-  (func $write_kept (param $p i32) (param $n i32) (local $old i32)
+  (func $write_kept (param $p i32) (param $n i32) (local $new i32) (local $room i32)
     (if (i32.gt_u (i32.add (global.get $kept_len) (local.get $n)) (global.get $kept_room)) (then
-      (local.set $old (global.get $kept))
-      (global.set $kept_room (i32.shl (i32.add (global.get $kept_len) (i32.const 4096)) (i32.const 1)))
-      (global.set $kept (call $alloc (global.get $kept_room)))
-      (memory.copy $own $own (global.get $kept) (local.get $old) (global.get $kept_len))))
+      (local.set $room (i32.shl (i32.add (global.get $kept_len) (i32.const 4096)) (i32.const 1)))
+      (local.set $new (call $alloc (local.get $room)))
+      (memory.copy $own $own (local.get $new) (global.get $kept) (global.get $kept_len))
+      (global.set $kept (local.get $new))
+      (global.set $kept_room (local.get $room))))
     (memory.copy $own $own (i32.add (global.get $kept) (global.get $kept_len)) (local.get $p) (local.get $n))
     (global.set $kept_len (i32.add (global.get $kept_len) (local.get $n))))
 
