@@ -22,7 +22,6 @@ pub mod check;
 pub mod diagnostic;
 pub mod dwarf;
 pub mod emit;
-pub mod events;
 pub mod fold;
 pub mod hir;
 pub mod library;
@@ -33,13 +32,13 @@ pub mod rewrite;
 pub mod rule;
 pub mod source;
 pub mod syntax;
-pub mod types;
 
 pub use diagnostic::{Diagnostics, Kind, Severity};
 pub use emit::report::Format;
 pub use library::LibraryFile;
 pub use rewrite::{Destination, Link, Options};
 pub use source::Source;
+pub use wasm_aot_body::{events, types};
 
 use library::Library;
 

@@ -1,5 +1,5 @@
 //! What the body of a WebAssembly function says by itself, before anything is compiled: its blocks,
-//! its loops, and where counters have to stand.
+//! its loops, where counters have to stand, and which events there are to observe.
 //!
 //! # How often each instruction was executed, from as few counters as there can be
 //!
@@ -14,10 +14,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod events;
 mod graph;
 mod loops;
 mod places;
 mod solution;
+pub mod types;
 
 pub use graph::{Block, Edge, Graph, OUTSIDE, Way, Ways};
 pub use loops::{CARRIED, Loop, Loops};

@@ -14,8 +14,8 @@ use super::rule::is_extended;
 use crate::Val;
 use crate::module::{ModuleInfo, Space};
 use crate::types::ValType;
-use whamm::events::{Occurrence, Told};
-use whamm::types::Ty;
+use wasm_aot_body::events::{Occurrence, Told};
+use wasm_aot_body::types::Ty;
 
 /// A function that wants to be called when something happens.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use crate::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use whamm::events::Occurrence;
+use wasm_aot_body::events::Occurrence;
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -55,7 +55,10 @@ impl Ordered {
             let own = |instruction| {
                 of_mode.iter().copied().filter(|number| is_for(number, instruction)).collect()
             };
-            opcodes.push((rule.mode, (0..whamm::events::instructions().len()).map(own).collect()));
+            opcodes.push((
+                rule.mode,
+                (0..wasm_aot_body::events::instructions().len()).map(own).collect(),
+            ));
         }
         Self {
             opcodes,
@@ -654,20 +657,20 @@ impl<T: 'static> Matcher<'_, T> {
 }
 
 /// Whether the table of events says of which type something is, wherever the instruction stands.
-fn is_natural(event: &'static whamm::events::Instruction, asked: &Asked) -> bool {
+fn is_natural(event: &'static wasm_aot_body::events::Instruction, asked: &Asked) -> bool {
     let name = match asked {
         Asked::Arg(n) => format!("arg{n}"),
         Asked::Res(n) => format!("res{n}"),
         _ => return false,
     };
-    natural(Some(event), &name).is_some_and(|ty| ty != whamm::types::Ty::Any)
+    natural(Some(event), &name).is_some_and(|ty| ty != wasm_aot_body::types::Ty::Any)
 }
 
 fn natural(
-    event: Option<&'static whamm::events::Instruction>,
+    event: Option<&'static wasm_aot_body::events::Instruction>,
     name: &str,
-) -> Option<whamm::types::Ty> {
-    whamm::events::Event::Opcode(event?).variable(name).map(|definition| definition.ty)
+) -> Option<wasm_aot_body::types::Ty> {
+    wasm_aot_body::events::Event::Opcode(event?).variable(name).map(|definition| definition.ty)
 }
 
 fn is_reachable(validator: &Validator) -> bool {

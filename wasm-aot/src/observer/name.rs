@@ -12,7 +12,7 @@
 use super::site;
 use std::fmt;
 use std::ops::Range;
-use whamm::events::{self, Instruction};
+use wasm_aot_body::events::{self, Instruction};
 
 /// When a function wants to be called.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use whamm::events::Occurrence;
+use wasm_aot_body::events::Occurrence;
 
 /// How monitors' functions are called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

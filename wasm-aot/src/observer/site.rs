@@ -5,9 +5,9 @@
 //! at an `end` that is branched to, and behind whatever may branch; it ends before the next one, or
 //! where control leaves.
 
+pub(crate) use wasm_aot_body::events::Nesting;
+use wasm_aot_body::events::{self, Instruction, labels, leaves};
 use wasmparser::{BinaryReaderError, BlockType, FunctionBody, Operator};
-pub(crate) use whamm::events::Nesting;
-use whamm::events::{self, Instruction, labels, leaves};
 
 /// An instruction where it stands.
 #[derive(Debug)]

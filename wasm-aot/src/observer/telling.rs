@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::runtime::{Growth, News, StoreId};
 use crate::{AsContextMut, Module, Store, StoreContextMut};
 use std::sync::Arc;
-use whamm::events::Occurrence;
+use wasm_aot_body::events::Occurrence;
 
 impl Observation {
     /// The number of the thread that has a store: that of the first is 0.

@@ -4,7 +4,8 @@ use wasmparser::Operator;
 
 /// The mnemonic of the instruction that the bytes begin with.
 pub(super) fn mnemonic(bytes: &[u8]) -> &'static str {
-    let instruction = whamm::events::code_of(bytes).and_then(whamm::events::by_code);
+    let instruction =
+        wasm_aot_body::events::code_of(bytes).and_then(wasm_aot_body::events::by_code);
     instruction.map_or("?", |instruction| instruction.opname())
 }
 

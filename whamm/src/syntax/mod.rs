@@ -16,3 +16,19 @@ mod script;
 mod statement;
 
 pub use script::{expression, parse};
+
+#[cfg(test)]
+mod tests {
+    use crate::events::{Bound, Event};
+
+    #[test]
+    fn every_formula_of_the_table_can_be_read() {
+        for event in Event::all() {
+            for (name, definition) in event.variables() {
+                if let Bound::Formula(text) = definition.bound {
+                    assert!(super::expression(text).is_some(), "{} {name}: {text}", event.path());
+                }
+            }
+        }
+    }
+}
