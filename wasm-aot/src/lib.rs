@@ -47,45 +47,11 @@
 //! other than x86-64, systems other than Linux. Files of machine code are trusted as executables
 //! are; modules are not trusted at all.
 
-// Programs that tests share speak of the crate by its name.
-#[cfg(test)]
-extern crate self as wasm_aot;
-
-mod array;
-mod artifact;
-mod cache;
-mod compile;
-mod engine;
-mod error;
-mod exception;
-mod features;
-#[cfg(test)]
-mod golden;
-pub mod inspection;
-mod module;
-pub mod monitor;
-pub mod observer;
-mod offsets;
-pub mod probe;
-mod registry;
-mod runtime;
 pub mod script;
-mod stack;
-mod trap;
-mod types;
-mod verification;
-mod vm;
-pub mod wasi;
 
-pub use cache::Cache;
-pub use compile::{Cpu, Optimize, Options, Sites};
-pub use engine::{Config, Engine};
-pub use error::{
-    Backtrace, CompileError, Error, ExceptionReport, FrameInfo, Place, ProbeReport, TrapReport,
-    demangled,
-};
-pub use features::{Proposal, Specification};
-pub use runtime::*;
-pub use trap::Trap;
-pub use types::*;
-pub use verification::verify;
+#[doc(inline)]
+pub use wasm_aot_engine::*;
+#[doc(inline)]
+pub use wasm_aot_instrument::{monitor, observer, probe};
+#[doc(inline)]
+pub use wasm_aot_wasi as wasi;

@@ -1,0 +1,209 @@
+//! Bare sites: before an instruction, five bytes that do nothing, or, by their first byte, call
+//! whatever they were told to call.
+//!
+//! ```text
+//!     A9 imm32    test eax, imm32    off
+//!     E8 rel32    call               on
+//! ```
+//!
+//! For the code generator a site is a call without arguments that changes no register, so that
+//! nothing moves because of it. Flags are dead at a call. Whoever is called there sees nothing of
+//! the program's values: a counter, or a flag, is all that such a place is for.
+//!
+//! Instructions that are always executed together share a site, which stands before the first of
+//! them: those between which nothing traps, calls or branches. Whether something may is seen in
+//! what they were translated to, so that what hooks add between them is seen, too.
+
+use super::access::Access;
+use super::crossing::OFF;
+use super::function::Translator;
+use super::target::Sites;
+use cranelift_codegen::MachBufferFinalized;
+use cranelift_codegen::ir::{
+    Block, DebugTag, ExtFuncData, ExternalName, FuncRef, Function, Inst, InstBuilder, MemFlagsData,
+    Signature, UserExternalName,
+};
+use cranelift_codegen::isa::CallConv;
+use wasmparser::Operator;
+
+/// The first byte of a site that is on: `call rel32`.
+pub(crate) const CALL: u8 = 0xE8;
+/// How long a site is.
+pub(crate) const LENGTH: u32 = 5;
+/// The space of names of what sites call.
+pub(super) const NOBODY: u32 = 2;
+
+/// An instruction that has a bare site. Those that share one come one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Bare {
+    /// Where the site is in the code.
+    pub at: u32,
+    /// Where the instruction is in the module.
+    pub offset: u32,
+}
+
+impl Bare {
+    /// The same in code that begins at `start`.
+    pub(super) fn moved(self, start: u32) -> Self {
+        Self { at: start + self.at, ..self }
+    }
+}
+
+impl Sites {
+    /// Whether there is a bare site before an instruction.
+    pub(crate) fn stand_before(self, op: &Operator<'_>) -> bool {
+        let is_of =
+            |class: Self, belongs: fn(&Operator<'_>) -> bool| self.contains(class) && belongs(op);
+        self.contains(Self::EVERYTHING)
+            || is_of(Self::CALL, is_call)
+            || is_of(Self::BRANCH, is_branch)
+            || is_of(Self::ACCESS, |op| Access::of(op).is_some() || is_bulk(op))
+    }
+}
+
+pub(super) fn is_call(op: &Operator<'_>) -> bool {
+    matches!(
+        op,
+        Operator::Call { .. }
+            | Operator::CallIndirect { .. }
+            | Operator::CallRef { .. }
+            | Operator::ReturnCall { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::ReturnCallRef { .. }
+    )
+}
+
+pub(super) fn is_branch(op: &Operator<'_>) -> bool {
+    matches!(
+        op,
+        Operator::If { .. }
+            | Operator::Br { .. }
+            | Operator::BrIf { .. }
+            | Operator::BrTable { .. }
+            | Operator::BrOnNull { .. }
+            | Operator::BrOnNonNull { .. }
+            | Operator::BrOnCast { .. }
+            | Operator::BrOnCastFail { .. }
+    )
+}
+
+pub(super) fn is_bulk(op: &Operator<'_>) -> bool {
+    matches!(
+        op,
+        Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryInit { .. }
+    )
+}
+
+/// The instructions of a function that have sites, in the order in which they were translated.
+#[derive(Debug, Default)]
+pub(super) struct Together {
+    offsets: Vec<u32>,
+    /// The first instruction of each site.
+    firsts: Vec<u32>,
+    /// The block that whoever comes by the last site comes to, and up to where nothing in it leads
+    /// away from there.
+    last: Option<(Block, Option<Inst>)>,
+}
+
+impl Together {
+    /// Whether whoever comes by the last site comes here, too: to the end of this block.
+    fn goes_on(&mut self, func: &Function, here: Option<Block>) -> bool {
+        let Some((block, seen)) = self.last.filter(|(block, _)| here == Some(*block)) else {
+            return false;
+        };
+        let next =
+            seen.map_or_else(|| func.layout.first_inst(block), |seen| func.layout.next_inst(seen));
+        let mut later = std::iter::successors(next, |inst| func.layout.next_inst(*inst));
+        if later.any(|inst| may_leave(func, inst)) {
+            return false;
+        }
+        self.last = Some((block, func.layout.last_inst(block)));
+        true
+    }
+
+    /// The instructions of a site.
+    fn of(&self, site: usize) -> &[u32] {
+        let end = self.firsts.get(site + 1).map_or(self.offsets.len(), |next| *next as usize);
+        &self.offsets[self.firsts[site] as usize..end]
+    }
+}
+
+/// Whether it may be that what follows an instruction is not executed, or is another time than what
+/// comes before it.
+fn may_leave(func: &Function, inst: Inst) -> bool {
+    let (data, opcode) = (func.dfg.insts[inst], func.dfg.insts[inst].opcode());
+    let accesses = opcode.can_load() || opcode.can_store();
+    opcode.is_call()
+        || opcode.is_terminator()
+        || opcode.is_branch()
+        || opcode.can_trap()
+        || opcode.other_side_effects()
+        || (accesses && !data.memflags_data(&func.dfg).is_some_and(MemFlagsData::notrap))
+}
+
+impl Translator<'_> {
+    /// Has a site at the present instruction: that of the instructions before, or one of its own.
+    pub(super) fn bare_site(&mut self) {
+        if self.is_nested() {
+            return;
+        }
+        if !self.is_together() {
+            let callee = self.nobody();
+            let call = self.builder.ins().call(callee, &[]);
+            self.builder
+                .func
+                .debug_tags
+                .set(call, [DebugTag::User(self.together.firsts.len() as u32)]);
+            self.together.firsts.push(self.together.offsets.len() as u32);
+            self.together.last = self.builder.current_block().map(|block| (block, Some(call)));
+        }
+        self.together.offsets.push(self.offset as u32);
+    }
+
+    /// Whether the instructions of the last site go on here.
+    pub(super) fn is_together(&mut self) -> bool {
+        self.together.goes_on(self.builder.func, self.builder.current_block())
+    }
+
+    /// They go on in a block that nobody else comes to.
+    pub(super) fn go_on_together(&mut self, block: Block) {
+        self.together.last = Some((block, None));
+    }
+
+    /// Whom sites would call.
+    pub(super) fn nobody(&mut self) -> FuncRef {
+        if let Some(known) = self.nobody {
+            return known;
+        }
+        let signature = self.builder.import_signature(Signature::new(CallConv::PreserveAll));
+        let name =
+            self.builder.func.declare_imported_user_function(UserExternalName::new(NOBODY, 0));
+        let data = ExtFuncData {
+            name: ExternalName::user(name),
+            signature,
+            colocated: true,
+            patchable: true,
+        };
+        *self.nobody.insert(self.builder.import_function(data))
+    }
+}
+
+/// Makes sites of what was left in code: off, and calling nobody.
+pub(super) fn make(
+    code: &mut [u8],
+    buffer: &MachBufferFinalized<cranelift_codegen::Final>,
+    together: &Together,
+) -> Vec<Bare> {
+    let mut instructions = Vec::new();
+    for tags in buffer.debug_tags() {
+        let [DebugTag::User(site)] = tags.tags else { continue };
+        let at = tags.offset - LENGTH;
+        code[at as usize] = OFF;
+        code[at as usize + 1..tags.offset as usize].fill(0);
+        instructions
+            .extend(together.of(*site as usize).iter().map(|offset| Bare { at, offset: *offset }));
+    }
+    instructions.sort_by_key(|bare| bare.at);
+    instructions
+}

@@ -1,0 +1,222 @@
+//! Budgets of instructions: where code pays for what it executes.
+//!
+//! An instruction of which something is seen outside of its activation, as of a store, a call or a
+//! branch, is paid for before it is executed, together with those before it in its *row*, which
+//! only compute. Code that cannot pay stops there: nothing is seen of an instruction that there was
+//! no budget for, as if the code had stopped at the first of those.
+//!
+//! ```text
+//!    local.get 0     ┐
+//!    i32.const 8     │  a row of three: paid for before the store
+//!    i32.store       ┘
+//!    local.get 1     ┐  a row of one: paid for where control joins others
+//!    end             ┘  the first of the next row
+//! ```
+//!
+//! Where rows begin and end depends on the instructions alone. So a function is read once more to
+//! find what a trap has left unpaid in the middle of a row, and which instruction of a row was the
+//! first that could not be paid for.
+
+use super::access::Access;
+use super::bare;
+use super::function::Translator;
+use crate::trap::Trap;
+use crate::vm::at;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, condcodes::IntCC, types};
+use serde::{Deserialize, Serialize};
+use wasmparser::{FunctionBody, Operator};
+
+/// Whether code pays for its instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Budget {
+    /// It knows of no budget: it is not executed in a store that has one.
+    #[default]
+    Unknown,
+    /// It pays from its store's budget.
+    Pays,
+    /// It is nobody's program, and executed in stores that have one all the same.
+    Exempt,
+}
+
+/// The instructions that are not paid for yet, where they are in the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
+    unpaid: Vec<u32>,
+    /// Whether locals are seen, since frames can be read.
+    shows_locals: bool,
+}
+
+/// The row that an instruction is in.
+#[derive(Clone, Debug)]
+pub(crate) struct Unpaid {
+    /// The instructions up to that one.
+    pub(crate) row: Vec<u32>,
+    /// Whether they are paid for before it is executed.
+    pub(crate) is_due: bool,
+}
+
+impl Row {
+    pub(super) fn new(shows_locals: bool) -> Self {
+        Self { unpaid: Vec::new(), shows_locals }
+    }
+
+    /// Control comes to `op`: how many instructions have to be paid for before it joins what comes
+    /// from elsewhere.
+    fn join(&mut self, op: &Operator<'_>) -> usize {
+        if joins(op) { std::mem::take(&mut self.unpaid).len() } else { 0 }
+    }
+
+    /// `op` comes next: how many instructions have to be paid for before it is executed, itself
+    /// among them.
+    fn take(&mut self, op: &Operator<'_>, at: u32) -> usize {
+        self.unpaid.push(at);
+        if self.is_seen(op) { std::mem::take(&mut self.unpaid).len() } else { 0 }
+    }
+
+    /// The row of the instruction at `at`, if the function has it.
+    pub(crate) fn of(body: &FunctionBody<'_>, at: u32, shows_locals: bool) -> Option<Unpaid> {
+        let mut reader = body.get_operators_reader().ok()?;
+        let mut row = Self::new(shows_locals);
+        while !reader.eof() {
+            let (op, offset) = reader.read_with_offset().ok()?;
+            let here = offset as u32;
+            row.join(&op);
+            if here == at {
+                row.unpaid.push(here);
+                return Some(Unpaid { is_due: row.is_seen(&op), row: row.unpaid });
+            }
+            row.take(&op, here);
+        }
+        None
+    }
+
+    fn is_seen(&self, op: &Operator<'_>) -> bool {
+        is_seen(op)
+            || self.shows_locals
+                && matches!(op, Operator::LocalSet { .. } | Operator::LocalTee { .. })
+    }
+}
+
+/// Whether control may come to an instruction from elsewhere.
+fn joins(op: &Operator<'_>) -> bool {
+    matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. })
+}
+
+/// Whether something of an instruction is seen outside of its activation, or it says where control
+/// goes on. All others compute, load or trap.
+fn is_seen(op: &Operator<'_>) -> bool {
+    match op {
+        Operator::Else
+        | Operator::Catch { .. }
+        | Operator::CatchAll
+        | Operator::BrOnCast { .. }
+        | Operator::BrOnCastFail { .. }
+        | Operator::Return
+        | Operator::Throw { .. }
+        | Operator::ThrowRef
+        | Operator::Rethrow { .. }
+        | Operator::Unreachable
+        | Operator::GlobalSet { .. }
+        | Operator::TableSet { .. }
+        | Operator::TableGrow { .. }
+        | Operator::TableFill { .. }
+        | Operator::TableCopy { .. }
+        | Operator::TableInit { .. }
+        | Operator::ElemDrop { .. }
+        | Operator::MemoryGrow { .. }
+        | Operator::DataDrop { .. }
+        | Operator::AtomicFence { .. }
+        | Operator::MemoryAtomicNotify { .. }
+        | Operator::MemoryAtomicWait32 { .. }
+        | Operator::MemoryAtomicWait64 { .. } => true,
+        _ => {
+            bare::is_call(op)
+                || bare::is_branch(op)
+                || bare::is_bulk(op)
+                || Access::of(op).is_some_and(|access| access.writes)
+        }
+    }
+}
+
+impl Translator<'_> {
+    /// Control comes to `op`, before which it may join what comes from elsewhere.
+    pub(super) fn pay_before_joining(&mut self, op: &Operator<'_>) {
+        if self.target.options.budget == Budget::Pays {
+            let due = self.row.join(op);
+            self.pay(due);
+        }
+    }
+
+    /// `op` is executed next, or, if control joins others there, was begun just now.
+    pub(super) fn pay_for(&mut self, op: &Operator<'_>) {
+        if self.target.options.budget == Budget::Pays {
+            let due = self.row.take(op, self.offset as u32);
+            self.pay(due);
+        }
+    }
+
+    /// The function's own end is executed, after which nothing follows.
+    pub(super) fn pay_for_the_end(&mut self) {
+        if self.target.options.budget == Budget::Pays {
+            self.pay(1);
+        }
+    }
+
+    /// Takes so many instructions from the budget, or stops.
+    fn pay(&mut self, due: usize) {
+        if due == 0 || !self.reachable {
+            return;
+        }
+        let store = self.fixed_word(at::STORE);
+        let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
+        let left = self.builder.ins().load(types::I64, flags, store, at::BUDGET);
+        let left = self.builder.ins().iadd_imm_s(left, -(due as i64));
+        self.builder.ins().store(flags, left, store, at::BUDGET);
+        let is_spent = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
+        self.trap_if(is_spent, Trap::Budget);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For each instruction of a function, how many are in its row up to it, and whether they are
+    /// paid for before it.
+    fn rows(body: &str) -> Vec<(usize, bool)> {
+        let bytes = wat::parse_str(format!("(module (memory 1) (func $f (param i32) {body}))"))
+            .expect("text");
+        let mut found = Vec::new();
+        for payload in wasmparser::Parser::new(0).parse_all(&bytes) {
+            let wasmparser::Payload::CodeSectionEntry(body) = payload.expect("valid") else {
+                continue;
+            };
+            for op in body.get_operators_reader().expect("a body").into_iter_with_offsets() {
+                let (_, at) = op.expect("an instruction");
+                let unpaid = Row::of(&body, at as u32, false).expect("it is there");
+                assert_eq!(unpaid.row.last(), Some(&(at as u32)));
+                found.push((unpaid.row.len(), unpaid.is_due));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn rows_end_with_what_is_seen_and_where_control_joins() {
+        let straight = rows("local.get 0 i32.const 8 i32.store local.get 0 drop");
+        assert_eq!(
+            straight,
+            [(1, false), (2, false), (3, true), (1, false), (2, false), (1, false)]
+        );
+        let looped = rows("loop local.get 0 br_if 0 nop end call $f");
+        assert_eq!(
+            looped,
+            [(1, false), (2, false), (3, true), (1, false), (1, false), (2, true), (1, false)]
+        );
+        let condition = rows("local.get 0 if nop else nop end");
+        assert_eq!(
+            condition,
+            [(1, false), (2, true), (1, false), (2, true), (1, false), (1, false), (1, false)]
+        );
+    }
+}

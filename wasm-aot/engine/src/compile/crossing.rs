@@ -1,0 +1,247 @@
+//! Room for crossings in machine code: a comparison and a branch to a cold block become an
+//! instruction that does nothing, or, by its first byte, a jump to that block.
+//!
+//! ```text
+//!    48 83 F9 01         cmp rcx, 1            A9 xx xx xx xx    test eax, imm32     E9 ...   jmp cold
+//!    0F 84 xx xx xx xx   je cold               0F 1F 44 00 00    nop
+//! ```
+//!
+//! The register allocator may put moves between the two: then the comparison stays, and the
+//! crossing is where the branch was. Flags are dead in either case, since a block begins before and
+//! another one behind.
+//!
+//! Where the crossing is the first thing in its loop, branches back to the loop go *behind* it
+//! while it is off, so that the loop runs as if there were none. They are switched too, by the
+//! lowest byte of their distance. A thread that meets only some of the bytes switched runs over the
+//! crossing, or goes over a turn later.
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+use std::ops::Range;
+
+/// The first byte of a crossing, or of a function's site, that is off: `test eax, imm32`.
+pub(crate) const OFF: u8 = 0xA9;
+/// The first byte of one that is on: `jmp rel32`.
+pub(crate) const ON: u8 = 0xE9;
+
+/// A byte that is switched where threads go over into another version of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Crossing {
+    /// The number of the loop.
+    pub number: u32,
+    /// Where it is.
+    pub at: u32,
+    /// What it is while it is off, and eight bits further what it is while it is on.
+    values: u32,
+}
+
+impl Crossing {
+    fn new(number: u32, at: u32, [off, on]: [u8; 2]) -> Self {
+        Self { number, at, values: u32::from(off) | u32::from(on) << 8 }
+    }
+
+    /// The same in code that begins at `start`.
+    pub(super) fn moved(self, start: u32) -> Self {
+        Self { at: start + self.at, ..self }
+    }
+
+    /// What it is while it is off, and while it is on.
+    pub fn values(self) -> [u8; 2] {
+        let [off, on, ..] = self.values.to_le_bytes();
+        [off, on]
+    }
+}
+
+/// Makes crossings of what is marked, and has branches back go behind them. `ranges` are those of
+/// all instructions, which begin with whole ones; each with the number of the loop if it is marked.
+///
+/// None if a branch is marked that is none of those that are expected: it would be taken one day.
+pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Option<Vec<Crossing>> {
+    let mut rooms = Vec::new();
+    for (range, number) in ranges {
+        let Some(number) = *number else { continue };
+        match Room::make(code, number, range.clone()) {
+            Some(room) => rooms.push(room),
+            None if branches(code, range) => return None,
+            None => {}
+        }
+    }
+    rooms.sort_unstable_by_key(|room| room.at);
+    let mut crossings: Vec<Crossing> =
+        rooms.iter().map(|room| Crossing::new(room.number, room.at, [OFF, ON])).collect();
+    for (range, _) in ranges.iter().filter(|_| !rooms.is_empty()) {
+        let bytes = code[range.start as usize..range.end as usize].to_vec();
+        for branch in
+            Decoder::with_ip(64, &bytes, range.start.into(), DecoderOptions::NONE).into_iter()
+        {
+            if branch.is_invalid() || branch.flow_control() == FlowControl::IndirectBranch {
+                // What follows is a table.
+                break;
+            }
+            let Some(room) =
+                target(&branch).and_then(|to| rooms.binary_search_by_key(&to, |room| room.at).ok())
+            else {
+                continue;
+            };
+            let room = rooms[room];
+            let lowest = branch.next_ip() as usize - 4;
+            let on = code[lowest];
+            if let Some(off) = on.checked_add(room.len) {
+                code[lowest] = off;
+                crossings.push(Crossing::new(room.number, lowest as u32, [off, on]));
+            }
+        }
+    }
+    crossings.sort_unstable_by_key(|crossing| crossing.at);
+    Some(crossings)
+}
+
+/// Whether something in the range may go elsewhere.
+fn branches(code: &[u8], range: &Range<u32>) -> bool {
+    let bytes = &code[range.start as usize..range.end as usize];
+    let all = Decoder::with_ip(64, bytes, range.start.into(), DecoderOptions::NONE).into_iter();
+    all.into_iter()
+        .any(|here| here.is_invalid() || here.flow_control() == FlowControl::ConditionalBranch)
+}
+
+/// Where a branch leads whose distance has four bytes.
+fn target(branch: &Instruction) -> Option<u32> {
+    let is_branch = matches!(
+        branch.flow_control(),
+        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+    );
+    (is_branch && branch.len() >= 5).then_some(branch.near_branch64() as u32)
+}
+
+/// What a comparison and a branch have become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    number: u32,
+    at: u32,
+    len: u8,
+}
+
+impl Room {
+    /// Makes room of the instructions in `range`, if they are what is expected.
+    fn make(code: &mut [u8], number: u32, range: Range<u32>) -> Option<Self> {
+        let (start, branch, cold) = branch(code, range)?;
+        let at = start.unwrap_or(branch.start);
+        let (from, to) = (at as usize, branch.end as usize);
+        let distance = cold.wrapping_sub(at + 5);
+        code[from] = OFF;
+        code[from + 1..from + 5].copy_from_slice(&distance.to_le_bytes());
+        fill(&mut code[from + 5..to]);
+        Some(Self { number, at, len: (to - from) as u8 })
+    }
+}
+
+/// Where the comparison begins if it lies right before the branch, the branch, and where it leads.
+fn branch(code: &[u8], range: Range<u32>) -> Option<(Option<u32>, Range<u32>, u32)> {
+    let bytes = code.get(range.start as usize..range.end as usize)?;
+    let mut decoder = Decoder::with_ip(64, bytes, range.start.into(), DecoderOptions::NONE);
+    let mut before = Instruction::default();
+    while decoder.can_decode() {
+        let here = decoder.decode();
+        if here.is_invalid() {
+            return None;
+        }
+        if here.flow_control() == FlowControl::ConditionalBranch {
+            // Code generation writes conditions in one way, and sinks cold blocks behind everything
+            // else.
+            if here.code() != Code::Je_rel32_64 {
+                return None;
+            }
+            let compares = matches!(
+                before.code().mnemonic(),
+                iced_x86::Mnemonic::Cmp | iced_x86::Mnemonic::Test
+            );
+            let start = compares.then(|| before.ip() as u32);
+            return Some((
+                start,
+                here.ip() as u32..here.next_ip() as u32,
+                here.near_branch64() as u32,
+            ));
+        }
+        before = here;
+    }
+    None
+}
+
+/// Fills with nothing, in as few instructions as there can be.
+fn fill(bytes: &mut [u8]) {
+    const NOTHING: [&[u8]; 9] = [
+        &[0x90],
+        &[0x66, 0x90],
+        &[0x0F, 0x1F, 0x00],
+        &[0x0F, 0x1F, 0x40, 0x00],
+        &[0x0F, 0x1F, 0x44, 0x00, 0x00],
+        &[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00],
+        &[0x0F, 0x1F, 0x80, 0x00, 0x00, 0x00, 0x00],
+        &[0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+        &[0x66, 0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    ];
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at_mut(rest.len().min(NOTHING.len()));
+        now.copy_from_slice(NOTHING[now.len() - 1]);
+        rest = later;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_and_its_branch_become_one_crossing() {
+        let mut code = [0x48, 0x83, 0xF9, 0x01, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00, 0xC3];
+        assert_eq!(
+            make(&mut code, &[(0..10, Some(7)), (10..11, None)]),
+            Some(vec![Crossing::new(7, 0, [OFF, ON])])
+        );
+        // The branch led to 10 + 16; the crossing counts from its own end.
+        assert_eq!(code, [OFF, 21, 0, 0, 0, 0x0F, 0x1F, 0x44, 0x00, 0x00, 0xC3]);
+    }
+
+    #[test]
+    fn a_move_between_both_stays() {
+        let mut code =
+            [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00];
+        assert_eq!(
+            make(&mut code, &[(0..13, Some(0))]),
+            Some(vec![Crossing::new(0, 7, [OFF, ON])])
+        );
+        assert_eq!(code, [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, OFF, 17, 0, 0, 0, 0x90]);
+    }
+
+    #[test]
+    fn branches_back_go_behind_it_while_it_is_off() {
+        // cmp, je; dec ecx; jnz back; jmp back, whose lowest byte would have to carry.
+        let mut code = vec![0x48, 0x83, 0xF9, 0x01, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00, 0xFF, 0xC9];
+        code.extend([0x0F, 0x85, 0xEE, 0xFF, 0xFF, 0xFF]);
+        code.resize(251, 0x90);
+        code.extend([0xE9, 0x00, 0xFF, 0xFF, 0xFF]);
+        let found = make(&mut code, &[(0..10, Some(3)), (10..256, None)]);
+        let expected = [
+            Crossing::new(3, 0, [OFF, ON]),
+            Crossing::new(3, 14, [0xF8, 0xEE]),
+            Crossing::new(3, 252, [0x0A, 0x00]),
+        ];
+        assert_eq!(found, Some(expected.to_vec()));
+        let mut far = code.clone();
+        far[252] = 0xFE;
+        assert_eq!(0xFEu8.checked_add(10), None, "such a branch stays as it is");
+    }
+
+    #[test]
+    fn what_is_something_else_is_left_alone_and_other_branches_are_refused() {
+        let other = [&[0x48, 0x83, 0xF9, 0x01, 0x0F, 0x85, 0, 0, 0, 0][..], &[0x74, 0x00], &[0x06]];
+        for (bytes, made) in
+            [(&[0x90, 0x90][..], Some(vec![]))].into_iter().chain(other.map(|bytes| (bytes, None)))
+        {
+            let mut code = bytes.to_vec();
+            assert_eq!(make(&mut code, &[(0..bytes.len() as u32, Some(0))]), made);
+            assert_eq!(code, bytes);
+        }
+    }
+}

@@ -1,0 +1,597 @@
+//! Hooks in the code of a function: where they fire, and what they can get hold of there.
+//!
+//! The translator tells of every [`Moment`] that it comes by. A hook's code stands in line with the
+//! function's, sees operands and locals as the values that they are at this moment, and is
+//! optimised together with them; where nothing is planned, nothing is emitted.
+
+use super::access::Access;
+use super::control::arguments;
+use super::function::{Translator, machine_type};
+use super::plan::{Action, Call, Capture, Hook, Moment, Plan, Word};
+use crate::error::CompileError;
+use crate::trap::Trap;
+use crate::types::ValType;
+use crate::vm::Builtin;
+use cranelift_codegen::ir::{
+    Block, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
+};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use std::collections::HashMap;
+use wasmparser::{FuncValidator, Operator, ValidatorResources};
+
+/// The most operands whose types are known at a hook: more than any instruction has.
+const OPERANDS: usize = 1024;
+
+/// What the translator of a function knows of its hooks.
+#[derive(Default)]
+pub(super) struct Hooking<'a> {
+    /// All of the function's.
+    hooks: &'a [Hook],
+    /// The number of the instance's first word that is given out to hooks.
+    first_word: u32,
+    /// The types of the function's locals.
+    locals: Vec<ValType>,
+    /// The types of operands at the present moment, from the top of the stack.
+    operands: Vec<ValType>,
+    /// How many of them the program may be given others for: those below belong to frames outside,
+    /// which are entered by other ways, too.
+    writable: usize,
+    /// The access of the present instruction.
+    access: Option<Access>,
+    /// What it has found on the stack, once it has begun: values and types from the top.
+    taken: Vec<(Value, ValType)>,
+    /// Variables of hooks, by what they call them.
+    variables: HashMap<(u32, u64), Variable>,
+    /// While something is written that stands in place of an instruction: where the instruction
+    /// itself is, and where control goes on with results.
+    replacing: Option<(Block, Block)>,
+    /// Where exceptions go that leave the function, if that is hooked.
+    pub(super) unwinding: Option<Block>,
+    /// Where captured values are put for receivers.
+    slot: Option<StackSlot>,
+    /// Whether it is noted where frames were that are taken away.
+    pub(super) departs: bool,
+    /// Why a hook's code could not be written.
+    pub(super) failure: Option<CompileError>,
+}
+
+impl<'a> Hooking<'a> {
+    /// What stands in a function.
+    pub(super) fn new(plan: &'a Plan, function: u32, first_word: u32) -> Self {
+        Self { hooks: plan.of(function), first_word, departs: plan.departs(), ..Self::default() }
+    }
+
+    /// The hooks at an instruction, or those of them at one moment.
+    fn at(&self, offset: u32, moment: Option<Moment>) -> &'a [Hook] {
+        let hooks = self.hooks;
+        let within = |hook: &Hook, after: bool| match (hook.offset == offset, moment) {
+            (true, Some(moment)) => hook.moment < moment || (after && hook.moment == moment),
+            (true, None) => after,
+            (false, _) => hook.offset < offset,
+        };
+        let from = hooks.partition_point(|hook| within(hook, false));
+        let len = hooks[from..].partition_point(|hook| within(hook, true));
+        &hooks[from..from + len]
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// A local has been declared.
+    pub(super) fn know_local(&mut self, ty: ValType) {
+        if !self.hooking.hooks.is_empty() {
+            self.hooking.locals.push(ty);
+        }
+    }
+
+    /// Whether something stands at this moment of the present instruction.
+    pub(super) fn is_hooked(&self, moment: Moment) -> bool {
+        !self.hooking.at(self.offset as u32, Some(moment)).is_empty()
+    }
+
+    /// Translates an instruction, and what stands at it.
+    pub(super) fn hooked_operator(
+        &mut self,
+        op: &Operator<'_>,
+        offset: u32,
+        validator: &mut FuncValidator<ValidatorResources>,
+    ) -> Result<(), CompileError> {
+        let is_hooked = !self.hooking.at(offset, None).is_empty();
+        let is_bare = self.target.options.sites.stand_before(op);
+        // Where branches land, control comes to the instruction behind the place where it stands.
+        let is_landing =
+            matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
+        if !is_landing {
+            self.pay_for(op);
+        }
+        if is_bare && self.reachable && !is_landing {
+            self.bare_site();
+        }
+        if !is_hooked {
+            validator.op(offset.into(), op)?;
+            self.operator(op)?;
+            if is_landing {
+                self.pay_for(op);
+            }
+            if is_bare && self.reachable && is_landing {
+                self.bare_site();
+            }
+            return Ok(());
+        }
+        self.know_operands(validator);
+        validator.op(offset.into(), op)?;
+        self.hooking.access = Access::of(op);
+        if self.reachable && !is_landing {
+            self.fire(Moment::Before);
+            let types = self.hooking.operands.iter().copied();
+            self.hooking.taken = self.stack.iter().rev().copied().zip(types).collect();
+        }
+        match self.reachable && !is_landing && self.is_hooked(Moment::Instead) {
+            true => self.replaceable(op, validator)?,
+            false => self.operator(op)?,
+        }
+        if is_landing {
+            self.pay_for(op);
+        }
+        if self.reachable {
+            self.know_operands(validator);
+            if is_bare && is_landing {
+                self.bare_site();
+            }
+            if is_landing {
+                self.fire(Moment::Before);
+            }
+            self.fire(Moment::After);
+        }
+        self.hooking.access = None;
+        self.hooking.taken.clear();
+        Ok(())
+    }
+
+    /// An instruction that takes operands, gives results and goes on: what stands in its place
+    /// gives them, or has it executed.
+    fn replaceable(
+        &mut self,
+        op: &Operator<'_>,
+        validator: &FuncValidator<ValidatorResources>,
+    ) -> Result<(), CompileError> {
+        let results = op.operator_arity(validator).map_or(0, |(_, results)| results as usize);
+        let types: Vec<ValType> = (0..results)
+            .rev()
+            .filter_map(|depth| validator.get_operand_type(depth)?.map(crate::module::operand_type))
+            .collect();
+        let (itself, behind) = (self.block(&[]), self.block(&types));
+        self.hooking.replacing = Some((itself, behind));
+        self.fire(Moment::Instead);
+        self.hooking.replacing = None;
+        if let Some(failure) = self.hooking.failure.take() {
+            return Err(failure);
+        }
+        self.builder.seal_block(itself);
+        self.builder.switch_to_block(itself);
+        self.operator(op)?;
+        let given = self.pop_many(results);
+        self.builder.ins().jump(behind, &arguments(&given));
+        self.builder.seal_block(behind);
+        self.builder.switch_to_block(behind);
+        self.stack.extend(self.builder.block_params(behind).to_vec());
+        Ok(())
+    }
+
+    /// What stands at a loop that has just begun because code begins in it.
+    pub(super) fn fire_landing(
+        &mut self,
+        op: &Operator<'_>,
+        validator: &FuncValidator<ValidatorResources>,
+    ) {
+        self.pay_for(op);
+        if self.target.options.sites.stand_before(op) {
+            self.bare_site();
+        }
+        if self.is_hooked(Moment::Before) || self.is_hooked(Moment::After) {
+            self.know_operands(validator);
+            self.fire(Moment::Before);
+            self.fire(Moment::After);
+        }
+    }
+
+    fn know_operands(&mut self, validator: &FuncValidator<ValidatorResources>) {
+        self.hooking.operands.clear();
+        if !self.reachable {
+            return;
+        }
+        self.hooking.writable =
+            self.stack.len() - self.frames.last().map_or(0, |frame| frame.height);
+        for depth in 0..self.stack.len().min(OPERANDS) {
+            let Some(Some(ty)) = validator.get_operand_type(depth) else { break };
+            self.hooking.operands.push(crate::module::operand_type(ty));
+        }
+    }
+
+    fn topmost(&self, place: u32) -> Option<Value> {
+        self.stack.len().checked_sub(1 + place as usize).map(|at| self.stack[at])
+    }
+
+    /// The function has been entered.
+    pub(super) fn fire_entry(&mut self) {
+        self.hooking.operands.clear();
+        self.fire_all(self.hooking.at(0, Some(Moment::Entry)));
+    }
+
+    /// Exceptions that leave the function come by, if somebody wants to know.
+    pub(super) fn watch_unwinding(&mut self) {
+        if !self.hooking.at(0, Some(Moment::Unwind)).is_empty() {
+            let block = self.builder.create_block();
+            self.builder.append_block_param(block, types::I64);
+            self.hooking.unwinding = Some(block);
+        }
+    }
+
+    /// The function is about to be left, with values of these types on the stack.
+    pub(super) fn fire_exit(&mut self, types: &[ValType]) {
+        let hooks = self.hooking.at(0, Some(Moment::Exit));
+        if !hooks.is_empty() {
+            self.hooking.operands = types.iter().rev().copied().collect();
+            self.hooking.writable = types.len();
+            self.fire_all(hooks);
+        }
+    }
+
+    /// Control comes to the function's own end, where everything goes that branches out of it.
+    pub(super) fn fire_end(&mut self) {
+        self.pay_for_the_end();
+        if self.target.options.sites.stand_before(&Operator::End) {
+            self.bare_site();
+        }
+        let types = self.info.function_type(self.index).results();
+        self.hooking.operands = types.iter().rev().copied().collect();
+        self.hooking.writable = types.len();
+        self.fire(Moment::Before);
+        self.fire(Moment::After);
+        self.fire_exit(types);
+    }
+
+    /// Writes the code by which exceptions leave the function.
+    pub(super) fn finish_unwinding(&mut self) {
+        let Some(block) = self.hooking.unwinding.take() else { return };
+        self.builder.seal_block(block);
+        self.builder.switch_to_block(block);
+        self.stack.clear();
+        self.hooking.operands.clear();
+        self.fire_all(self.hooking.at(0, Some(Moment::Unwind)));
+        let exception = self.builder.block_params(block)[0];
+        self.throw_exception(exception, None);
+    }
+
+    /// Fires what stands at a moment of the present instruction.
+    pub(super) fn fire(&mut self, moment: Moment) {
+        self.fire_all(self.hooking.at(self.offset as u32, Some(moment)));
+    }
+
+    /// Fires what stands on the way back to a loop's beginning. What happens to operands there is
+    /// true there only: gives back those that the branch takes along.
+    pub(super) fn fire_aside(&mut self, arity: usize) -> Vec<Value> {
+        let kept = self.stack.clone();
+        self.fire(Moment::BackEdge);
+        let taken = self.peek_many(arity);
+        self.stack = kept;
+        taken
+    }
+
+    fn fire_all(&mut self, hooks: &'a [Hook]) {
+        let prepare = |hook: &'a Hook| match &hook.action {
+            Action::Inline(sequence) => {
+                sequence.0.prepare(&mut Emitter { translator: self, hook, due: None })
+            }
+            Action::Call(_) | Action::Note(_) => None,
+        };
+        let prepared: Vec<Option<Value>> = hooks.iter().map(prepare).collect();
+        for (hook, due) in hooks.iter().zip(prepared) {
+            match &hook.action {
+                Action::Call(call) => Emitter { translator: self, hook, due }.receive(call),
+                Action::Note(note) => self.note_site(*note),
+                Action::Inline(sequence) => {
+                    if let Err(error) =
+                        sequence.0.emit(&mut Emitter { translator: self, hook, due })
+                    {
+                        self.hooking.failure.get_or_insert(error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn hook_word(&self, word: Word) -> i32 {
+        self.layout.counter(self.hooking.first_word.wrapping_add(word.0))
+    }
+}
+
+/// The code of a hook while it is written.
+pub struct Emitter<'t, 'a> {
+    pub(super) translator: &'t mut Translator<'a>,
+    hook: &'a Hook,
+    due: Option<Value>,
+}
+
+impl std::fmt::Debug for Emitter<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Emitter").field("hook", self.hook).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Emitter<'_, 'a> {
+    /// Whatever machine code consists of. The block that is current at last is where the function
+    /// goes on.
+    pub fn builder(&mut self) -> &mut FunctionBuilder<'a> {
+        &mut self.translator.builder
+    }
+
+    /// The hook that is written.
+    pub fn hook(&self) -> &'a Hook {
+        self.hook
+    }
+
+    /// What it has read before anything fired at this moment.
+    pub fn due(&self) -> Option<Value> {
+        self.due
+    }
+
+    /// The address of the instance.
+    pub fn vmctx(&self) -> Value {
+        self.translator.vmctx
+    }
+
+    // --- the program's values
+
+    /// How many operands can be seen.
+    pub fn operands(&self) -> u32 {
+        self.translator.hooking.operands.len() as u32
+    }
+
+    /// An operand, counted from the top of the stack, and its type. Vectors have the type that they
+    /// are passed on with.
+    pub fn operand(&mut self, place: u32) -> Option<(Value, ValType)> {
+        let ty = *self.translator.hooking.operands.get(place as usize)?;
+        let value = self.translator.topmost(place)?;
+        Some((self.translator.plain(value), ty))
+    }
+
+    /// An operand that the instruction has taken, and its type: after it only.
+    pub fn taken(&mut self, place: u32) -> Option<(Value, ValType)> {
+        let (value, ty) = *self.translator.hooking.taken.get(place as usize)?;
+        Some((self.translator.plain(value), ty))
+    }
+
+    /// Gives the program another operand, of the same type. Tells whether it is one of the
+    /// innermost frame's: no others are changed.
+    pub fn set_operand(&mut self, place: u32, value: Value) -> bool {
+        let is_ours = (place as usize) < self.translator.hooking.writable;
+        if is_ours {
+            let at = self.translator.stack.len() - 1 - place as usize;
+            self.translator.stack[at] = value;
+        }
+        is_ours
+    }
+
+    /// A local and its type.
+    pub fn local(&mut self, index: u32) -> Option<(Value, ValType)> {
+        let ty = *self.translator.hooking.locals.get(index as usize)?;
+        Some((self.translator.local(index), ty))
+    }
+
+    /// Gives a local another value, of the same type.
+    pub(crate) fn set_local(&mut self, index: u32, value: Value) {
+        self.translator.set_local(index, value);
+    }
+
+    /// The access to memory that the instruction makes.
+    pub(crate) fn access(&self) -> Option<Access> {
+        self.translator.hooking.access
+    }
+
+    /// Where the access goes, as an index into its memory, with 64 bits.
+    pub fn address(&mut self) -> Option<Value> {
+        let access = self.access()?;
+        // Once the instruction is over, its index is no operand any more.
+        let (index, _) = self.taken(access.index).or_else(|| self.operand(access.index))?;
+        let index = self.translator.widened(index);
+        Some(match access.offset {
+            0 => index,
+            offset => self.builder().ins().iadd_imm_s(index, offset as i64),
+        })
+    }
+
+    /// Where the instruction is in whose place the hook stands.
+    pub fn replaced(&self) -> Option<Block> {
+        self.translator.hooking.replacing.map(|(itself, _)| itself)
+    }
+
+    /// Goes on behind the instruction with these results.
+    pub fn replace(&mut self, results: &[Value]) {
+        let (_, behind) =
+            self.translator.hooking.replacing.expect("it stands in an instruction's place");
+        let results: Vec<Value> =
+            results.iter().map(|value| self.translator.plain(*value)).collect();
+        self.builder().ins().jump(behind, &arguments(&results));
+    }
+
+    // --- words of the instance, and of the activation
+
+    /// A variable of 64 bits that the activation has for hooks alone, by any number; at first it is
+    /// zero.
+    pub fn variable(&mut self, number: u64) -> Variable {
+        let builder = &mut self.translator.builder;
+        *self
+            .translator
+            .hooking
+            .variables
+            .entry((self.hook.base, number))
+            .or_insert_with(|| builder.declare_var(types::I64))
+    }
+
+    /// Where a word is in the vmctx.
+    pub fn word(&self, word: Word) -> i32 {
+        self.translator.hook_word(word.plus(self.hook.base))
+    }
+
+    /// How words are accessed: nothing of the program's lies there.
+    pub fn flags(&self) -> MemFlagsData {
+        MemFlagsData::trusted().with_alias_region(Some(self.translator.regions.counters))
+    }
+
+    /// Reads a word.
+    pub fn load_word(&mut self, word: Word) -> Value {
+        let (flags, at, vmctx) = (self.flags(), self.word(word), self.vmctx());
+        self.builder().ins().load(types::I64, flags, vmctx, at)
+    }
+
+    /// Reads a word that never changes while machine code of the instance runs.
+    pub(crate) fn load_fixed_word(&mut self, word: Word) -> Value {
+        let (flags, at, vmctx) =
+            (self.flags().with_readonly().with_can_move(), self.word(word), self.vmctx());
+        self.builder().ins().load(types::I64, flags, vmctx, at)
+    }
+
+    /// Writes a word.
+    pub fn store_word(&mut self, word: Word, value: Value) {
+        let (flags, at, vmctx) = (self.flags(), self.word(word), self.vmctx());
+        self.builder().ins().store(flags, value, vmctx, at);
+    }
+
+    /// Adds one to a word.
+    pub fn count(&mut self, word: Word) {
+        let at = self.word(word);
+        self.translator.add_to_counter(at);
+    }
+
+    // --- leaving
+
+    /// Stops the program if the value is not zero.
+    pub fn trap_if(&mut self, condition: Value, trap: Trap) {
+        self.translator.trap_if(condition, trap);
+    }
+
+    /// Calls a function of the runtime, which is told the instance if it wants to be.
+    pub fn builtin(&mut self, builtin: Builtin, args: &[Value]) -> Option<Value> {
+        match builtin.takes_vmctx() {
+            true => self.translator.builtin(builtin, args),
+            false => self.translator.plain_builtin(builtin, args),
+        }
+    }
+
+    /// Calls a receiver with what the program has.
+    pub fn receive(&mut self, call: &'a Call) {
+        let captured: Vec<Option<Value>> =
+            call.captures.iter().map(|capture| self.captured(*capture)).collect();
+        let slot = self.slot(captured.len());
+        for (i, value) in captured.iter().enumerate() {
+            let value = match value {
+                Some(value) => self.widened(*value),
+                None => self.builder().ins().iconst(types::I64, 0),
+            };
+            self.builder().ins().stack_store(types::I64, value, slot, 16 * i as i32);
+        }
+        self.call_receiver(call, slot);
+        if call.writes {
+            for (i, capture) in
+                call.captures.iter().enumerate().filter(|(i, _)| captured[*i].is_some())
+            {
+                self.write_back(*capture, slot, 16 * i as i32);
+            }
+        }
+    }
+
+    /// What the receiver has just made of the value that was captured at that place: its first
+    /// word.
+    pub fn received(&mut self, place: usize) -> Value {
+        let slot = self.slot(place + 1);
+        self.builder().ins().stack_load(types::I64, types::I64, slot, 16 * place as i32)
+    }
+
+    /// Gives a receiver a word, which is all that it is given, and gives what it makes of it.
+    pub fn exchange(&mut self, call: &'a Call, word: Value) -> Value {
+        debug_assert!(call.captures.is_empty(), "nothing of the program's");
+        let slot = self.slot(1);
+        self.builder().ins().stack_store(types::I64, word, slot, 0);
+        self.call_receiver(call, slot);
+        self.builder().ins().stack_load(types::I64, types::I64, slot, 0)
+    }
+
+    /// Gives a receiver values that the hook's code has made, as many as the call captures.
+    pub fn hand_over(&mut self, call: &'a Call, values: &[Value]) {
+        debug_assert_eq!(call.captures.len(), values.len(), "as many as the receiver expects");
+        let slot = self.slot(values.len());
+        for (i, value) in values.iter().enumerate() {
+            let value = self.widened(*value);
+            self.builder().ins().stack_store(types::I64, value, slot, 16 * i as i32);
+        }
+        self.call_receiver(call, slot);
+    }
+
+    fn call_receiver(&mut self, call: &'a Call, slot: StackSlot) {
+        // The plan is kept together with its code.
+        let call_at = self.builder().ins().iconst(types::I64, std::ptr::from_ref(call) as i64);
+        let frame = self.builder().ins().get_frame_pointer(types::I64);
+        let values = self.builder().ins().stack_addr(types::I64, slot, 0);
+        let is_to_stop = self.builtin(Builtin::Hook, &[call_at, frame, values]).expect("a result");
+        self.trap_if(is_to_stop, Trap::Interrupted);
+    }
+
+    fn captured(&mut self, capture: Capture) -> Option<Value> {
+        match capture {
+            Capture::Operand(place) => self.operand(place).map(|(value, _)| value),
+            Capture::Taken(place) => self.taken(place).map(|(value, _)| value),
+            Capture::Local(index) => self.local(index).map(|(value, _)| value),
+            Capture::Address => self.address(),
+        }
+    }
+
+    /// A value as a whole word, or a vector.
+    fn widened(&mut self, value: Value) -> Value {
+        let ty = self.builder().func.dfg.value_type(value);
+        let bits = match ty {
+            types::F32 => self.builder().ins().bitcast(types::I32, MemFlagsData::new(), value),
+            types::F64 => self.builder().ins().bitcast(types::I64, MemFlagsData::new(), value),
+            _ => value,
+        };
+        match self.builder().func.dfg.value_type(bits) {
+            types::I32 => self.builder().ins().uextend(types::I64, bits),
+            _ => bits,
+        }
+    }
+
+    fn write_back(&mut self, capture: Capture, slot: StackSlot, at: i32) {
+        let ty = match capture {
+            Capture::Operand(place) => self.operand(place).map(|(_, ty)| ty),
+            Capture::Local(index) => self.local(index).map(|(_, ty)| ty),
+            Capture::Taken(_) | Capture::Address => None,
+        };
+        let Some(ty) = ty else { return };
+        let value = self.builder().ins().stack_load(types::I64, machine_type(ty), slot, at);
+        match capture {
+            Capture::Operand(place) => {
+                self.set_operand(place, value);
+            }
+            Capture::Local(index) => self.set_local(index, value),
+            Capture::Taken(_) | Capture::Address => {}
+        }
+    }
+
+    /// The place of the function's frame where values are captured, large enough.
+    fn slot(&mut self, values: usize) -> StackSlot {
+        let size = 16 * values.max(1) as u32;
+        let slot = match self.translator.hooking.slot {
+            Some(slot) => slot,
+            None => {
+                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4);
+                *self
+                    .translator
+                    .hooking
+                    .slot
+                    .insert(self.translator.builder.create_sized_stack_slot(data))
+            }
+        };
+        let data = &mut self.translator.builder.func.sized_stack_slots[slot];
+        data.size = data.size.max(size);
+        slot
+    }
+}

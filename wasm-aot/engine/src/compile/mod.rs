@@ -1,0 +1,163 @@
+//! From a module's bytes to machine code, on one screen.
+//!
+//! Bodies are validated and compiled function by function on all processors; what each thread makes
+//! depends on its function alone, so that the same bytes give the same code.
+
+mod access;
+mod atomic;
+mod bare;
+mod budget;
+mod call;
+mod control;
+mod counting;
+mod crossing;
+mod exception;
+mod frames;
+mod function;
+mod global;
+mod hook;
+mod memory;
+mod nested;
+mod numeric;
+mod once;
+mod operator;
+mod placement;
+mod plan;
+mod recompilation;
+mod reference;
+mod room;
+mod simd;
+mod switching;
+mod table;
+mod tables;
+mod target;
+mod text;
+mod trampoline;
+
+pub use access::Access;
+pub(crate) use bare::{Bare, CALL, LENGTH};
+pub use budget::Budget;
+pub(crate) use budget::Row;
+pub(crate) use crossing::{Crossing, OFF, ON};
+pub(crate) use frames::kept;
+pub use function::Callee;
+pub use hook::Emitter;
+pub(crate) use nested::Linked;
+pub use nested::{Calls, Guest, Import};
+pub(crate) use once::{NOTING, NoteSite, noting};
+pub use once::{Note, Noter};
+pub use plan::{
+    Action, Call, Capture, Draft, Firing, HookId, Inline, Moment, Plan, Receiver, Room, Sequence,
+    Word,
+};
+pub(crate) use recompilation::Piece;
+pub use recompilation::{Recompilation, Wanted};
+pub use switching::Switching;
+pub(crate) use switching::{BUFFER, MIDDLE};
+pub(crate) use tables::Tables;
+pub use target::Target;
+pub use target::{Cpu, Optimize, Options, Sites};
+pub(crate) use text::Handler;
+pub use text::{Span, Text};
+pub(crate) use trampoline::TrampolineKind;
+
+use crate::error::{CompileError, Place};
+use crate::module::{self, ModuleInfo};
+use crate::types::{FuncType, ValType};
+use crate::vm::Layout;
+use counting::Counting;
+use cranelift_codegen::ir::Type;
+use function::{Compiled, Compiler, Setting};
+use rayon::prelude::*;
+
+/// How functions of a type are called: equal for types that machine code does not tell apart.
+pub(crate) fn shape(ty: &FuncType) -> (Vec<Type>, Vec<Type>) {
+    let all = |types: &[ValType]| types.iter().map(|ty| function::machine_type(*ty)).collect();
+    (all(ty.params()), all(ty.results()))
+}
+
+/// The code by which functions of a type are entered, and by which host functions of it are called.
+pub(crate) fn bridge(ty: &FuncType, target: &Target) -> Result<[Vec<u8>; 2], CompileError> {
+    Ok(room::with_room(|| trampoline::pair(ty, target))?.map(|compiled| compiled.code))
+}
+
+/// A compiled module.
+#[derive(Debug)]
+pub struct Compilation {
+    pub info: ModuleInfo,
+    pub text: Text,
+    /// How many counters its instances have.
+    pub(crate) counters: u32,
+    /// How many calls through tables and references are counted by where they go.
+    pub(crate) calls: u32,
+    /// How many loops there are at which threads can go over into another version.
+    pub(crate) loops: u32,
+}
+
+/// Compiles a module, and the hooks of a plan into it.
+pub fn compile(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilation, CompileError> {
+    room::with_threads(|| compile_here(bytes, target, plan))
+}
+
+fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilation, CompileError> {
+    too_large(bytes.len(), u32::MAX as usize, "the module")?;
+    let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
+    let counting = if target.options.counts {
+        Counting::of(&bodies, target.options.targets)?
+    } else {
+        Counting::default()
+    };
+    let loops = target.options.sites.contains(Sites::LOOPS);
+    let switching =
+        if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
+    let first_word = counting.len() + 2 * counting.calls();
+    too_large(
+        first_word as usize + plan.words() as usize,
+        counting::COUNTERS,
+        "what is observed of the module",
+    )?;
+    let layout = Layout::new(&info, first_word + plan.words());
+    let setting = Setting {
+        info: &info,
+        layout: &layout,
+        target,
+        counting: &counting,
+        switching: &switching,
+        plan,
+        first_word,
+    };
+    let functions = bodies
+        .into_par_iter()
+        .map_init(Compiler::default, |compiler, body| {
+            let index = body.index;
+            compiler
+                .function(setting, &body)
+                .map_err(|error| error.within(index, info.function_name(index)))
+        })
+        .collect::<Vec<Result<Compiled, CompileError>>>();
+    // The first error by position, whichever thread was the first to meet one.
+    let functions = functions.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let trampolines = trampoline::all(&info, target)?;
+    let code: usize = functions.iter().map(|compiled| compiled.code.len() + placement::MOST).sum();
+    // Calls reach two gigabytes; trampolines are small beside what is left below that.
+    too_large(code, 0x7000_0000, "the module's code")?;
+    let mut text = Text::link(&info, &functions, &trampolines, target.options.sites);
+    text.plan = plan.clone();
+    Ok(Compilation {
+        info,
+        text,
+        counters: counting.len(),
+        calls: counting.calls(),
+        loops: switching.len(),
+    })
+}
+
+fn too_large(bytes: usize, most: usize, what: &str) -> Result<(), CompileError> {
+    match bytes <= most {
+        true => Ok(()),
+        false => {
+            let what = format!("{what} has {bytes} bytes, and {most} are the most");
+            Err(CompileError::TooLarge { what, place: Place::default() })
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Sites that note, once, that control has come by: the first who does switches the site off, and
+//! that is the note.
+//!
+//! ```text
+//!     E8 rel32    call noting        nobody has come by so far
+//!     A9 imm32    test eax, imm32    somebody has
+//! ```
+//!
+//! So what is left of a note that was made is an instruction that does nothing, without anything
+//! being compiled. `noting` is behind the code that has such sites; it changes no register, no flag
+//! and nothing of the program's, and finds the site by the address that it returns to.
+//!
+//! For the code generator it is a bare site.
+
+use super::crossing::OFF;
+use super::function::Translator;
+use super::{CALL, LENGTH};
+use cranelift_codegen::MachBufferFinalized;
+use cranelift_codegen::ir::{DebugTag, InstBuilder};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Whose notes they are. No two in the process are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Noter(u32);
+
+impl Noter {
+    /// One that nobody else has.
+    pub fn fresh() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
+}
+
+/// Something that is noted: its number among those of the same noter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// Whose it is.
+    pub noter: Noter,
+    /// Its number.
+    pub number: u32,
+}
+
+/// Where something is noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoteSite {
+    /// Where the site is in the code.
+    pub at: u32,
+    pub(crate) note: Note,
+}
+
+impl NoteSite {
+    /// The same in code that begins at `start`.
+    pub(super) fn moved(self, start: u32) -> Self {
+        Self { at: start + self.at, ..self }
+    }
+}
+
+impl Translator<'_> {
+    /// Leaves a site that notes something.
+    pub(super) fn note_site(&mut self, note: Note) {
+        let callee = self.nobody();
+        let call = self.builder.ins().call(callee, &[]);
+        self.builder
+            .func
+            .debug_tags
+            .set(call, [DebugTag::User(note.noter.0), DebugTag::User(note.number)]);
+    }
+}
+
+/// The sites in code, in order; they call what lies where their distance of four bytes leads, which
+/// is not known yet.
+pub(super) fn make(
+    code: &mut [u8],
+    buffer: &MachBufferFinalized<cranelift_codegen::Final>,
+) -> Vec<NoteSite> {
+    let mut sites = Vec::new();
+    for tags in buffer.debug_tags() {
+        let [DebugTag::User(noter), DebugTag::User(number)] = *tags.tags else { continue };
+        let at = tags.offset - LENGTH;
+        code[at as usize] = CALL;
+        sites.push(NoteSite { at, note: Note { noter: Noter(noter), number } });
+    }
+    sites.sort_unstable_by_key(|site| site.at);
+    sites
+}
+
+/// How long `noting` is.
+pub(crate) const NOTING: usize = 24;
+
+/// The code of `noting`, for code that can be written so many bytes further on than where it is
+/// executed.
+pub(crate) fn noting(further: usize) -> [u8; NOTING] {
+    let further = further.wrapping_sub(LENGTH as usize).to_le_bytes();
+    let mut code = [0; NOTING];
+    // push rax; push rcx; mov rax, [rsp + 16]: the place behind the site.
+    code[..9].copy_from_slice(&[0x50, 0x51, 0x48, 0x8B, 0x44, 0x24, 0x10, 0x48, 0xB9]);
+    // mov rcx, further
+    code[9..17].copy_from_slice(&further);
+    // mov byte [rax + rcx], OFF; pop rcx; pop rax; ret
+    code[17..].copy_from_slice(&[0xC6, 0x04, 0x08, OFF, 0x59, 0x58, 0xC3]);
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+
+    #[test]
+    fn noting_is_what_it_is_said_to_be() {
+        let code = noting(0x1234_5678_9ABC_DEF0 + 5);
+        let mut formatter = IntelFormatter::new();
+        let all = Decoder::new(64, &code, DecoderOptions::NONE).into_iter().map(|instruction| {
+            let mut text = String::new();
+            formatter.format(&instruction, &mut text);
+            text
+        });
+        let expected = [
+            "push rax",
+            "push rcx",
+            "mov rax,[rsp+10h]",
+            "mov rcx,123456789ABCDEF0h",
+            "mov byte ptr [rax+rcx],0A9h",
+            "pop rcx",
+            "pop rax",
+            "ret",
+        ];
+        assert_eq!(all.collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,347 @@
+//! Which hooks are compiled into a version of a module's code.
+//!
+//! A plan is a value: versions of the same module are equal if their plans are. It is made by a
+//! [`Draft`], into which monitors that know nothing of each other put their hooks, one after the
+//! other. A hook stands at an instruction, at a [`Moment`] of it; of several at the same one, the
+//! one that was put there first fires first.
+//!
+//! A hook calls a [`Receiver`] with values of the program's, writes machine code of its own
+//! ([`Inline`]), or makes a [`Note`]. What it keeps between two firings lies in words of the
+//! instance that it fires in; a draft gives them out.
+
+use super::hook::Emitter;
+use super::once::Note;
+use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// When a hook fires.
+///
+/// An instruction is *begun* as often as counts say: a `loop` with every iteration, an `end`
+/// whenever control comes to it, also by a branch; `else` and `catch` when what stands before falls
+/// into them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Moment {
+    /// The function has been entered; parameters are locals. Stands at no instruction.
+    Entry,
+    /// The instruction begins. Its operands are on the stack.
+    Before,
+    /// In place of the instruction: the hook gives its results, or has it executed all the same.
+    /// There is one at most.
+    Instead,
+    /// Control stands behind the instruction, having come through it. Its results are on the stack.
+    /// What leaves for elsewhere does not come there.
+    After,
+    /// The branch goes back to its loop's beginning. What it takes along is on the stack.
+    BackEdge,
+    /// The function is about to be left for its caller, or for a tail call: results, or arguments,
+    /// are on the stack. Stands at no instruction.
+    Exit,
+    /// An exception is about to leave the function. Stands at no instruction.
+    Unwind,
+}
+
+/// Something compiled in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hook {
+    /// The index of the function, among all.
+    pub(crate) function: u32,
+    /// Where the instruction is in the module; 0 for moments that stand at none.
+    pub offset: u32,
+    pub(crate) moment: Moment,
+    pub(crate) action: Action,
+    /// What it is known by in the plan that it was made for.
+    pub(crate) id: HookId,
+    /// How many words come before those of the plan that it was made for: plans may be joined.
+    pub(crate) base: u32,
+}
+
+/// A hook of a plan: the how many-th that was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HookId(pub u32);
+
+/// What a hook does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Calls the host.
+    Call(Call),
+    /// Executes machine code of its own.
+    Inline(Sequence),
+    /// Notes once that it has fired.
+    Note(Note),
+}
+
+/// A word of an instance that a plan has asked for; of several, the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Word(pub u32);
+
+impl Word {
+    /// The word that comes so many behind it.
+    pub fn plus(self, count: u32) -> Self {
+        // Words of code that was there before lie in front of those that are given out now.
+        Self(self.0.wrapping_add(count))
+    }
+}
+
+/// A value that a receiver is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Capture {
+    /// An operand or a result, counted from the top of the stack.
+    Operand(u32),
+    /// An operand that the instruction has taken, counted likewise: after it only.
+    Taken(u32),
+    /// A local.
+    Local(u32),
+    /// Where the access goes that the instruction makes, as an index into its memory.
+    Address,
+}
+
+/// A call of the host.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What is called.
+    pub receiver: Arc<dyn Receiver>,
+    /// What the receiver knows the hook by.
+    pub number: u64,
+    /// What it is given.
+    pub captures: Vec<Capture>,
+    /// Whether operands and locals become what the receiver has made of them.
+    pub writes: bool,
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.receiver, &other.receiver)
+            && (self.number, &self.captures, self.writes)
+                == (other.number, &other.captures, other.writes)
+    }
+}
+
+impl Eq for Call {}
+
+impl Hash for Call {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.receiver).cast::<()>().hash(state);
+        (self.number, &self.captures, self.writes).hash(state);
+    }
+}
+
+/// Who is called when a hook fires, and told of instances whose words it uses.
+pub trait Receiver: Debug + Send + Sync {
+    /// A hook has fired. Machine code waits.
+    fn fire(&self, firing: &mut Firing<'_>);
+
+    /// An instance begins: its words, see [`Draft::words`], are zeroes so far.
+    fn begin(&self, _room: Room) {}
+
+    /// An instance ends: its words go.
+    fn end(&self, _room: Room) {}
+
+    /// A trap has taken an activation of a function away that was in code with its hooks; the
+    /// innermost is told first.
+    fn trapped(&self, _function: u32) {}
+
+    /// It has panicked when a hook fired. The program goes on.
+    fn failed(&self, _why: &str) {}
+}
+
+/// The words of an instance that a plan has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Room {
+    /// The address of the instance's vmctx, by which instances are told apart.
+    pub vmctx: usize,
+    /// The address of the first word.
+    pub(crate) words: usize,
+}
+
+impl Room {
+    /// The address of a word.
+    pub fn address(self, word: Word) -> usize {
+        self.words + 8 * word.0 as usize
+    }
+}
+
+/// A hook that fires.
+#[derive(Debug)]
+pub struct Firing<'a> {
+    /// What the receiver knows the hook by.
+    pub number: u64,
+    /// The address of the instance's vmctx.
+    pub vmctx: usize,
+    /// The frame pointer of the activation: no other one that lives has the same.
+    pub frame: usize,
+    /// What was captured. Numbers with fewer bits are extended with zeroes; only vectors have a
+    /// second word that means something.
+    pub values: &'a mut [[u64; 2]],
+}
+
+/// Machine code that a hook consists of.
+pub trait Inline: Debug + Send + Sync {
+    /// Equal only for those that write the same code.
+    fn fingerprint(&self) -> u64;
+
+    /// Reads what tells whether it is called, before any of those fires that stand at the same
+    /// moment: what one of them does to another holds from the next time on. What it gives here, it
+    /// finds in [`Emitter::due`].
+    fn prepare(&self, _at: &mut Emitter<'_, '_>) -> Option<cranelift_codegen::ir::Value> {
+        None
+    }
+
+    /// Writes the code. It ends where translation is to go on.
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), crate::error::CompileError>;
+}
+
+/// An [`Inline`], which is what its fingerprint says.
+#[derive(Clone, Debug)]
+pub struct Sequence(pub Arc<dyn Inline>);
+
+impl PartialEq for Sequence {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.fingerprint() == other.0.fingerprint()
+    }
+}
+
+impl Eq for Sequence {}
+
+impl Hash for Sequence {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.fingerprint().hash(state);
+    }
+}
+
+/// Which hooks are compiled in. Copies are cheap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Plan(Option<Arc<Parts>>);
+
+#[derive(Debug, Default)]
+struct Parts {
+    hooks: Vec<Hook>,
+    words: u32,
+    restored: Vec<Word>,
+    receivers: Vec<Arc<dyn Receiver>>,
+    /// Whether frames that are taken away in it are noted.
+    departs: bool,
+}
+
+impl PartialEq for Parts {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.hooks, self.words, &self.restored) == (&other.hooks, other.words, &other.restored)
+            && self.receivers.len() == other.receivers.len()
+            && self.receivers.iter().zip(&other.receivers).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+}
+
+impl Eq for Parts {}
+
+impl Hash for Parts {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.hooks, self.words, &self.restored).hash(state);
+    }
+}
+
+impl Plan {
+    /// How many words of each instance the hooks use.
+    pub(crate) fn words(&self) -> u32 {
+        self.0.as_ref().map_or(0, |parts| parts.words)
+    }
+
+    /// Several plans in one, each with the number of words that come before its own, and with the
+    /// hooks of it that are wanted. Receivers and words that are restored stay with the plans.
+    pub(crate) fn joined(plans: &[(Self, u32)], is_wanted: impl Fn(usize, HookId) -> bool) -> Self {
+        let mut all = Parts::default();
+        for (number, (plan, base)) in plans.iter().enumerate() {
+            let Some(parts) = &plan.0 else { continue };
+            all.departs |= parts.departs;
+            let wanted = parts.hooks.iter().filter(|hook| is_wanted(number, hook.id));
+            all.hooks.extend(wanted.map(|hook| Hook { base: *base, ..hook.clone() }));
+        }
+        // Stable: hooks of the plan that comes first fire first.
+        all.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.moment));
+        Self((!all.hooks.is_empty() || all.departs).then(|| Arc::new(all)))
+    }
+
+    /// Whether it is noted where frames were that are taken away by traps and the like.
+    pub(crate) fn departs(&self) -> bool {
+        self.0.as_ref().is_some_and(|parts| parts.departs)
+    }
+
+    /// Whether something stands in a function.
+    pub(crate) fn concerns(&self, function: u32) -> bool {
+        !self.of(function).is_empty()
+    }
+
+    /// What the hooks of a function are known by.
+    pub(crate) fn hooks_of(&self, function: u32) -> impl Iterator<Item = HookId> {
+        self.of(function).iter().map(|hook| hook.id)
+    }
+
+    /// Words that become again what they were when machine code was entered, if it is left by a
+    /// trap or a failure.
+    pub(crate) fn restored(&self) -> &[Word] {
+        self.0.as_ref().map_or(&[], |parts| &parts.restored)
+    }
+
+    /// Who is told of instances.
+    pub(crate) fn receivers(&self) -> &[Arc<dyn Receiver>] {
+        self.0.as_ref().map_or(&[], |parts| &parts.receivers)
+    }
+
+    /// The hooks of a function, in order. They stay where they are as long as the plan or a copy of
+    /// it is kept.
+    pub(super) fn of(&self, function: u32) -> &[Hook] {
+        let Some(parts) = &self.0 else { return &[] };
+        let from = parts.hooks.partition_point(|hook| hook.function < function);
+        let len = parts.hooks[from..].partition_point(|hook| hook.function == function);
+        &parts.hooks[from..from + len]
+    }
+}
+
+/// A plan that is being made.
+#[derive(Debug, Default)]
+pub struct Draft(Parts);
+
+impl Draft {
+    /// Gives out words of every instance, which are zeroes when it begins.
+    pub fn words(&mut self, count: u32) -> Word {
+        let first = Word(self.0.words);
+        self.0.words += count;
+        first
+    }
+
+    /// Has a word become again what it was when machine code was entered, if it is left by a trap
+    /// or a failure.
+    pub fn restore(&mut self, word: Word) {
+        self.0.restored.push(word);
+    }
+
+    /// Has it noted where frames were that are taken away by traps and the like.
+    pub fn note_departures(&mut self) {
+        self.0.departs = true;
+    }
+
+    /// Has a receiver told of instances. Whoever is only called need not be.
+    pub fn tell(&mut self, receiver: Arc<dyn Receiver>) {
+        self.0.receivers.push(receiver);
+    }
+
+    /// Puts a hook at an instruction, behind those that are there.
+    pub fn hook(&mut self, function: u32, offset: u32, moment: Moment, action: Action) -> HookId {
+        let id = HookId(self.0.hooks.len() as u32);
+        self.0.hooks.push(Hook { function, offset, moment, action, id, base: 0 });
+        id
+    }
+
+    /// Puts a hook at a moment of a function that stands at no instruction.
+    pub fn hook_function(&mut self, function: u32, moment: Moment, action: Action) -> HookId {
+        debug_assert!(matches!(moment, Moment::Entry | Moment::Exit | Moment::Unwind));
+        self.hook(function, 0, moment, action)
+    }
+
+    /// The plan.
+    pub fn finish(mut self) -> Plan {
+        // Stable: what was put first fires first.
+        self.0.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.moment));
+        let is_empty = self.0.hooks.is_empty() && self.0.receivers.is_empty() && self.0.words == 0;
+        Plan((!is_empty).then(|| Arc::new(self.0)))
+    }
+}

@@ -1,0 +1,157 @@
+//! A module that is compiled once more while its instances run, piece by piece: functions from
+//! their beginnings, and entries of their loops.
+
+use super::counting::Counting;
+use super::function::{Callee, Compiled, Compiler, Setting};
+use super::plan::Plan;
+use super::room;
+use super::switching::Switching;
+use super::target::{Sites, Target};
+use super::text::Text;
+use crate::error::CompileError;
+use crate::module::{self, Body, ModuleInfo, Reading};
+use crate::vm::Layout;
+use rayon::prelude::*;
+use std::sync::OnceLock;
+
+/// One part of a piece.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The defined function.
+    pub function: usize,
+    /// The loop that it is entered in, by its index in the function and by its number; none for the
+    /// function's beginning.
+    pub entered: Option<(usize, u32)>,
+}
+
+/// A piece of code: its text, what each part of it is, and which calls lead out of it.
+#[derive(Debug)]
+pub struct Piece {
+    /// The code.
+    pub text: Text,
+    /// Its parts, in the order in which they lie.
+    pub parts: Vec<Wanted>,
+    /// Calls that lead out of it: where their distances are, and to what.
+    pub elsewhere: Vec<(u32, Callee)>,
+}
+
+/// Everything that is known before the first piece.
+pub struct Recompilation<'a> {
+    info: ModuleInfo,
+    bodies: Vec<Body<'a>>,
+    counting: Counting,
+    switching: &'a Switching,
+    layout: Layout,
+    target: &'a Target,
+    plan: Plan,
+    first_word: u32,
+}
+
+impl std::fmt::Debug for Recompilation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recompilation").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Recompilation<'a> {
+    /// Reads a module that was compiled before, and where its threads can go over, unless that is
+    /// known. Its instances have so many words before those of counters, and so many before those
+    /// of the plan.
+    pub fn new(
+        bytes: &'a [u8],
+        target: &'a Target,
+        plan: &Plan,
+        [before, first_word]: [u32; 2],
+        switching: &'a OnceLock<Switching>,
+    ) -> Result<Self, CompileError> {
+        let Reading { info, bodies } = module::read(bytes, target.options.features)?;
+        let (mut counting, switching) = room::with_threads(|| {
+            let counting = if target.options.counts {
+                Counting::of(&bodies, target.options.targets)?
+            } else {
+                Counting::default()
+            };
+            let loops = target.options.sites.contains(Sites::LOOPS);
+            let find = || {
+                if loops {
+                    Switching::of(&info, &bodies, bytes.len())
+                } else {
+                    Switching::default()
+                }
+            };
+            let switching = switching.get_or_init(find);
+            Ok::<_, CompileError>((counting, switching))
+        })?;
+        counting.before = before;
+        let layout = Layout::new(&info, first_word + plan.words());
+        Ok(Self {
+            info,
+            bodies,
+            counting,
+            switching,
+            layout,
+            target,
+            plan: plan.clone(),
+            first_word,
+        })
+    }
+
+    /// How many counters its code has.
+    pub(crate) fn counters(&self) -> u32 {
+        self.counting.len()
+    }
+
+    /// What there is of a function: its beginning, and an entry for each loop, as far as that is
+    /// wanted.
+    pub fn parts(
+        &self,
+        function: usize,
+        begins: bool,
+        enters: bool,
+    ) -> impl Iterator<Item = Wanted> + use<> {
+        let (loops, first) = self.switching.of_function(function);
+        let entries = (0..if enters { loops.count() } else { 0 })
+            .map(move |index| Wanted { function, entered: Some((index, first + index as u32)) });
+        begins.then_some(Wanted { function, entered: None }).into_iter().chain(entries)
+    }
+
+    /// Compiles parts, in the order of their functions.
+    pub fn piece(&self, wanted: &[Wanted]) -> Result<Piece, CompileError> {
+        let compiled: Vec<Result<Option<Compiled>, CompileError>> = room::with_threads(|| {
+            wanted
+                .par_iter()
+                .map_init(Compiler::default, |compiler, part| self.part(compiler, *part))
+                .collect()
+        });
+        let (mut parts, mut codes) = (Vec::new(), Vec::new());
+        for (part, compiled) in wanted.iter().zip(compiled) {
+            if let Some(compiled) = compiled? {
+                parts.push(*part);
+                codes.push(compiled);
+            }
+        }
+        let (mut text, elsewhere) =
+            Text::piece(&self.info, &parts, &codes, self.target.options.sites);
+        text.plan = self.plan.clone();
+        Ok(Piece { text, parts, elsewhere })
+    }
+
+    fn part(
+        &self,
+        compiler: &mut Compiler,
+        part: Wanted,
+    ) -> Result<Option<Compiled>, CompileError> {
+        let setting = Setting {
+            info: &self.info,
+            layout: &self.layout,
+            target: self.target,
+            counting: &self.counting,
+            switching: self.switching,
+            plan: &self.plan,
+            first_word: self.first_word,
+        };
+        let body = &self.bodies[part.function];
+        let compiled = compiler.code(setting, body, part.entered.map(|(index, _)| index));
+        compiled.map_err(|error| error.within(body.index, self.info.function_name(body.index)))
+    }
+}

@@ -1,0 +1,550 @@
+//! Places where a thread goes over from one version of a function's code into another one, in the
+//! middle of an activation.
+//!
+//! A place is at the header of a loop. While it is off, the code runs over it; while it is on, it
+//! jumps to a cold block of the same function, which puts the values that are live there into the
+//! instance's buffer and calls, in place of itself, what a table names for this loop:
+//!
+//! ```text
+//!    header:  A9 ........   off: nothing            cold:   buffer ← locals, operands
+//!             E9 ........   on: jmp cold                    return_call table[loop](vmctx, buffer)
+//!    body                                                             │
+//!                                       another version's entry of the loop: locals, operands ← buffer; header, body, and what follows
+//! ```
+//!
+//! An *entry* of a loop is the function compiled once more from the loop's header on, as a function
+//! of its own. Loops around it, and those behind it, are not in it: where it comes to one of them,
+//! it goes over again, into that loop's entry. So every loop keeps one way in, from outside, and is
+//! as good as it is in the function itself; and the code of all entries grows with the depth of
+//! loops, not with their number.
+//!
+//! Cold blocks come together for what they have in common. The same value at the same place is put
+//! there once for all loops that carry it over; where the buffer has a place for each local of the
+//! function, that is most of what loops inside of each other do.
+//!
+//! ```text
+//!    loop a:  own values ─┐
+//!    loop b:  own values ─┴─ values of both ─┐
+//!    loop c:  own values ────────────────────┴─ values of all; return_call
+//! ```
+//!
+//! The frame is given up before the other one begins: a thread may go to and fro for ever and its
+//! stack does not grow.
+
+use super::control::{Kind, arguments};
+use super::function::Translator;
+use crate::error::CompileError;
+use crate::module::{Body, ModuleInfo};
+use crate::vm::at;
+use cranelift_codegen::ir::{
+    AbiParam, ArgumentPurpose, Block, Function, InstBuilder, InstructionData, MemFlagsData,
+    Signature, SourceLoc, Type, Value, condcodes::IntCC, types,
+};
+use cranelift_codegen::isa::CallConv;
+use rayon::prelude::*;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use wasm_aot_body::{Graph, Loop, Loops, Way};
+use wasmparser::{FuncValidator, Operator, OperatorsReader, ValidatorResources};
+
+/// Marks what belongs to a place and not to an instruction of Wasm; modules that reach so far have
+/// no places.
+pub(super) const MARK: u32 = 0x4000_0000;
+/// The largest module that has places.
+const LARGEST: usize = MARK as usize - 1;
+
+/// The index of the loop whose place the instructions marked so belong to.
+pub(super) fn marked(location: u32) -> Option<u32> {
+    (location >> 30 == 1).then_some(location & !MARK)
+}
+
+/// What places compare with, and so many numbers behind it: such as have one byte, and that
+/// programs seldom compare with.
+const UNCOMMON: i64 = -128;
+const NUMBERS: i64 = 96;
+
+/// The most operands and exceptions that are carried over: where there are more, a thread stays in
+/// its version.
+const OPERANDS: usize = 8192;
+
+/// Where a module's threads can go over: the loops of each function, and the numbers of the first
+/// ones.
+#[derive(Debug, Default)]
+pub struct Switching {
+    functions: Vec<Loops>,
+    first: Vec<u32>,
+}
+
+impl Switching {
+    /// Finds all places.
+    pub(super) fn of(info: &ModuleInfo, bodies: &[Body<'_>], bytes: usize) -> Self {
+        if bytes > LARGEST {
+            return Self::default();
+        }
+        let each = |body: &Body<'_>| loops(info, body).unwrap_or_default();
+        let functions: Vec<Loops> = bodies.par_iter().map(each).collect();
+        let first = functions
+            .iter()
+            .scan(0, |next, loops| Some(std::mem::replace(next, *next + loops.count() as u32)));
+        Self { first: first.collect(), functions }
+    }
+
+    /// The loops of a defined function, and the number of the first.
+    pub(super) fn of_function(&self, defined: usize) -> (&Loops, u32) {
+        static NONE: Loops = Loops::none();
+        self.functions.get(defined).map_or((&NONE, 0), |loops| (loops, self.first[defined]))
+    }
+
+    /// How many loops a defined function has.
+    pub(crate) fn loops_of(&self, defined: usize) -> u32 {
+        self.of_function(defined).0.count() as u32
+    }
+
+    /// How many loops there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.functions
+            .last()
+            .map_or(0, |loops| self.first[self.functions.len() - 1] + loops.count() as u32)
+    }
+}
+
+fn loops(info: &ModuleInfo, body: &Body<'_>) -> Option<Loops> {
+    let graph = Graph::of(&body.body)?;
+    let declared = body
+        .body
+        .get_locals_reader()
+        .ok()?
+        .into_iter()
+        .map(|locals| locals.map_or(0, |(count, _)| count as usize));
+    let locals = info.function_type(body.index).params().len() + declared.sum::<usize>();
+    Some(Loops::of(&body.body, &graph, locals))
+}
+
+/// The signature of a loop's entry into a function: the instance, and where the values are.
+pub(super) fn entry_signature(function: &Signature) -> Signature {
+    let mut signature = Signature::new(CallConv::Tail);
+    signature.params.push(AbiParam::special(types::I64, ArgumentPurpose::VMContext));
+    signature.params.push(AbiParam::new(types::I64));
+    signature.returns.clone_from(&function.returns);
+    signature
+}
+
+/// Where the next value is in the buffer. The word of the vmctx leads into the buffer's middle, so
+/// that most distances have one byte.
+#[derive(Clone, Copy, Debug)]
+struct Place(i32);
+
+/// How far into the buffer the word of the vmctx leads.
+pub(crate) const MIDDLE: usize = 128;
+/// How large a buffer is: for the locals that any function carries over, and as many operands as
+/// any loop does.
+pub(crate) const BUFFER: usize = 16 * (wasm_aot_body::CARRIED + OPERANDS);
+
+impl Place {
+    fn first() -> Self {
+        Self(-(MIDDLE as i32))
+    }
+
+    fn next(&mut self, ty: Type) -> i32 {
+        let size = ty.bytes() as i32;
+        // The size is a power of two.
+        let here = (self.0 + size - 1) & -size;
+        self.0 = here + size;
+        here
+    }
+}
+
+/// Where the locals of a function are in the buffer, the same for all of its loops, and where
+/// operands begin.
+#[derive(Debug)]
+pub(super) struct Carried {
+    locals: HashMap<u32, i32>,
+    operands: Place,
+}
+
+/// What goes into the buffer, and where: first what most crossings of the function have in common.
+type Put = (Reverse<u32>, i32, Value);
+
+/// A crossing whose code is still to be written: the block that it begins with, its loop, and the
+/// values that it puts into the buffer.
+#[derive(Debug)]
+pub(super) struct Going {
+    block: Block,
+    index: usize,
+    puts: Vec<Put>,
+}
+
+impl Translator<'_> {
+    /// Flags of the words of a buffer, which nobody else writes meanwhile.
+    fn buffered(&self) -> MemFlagsData {
+        MemFlagsData::trusted().with_alias_region(Some(self.regions.buffer))
+    }
+
+    /// A place at the header of the loop that has just begun.
+    pub(super) fn switch_point(&mut self) {
+        let Some(index) = self.place_here().filter(|_| self.crosses) else { return };
+        let (steering, puts) = (self.steering(index), self.puts(index));
+        let (cold, on) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(cold);
+        self.cold.push(cold);
+        self.builder.set_srcloc(SourceLoc::new(MARK | index as u32));
+        // These instructions make room for the place. Loops inside of each other have different
+        // numbers, so that the one comparison is not the other one too.
+        let condition = self.builder.ins().icmp_imm_s(
+            IntCC::Equal,
+            steering,
+            UNCOMMON + index as i64 % NUMBERS,
+        );
+        self.builder.ins().brif(condition, cold, &[], on, &[]);
+        self.builder.set_srcloc(SourceLoc::new(self.offset as u32));
+        self.builder.seal_block(cold);
+        self.going.push(Going { block: cold, index, puts });
+        self.builder.seal_block(on);
+        self.builder.switch_to_block(on);
+    }
+
+    /// The loop that begins here, if threads can go over at it.
+    fn place_here(&self) -> Option<usize> {
+        if self.is_nested() {
+            return None;
+        }
+        self.loops.find(self.offset).filter(|_| self.stack.len() + self.caught().len() <= OPERANDS)
+    }
+
+    /// An integer that is in a register at the loop's header anyway.
+    fn steering(&mut self, index: usize) -> Value {
+        let changed = self.loops.get(index).written.iter().map(|local| self.variable(*local).0);
+        let candidates: Vec<_> = changed.collect();
+        for variable in candidates {
+            let value = self.builder.use_var(variable);
+            if self.builder.func.dfg.value_type(value).is_int() {
+                return value;
+            }
+        }
+        self.vmctx
+    }
+
+    /// Has this function left for the entry of the loop that is named now.
+    fn go_over(&mut self, index: usize) {
+        let puts = self.puts(index);
+        let block = self.builder.create_block();
+        self.builder.set_cold_block(block);
+        self.builder.ins().jump(block, &[]);
+        self.builder.seal_block(block);
+        self.going.push(Going { block, index, puts });
+    }
+
+    /// What is live at a loop's header, and where it goes in the buffer.
+    fn puts(&mut self, index: usize) -> Vec<Put> {
+        let live = self.loops.get(index).live.clone();
+        let values: Vec<Value> = live.iter().map(|local| self.local(*local)).collect();
+        let mut place = self.carried().operands;
+        let mut puts: Vec<Put> = live
+            .iter()
+            .zip(values)
+            .map(|(local, value)| (Reverse(0), self.carried().locals[local], value))
+            .collect();
+        for value in self.stack.iter().copied().chain(self.caught()) {
+            let to = place.next(self.builder.func.dfg.value_type(value));
+            puts.push((Reverse(0), to, value));
+        }
+        puts
+    }
+
+    /// Where locals are in the buffer: those come first that most loops carry over.
+    fn carried(&mut self) -> &Carried {
+        if self.carried.is_none() {
+            let (mut place, mut locals) = (Place::first(), HashMap::new());
+            for local in self.loops.carried() {
+                locals.insert(*local, place.next(self.variable(*local).1));
+            }
+            self.carried = Some(Carried { locals, operands: place });
+        }
+        self.carried.as_ref().expect("known by now")
+    }
+
+    /// Writes the code of all crossings. What several of them put into the buffer, the same values
+    /// at the same places, they come together for: as loops lie inside of each other, most of what
+    /// one carries over another one does, too. All come together where the frame is given up.
+    pub(super) fn finish_crossings(&mut self) {
+        let mut all = std::mem::take(&mut self.going);
+        if all.is_empty() {
+            return;
+        }
+        let mut users = HashMap::new();
+        for (_, place, value) in all.iter_mut().flat_map(|going| &mut going.puts) {
+            *value = self.builder.func.dfg.resolve_aliases(*value);
+            *users.entry((*place, *value)).or_insert(0) += 1;
+        }
+        for going in &mut all {
+            going
+                .puts
+                .iter_mut()
+                .for_each(|(common, place, value)| *common = Reverse(users[&(*place, *value)]));
+            going.puts.sort_unstable();
+        }
+        all.sort_unstable_by(|one, other| one.puts.cmp(&other.puts));
+        let leaving = self.common_block();
+        self.come_together(&all, 0, leaving);
+        let [buffer, number] = self.begin_common(leaving);
+        let flags = self.changing();
+        let entries = self.builder.ins().load(types::I64, flags, self.vmctx, at::ENTRIES);
+        let distance = self.builder.ins().ishl_imm_u(number, 3);
+        let place = self.builder.ins().iadd(entries, distance);
+        let entry = self.builder.ins().load(types::I64, MemFlagsData::trusted(), place, 0);
+        let signature = entry_signature(&self.builder.func.signature);
+        let signature = self.builder.import_signature(signature);
+        self.builder.ins().return_call_indirect(signature, entry, &[self.vmctx, buffer]);
+    }
+
+    /// Writes crossings, which have their first so many values in common; those are put into the
+    /// buffer `behind`.
+    fn come_together(&mut self, all: &[Going], done: usize, behind: Block) {
+        let go_on_together = |one: &Going, next: &Going| {
+            one.puts.get(done).is_some_and(|put| next.puts.get(done) == Some(put))
+        };
+        for some in all.chunk_by(go_on_together) {
+            let (first, last) = (&some[0], &some[some.len() - 1]);
+            if some.len() == 1 {
+                self.write_crossing(first, done, behind);
+                continue;
+            }
+            // They are sorted: what the first and the last have in common all have.
+            let common =
+                first.puts.iter().zip(&last.puts).take_while(|(one, other)| one == other).count();
+            let block = self.common_block();
+            self.come_together(some, common, block);
+            let [buffer, number] = self.begin_common(block);
+            self.put_all(&first.puts[done..common], buffer);
+            self.builder.ins().jump(behind, &arguments(&[buffer, number]));
+        }
+    }
+
+    /// Writes what a crossing has for itself.
+    fn write_crossing(&mut self, going: &Going, done: usize, behind: Block) {
+        self.builder.switch_to_block(going.block);
+        let at = self.loops.get(going.index).at;
+        self.builder.set_srcloc(SourceLoc::new(at));
+        self.count_crossing(at as usize, false);
+        let flags = self.changing();
+        let buffer = self.builder.ins().load(types::I64, flags, self.vmctx, at::BUFFER);
+        self.put_all(&going.puts[done..], buffer);
+        let number = self.first_loop + going.index as u32;
+        let number = self.builder.ins().iconst(types::I64, i64::from(number));
+        self.builder.ins().jump(behind, &arguments(&[buffer, number]));
+    }
+
+    /// A block that crossings come to: its parameters are the buffer, and the number of the loop.
+    fn common_block(&mut self) -> Block {
+        let block = self.builder.create_block();
+        self.builder.append_block_param(block, types::I64);
+        self.builder.append_block_param(block, types::I64);
+        self.builder.set_cold_block(block);
+        block
+    }
+
+    /// Begins to write such a block, to which all have come.
+    fn begin_common(&mut self, block: Block) -> [Value; 2] {
+        self.builder.seal_block(block);
+        self.builder.switch_to_block(block);
+        let params = self.builder.block_params(block);
+        [params[0], params[1]]
+    }
+
+    fn put_all(&mut self, puts: &[Put], buffer: Value) {
+        let flags = self.buffered();
+        for (_, to, value) in puts {
+            let value = self.plain(*value);
+            self.builder.ins().store(flags, value, buffer, *to);
+        }
+    }
+
+    fn take(&mut self, ty: Type, buffer: Value, place: &mut Place) -> Value {
+        let from = place.next(ty);
+        let flags = self.buffered();
+        self.builder.ins().load(ty, flags, buffer, from)
+    }
+
+    /// Exceptions that clauses around this place have taken, and may throw again.
+    fn caught(&self) -> Vec<Value> {
+        self.frames.iter().filter_map(|frame| frame.kind.caught()).collect()
+    }
+
+    /// Whether a loop that begins here is outside of the one that this code is the entry of: then
+    /// this code goes over instead.
+    pub(super) fn leaves_at_loop(&mut self) -> bool {
+        let Some(entered) = self.entered else { return false };
+        let Some(index) = self.place_here() else { return false };
+        if index == entered || self.loops.get(entered).contains(self.offset as u32) {
+            return false;
+        }
+        self.count(Way::Next);
+        self.go_over(index);
+        self.push_dead();
+        self.reachable = false;
+        true
+    }
+
+    /// The header of a loop around the one that this code is the entry of: who branches there goes
+    /// over.
+    pub(super) fn end_outer_loop(&mut self, start: Block, at: usize, below: Vec<Value>) {
+        let Some(index) = self.loops.find(at) else { return };
+        self.builder.seal_block(start);
+        self.builder.switch_to_block(start);
+        let operands = std::mem::replace(&mut self.stack, below);
+        self.stack.extend_from_slice(self.builder.block_params(start));
+        self.go_over(index);
+        self.stack = operands;
+    }
+
+    /// Goes through what is before the loop that this code is the entry of, and begins with it.
+    /// Tells whether the loop has an entry.
+    pub(super) fn pass_to_loop(
+        &mut self,
+        validator: &mut FuncValidator<ValidatorResources>,
+        reader: &mut OperatorsReader<'_>,
+        entered: usize,
+        buffer: Value,
+    ) -> Result<bool, CompileError> {
+        let own = self.loops.get(entered);
+        loop {
+            let (operator, offset) = reader.read_with_offset()?;
+            let at = offset as usize;
+            self.arrive(at);
+            if at == own.at as usize {
+                let operands = operands(validator);
+                validator.op(offset, &operator)?;
+                if operands.len() + self.caught().len() > OPERANDS {
+                    return Ok(false);
+                }
+                self.enter_loop(&operator, entered, buffer, operands)?;
+                self.fire_landing(&operator, validator);
+                return Ok(true);
+            }
+            let height = validator.operand_stack_height();
+            validator.op(offset, &operator)?;
+            self.pass_by(&operator, own, height)?;
+        }
+    }
+
+    /// Translates an instruction before the loop that this code is the entry of: nothing, but that
+    /// frames around the loop have to be known.
+    fn pass_by(
+        &mut self,
+        op: &Operator<'_>,
+        entered: &Loop,
+        height: u32,
+    ) -> Result<(), CompileError> {
+        let encloses = entered.around.binary_search(&(self.offset as u32)).is_ok();
+        match op {
+            Operator::Block { .. }
+            | Operator::Loop { .. }
+            | Operator::If { .. }
+            | Operator::Try { .. }
+            | Operator::TryTable { .. }
+                if !encloses =>
+            {
+                self.passed_frames += 1;
+            }
+            Operator::End | Operator::Delegate { .. } => self.passed_frames -= 1,
+            _ if self.passed_frames > 0 => {}
+            _ if encloses => return self.stand_inside(op, height),
+            Operator::Else | Operator::Catch { .. } | Operator::CatchAll => {
+                self.frames.last_mut().expect("a frame").kind.go_on(self.vmctx);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A frame around the loop that this code is the entry of.
+    fn stand_inside(&mut self, op: &Operator<'_>, height: u32) -> Result<(), CompileError> {
+        let condition = u32::from(matches!(op, Operator::If { .. }));
+        // Placeholders: where the loop begins, all operands are known.
+        self.stack = vec![self.vmctx; (height - condition) as usize];
+        match op {
+            Operator::Block { blockty } => self.begin_block(*blockty),
+            Operator::Loop { blockty } => {
+                let ty = self.block_type(*blockty)?;
+                let start = self.block(ty.params());
+                self.push_frame(Kind::Outer { start, at: self.offset, below: Vec::new() }, &ty);
+                Ok(())
+            }
+            // The side that was not gone cannot be reached any more.
+            Operator::If { blockty } => {
+                let ty = self.block_type(*blockty)?;
+                self.push_frame(Kind::Else, &ty);
+                Ok(())
+            }
+            Operator::Try { blockty } => self.begin_try(*blockty),
+            Operator::TryTable { try_table } => self.begin_try_table(try_table),
+            _ => unreachable!("only frames enclose"),
+        }
+    }
+
+    /// The beginning of an entry of a loop: everything is taken from the buffer.
+    fn enter_loop(
+        &mut self,
+        op: &Operator<'_>,
+        entered: usize,
+        buffer: Value,
+        operands: Vec<Type>,
+    ) -> Result<(), CompileError> {
+        let Operator::Loop { blockty } = op else { unreachable!("a loop begins there") };
+        for local in self.loops.get(entered).live.clone() {
+            let (variable, ty) = self.variable(local);
+            let mut place = Place(self.carried().locals[&local]);
+            let value = self.take(ty, buffer, &mut place);
+            self.builder.def_var(variable, value);
+            self.keep_local(local, value);
+        }
+        let mut place = self.carried().operands;
+        self.stack = operands.into_iter().map(|ty| self.take(ty, buffer, &mut place)).collect();
+        for frame in 0..self.frames.len() {
+            if self.frames[frame].kind.caught().is_some() {
+                let exception = self.take(types::I64, buffer, &mut place);
+                self.frames[frame].kind.catch_again(exception);
+            }
+            let height = self.frames[frame].height;
+            if let Kind::Outer { below, .. } = &mut self.frames[frame].kind {
+                *below = self.stack[..height].to_vec();
+            }
+        }
+        self.reachable = true;
+        let ty = self.block_type(*blockty)?;
+        let start = self.block(ty.params());
+        self.push_frame(Kind::Loop { start }, &ty);
+        let params = self.pop_many(ty.params().len());
+        self.count_crossing(self.offset, true);
+        self.builder.ins().jump(start, &arguments(&params));
+        self.go_on_in(start);
+        self.switch_point();
+        self.count_turn();
+        Ok(())
+    }
+}
+
+/// Whether code goes to one of the blocks without asking.
+pub(super) fn jumps_to(func: &Function, blocks: &[Block]) -> bool {
+    let jumps = |inst| match func.dfg.insts[inst] {
+        InstructionData::Jump { destination, .. } => Some(destination.block(&func.dfg.value_lists)),
+        _ => None,
+    };
+    let ends =
+        || func.layout.blocks().filter_map(|block| func.layout.last_inst(block)).filter_map(jumps);
+    !blocks.is_empty() && ends().any(|to| blocks.contains(&to))
+}
+
+/// How all operands on the stack are represented.
+fn operands(validator: &FuncValidator<ValidatorResources>) -> Vec<Type> {
+    let height = validator.operand_stack_height() as usize;
+    let ty = |depth| match validator.get_operand_type(depth).flatten() {
+        Some(wasmparser::ValType::I32) => types::I32,
+        Some(wasmparser::ValType::F32) => types::F32,
+        Some(wasmparser::ValType::F64) => types::F64,
+        Some(wasmparser::ValType::V128) => types::I8X16,
+        // Nothing else can be there: code that is not reached has no place.
+        Some(wasmparser::ValType::I64 | wasmparser::ValType::Ref(_)) | None => types::I64,
+    };
+    (0..height).rev().map(ty).collect()
+}

@@ -1,0 +1,62 @@
+//! What is known about the addresses of a module's code: made just now, or part of a file.
+
+use super::bare::Bare;
+use super::crossing::Crossing;
+use super::once::NoteSite;
+use super::text::{Handler, Span, Text};
+use super::trampoline::TrampolineKind;
+use crate::array::Array;
+use crate::offsets::Offsets;
+
+/// Tables of a module's code. They may lie in a file that is mapped.
+#[derive(Debug)]
+pub struct Tables {
+    pub functions: Array<Span>,
+    pub(crate) trampolines: Vec<(TrampolineKind, Span)>,
+    pub traps: Offsets,
+    pub addresses: Offsets,
+    pub(crate) handlers: Array<Handler>,
+    /// Where threads can go over into another version, in the order of their offsets.
+    pub crossings: Array<Crossing>,
+    /// Bare sites, in the order of their offsets.
+    pub bares: Array<Bare>,
+    /// Sites that note something, in the order of their offsets. What they call is behind the code,
+    /// and not part of it.
+    pub(crate) notes: Vec<NoteSite>,
+    /// How far below their frame pointers functions keep what can be read of their frames: 0 for
+    /// those that keep nothing, and for those that are not here.
+    pub(crate) frames: Vec<u32>,
+    /// Which defined function each piece of code in `functions` belongs to, if they are not all
+    /// functions in order.
+    pub(crate) owners: Option<Vec<u32>>,
+}
+
+impl Tables {
+    /// Of code that was compiled just now.
+    pub(crate) fn owned(text: Text) -> Self {
+        let Text {
+            functions,
+            trampolines,
+            traps,
+            addresses,
+            handlers,
+            crossings,
+            bares,
+            notes,
+            frames,
+            ..
+        } = text;
+        Self {
+            functions: Array::Owned(functions),
+            trampolines,
+            traps,
+            addresses,
+            handlers: Array::Owned(handlers),
+            crossings: Array::Owned(crossings),
+            bares: Array::Owned(bares),
+            notes,
+            frames,
+            owners: None,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! An ahead-of-time WebAssembly engine: from a module's bytes to machine code, files of it, and the
+//! runtime around it.
+//!
+//! `wasm-aot` is the crate that embedders use; it has all names of this one. What looks at programs
+//! (monitors, probes) is made of what is in [`instrument`]. `DESIGN.md` walks through the files.
+
+// Programs that tests share speak of the crate by its name.
+#[cfg(test)]
+extern crate self as wasm_aot;
+
+mod array;
+mod artifact;
+mod cache;
+mod compile;
+mod engine;
+mod error;
+mod exception;
+mod features;
+pub mod inspection;
+mod module;
+mod offsets;
+mod registry;
+mod runtime;
+mod stack;
+mod trap;
+mod types;
+mod verification;
+mod vm;
+
+pub use cache::Cache;
+pub use compile::{Cpu, Optimize, Options, Sites};
+pub use engine::{Config, Engine};
+pub use error::{
+    Backtrace, CompileError, Error, ExceptionReport, FrameInfo, Place, ProbeReport, TrapReport,
+    demangled,
+};
+pub use features::{Proposal, Specification};
+pub use runtime::{
+    AsContextMut, BlockCount, BranchCount, CallCount, Caller, Counts, Demand, Demanded, EdgeCount,
+    ErrandError, ErrandHandle, ExnRef, ExportType, Extern, ExternRef, Func, FunctionCounts, Global,
+    HostResult, ImportType, Instance, InstancePre, InstructionCount, InterruptHandle, IntoFunc,
+    Limits, Linker, LoopCount, Memory, Module, Params, RawFunc, Results, SharedMemory, Store,
+    StoreAccess, StoreContextMut, Table, Tag, TypedFunc, UnknownImport, Val, WasmTy,
+};
+pub use trap::Trap;
+pub use types::*;
+pub use verification::verify;
+
+/// The engine as those see it who observe programs: what a monitor's or a probe's code is made of,
+/// and what they may ask of modules and stores.
+pub mod instrument {
+    pub use crate::error::Printable;
+    pub use crate::features::Features;
+
+    /// What is compiled into code: plans of hooks, and the emitter that writes them.
+    pub mod compile {
+        pub use crate::compile::{
+            Access, Action, Budget, Call, Callee, Calls, Capture, Cpu, Draft, Emitter, Firing,
+            Guest, HookId, Import, Inline, Moment, Note, Noter, Options, Plan, Receiver,
+            Recompilation, Room, Sequence, Sites, Span, Switching, Target, Text, Wanted, Word,
+            compile,
+        };
+    }
+
+    /// What a module declares.
+    pub mod module {
+        pub use crate::module::{
+            Body, Import, ModuleInfo, Reading, Space, debug_information, operand_type, read,
+        };
+    }
+
+    /// Tables from offsets of code to numbers.
+    pub mod offsets {
+        pub use crate::offsets::{ASIDE, NOTHING, Offsets};
+    }
+
+    /// What runs, as those see it who look on.
+    pub mod runtime {
+        pub use crate::runtime::{
+            Bareness, BlockCount, Counts, EdgeCount, FunctionCounts, Growth, Guests,
+            InstructionCount, Interruption, Module, ModuleInner, News, Origin, Places, Share,
+            Spent, StoreCore, StoreId, Val, Want, When, binary, callers, identity, memory_of,
+            note_probe_failure, spelled, store_id_of, waiting, with_store_of,
+        };
+    }
+
+    /// What machine code and the runtime both see.
+    pub mod vm {
+        pub use crate::vm::{Builtin, Cell};
+    }
+}

@@ -1,0 +1,259 @@
+//! A module as it is declared: everything but the bodies of its functions.
+//!
+//! Spaces of indices hold what is imported first and what is defined after it, as in the
+//! specification.
+
+mod constant;
+mod debug;
+mod instruction;
+mod names;
+mod read;
+
+pub(crate) use constant::ConstOp;
+pub use debug::debug_information;
+pub(crate) use instruction::instruction_name;
+pub(crate) use names::Names;
+pub use read::{Body, Reading, operand_type, read};
+pub(crate) use read::{heap_type, value_type};
+
+use crate::types::{FuncType, GlobalType, MemoryType, RefType, TableType};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// A constant expression, in postfix order.
+pub(crate) type ConstExpr = Vec<ConstOp>;
+
+/// What a module declares.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct ModuleInfo {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Types of functions. Concrete types in them are indices of this vector.
+    pub(crate) types: Vec<FuncType>,
+    /// For each type, what distinguishes it from a function of that type: nothing for functions;
+    /// for structures and arrays, of which there are only declarations, what they are. Their fields
+    /// stand in for parameters.
+    pub(crate) kinds: Vec<String>,
+    /// How [`types`](Self::types) are grouped: types of one group may refer to each other.
+    pub(crate) groups: Vec<Range<u32>>,
+    /// What is imported.
+    pub imports: Vec<Import>,
+    /// The type of each function.
+    pub functions: Vec<u32>,
+    /// Each table.
+    pub tables: Vec<TableType>,
+    /// What the elements of defined tables are at first, if not null.
+    pub(crate) table_inits: Vec<Option<ConstExpr>>,
+    /// Each memory.
+    pub memories: Vec<MemoryType>,
+    /// Each global.
+    pub globals: Vec<GlobalType>,
+    /// What defined globals are at first.
+    pub(crate) global_inits: Vec<ConstExpr>,
+    /// The type of each tag.
+    pub tags: Vec<u32>,
+    /// How many of each space are imported.
+    pub imported: Imported,
+    /// What is exported.
+    pub exports: Vec<Export>,
+    /// The function that runs first.
+    pub(crate) start: Option<u32>,
+    /// Segments of elements.
+    pub(crate) elements: Vec<ElementSegment>,
+    /// Segments of data.
+    pub(crate) data: Vec<DataSegment>,
+    /// Functions that somebody may hold a reference to, in order: each has a place in the instance.
+    pub(crate) referenced: Vec<u32>,
+    /// Where the bodies of the defined functions are in the module's bytes.
+    pub bodies: Vec<Range<u32>>,
+    /// Where the code section begins: what debug information counts from.
+    pub code_start: u32,
+    /// Names of functions. A file has them in the module inside.
+    #[serde(skip)]
+    pub(crate) names: Names,
+    /// Exported functions and their places among the exports, in the order of functions, once
+    /// somebody has asked.
+    #[serde(skip)]
+    exported: OnceLock<Vec<(u32, usize)>>,
+    /// Custom sections: their names, and where they are in the module's bytes.
+    pub(crate) custom: Vec<(String, Range<u32>)>,
+}
+
+/// How many of each space are imported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// Functions.
+    pub functions: u32,
+    /// Tables.
+    pub(crate) tables: u32,
+    /// Memories.
+    pub memories: u32,
+    /// Globals.
+    pub(crate) globals: u32,
+    /// Tags.
+    pub(crate) tags: u32,
+}
+
+/// One of the five spaces of indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Space {
+    /// Functions.
+    Func,
+    /// Tables.
+    Table,
+    /// Memories.
+    Memory,
+    /// Globals.
+    Global,
+    /// Tags.
+    Tag,
+}
+
+/// Something that is imported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Import {
+    /// From which module.
+    pub module: String,
+    /// Under which name.
+    pub name: String,
+    /// Which space it is in; its index follows from how many came before.
+    pub space: Space,
+    /// Its index in that space.
+    pub index: u32,
+}
+
+/// Something that is exported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Export {
+    /// Under which name.
+    pub name: String,
+    /// Which space it is in.
+    pub space: Space,
+    /// Its index in that space.
+    pub index: u32,
+}
+
+/// When a segment is copied.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Mode {
+    /// Into a table or memory, at an offset, when the module is instantiated.
+    Active {
+        /// The table or memory.
+        target: u32,
+        /// Where in it.
+        offset: ConstExpr,
+    },
+    /// By an instruction.
+    Passive,
+    /// Never: it only declares functions.
+    Declared,
+}
+
+/// Elements for tables.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ElementSegment {
+    /// When it is copied.
+    pub(crate) mode: Mode,
+    /// What it holds.
+    pub(crate) ty: RefType,
+    /// The elements.
+    pub(crate) items: Elements,
+}
+
+/// The elements of a segment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Elements {
+    /// Functions.
+    Functions(Vec<u32>),
+    /// Whatever the expressions give.
+    Expressions(Vec<ConstExpr>),
+}
+
+/// Bytes for memories.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DataSegment {
+    /// When it is copied.
+    pub(crate) mode: Mode,
+    /// Where the bytes are in the module.
+    pub(crate) range: Range<u32>,
+}
+
+impl ModuleInfo {
+    /// The type of function `index`.
+    pub fn function_type(&self, index: u32) -> &FuncType {
+        &self.types[self.functions[index as usize] as usize]
+    }
+
+    /// The name of function `index`, if the module tells one.
+    pub fn function_name(&self, index: u32) -> Option<&str> {
+        self.names.function(index)
+    }
+
+    /// A function's name as people read it: its own, the one it is imported or exported by, or its
+    /// number.
+    pub fn label(&self, index: u32) -> String {
+        if let Some(name) = self.function_name(index) {
+            return crate::error::demangled(name);
+        }
+        let is_it = |import: &&Import| import.space == Space::Func && import.index == index;
+        if index < self.imported.functions
+            && let Some(import) = self.imports.iter().find(is_it)
+        {
+            return format!("{}.{}", import.module, import.name);
+        }
+        self.exported_name(index)
+            .map_or_else(|| format!("function {index}"), crate::error::demangled)
+    }
+
+    /// The first name that function `index` is exported by.
+    fn exported_name(&self, index: u32) -> Option<&str> {
+        let exported = self.exported.get_or_init(|| {
+            let functions =
+                self.exports.iter().enumerate().filter(|(_, export)| export.space == Space::Func);
+            let mut exported: Vec<(u32, usize)> =
+                functions.map(|(place, export)| (export.index, place)).collect();
+            exported.sort_unstable();
+            exported
+        });
+        let at = exported.partition_point(|(function, _)| *function < index);
+        let (_, place) = exported.get(at).filter(|(function, _)| *function == index)?;
+        Some(&self.exports[*place].name)
+    }
+
+    /// Where the body of function `index`, which the module defines, is in its bytes.
+    pub fn body(&self, index: u32) -> Range<u32> {
+        self.bodies[(index - self.imported.functions) as usize].clone()
+    }
+
+    /// Where the contents of the section of names are in the module's bytes.
+    pub(crate) fn names_section(&self) -> Option<Range<u32>> {
+        self.custom.iter().find(|(name, _)| name == "name").map(|(_, range)| range.clone())
+    }
+
+    /// Where function `index` is among those that can be referred to.
+    pub(crate) fn reference_of(&self, index: u32) -> Option<usize> {
+        self.referenced.binary_search(&index).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::features::Features;
+
+    #[test]
+    fn a_function_is_called_by_its_name_or_by_whatever_others_call_it() {
+        let text = r#"(module
+            (import "host" "m" (memory 1))
+            (import "host" "f" (func))
+            (func $named (export "other"))
+            (func)
+            (func (export "b") (export "a")))"#;
+        let bytes = wat::parse_str(text).expect("text");
+        let info = super::read(&bytes, Features::default()).expect("a module").info;
+        assert_eq!(
+            [0, 1, 2, 3].map(|index| info.label(index)),
+            ["host.f", "named", "function 2", "b"]
+        );
+    }
+}

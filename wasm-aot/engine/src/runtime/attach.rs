@@ -1,0 +1,347 @@
+//! What is observed in a module whose instances may be running: attached, detached, and left out
+//! here and there.
+
+use super::code::Code;
+use super::context::WORDS;
+use super::counts::{Counts, Reading};
+use super::module::{Module, ModuleInner};
+use super::news::News;
+use super::part::Part;
+use super::sides::Sides;
+use super::stubs::Stubs;
+use super::version::{Current, Observed, Origin, Versions, When};
+use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
+use crate::error::Error;
+use std::sync::atomic::Ordering::Relaxed;
+use wordpatch::Barrier;
+
+impl Module {
+    /// Has everything that is executed from now on counted, in all instances, whether they are
+    /// running or not: a thread begins to count with its next call of a function, and with the next
+    /// turn of the loop that it is in if the module has sites at loops. May be called from any
+    /// thread; the first time compiles the module once more.
+    ///
+    /// # Errors
+    /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or there
+    /// is no memory for code near its code.
+    pub fn attach_counts(&self) -> Result<(), Error> {
+        self.want_counts(true)
+    }
+
+    /// Whether what is executed is counted at the moment.
+    pub fn is_counting(&self) -> bool {
+        self.inner.options.counts || self.inner.versions.lock().observed.counts
+    }
+
+    /// How often counting has begun, if nobody counts at the moment: until it begins again,
+    /// counters only tell of threads that are on their way out.
+    pub(crate) fn idle_since(&self) -> Option<u64> {
+        let versions = self.inner.versions.lock();
+        (!self.inner.options.counts && !versions.observed.counts).then_some(versions.count_turns)
+    }
+
+    /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are
+    /// never taken back.
+    pub fn add_part(&self, plan: Plan) -> Result<usize, Error> {
+        let module = &self.inner;
+        let mut versions = module.versions.lock();
+        module.prepare(&mut versions)?;
+        let base = versions.words;
+        if 8 * (base + plan.words()) as usize > WORDS {
+            return Err(Error::Attach("instances have no room for what the monitors keep".into()));
+        }
+        versions.words += plan.words();
+        versions.plans.push(plan.clone());
+        versions.imported = module.info.imported.functions;
+        let part = Part::new(plan, base);
+        // An instance that begins meanwhile is found here, or finds the part; or both, and is told
+        // of once.
+        let mut parts = module.parts.write();
+        module.counted.each(|vmctx| part.begin(module, vmctx));
+        parts.push(part);
+        Ok(parts.len() - 1)
+    }
+
+    /// What a word of a plan says in all instances that live, together.
+    pub fn part_word(&self, part: usize, word: Word) -> u64 {
+        let (module, mut sum) = (&self.inner, 0);
+        let parts = module.parts.read();
+        module
+            .counted
+            .each(|vmctx| sum += parts[part].room(module, vmctx).word(word).load(Relaxed));
+        sum
+    }
+
+    /// Which functions are compiled for other versions of the code from now on, and how many bytes
+    /// of code each has there.
+    pub fn news(&self) -> News {
+        self.inner.readers.subscribe()
+    }
+
+    /// Has everything counted, if that is wanted, and these plans observed from now on, and no
+    /// others.
+    pub fn observe(&self, counts: bool, parts: &[usize]) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let parts = parts.iter().chain(&versions.also).copied().collect();
+        self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
+    }
+
+    /// Has a plan observed from now on, whatever else is.
+    pub fn observe_also(&self, part: usize) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let mut observed = versions.observed.clone();
+        observed.parts.push(part);
+        self.inner.observe(&mut versions, observed)?;
+        versions.also.push(part);
+        Ok(())
+    }
+
+    /// Has a plan observed no more that was observed beside the others.
+    pub fn observe_no_more(&self, part: usize) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let mut observed = versions.observed.clone();
+        observed.parts.retain(|other| *other != part);
+        self.inner.observe(&mut versions, observed)?;
+        versions.also.retain(|other| *other != part);
+        Ok(())
+    }
+
+    /// Whether something can be attached to it.
+    pub fn can_attach(&self) -> bool {
+        self.inner.has_room_for_counters()
+    }
+
+    /// Has hooks of a plan left out of functions' code, or put back. What was so before costs a few
+    /// stores for each function; what was not is compiled. Tells whether anything has changed.
+    pub fn leave_out(
+        &self,
+        of: Origin,
+        hooks: &[(u32, HookId)],
+        out: bool,
+        when: When,
+    ) -> Result<bool, Error> {
+        let (module, mut changed) = (&self.inner, Vec::new());
+        let mut versions = module.versions.lock();
+        module.prepare(&mut versions)?;
+        for (function, hook) in hooks {
+            let function = (function - module.info.imported.functions) as usize;
+            if versions.leave_out(function, (of, *hook), out) {
+                changed.push((function, *hook));
+            }
+        }
+        let mut functions: Vec<usize> = changed.iter().map(|(function, _)| *function).collect();
+        functions.sort_unstable();
+        functions.dedup();
+        module.follow(&mut versions, &functions, when).map(|()| !changed.is_empty()).inspect_err(
+            |_| {
+                for (function, hook) in &changed {
+                    versions.leave_out(*function, (of, *hook), !out);
+                }
+            },
+        )
+    }
+
+    /// Whether all hooks of a plan may be left out of functions without anything being compiled:
+    /// nothing else is attached.
+    pub fn is_attached_alone(&self, of: Origin) -> bool {
+        let versions = self.inner.versions.lock();
+        !versions.observed.counts
+            && matches!(of, Origin::Part(part) if versions.observed.parts == [part])
+    }
+
+    /// Has threads that are in other code of these functions come into what is current with the
+    /// next turn of their loop.
+    pub(super) fn hurry(&self, functions: &[usize]) -> Result<(), Error> {
+        self.inner.follow(&mut self.inner.versions.lock(), functions, When::NextTurn)
+    }
+
+    /// Has nothing counted any more: a thread ceases with its next call of a function, and with the
+    /// next turn of its loop. What was counted stays.
+    pub fn detach_counts(&self) {
+        // What cannot be compiled any more goes on as it is.
+        let _ = self.want_counts(false);
+    }
+
+    fn want_counts(&self, counts: bool) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let parts = versions.observed.parts.clone();
+        self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
+    }
+
+    /// Has everything counted for somebody else, too, whatever monitors come and go; or no more for
+    /// one of those.
+    pub fn count_also(&self, on: bool) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let parts = versions.observed.parts.clone();
+        let change = |versions: &mut Versions| match on {
+            true => versions.also_counting += 1,
+            false => versions.also_counting -= 1,
+        };
+        self.inner.count(&mut versions, change, parts)
+    }
+
+    /// How many places there are where something can be switched on while instances run.
+    pub fn sites(&self) -> usize {
+        match self.inner.options.sites {
+            compile::Sites::NONE => 0,
+            _ => self.inner.info.bodies.len() + self.loop_sites() + self.bare_sites(),
+        }
+    }
+
+    /// How many of them are at loops.
+    pub fn loop_sites(&self) -> usize {
+        self.inner
+            .code
+            .tables
+            .crossings
+            .iter()
+            .filter(|crossing| crossing.values() == [OFF, ON])
+            .count()
+    }
+
+    /// How many of them are before single instructions, or before those that are executed together.
+    pub fn bare_sites(&self) -> usize {
+        self.inner.code.tables.bares.chunk_by(|one, next| one.at == next.at).count()
+    }
+
+    /// How many instructions have such a site.
+    pub fn bare_instructions(&self) -> usize {
+        self.inner.code.tables.bares.len()
+    }
+
+    /// How many ways between blocks were counted so far. That is quickly said, from any thread.
+    pub fn counted_events(&self) -> u64 {
+        let module = &self.inner;
+        module.counted.sums(&module.layout, module.words()).into_iter().sum()
+    }
+
+    /// How often everything was executed by the module's instances while it was counted: always, if
+    /// the engine's code counts ([`Config::counts`](crate::Config::counts)); otherwise while counts
+    /// were [attached](Self::attach_counts). None if they never were. While instances run, what is
+    /// on its way may be missing.
+    pub fn counts(&self) -> Option<Counts> {
+        self.counts_of(&self.reading()?)
+    }
+
+    /// What counters say at the moment, if there are any.
+    pub(crate) fn reading(&self) -> Option<Reading> {
+        let module = &self.inner;
+        let is_there = module.options.counts || module.counting.get().is_some();
+        let counters = || module.counted.sums(&module.layout, module.words());
+        is_there.then(|| Reading::new(counters(), module.departures.all()))
+    }
+
+    /// The same when frames of machine code wait at these addresses: what is behind there in their
+    /// blocks was not executed so far.
+    pub fn reading_at(&self, waiting: &[usize]) -> Option<Reading> {
+        let own = waiting.iter().copied().filter(|pc| self.inner.departs_at(*pc));
+        Some(self.reading()?.with_departures(own))
+    }
+
+    /// How often everything was executed, by what counters said, or by what they said more than
+    /// before.
+    pub fn counts_of(&self, reading: &Reading) -> Option<Counts> {
+        let module = &self.inner;
+        let is_there = module.options.counts || module.counting.get().is_some();
+        is_there.then(|| Counts::new(module, reading, module.counted.targets(module)))
+    }
+}
+
+impl ModuleInner {
+    /// Makes the module's own code ready to be left.
+    fn prepare(&self, versions: &mut Versions) -> Result<(), Error> {
+        if versions.stubs.is_some() {
+            return Ok(());
+        }
+        if self.options.sites == compile::Sites::NONE {
+            return Err(Error::Attach(
+                "the module was compiled without sites, so that nothing can be attached".into(),
+            ));
+        }
+        if !self.has_room_for_counters() {
+            let why = "the module was compiled without reservations, so that its instances have no room for counters";
+            return Err(Error::Attach(why.into()));
+        }
+        let stubs = Stubs::near(&self.code, self.info.bodies.len())?;
+        let functions = self.info.bodies.len();
+        let beginnings: Vec<Wanted> =
+            (0..functions).map(|function| Wanted { function, entered: None }).collect();
+        let mut plain = Sides::new(functions);
+        plain.take_in(&self.code, &stubs, &beginnings, |function| function)?;
+        (0..functions).filter_map(|function| Some((function, plain.of(function)?))).for_each(
+            |(function, side)| {
+                stubs.set(function, side.start);
+            },
+        );
+        Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        (versions.stubs, versions.plain) = (Some(stubs), plain);
+        versions.all_lead_to(Current::Plain);
+        (versions.current, versions.entered) =
+            (vec![Current::Plain; functions], vec![false; functions]);
+        Ok(())
+    }
+
+    /// Those of a function's hooks that are not left out already.
+    pub(super) fn still_there(
+        &self,
+        of: Origin,
+        function: usize,
+        mut hooks: Vec<HookId>,
+    ) -> Vec<HookId> {
+        let versions = self.versions.lock();
+        if let Some(left_out) = versions.left_out.get(&function) {
+            hooks.retain(|hook| !left_out.contains(&(of, *hook)));
+        }
+        hooks
+    }
+
+    /// Whether an activation in this code of a function stays there until the function is called
+    /// again, though another version is current.
+    pub(super) fn is_behind(&self, function: usize, code: &Code) -> bool {
+        let versions = self.versions.lock();
+        versions.is_to_be_called(function)
+            && versions.start(function).is_some_and(|start| !code.range().contains(&start))
+    }
+
+    /// Has these plans observed, and everything counted if somebody wants it who says so now;
+    /// nobody does if that cannot be.
+    fn count(
+        &self,
+        versions: &mut Versions,
+        change: impl FnOnce(&mut Versions),
+        parts: Vec<usize>,
+    ) -> Result<(), Error> {
+        let before = (versions.counts, versions.also_counting);
+        change(versions);
+        let counts = (versions.counts || versions.also_counting > 0) && !self.options.counts;
+        let begins = counts && !versions.observed.counts;
+        let done = self.observe(versions, Observed { counts, parts });
+        match done {
+            Ok(()) => versions.count_turns += u64::from(begins),
+            Err(_) => (versions.counts, versions.also_counting) = before,
+        }
+        done
+    }
+
+    /// Has something else observed.
+    fn observe(&self, versions: &mut Versions, observed: Observed) -> Result<(), Error> {
+        if versions.observed == observed {
+            return Ok(());
+        }
+        self.prepare(versions)?;
+        let before = std::mem::replace(&mut versions.observed, observed);
+        let whole = versions.whole();
+        if versions.left_out.is_empty() && versions.switch_all(self, whole) {
+            return Ok(());
+        }
+        let all: Vec<usize> = (0..versions.current.len()).collect();
+        let done = self.follow(versions, &all, When::NextTurn);
+        if done.is_ok() && versions.left_out.is_empty() {
+            versions.all_lead_to(whole);
+        }
+        if done.is_err() {
+            versions.observed = before;
+        }
+        done
+    }
+}

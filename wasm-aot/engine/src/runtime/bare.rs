@@ -1,0 +1,487 @@
+//! What bare sites call: for each site that somebody wants something of, a few instructions that
+//! count who comes by.
+//!
+//! ```text
+//!          push rax; mov rax, cell; lock inc qword [rax]
+//!          cmp qword [rax + until], -1; jne last          somebody is to be noted, and nobody counts
+//!     out: pop rax; ret
+//!    last: if the cell can be locked at once: switch the site off, if it has counted further than `until`; unlock
+//!          jmp out
+//! ```
+//!
+//! A site stands for all instructions that are executed together, and knows nothing of what is
+//! wanted of each. It counts, once and for all that use it: what a counter of an instruction has
+//! counted is by how much its sites have since it stands, and a flag is whether they have at all. A
+//! site is on while a counter stands at one of its instructions, or a flag that has not seen
+//! anybody; where only flags stand, the first who comes by switches it off.
+//!
+//! An instruction may have several sites: one in each version of its function. All of them are
+//! switched together.
+//!
+//! # Safety
+//!
+//! This module exists to write code that may be running (assumptions A2, A3 and A5 of `wordpatch`):
+//! a site is switched by one byte, and its distance is stored once, while that byte makes nothing
+//! of it, with a barrier before it may.
+#![allow(unsafe_code)]
+
+use super::code::Code;
+use super::module::ModuleInner;
+use crate::compile::{Bare, CALL, LENGTH, OFF};
+use crate::error::Error;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use wordpatch::{Barrier, CodeMemory};
+
+/// What somebody wants of an instruction's sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// That they count.
+    Counter(usize),
+    /// That it is noted whether control came by: the instruction, and which flag it is.
+    Flag(usize, u64),
+}
+
+/// What can be wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bareness {
+    /// A counter.
+    Counter,
+    /// A flag.
+    Flag,
+}
+
+/// How long what a site calls may be.
+const STUB: usize = 80;
+/// How much memory is taken for such code: little at first, then more at a time.
+const SMALLEST: usize = 1 << 12;
+const LARGEST: usize = 1 << 20;
+
+/// The bare sites of a module, as far as somebody has asked for any.
+#[derive(Debug, Default)]
+pub(crate) struct Bares(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Instructions that have sites, in the order of their places in the module; filled when
+    /// somebody asks for the first time.
+    instructions: Vec<Instruction>,
+    sites: Vec<Site>,
+    flags: HashMap<u64, Flag>,
+    next_flag: u64,
+    /// The code whose sites are known, by where it begins.
+    known: HashSet<usize>,
+    memory: Vec<(CodeMemory, usize)>,
+}
+
+/// An instruction, its sites, and who counts it.
+#[derive(Debug)]
+struct Instruction {
+    offset: u32,
+    sites: Vec<u32>,
+    counter: Option<Counter>,
+    /// Flags that are on.
+    flags: Vec<u64>,
+    /// Whether anything was ever wanted: its sites call something then, those of code that comes
+    /// later too.
+    is_used: bool,
+}
+
+/// What was counted of an instruction: until the last time that nobody wanted it, and by its sites
+/// since they had these counts.
+#[derive(Debug, Default)]
+struct Counter {
+    users: u32,
+    before: u64,
+    since: Vec<u64>,
+}
+
+/// Whether control came by since an instruction's sites had these counts; or before.
+#[derive(Debug, Default)]
+struct Flag {
+    is_set: bool,
+    since: Vec<u64>,
+}
+
+/// A site: where it is executed and where it can be written, and what is wanted of it.
+#[derive(Debug)]
+struct Site {
+    at: usize,
+    writable: usize,
+    /// There as soon as it calls something.
+    cell: Option<Box<Cell>>,
+    /// At how many of its instructions counters and flags stand.
+    counters: u32,
+    flags: u32,
+    /// How far it had counted when the latest flag was put there.
+    latest: u64,
+}
+
+/// What the code of a site changes, at the places that it knows.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Cell {
+    /// How often control came by while the site was on.
+    count: AtomicU64,
+    /// Who counts further than so switches the site off.
+    until: AtomicU64,
+    /// Not 0 while somebody switches the site.
+    lock: AtomicU32,
+}
+
+impl Cell {
+    fn locked(&self, act: impl FnOnce()) {
+        while self.lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
+            std::thread::yield_now();
+        }
+        act();
+        self.lock.store(0, Release);
+    }
+}
+
+impl Site {
+    fn new(at: usize, writable: usize) -> Self {
+        Self { at, writable, cell: None, counters: 0, flags: 0, latest: 0 }
+    }
+
+    fn counted(&self) -> u64 {
+        self.cell.as_ref().map_or(0, |cell| cell.count.load(Relaxed))
+    }
+
+    /// Switches it as is wanted.
+    fn settle(&self) {
+        let Some(cell) = &self.cell else { return };
+        cell.locked(|| {
+            cell.until.store(if self.counters > 0 { u64::MAX } else { self.latest }, Relaxed);
+            let is_on =
+                self.counters > 0 || (self.flags > 0 && cell.count.load(Relaxed) <= self.latest);
+            // SAFETY: (A3) one byte; (1) a site's, in writable memory that its code keeps.
+            unsafe { AtomicU8::from_ptr(self.writable as *mut u8) }
+                .store(if is_on { CALL } else { OFF }, Release);
+        });
+    }
+
+    /// Has it call code of its own as soon as it is on. Tells whether it did not before.
+    fn connect(
+        &mut self,
+        memory: &mut Vec<(CodeMemory, usize)>,
+        code: &Code,
+    ) -> Result<bool, Error> {
+        if self.cell.is_some() {
+            return Ok(false);
+        }
+        let cell = Box::<Cell>::default();
+        let stub =
+            write(memory, code, &stub(std::ptr::from_ref(&*cell) as u64, self.writable as u64))?;
+        let distance = stub.wrapping_sub(self.at + LENGTH as usize) as u32;
+        let place = (self.writable + 1) as *mut u32;
+        if place.is_aligned() {
+            // SAFETY: (1) the four bytes of a site behind its first, in writable memory; (2) the
+            // first makes nothing of them.
+            unsafe { AtomicU32::from_ptr(place) }.store(distance, Relaxed);
+        } else {
+            // SAFETY: as above; nobody else writes them, and whoever executes them makes nothing of
+            // them, whole or not.
+            unsafe { place.write_unaligned(distance) };
+        }
+        self.cell = Some(cell);
+        Ok(true)
+    }
+}
+
+/// The code of what a site calls.
+fn stub(cell: u64, site: u64) -> Vec<u8> {
+    let mut code = vec![0x50, 0x48, 0xB8];
+    code.extend(cell.to_le_bytes());
+    code.extend([0xF0, 0x48, 0xFF, 0x00, 0x48, 0x83, 0x78, 0x08, 0xFF, 0x75, 0x02, 0x58, 0xC3]);
+    code.extend([0xF0, 0x0F, 0xBA, 0x68, 0x10, 0x00, 0x72, 0xF6]);
+    code.extend([0x51, 0x48, 0x8B, 0x08, 0x48, 0x3B, 0x48, 0x08, 0x76, 0x0D, 0x48, 0xB9]);
+    code.extend(site.to_le_bytes());
+    code.extend([0xC6, 0x01, OFF, 0x59, 0xC7, 0x40, 0x10, 0, 0, 0, 0, 0xEB, 0xD5]);
+    code
+}
+
+/// Writes code where sites of the module reach it; gives its address.
+fn write(memory: &mut Vec<(CodeMemory, usize)>, code: &Code, bytes: &[u8]) -> Result<usize, Error> {
+    let has_room = |(chunk, used): &(CodeMemory, usize)| used + STUB <= chunk.len();
+    if !memory.last().is_some_and(has_room) {
+        let len = memory.last().map_or(SMALLEST, |(chunk, _)| LARGEST.min(4 * chunk.len()));
+        memory.push((code.memory_near(len)?, 0));
+    }
+    let (chunk, used) = memory.last_mut().expect("there is one now");
+    let at = *used;
+    chunk.write(at, bytes);
+    *used += STUB;
+    Ok(chunk.base().get() + at)
+}
+
+impl ModuleInner {
+    /// The number of the instruction at a place in the module, if it has a bare site.
+    pub fn bare(&self, offset: u32) -> Result<Option<usize>, Error> {
+        let mut state = self.bares.0.lock();
+        if state.instructions.is_empty() {
+            state.fill(
+                std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code)),
+            )?;
+        }
+        Ok(state.find(offset))
+    }
+
+    /// Wants something of an instruction's sites, at once. What they have counted before stays.
+    pub fn stand_bare(&self, number: usize, what: Bareness) -> Result<Want, Error> {
+        let mut state = self.bares.0.lock();
+        if state.connect(number, &self.code)? {
+            Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        }
+        let want = match what {
+            Bareness::Counter => Want::Counter(number),
+            Bareness::Flag => {
+                state.next_flag += 1;
+                let id = state.next_flag;
+                state.flags.insert(id, Flag::default());
+                Want::Flag(number, id)
+            }
+        };
+        state.switch(want, true);
+        Ok(want)
+    }
+
+    /// Has what is wanted wanted no more, or again.
+    pub fn switch_bare(&self, wants: impl Iterator<Item = Want>, on: bool) {
+        let mut state = self.bares.0.lock();
+        wants.for_each(|want| state.switch(want, on));
+    }
+
+    /// Forgets what is wanted no more.
+    pub fn forget_bare(&self, want: Want) {
+        if let Want::Flag(_, id) = want {
+            self.bares.0.lock().flags.remove(&id);
+        }
+    }
+
+    /// How often control came by an instruction while somebody wanted it counted.
+    pub fn counted_bare(&self, number: usize) -> u64 {
+        let state = self.bares.0.lock();
+        let Instruction { sites, counter: Some(counter), .. } = &state.instructions[number] else {
+            return 0;
+        };
+        counter.before + state.since(sites, &counter.since)
+    }
+
+    /// Whether control came by while a flag was on.
+    pub fn is_set_bare(&self, want: Want) -> bool {
+        let state = self.bares.0.lock();
+        match want {
+            Want::Counter(_) => false,
+            Want::Flag(number, id) => state.is_set(number, id),
+        }
+    }
+
+    /// Has sites of new code do what those do that are there. It is not executed yet, and a barrier
+    /// comes before it is.
+    pub(super) fn take_in_bares(&self, code: &Code) -> Result<(), Error> {
+        let mut state = self.bares.0.lock();
+        match state.instructions.is_empty() {
+            true => Ok(()),
+            false => state.take_in(code, &self.code),
+        }
+    }
+}
+
+impl State {
+    fn find(&self, offset: u32) -> Option<usize> {
+        self.instructions.binary_search_by_key(&offset, |instruction| instruction.offset).ok()
+    }
+
+    /// Notes the sites of all code that there is, nobody of whom does anything yet.
+    fn fill<'a>(&mut self, all: impl Iterator<Item = &'a Code>) -> Result<(), Error> {
+        let mut found: Vec<(u32, u32)> = Vec::new();
+        for code in all {
+            self.known.insert(code.base());
+            each_site(code, |site, instructions| {
+                let number = self.sites.len() as u32;
+                self.sites.push(site);
+                found.extend(instructions.iter().map(|bare| (bare.offset, number)));
+            })?;
+        }
+        found.sort_unstable();
+        let one = |of: &[(u32, u32)]| {
+            let sites = of.iter().map(|(_, site)| *site).collect();
+            Instruction { offset: of[0].0, sites, counter: None, flags: Vec::new(), is_used: false }
+        };
+        self.instructions = found.chunk_by(|a, b| a.0 == b.0).map(one).collect();
+        Ok(())
+    }
+
+    fn take_in(&mut self, code: &Code, near: &Code) -> Result<(), Error> {
+        if !self.known.insert(code.base()) {
+            return Ok(());
+        }
+        let mut used = Vec::new();
+        each_site(code, |mut site, instructions| {
+            let (number, mut is_used) = (self.sites.len() as u32, false);
+            for bare in instructions {
+                // Every version has the same instructions.
+                let Some(at) =
+                    self.instructions.binary_search_by_key(&bare.offset, |one| one.offset).ok()
+                else {
+                    continue;
+                };
+                let instruction = &mut self.instructions[at];
+                instruction.sites.push(number);
+                is_used |= instruction.is_used;
+                if let Some(counter) =
+                    instruction.counter.as_mut().filter(|counter| counter.users > 0)
+                {
+                    counter.since.push(0);
+                    site.counters += 1;
+                }
+                for id in &instruction.flags {
+                    if let Some(flag) = self.flags.get_mut(id) {
+                        flag.since.push(0);
+                        site.flags += 1;
+                    }
+                }
+            }
+            used.extend(is_used.then_some(self.sites.len()));
+            self.sites.push(site);
+        })?;
+        for site in used {
+            self.sites[site].connect(&mut self.memory, near)?;
+            self.sites[site].settle();
+        }
+        Ok(())
+    }
+
+    /// Has all sites of an instruction call something; tells whether any of them did not.
+    fn connect(&mut self, number: usize, near: &Code) -> Result<bool, Error> {
+        let Self { instructions, sites, memory, .. } = self;
+        let mut is_new = false;
+        for site in &instructions[number].sites {
+            is_new |= sites[*site as usize].connect(memory, near)?;
+        }
+        instructions[number].is_used = true;
+        Ok(is_new)
+    }
+
+    /// How far sites have counted since they had these counts.
+    fn since(&self, sites: &[u32], since: &[u64]) -> u64 {
+        let by = |(site, since): (&u32, &u64)| self.sites[*site as usize].counted() - since;
+        sites.iter().zip(since).map(by).sum()
+    }
+
+    fn is_set(&self, number: usize, id: u64) -> bool {
+        let sites = &self.instructions[number].sites;
+        self.flags.get(&id).is_some_and(|flag| flag.is_set || self.since(sites, &flag.since) > 0)
+    }
+
+    fn switch(&mut self, want: Want, on: bool) {
+        match want {
+            Want::Counter(number) => self.switch_counter(number, on),
+            Want::Flag(number, id) => self.switch_flag(number, id, on),
+        }
+    }
+
+    fn switch_counter(&mut self, number: usize, on: bool) {
+        let mut counter = self.instructions[number].counter.take().unwrap_or_default();
+        let was_on = counter.users > 0;
+        counter.users = if on { counter.users + 1 } else { counter.users.saturating_sub(1) };
+        let (is_on, sites) = (counter.users > 0, &self.instructions[number].sites);
+        if was_on && !is_on {
+            counter.before += self.since(sites, &counter.since);
+            counter.since.clear();
+        }
+        if was_on != is_on {
+            for site in sites {
+                let site = &mut self.sites[*site as usize];
+                site.counters = if is_on { site.counters + 1 } else { site.counters - 1 };
+                if is_on {
+                    counter.since.push(site.counted());
+                }
+                site.settle();
+            }
+        }
+        self.instructions[number].counter = Some(counter);
+    }
+
+    fn switch_flag(&mut self, number: usize, id: u64, on: bool) {
+        let is_set = self.is_set(number, id);
+        let Self { instructions, sites, flags, .. } = self;
+        let (Instruction { sites: own, flags: standing, .. }, Some(flag)) =
+            (&mut instructions[number], flags.get_mut(&id))
+        else {
+            return;
+        };
+        let was_on = standing.contains(&id);
+        flag.is_set = is_set;
+        flag.since.clear();
+        // What is set stays so.
+        let is_on = on && !is_set;
+        standing.retain(|other| *other != id);
+        standing.extend(is_on.then_some(id));
+        for site in own {
+            let site = &mut sites[*site as usize];
+            site.flags = site.flags + u32::from(is_on) - u32::from(was_on);
+            if is_on {
+                site.latest = site.counted();
+                flag.since.push(site.latest);
+            }
+            site.settle();
+        }
+    }
+}
+
+/// Each site of some code, and its instructions.
+fn each_site(code: &Code, mut with: impl FnMut(Site, &[Bare])) -> Result<(), Error> {
+    if code.tables.bares.is_empty() {
+        return Ok(());
+    }
+    let writable = code.writable()? as usize;
+    for instructions in code.tables.bares.chunk_by(|a, b| a.at == b.at) {
+        let at = instructions[0].at;
+        with(Site::new(code.at(at) as usize, writable + at as usize), instructions);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+
+    #[test]
+    fn what_sites_call_is_what_the_picture_says() {
+        let code = stub(0x1122_3344_5566_7788, 0x99AA_BBCC_DDEE_FF00);
+        assert!(code.len() <= STUB);
+        let (mut formatter, mut lines) = (IntelFormatter::new(), Vec::new());
+        for instruction in &mut Decoder::with_ip(64, &code, 0, DecoderOptions::NONE) {
+            let mut text = String::new();
+            formatter.format(&instruction, &mut text);
+            lines.push(format!("{:02}: {text}", instruction.ip()));
+        }
+        let expected = [
+            "00: push rax",
+            "01: mov rax,1122334455667788h",
+            "11: lock inc qword ptr [rax]",
+            "15: cmp qword ptr [rax+8],0FFFFFFFFFFFFFFFFh",
+            "20: jne short 0000000000000018h",
+            "22: pop rax",
+            "23: ret",
+            "24: lock bts dword ptr [rax+10h],0",
+            "30: jb short 0000000000000016h",
+            "32: push rcx",
+            "33: mov rcx,[rax]",
+            "36: cmp rcx,[rax+8]",
+            "40: jbe short 0000000000000037h",
+            "42: mov rcx,99AABBCCDDEEFF00h",
+            "52: mov byte ptr [rcx],0A9h",
+            "55: pop rcx",
+            "56: mov dword ptr [rax+10h],0",
+            "63: jmp short 0000000000000016h",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,201 @@
+//! The memory of a vmctx: what the layout places, and room behind it for counters that may be
+//! wanted while the program runs.
+//!
+//! Room is addresses of zeroes: it becomes memory where somebody counts. Counters are read while
+//! the thread that they belong to adds to them.
+//!
+//! # Safety
+//!
+//! This module exists to own memory that machine code works on.
+#![allow(unsafe_code)]
+
+use super::instance::InstanceData;
+use super::module::ModuleInner;
+use super::store::StoreCore;
+use super::targets::{Targets, Words};
+use crate::compile::{BUFFER, MIDDLE, Sites};
+use crate::error::Error;
+use crate::exception::StoreId;
+use crate::vm::{self, Layout};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
+use wordpatch::CodeAddr;
+use wordpatch::os::pages::{self, Place, Protection};
+
+/// How many bytes of each instance are for plans that are attached while it runs.
+pub(super) const WORDS: usize = 8 << 20;
+
+/// A vmctx, full of zeroes at first.
+#[derive(Debug)]
+pub(crate) struct Context {
+    base: CodeAddr,
+    len: usize,
+    /// How far in the buffer is for values that go from one version of the code into another.
+    buffer: usize,
+}
+
+impl Context {
+    /// Room for an instance of a module.
+    pub(crate) fn new(module: &ModuleInner) -> Result<Self, Error> {
+        let buffer = (module.layout.size() + module.room_for_counters()).next_multiple_of(16);
+        let len = if module.has_room_for_counters() { buffer + BUFFER } else { buffer };
+        // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
+        let base =
+            unsafe { pages::map_private(Place::Anywhere, len.max(1), Protection::ReadWrite) };
+        Ok(Self { base: base.map_err(Error::system)?, len, buffer })
+    }
+
+    pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
+        self.base.get() as *mut u8
+    }
+
+    /// Where it begins.
+    pub(crate) fn address(&self) -> usize {
+        self.base.get()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The middle of the buffer, as machine code knows it.
+    pub(crate) fn buffer(&self) -> usize {
+        self.base.get() + self.buffer + MIDDLE
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: (1) mapped in `new`; (2) the instance is gone, and with it everybody who knows of
+        // the memory.
+        let _ = unsafe { pages::unmap(self.base, self.len.max(1)) };
+    }
+}
+
+impl ModuleInner {
+    /// Whether instances have room for counters. Where addresses are scarce they have not.
+    pub(super) fn has_room_for_counters(&self) -> bool {
+        self.options.sites != Sites::NONE && self.options.reservations
+    }
+
+    /// How many counters there may be in versions that are made while the program runs: no more
+    /// edges are counted than there are functions and bytes of code.
+    pub(super) fn most_counters(&self) -> usize {
+        match (self.info.bodies.first(), self.info.bodies.last()) {
+            (Some(first), Some(last)) => self.info.bodies.len() + (last.end - first.start) as usize,
+            _ => 0,
+        }
+    }
+
+    /// How many bytes such versions may need: counters, and words of plans behind them.
+    pub(super) fn room_for_counters(&self) -> usize {
+        if self.has_room_for_counters() { 8 * self.most_counters() + WORDS } else { 0 }
+    }
+}
+
+/// The counters of all instances of a module.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(Mutex<Known>);
+
+/// What is known of all instances.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Where the vmctx of each instance is that lives.
+    pub(super) live: Vec<usize>,
+    /// What the others have counted.
+    ended: Vec<u64>,
+    /// Where calls went that were put away.
+    pub(super) targets: Targets,
+}
+
+impl Counters {
+    /// An instance has begun.
+    pub(crate) fn begin(&self, context: &Context) {
+        self.0.lock().live.push(context.base.get());
+    }
+
+    /// An instance ends: what it has counted stays.
+    pub(super) fn end(&self, context: &Context, layout: &Layout, words: Words) {
+        let mut known = self.0.lock();
+        known.live.retain(|base| *base != context.base.get());
+        add(&mut known.ended, context.base.get(), layout, words);
+        known.targets.add_words(context.base.get(), layout, words);
+    }
+
+    /// Whether no instance lives, so that nobody is in the code.
+    pub(super) fn are_idle(&self) -> bool {
+        self.0.lock().live.is_empty()
+    }
+
+    /// Visits the vmctx of each instance that lives.
+    pub(super) fn each(&self, visit: impl FnMut(usize)) {
+        self.0.lock().live.iter().copied().for_each(visit);
+    }
+
+    /// The stores of instances that live.
+    pub(super) fn stores(&self) -> Vec<StoreId> {
+        let known = self.0.lock();
+        // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held;
+        // (2) its identity never changes.
+        known
+            .live
+            .iter()
+            .filter_map(|vmctx| store_of(*vmctx))
+            .map(|store| unsafe { (*store).id })
+            .collect()
+    }
+
+    /// Where threads are that execute code of the instances: of each, the innermost activation
+    /// first.
+    pub(super) fn stacks(&self) -> Vec<Vec<usize>> {
+        let known = self.0.lock();
+        // One store has one thread.
+        let mut stores: Vec<*const StoreCore> =
+            known.live.iter().filter_map(|vmctx| store_of(*vmctx)).collect();
+        stores.sort_unstable();
+        stores.dedup();
+        // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held;
+        // (2) what is asked of it may be asked from other threads.
+        stores.into_iter().map(|store| unsafe { (*store).interruption() }.look()).collect()
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock()
+    }
+
+    /// The sums over all instances.
+    pub(super) fn sums(&self, layout: &Layout, words: Words) -> Vec<u64> {
+        let known = self.0.lock();
+        let mut sums = known.ended.clone();
+        sums.resize(words.counters as usize, 0);
+        known.live.iter().for_each(|base| add(&mut sums, *base, layout, words));
+        sums
+    }
+}
+
+/// The store of the instance with that vmctx, as soon as it says so.
+fn store_of(vmctx: usize) -> Option<*const StoreCore> {
+    // SAFETY: (1) the word of an instance that lives: zero, or the instance that owns it; (2) the
+    // instance's store does not change.
+    unsafe {
+        let instance = AtomicUsize::from_ptr((vmctx + vm::at::INSTANCE) as *mut usize).load(Acquire)
+            as *const InstanceData;
+        instance.as_ref().map(|instance| instance.store.cast_const())
+    }
+}
+
+/// The identity of the store of an instance that lives and is being used, by its vmctx.
+pub fn store_id_of(vmctx: usize) -> Option<StoreId> {
+    // SAFETY: (1) a store outlives its instances; (2) its identity never changes.
+    store_of(vmctx).map(|store| unsafe { (*store).id })
+}
+
+fn add(sums: &mut Vec<u64>, base: usize, layout: &Layout, words: Words) {
+    sums.resize(words.counters as usize, 0);
+    for (number, sum) in sums.iter_mut().enumerate() {
+        let place = (base + layout.counter(words.first + number as u32) as usize) as *mut u64;
+        // SAFETY: (1) the layout keeps counters aligned and inside of the memory of an instance
+        // that lives, see `begin` and `end`; (2) others only add to them.
+        *sum += unsafe { AtomicU64::from_ptr(place) }.load(Relaxed);
+    }
+}

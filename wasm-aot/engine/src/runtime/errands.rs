@@ -1,0 +1,331 @@
+//! What others want done with a store while its program runs.
+//!
+//! Only the thread that executes a program may touch its store. So whoever wants something of it
+//! leaves an *errand*, a function that is given the store, and waits. The program's thread carries
+//! it out at a moment at which it executes nothing of a monitor's: when a host function returns to
+//! the program, when somebody knocks while one waits for something, or where the program comes by a
+//! *stop*, which is attached to the functions that it is in while somebody waits, and detached
+//! afterwards. A program that nobody waits for has no stops.
+//!
+//! # Safety
+//!
+//! This module exists to find the store of an instance whose machine code waits for a hook.
+#![allow(unsafe_code)]
+
+use super::instance::InstanceData;
+use super::module::{Module, ModuleInner};
+use super::store::{StoreContextMut, StoreCore};
+use crate::compile::{Action, Call, Draft, Firing, Moment, Plan, Receiver};
+use crate::error::Error;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use wasmparser::Operator;
+
+/// How long a program is given to come by itself, and how long between two looks at where it is.
+const A_MOMENT: Duration = Duration::from_millis(3);
+
+type Errand = Box<dyn FnOnce(&mut StoreCore) + Send>;
+
+/// Errands of a store that wait.
+#[derive(Default)]
+pub(crate) struct Errands {
+    queue: Mutex<Queue>,
+    /// Whether the queue holds something: looked at without its lock.
+    waiting: AtomicBool,
+    /// Whether one is being carried out. Only the store's thread touches it.
+    busy: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    next: u64,
+    waiting: VecDeque<(u64, Errand)>,
+    is_closed: bool,
+}
+
+impl std::fmt::Debug for Errands {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Errands").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
+
+/// Why an errand was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrandError {
+    /// The program did not come by in time.
+    #[error("the program waits for something, or is in a loop that has no site: ask again")]
+    Elsewhere,
+    /// The program is over, or the errand has panicked.
+    #[error("the program is over")]
+    Over,
+}
+
+impl Errands {
+    fn leave(&self, errand: Errand) -> Result<u64, ErrandError> {
+        let mut queue = self.queue.lock();
+        if queue.is_closed {
+            return Err(ErrandError::Over);
+        }
+        let number = queue.next;
+        queue.next += 1;
+        queue.waiting.push_back((number, errand));
+        self.waiting.store(true, SeqCst);
+        Ok(number)
+    }
+
+    /// Takes one back; tells whether nobody has begun with it.
+    fn withdraw(&self, number: u64) -> bool {
+        let mut queue = self.queue.lock();
+        let before = queue.waiting.len();
+        queue.waiting.retain(|(other, _)| *other != number);
+        self.waiting.store(!queue.waiting.is_empty(), SeqCst);
+        queue.waiting.len() < before
+    }
+
+    fn take(&self) -> Option<Errand> {
+        let mut queue = self.queue.lock();
+        let taken = queue.waiting.pop_front();
+        self.waiting.store(!queue.waiting.is_empty(), SeqCst);
+        taken.map(|(_, errand)| errand)
+    }
+
+    /// Whether somebody waits.
+    pub(crate) fn are_waiting(&self) -> bool {
+        self.waiting.load(Relaxed)
+    }
+}
+
+impl StoreCore {
+    /// Carries out what waits, unless that is being done already. The calling thread has the store,
+    /// and executes nothing of a monitor's.
+    pub(crate) fn run_errands(&mut self) {
+        let errands = Arc::clone(self.errands());
+        if errands.busy.swap(true, Relaxed) {
+            return;
+        }
+        let (interlude, limits) = (self.interruption().begin_interlude(), *self.limits());
+        while let Some(errand) = errands.take() {
+            // Whoever waits for one that has panicked hears that there will be no answer.
+            let _ = catch_unwind(AssertUnwindSafe(|| errand(self)));
+        }
+        self.set_limits(limits);
+        self.interruption().end_interlude(interlude);
+        errands.busy.store(false, Relaxed);
+    }
+
+    /// No errands are taken any more; what waits is given up.
+    pub(crate) fn close_errands(&self) {
+        let mut queue = self.errands().queue.lock();
+        queue.is_closed = true;
+        queue.waiting.clear();
+    }
+}
+
+/// Leaves errands for the thread that has a store. Copies are cheap.
+pub struct ErrandHandle<T> {
+    errands: Arc<Errands>,
+    _data: PhantomData<fn(T)>,
+}
+
+impl<T> Clone for ErrandHandle<T> {
+    fn clone(&self) -> Self {
+        Self::new(&self.errands)
+    }
+}
+
+impl<T> std::fmt::Debug for ErrandHandle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.errands.fmt(f)
+    }
+}
+
+impl<T: 'static> ErrandHandle<T> {
+    /// Has the store's thread do something with the store, and gives what came of it. If the
+    /// program does not come by itself and consists of `module`, it is stopped for a moment;
+    /// without that it is waited for until it calls the host. `knock` is called now and then: it
+    /// has a program that waits in the host come back.
+    ///
+    /// # Errors
+    /// If the program does not come by in time, or is over.
+    pub fn carry_out<R: Send + 'static>(
+        &self,
+        module: Option<&Module>,
+        knock: impl Fn(),
+        patience: Duration,
+        errand: impl FnOnce(StoreContextMut<'_, T>) -> R + Send + 'static,
+    ) -> Result<R, ErrandError> {
+        let (tell, hear) = mpsc::channel();
+        let errand: Errand = Box::new(move |core| {
+            // SAFETY: (1) the handle was made by a store with data of this type.
+            let _ = tell.send(errand(unsafe { StoreContextMut::from_core(core) }));
+        });
+        let number = self.errands.leave(errand)?;
+        let mut stops = Stops { module, within: BTreeSet::new(), part: None };
+        let deadline = Instant::now() + patience;
+        loop {
+            match hear.recv_timeout(A_MOMENT) {
+                Ok(answer) => return Ok(answer),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(ErrandError::Over),
+                Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < deadline => {
+                    knock();
+                    stops.extend();
+                }
+                // Who has begun with it will end it.
+                Err(mpsc::RecvTimeoutError::Timeout) => match self.errands.withdraw(number) {
+                    true => return Err(ErrandError::Elsewhere),
+                    false => return hear.recv().map_err(|_| ErrandError::Over),
+                },
+            }
+        }
+    }
+}
+
+impl<T> ErrandHandle<T> {
+    pub(super) fn new(errands: &Arc<Errands>) -> Self {
+        Self { errands: Arc::clone(errands), _data: PhantomData }
+    }
+}
+
+/// Stops in the functions that a program was seen in; gone when nobody waits any more.
+struct Stops<'a> {
+    module: Option<&'a Module>,
+    within: BTreeSet<usize>,
+    /// The plan that is attached.
+    part: Option<usize>,
+}
+
+impl Stops<'_> {
+    /// Attaches them to more functions, if threads are in others. What cannot be stopped is waited
+    /// for.
+    fn extend(&mut self) {
+        let Some(module) = self.module else { return };
+        let before = self.within.len();
+        self.within.extend(module.running());
+        if self.within.len() == before {
+            return;
+        }
+        let part = module.inner.stop_part(&self.within);
+        let attached = part.and_then(|part| module.observe_also(part).map(|()| part));
+        // Those that were there before are among them.
+        let former = std::mem::replace(&mut self.part, attached.ok());
+        former.into_iter().for_each(|part| drop(module.observe_no_more(part)));
+    }
+}
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        if let (Some(module), Some(part)) = (self.module, self.part) {
+            let _ = module.observe_no_more(part);
+        }
+    }
+}
+
+/// The numbers of a module's plans of stops, by functions.
+#[derive(Debug, Default)]
+pub(crate) struct StopParts(Mutex<BTreeMap<BTreeSet<usize>, usize>>);
+
+/// How many such plans are kept for other functions each: one more is for all of them.
+const PLANS: usize = 32;
+
+impl Module {
+    /// The functions that threads are in at this moment, as far as they say so, by their places
+    /// among those that are defined.
+    pub fn running(&self) -> Vec<usize> {
+        self.inner.running()
+    }
+}
+
+impl ModuleInner {
+    /// The plan of stops in some functions, or in more.
+    fn stop_part(self: &Arc<Self>, functions: &BTreeSet<usize>) -> Result<usize, Error> {
+        let mut known = self.stops.0.lock();
+        let mut functions = functions.clone();
+        if known.len() >= PLANS && !known.contains_key(&functions) {
+            functions = (0..self.info.bodies.len()).collect();
+        }
+        if let Some(known) = known.get(&functions) {
+            return Ok(*known);
+        }
+        let part = Module { inner: Arc::clone(self) }.add_part(self.stop_plan(&functions)?)?;
+        known.insert(functions, part);
+        Ok(part)
+    }
+
+    /// A stop at the beginning of each function, and at each turn of each loop.
+    fn stop_plan(&self, functions: &BTreeSet<usize>) -> Result<Plan, Error> {
+        let mut draft = Draft::default();
+        let stop = || {
+            Action::Call(Call {
+                receiver: Arc::new(Stop),
+                number: 0,
+                captures: Vec::new(),
+                writes: false,
+            })
+        };
+        for defined in functions {
+            let (function, body) =
+                (self.info.imported.functions + *defined as u32, &self.info.bodies[*defined]);
+            draft.hook_function(function, Moment::Entry, stop());
+            let bytes = &self.bytes[body.start as usize..body.end as usize];
+            let mut reader = wasmparser::BinaryReader::new(bytes, u64::from(body.start));
+            reader.set_features(wasmparser::WasmFeatures::all());
+            let mut operators =
+                wasmparser::FunctionBody::new(reader).get_operators_reader().map_err(invalid)?;
+            while !operators.eof() {
+                if let (Operator::Loop { .. }, at) =
+                    operators.read_with_offset().map_err(invalid)?
+                {
+                    draft.hook(function, at as u32, Moment::Before, stop());
+                }
+            }
+        }
+        Ok(draft.finish())
+    }
+}
+
+fn invalid(error: wasmparser::BinaryReaderError) -> Error {
+    crate::error::CompileError::from(error).into()
+}
+
+/// Where a program is stopped for a moment.
+#[derive(Debug)]
+struct Stop;
+
+impl Receiver for Stop {
+    fn fire(&self, firing: &mut Firing<'_>) {
+        with_store_of(firing.vmctx, |mut store| {
+            let core = store.core();
+            if core.errands().are_waiting() {
+                core.run_errands();
+            }
+        });
+    }
+}
+
+/// Lends the store of an instance whose machine code waits for a hook. The data are not what they
+/// say: nobody looks at them who is not told by the store.
+pub fn with_store_of<R>(vmctx: usize, what: impl FnOnce(StoreContextMut<'_, ()>) -> R) -> R {
+    // SAFETY: (1) the word at that place of a vmctx is the instance that owns it; (2) its machine
+    // code waits for us, so that nobody else uses its store.
+    let store = unsafe {
+        let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
+        &mut *instance.store
+    };
+    // Hooks do not say where they were called from: what is executed meanwhile has nobody outside.
+    let cell: *const crate::vm::StoreCell = store.cell();
+    // SAFETY: (1) a store keeps its cell for as long as it lives.
+    let cell = unsafe { &*cell };
+    let before = (cell.exit_frame.swap(0, Relaxed), cell.exit_pc.swap(0, Relaxed));
+    // SAFETY: (1) whoever is given this context has no use for data of type `()`, of which there is
+    // nothing to read; host functions make their own from the store.
+    let result = what(unsafe { StoreContextMut::from_core(store) });
+    cell.exit_frame.store(before.0, Relaxed);
+    cell.exit_pc.store(before.1, Relaxed);
+    result
+}

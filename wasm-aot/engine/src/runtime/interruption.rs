@@ -1,0 +1,247 @@
+//! Stopping code that runs away: by a deadline, or by anybody who holds a handle.
+//!
+//! Machine code has no checks for it. The thread that runs it is sent a signal; if it is in machine
+//! code at that moment, the handler ends the activation, as for a trap. If it is in the host, it is
+//! asked again a moment later, and host calls look when they return.
+
+use super::signals::INTERRUPT;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use wordpatch::os::signals;
+use wordpatch::os::threads::{self, Tid};
+
+/// Whether a store's code is asked to stop, and who runs it.
+#[derive(Debug, Default)]
+pub struct Interruption {
+    requested: AtomicBool,
+    /// The thread that is in machine code of the store, or 0.
+    ///
+    /// | value | changed by |
+    /// |---|---|
+    /// | 0 → thread | that thread, when its outermost activation begins |
+    /// | thread → 0 | that thread, when its outermost activation has ended |
+    thread: AtomicI32,
+    /// How often somebody has asked it to stop, who held a handle.
+    asked: AtomicU32,
+    deadline: Mutex<Option<Instant>>,
+    /// Where the thread was when somebody wanted to know: return addresses, the innermost first, up
+    /// to a zero; and how often it has said so.
+    seen: [AtomicUsize; SEEN],
+    looks: AtomicU32,
+}
+
+/// How many activations are seen.
+const SEEN: usize = 16;
+/// How long somebody is waited for who is asked where it is.
+const A_MOMENT: Duration = Duration::from_micros(50);
+
+/// Stops code from another thread. Copies are cheap.
+#[derive(Clone, Debug)]
+pub struct InterruptHandle {
+    of: Weak<Interruption>,
+}
+
+impl InterruptHandle {
+    /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): what runs
+    /// now, or what is called next.
+    pub fn interrupt(&self) {
+        if let Some(interruption) = self.of.upgrade() {
+            interruption.asked.fetch_add(1, SeqCst);
+            interruption.insist();
+        }
+    }
+}
+
+/// What was to happen to the code that something else has come in between of.
+#[derive(Clone, Copy, Debug)]
+pub struct Interlude {
+    deadline: Option<Instant>,
+    asked: u32,
+    requested: bool,
+}
+
+impl Interruption {
+    pub(crate) fn handle(self: &Arc<Self>) -> InterruptHandle {
+        InterruptHandle { of: Arc::downgrade(self) }
+    }
+
+    /// Has it interrupted at `deadline`, instead of at the one before.
+    pub(crate) fn set_deadline(self: &Arc<Self>, deadline: Option<Instant>) {
+        *self.deadline.lock() = deadline;
+        if let Some(at) = deadline {
+            watch(Wait { at, who: Arc::downgrade(self), is_deadline: true });
+        }
+    }
+
+    /// Has it stop: what runs now, or what is called next.
+    pub fn insist(self: &Arc<Self>) {
+        self.requested.store(true, SeqCst);
+        self.ask();
+        watch(Wait { at: Instant::now() + AGAIN, who: Arc::downgrade(self), is_deadline: false });
+    }
+
+    /// Something else is executed that may have deadlines of its own.
+    pub fn begin_interlude(&self) -> Interlude {
+        Interlude {
+            deadline: *self.deadline.lock(),
+            asked: self.asked.load(SeqCst),
+            requested: self.is_requested(),
+        }
+    }
+
+    /// That is over: the deadline is again what it was, and what was asked meanwhile holds for the
+    /// code that goes on.
+    pub fn end_interlude(self: &Arc<Self>, interlude: Interlude) {
+        let is_asked = interlude.requested || self.asked.load(SeqCst) != interlude.asked;
+        if is_asked != self.is_requested() {
+            // A deadline of the interlude's may have come when it was over.
+            self.take();
+            is_asked.then(|| self.insist());
+        }
+        if *self.deadline.lock() != interlude.deadline {
+            self.set_deadline(interlude.deadline);
+        }
+    }
+
+    pub(crate) fn enter(&self) {
+        if self.thread.load(SeqCst) == 0 {
+            self.thread.store(super::signals::this_thread().0, SeqCst);
+        }
+    }
+
+    pub(crate) fn leave(&self) {
+        self.thread.store(0, SeqCst);
+    }
+
+    /// Whether code is asked to stop.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.requested.load(SeqCst)
+    }
+
+    /// Raised as long as code is asked to stop: for those who only look.
+    pub fn requested(&self) -> &AtomicBool {
+        &self.requested
+    }
+
+    /// Takes the request, if there is one. Usable in a signal handler.
+    pub fn take(&self) -> bool {
+        self.requested.swap(false, SeqCst)
+    }
+
+    /// Notes where the thread is. Usable in a signal handler.
+    pub(crate) fn note(&self, addresses: impl Iterator<Item = usize>) {
+        let mut places = self.seen.iter();
+        addresses.zip(&mut places).for_each(|(address, place)| place.store(address, SeqCst));
+        places.next().into_iter().for_each(|place| place.store(0, SeqCst));
+        self.looks.fetch_add(1, SeqCst);
+    }
+
+    /// Where the thread is that executes code of the store, the innermost activation first; nothing
+    /// if it waits for something, or is in the host.
+    pub(crate) fn look(&self) -> Vec<usize> {
+        let (thread, before) = (self.thread.load(SeqCst), self.looks.load(SeqCst));
+        // Who sleeps in a system call is not to be woken.
+        if thread == 0 || !threads::runs(Tid(thread)) {
+            return Vec::new();
+        }
+        self.ask();
+        for _ in 0..40 {
+            if self.looks.load(SeqCst) != before {
+                return self
+                    .seen
+                    .iter()
+                    .map(|place| place.load(SeqCst))
+                    .take_while(|address| *address != 0)
+                    .collect();
+            }
+            std::thread::sleep(A_MOMENT);
+        }
+        Vec::new()
+    }
+
+    fn ask(&self) {
+        let thread = self.thread.load(SeqCst);
+        if thread != 0 {
+            // A thread that has ended meanwhile needs no signal.
+            let _ = signals::send(Tid(thread), INTERRUPT);
+        }
+    }
+}
+
+/// Somebody who will be asked.
+struct Wait {
+    at: Instant,
+    who: Weak<Interruption>,
+    /// Whether it is the end of a deadline that is waited for, and not an answer.
+    is_deadline: bool,
+}
+
+/// Those that will be asked.
+struct Watch {
+    waiting: Mutex<Vec<Wait>>,
+    changed: Condvar,
+}
+
+static WATCH: Watch = Watch { waiting: Mutex::new(Vec::new()), changed: Condvar::new() };
+/// How long until somebody who was in the host is asked again.
+const AGAIN: Duration = Duration::from_millis(2);
+
+fn watch(wait: Wait) {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    {
+        let mut waiting = WATCH.waiting.lock();
+        // Who sets deadlines again and again leaves no trace of those that are past caring.
+        waiting.retain(|other| !other.is_replaced_by(&wait));
+        waiting.push(wait);
+    }
+    WATCH.changed.notify_one();
+    if !STARTED.swap(true, SeqCst)
+        && std::thread::Builder::new().name("wasm-deadlines".into()).spawn(serve).is_err()
+    {
+        STARTED.store(false, SeqCst);
+    }
+}
+
+fn serve() {
+    let _quiet = signals::Blocked::all();
+    let mut waiting = WATCH.waiting.lock();
+    loop {
+        let now = Instant::now();
+        waiting.retain_mut(|wait| wait.at > now || wait.is_still_due(now));
+        match waiting.iter().map(|wait| wait.at).min() {
+            Some(next) => drop(WATCH.changed.wait_until(&mut waiting, next)),
+            None => WATCH.changed.wait(&mut waiting),
+        }
+    }
+}
+
+impl Wait {
+    /// Whether nobody needs this one once `new` is there.
+    fn is_replaced_by(&self, new: &Self) -> bool {
+        self.who.strong_count() == 0
+            || self.is_deadline && new.is_deadline && self.who.ptr_eq(&new.who)
+    }
+
+    /// Asks, and tells whether to come back.
+    fn is_still_due(&mut self, now: Instant) -> bool {
+        let Some(interruption) = self.who.upgrade() else { return false };
+        if self.is_deadline {
+            let mut deadline = interruption.deadline.lock();
+            if *deadline != Some(self.at) {
+                return false;
+            }
+            *deadline = None;
+            self.is_deadline = false;
+            interruption.requested.store(true, SeqCst);
+        }
+        // Who is not running looks for the request when it begins to.
+        if !interruption.is_requested() || interruption.thread.load(SeqCst) == 0 {
+            return false;
+        }
+        interruption.ask();
+        self.at = now + AGAIN;
+        true
+    }
+}

@@ -1,0 +1,257 @@
+//! Imports by name.
+
+use super::function::{Caller, Func};
+use super::handle::Extern;
+use super::instance::Instance;
+use super::module::{ImportType, Module};
+use super::store::AsContextMut;
+use super::value::Val;
+use crate::engine::Engine;
+use crate::error::{Error, Printable};
+use crate::types::{ExternType, FuncType};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How a host function comes into a store.
+type Make = Arc<
+    dyn Fn(&mut dyn FnMut(FuncType, Arc<super::function::Call>) -> Func) -> Func
+        + Send
+        + Sync
+        + 'static,
+>;
+
+/// What a name stands for.
+enum Item<T> {
+    /// Something of one store.
+    Extern(Extern),
+    /// A host function for every store.
+    Host(Make, std::marker::PhantomData<fn(T)>),
+}
+
+impl<T> Clone for Item<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Extern(item) => Self::Extern(*item),
+            Self::Host(make, data) => Self::Host(Arc::clone(make), *data),
+        }
+    }
+}
+
+impl<T: 'static> Item<T> {
+    /// What it is in a store.
+    fn in_store(&self, mut store: impl AsContextMut<Data = T>) -> Extern {
+        match self {
+            Self::Extern(item) => *item,
+            Self::Host(make, _) => {
+                let mut context = store.as_context_mut();
+                Extern::Func(make(&mut |ty, raw| Func::host(context.core(), ty, raw)))
+            }
+        }
+    }
+}
+
+/// A module whose imports have been looked up: instances are made without looking for names.
+pub struct InstancePre<T> {
+    module: Module,
+    items: Vec<Item<T>>,
+}
+
+impl<T> std::fmt::Debug for InstancePre<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InstancePre").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+impl<T: 'static> InstancePre<T> {
+    /// The module.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Makes an instance. What was [defined](Linker::define) from a store can be had in that store
+    /// only.
+    pub fn instantiate(&self, mut store: impl AsContextMut<Data = T>) -> Result<Instance, Error> {
+        let found: Vec<Extern> = self.items.iter().map(|item| item.in_store(&mut store)).collect();
+        Instance::new(store, &self.module, &found)
+    }
+}
+
+/// Gives modules what they import, by the names that they ask for.
+pub struct Linker<T> {
+    engine: Engine,
+    items: HashMap<(String, String), Item<T>>,
+    shadowing: bool,
+}
+
+impl<T> std::fmt::Debug for Linker<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.items.keys()).finish()
+    }
+}
+
+impl<T: 'static> Linker<T> {
+    /// A linker that knows nothing yet.
+    pub fn new(engine: &Engine) -> Self {
+        Self { engine: engine.clone(), items: HashMap::new(), shadowing: false }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Whether a name may be given again.
+    pub fn allow_shadowing(&mut self, allow: bool) -> &mut Self {
+        self.shadowing = allow;
+        self
+    }
+
+    fn insert(&mut self, module: &str, name: &str, item: Item<T>) -> Result<&mut Self, Error> {
+        let key = (module.to_owned(), name.to_owned());
+        if !self.shadowing && self.items.contains_key(&key) {
+            return Err(Error::Link(format!("\"{module}\" \"{name}\" is defined already")));
+        }
+        self.items.insert(key, item);
+        Ok(self)
+    }
+
+    /// Defines something of one store.
+    pub fn define(
+        &mut self,
+        module: &str,
+        name: &str,
+        item: impl Into<Extern>,
+    ) -> Result<&mut Self, Error> {
+        self.insert(module, name, Item::Extern(item.into()))
+    }
+
+    /// Defines a host function whose type follows from the closure's.
+    pub fn func_wrap<P, R>(
+        &mut self,
+        module: &str,
+        name: &str,
+        body: impl super::typed::IntoFunc<T, P, R>,
+    ) -> Result<&mut Self, Error> {
+        let (ty, raw) = body.into_raw();
+        let make: Make = Arc::new(move |place| place(ty.clone(), Arc::clone(&raw.0)));
+        self.insert(module, name, Item::Host(make, std::marker::PhantomData))
+    }
+
+    /// Defines a host function of any type.
+    pub fn func_new(
+        &mut self,
+        module: &str,
+        name: &str,
+        ty: FuncType,
+        body: impl Fn(Caller<'_, T>, &[Val], &mut [Val]) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Result<&mut Self, Error> {
+        let raw = super::function::raw(ty.clone(), body);
+        let make: Make = Arc::new(move |place| place(ty.clone(), Arc::clone(&raw)));
+        self.insert(module, name, Item::Host(make, std::marker::PhantomData))
+    }
+
+    /// Defines a host function that takes and gives values as machine code does: integers in the
+    /// lower bits.
+    pub fn func_plain(
+        &mut self,
+        module: &str,
+        name: &str,
+        ty: FuncType,
+        body: impl Fn(Caller<'_, T>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Result<&mut Self, Error> {
+        let raw = super::function::plain(body);
+        let make: Make = Arc::new(move |place| place(ty.clone(), Arc::clone(&raw)));
+        self.insert(module, name, Item::Host(make, std::marker::PhantomData))
+    }
+
+    /// Defines everything that an instance exports, under a module's name.
+    pub fn instance(
+        &mut self,
+        store: impl AsContextMut<Data = T>,
+        module: &str,
+        instance: Instance,
+    ) -> Result<&mut Self, Error> {
+        for (name, item) in instance.exports(store) {
+            self.define(module, &name, item)?;
+        }
+        Ok(self)
+    }
+
+    /// Has imports of a module that have no definition be functions that trap when they are called,
+    /// as far as they are functions.
+    pub fn unknown_imports_as_traps(&mut self, module: &Module) -> Result<&mut Self, Error> {
+        for import in module.imports() {
+            let key = (import.module.to_owned(), import.name.to_owned());
+            if let ExternType::Func(ty) = import.ty
+                && !self.items.contains_key(&key)
+            {
+                let error = UnknownImport { module: key.0, name: key.1 };
+                self.func_new(import.module, import.name, ty, move |_, _, _| {
+                    Err(Error::host(error.clone()))
+                })?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// What is defined under a name.
+    pub fn get(
+        &self,
+        store: impl AsContextMut<Data = T>,
+        module: &str,
+        name: &str,
+    ) -> Option<Extern> {
+        Some(self.items.get(&(module.to_owned(), name.to_owned()))?.in_store(store))
+    }
+
+    /// Looks up what a module imports, all of which is defined.
+    pub fn prelink(&self, module: &Module) -> Result<InstancePre<T>, Error> {
+        let (mut items, mut missing) = (Vec::new(), Vec::new());
+        for import in module.imports() {
+            match self.items.get(&(import.module.to_owned(), import.name.to_owned())) {
+                Some(item) => items.push(item.clone()),
+                None => missing.push(import),
+            }
+        }
+        match missing.is_empty() {
+            true => Ok(InstancePre { module: module.clone(), items }),
+            false => Err(Error::Link(unknown(&missing))),
+        }
+    }
+
+    /// Makes an instance of a module, whose imports are all defined.
+    pub fn instantiate(
+        &self,
+        store: impl AsContextMut<Data = T>,
+        module: &Module,
+    ) -> Result<Instance, Error> {
+        self.prelink(module)?.instantiate(store)
+    }
+}
+
+/// A program has called a function that it imports and that nothing defines, see
+/// [`Linker::unknown_imports_as_traps`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the program calls \"{}\" \"{}\", which it imports and is not defined", Printable(.module), Printable(.name))]
+pub struct UnknownImport {
+    /// From which module.
+    pub module: String,
+    /// Under which name.
+    pub name: String,
+}
+
+/// How many imports are named that are not defined.
+const NAMED: usize = 6;
+
+/// What is said of imports that are not defined: a program for another host lacks dozens.
+fn unknown(missing: &[ImportType<'_>]) -> String {
+    let named = missing.iter().take(NAMED).map(|import| {
+        let (module, name) = (Printable(import.module), Printable(import.name));
+        format!("\"{module}\" \"{name}\" ({})", import.ty)
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    match missing.len().saturating_sub(NAMED) {
+        0 => format!("unknown import: {named}"),
+        more => format!("unknown imports: {named}, and {more} more"),
+    }
+}

@@ -1,0 +1,426 @@
+//! Versions are made when they are wanted, in pieces, so that what is compiled first is current
+//! while the rest is still being compiled.
+
+use super::code::Code;
+use super::module::ModuleInner;
+use super::part::any_departs;
+use super::targets::Words;
+use super::version::{Current, Observed, Origin, Versions, When};
+use crate::compile::{self, Callee, HookId, Noter, Options, Plan, Recompilation, Target, Wanted};
+use crate::error::Error;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use wordpatch::Barrier;
+
+/// How many bytes of Wasm are compiled at a time: little at first, so that something is current
+/// soon.
+const FIRST: usize = 16 << 10;
+const LARGEST: usize = 1 << 20;
+
+/// What is compiled together.
+struct Job {
+    /// What it is compiled for; of the plain version, entries of loops only.
+    goal: Goal,
+    when: When,
+    /// Functions, and their places in the version.
+    functions: Vec<(usize, usize)>,
+    left_out: HashSet<(Origin, HookId)>,
+}
+
+/// A kind of version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    Plain,
+    Version(usize),
+    /// Entries of loops of functions that are there.
+    VersionEntries(usize),
+    Trims,
+    /// The same of trims.
+    TrimEntries,
+}
+
+impl Goal {
+    fn current(self, place: usize) -> Current {
+        match self {
+            Self::Plain => Current::Plain,
+            Self::Version(version) | Self::VersionEntries(version) => Current::Version(version),
+            Self::Trims | Self::TrimEntries => Current::Trim(place),
+        }
+    }
+}
+
+impl ModuleInner {
+    /// Whether it is noted where frames of this code were when they are taken away. Usable in a
+    /// signal handler.
+    pub(crate) fn departs_at(&self, pc: usize) -> bool {
+        match self.code.range().contains(&pc) {
+            true => self.options.counts || self.code.plan().departs(),
+            false => {
+                self.pieces.at(pc).is_some_and(|piece| piece.counts || piece.code.plan().departs())
+            }
+        }
+    }
+
+    /// Whether that is noted of any of its code. Usable in a signal handler.
+    pub(crate) fn may_depart(&self) -> bool {
+        self.options.counts
+            || self.counting.get().is_some()
+            || self.code.plan().departs()
+            || any_departs()
+    }
+
+    /// The code at `pc`, if it is the module's. Usable in a signal handler.
+    pub(crate) fn code_at(&self, pc: usize) -> Option<&Code> {
+        if self.code.range().contains(&pc) {
+            return Some(&self.code);
+        }
+        self.pieces.at(pc).map(|piece| &piece.code)
+    }
+
+    /// The numbers of what has been noted for somebody so far, in all versions of the code; in a
+    /// defined function, or everywhere.
+    pub fn noted(&self, noter: Noter, function: Option<usize>) -> impl Iterator<Item = u32> {
+        let codes = std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code));
+        codes
+            .flat_map(move |code| code.noted(function))
+            .filter(move |note| note.noter == noter)
+            .map(|note| note.number)
+    }
+
+    /// The words that instances count with at the moment.
+    pub(super) fn words(&self) -> Words {
+        match self.counting.get() {
+            Some(counters) => Words { first: self.own_words(), counters: *counters, places: 0 },
+            None => Words { first: 0, counters: self.counters, places: self.calls },
+        }
+    }
+
+    /// Has functions lead to where they should. What is not there yet is made; single functions'
+    /// versions so that threads come there in time.
+    pub(super) fn follow(
+        &self,
+        versions: &mut Versions,
+        functions: &[usize],
+        when: When,
+    ) -> Result<(), Error> {
+        if when == When::NextCall || !self.counted.are_idle() {
+            return self.follow_until(versions, functions, when);
+        }
+        // Nobody is in a loop, so that entries can wait until somebody has to come in; unless an
+        // instance has begun meanwhile.
+        self.follow_until(versions, functions, When::NextCall)?;
+        match self.counted.are_idle() {
+            true => Ok(()),
+            false => self.follow_until(versions, functions, When::NextTurn),
+        }
+    }
+
+    fn follow_until(
+        &self,
+        versions: &mut Versions,
+        functions: &[usize],
+        when: When,
+    ) -> Result<(), Error> {
+        let whole = versions.whole();
+        self.share(versions, whole, functions);
+        let (trimmed, mut lacking) = trims(versions, functions, when);
+        let goal = |function: usize| trimmed.get(&function).copied().unwrap_or(whole);
+        let others = functions.iter().copied().filter(|function| !trimmed.contains_key(function));
+        lacking.extend(self.lacking(versions, whole, others, when));
+        if !lacking.is_empty() {
+            let before = versions.current.clone();
+            if let Err(error) = lacking.into_iter().try_for_each(|job| self.compile(versions, job))
+            {
+                // What is current of it leads back to what was.
+                before
+                    .iter()
+                    .enumerate()
+                    .for_each(|(function, before)| versions.switch(self, function, *before));
+                return Err(error);
+            }
+        }
+        match when {
+            When::NextTurn => self.enter_plain(versions, functions, &goal)?,
+            When::NextCall => versions.recall(functions, &goal),
+        }
+        functions.iter().for_each(|function| versions.switch(self, *function, goal(*function)));
+        Ok(())
+    }
+
+    /// What a version of all functions lacks of these.
+    fn lacking(
+        &self,
+        versions: &Versions,
+        whole: Current,
+        functions: impl Iterator<Item = usize>,
+        when: When,
+    ) -> Vec<Job> {
+        let Current::Version(version) = whole else { return Vec::new() };
+        let parts = self.parts.read();
+        let Versions { observed, others, .. } = versions;
+        let concerns = |function: usize| {
+            let index = self.info.imported.functions + function as u32;
+            observed.counts || observed.parts.iter().any(|part| parts[*part].plan.concerns(index))
+        };
+        let (made, others): (Vec<usize>, Vec<usize>) =
+            functions.partition(|function| others[version].made[*function]);
+        let wanted = others.into_iter().filter(|function| concerns(*function)).collect();
+        let entered =
+            |function: &usize| when == When::NextTurn && versions.lacks_entries(version, *function);
+        let behind = made.into_iter().filter(entered).collect();
+        let jobs: [(Goal, Vec<usize>); 2] =
+            [(Goal::Version(version), wanted), (Goal::VersionEntries(version), behind)];
+        let job = |(goal, functions): (Goal, Vec<usize>)| {
+            let functions = functions.into_iter().map(|function| (function, function)).collect();
+            Job { goal, when, functions, left_out: HashSet::new() }
+        };
+        jobs.into_iter().map(job).filter(|job| !job.functions.is_empty()).collect()
+    }
+
+    /// The functions that threads are in, the innermost first, as far as they say so.
+    pub(super) fn running(&self) -> Vec<usize> {
+        let mut functions = Vec::new();
+        for pc in self.counted.stacks().into_iter().flatten() {
+            let found =
+                self.code_at(pc).and_then(|code| code.function_at((pc - code.base()) as u32));
+            functions.extend(found.filter(|function| !functions.contains(function)));
+        }
+        functions
+    }
+
+    /// The function that each thread is in, and which code of it.
+    pub(super) fn innermost(&self) -> Vec<(usize, &Code)> {
+        let find = |stack: Vec<usize>| {
+            let pc = *stack.first()?;
+            let code = self.code_at(pc)?;
+            Some((code.function_at((pc - code.base()) as u32)?, code))
+        };
+        self.counted.stacks().into_iter().filter_map(find).collect()
+    }
+
+    /// How many loops of a function threads can go over at.
+    pub(super) fn loops_of(&self, function: usize) -> u32 {
+        self.switching.get().map_or(0, |switching| switching.loops_of(function))
+    }
+
+    /// Before functions become plain again, their loops have to have entries.
+    fn enter_plain(
+        &self,
+        versions: &mut Versions,
+        functions: &[usize],
+        goal: &dyn Fn(usize) -> Current,
+    ) -> Result<(), Error> {
+        let leads_back = |function: usize| {
+            versions.leads_back(function, goal(function))
+                || (versions.recalled.contains(&function) && goal(function) == Current::Plain)
+        };
+        let wanted = functions.iter().copied().filter(|function| leads_back(*function));
+        let functions: Vec<_> = wanted.map(|function| (function, function)).collect();
+        if functions.is_empty() {
+            return Ok(());
+        }
+        let entered = functions.clone();
+        self.compile(
+            versions,
+            Job { goal: Goal::Plain, when: When::NextTurn, functions, left_out: HashSet::new() },
+        )?;
+        for (function, _) in entered {
+            // Calls lead there already.
+            if versions.recalled.remove(&function) && versions.current[function] == Current::Plain {
+                versions.enter(self, function);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many words of instances the module's own code uses.
+    fn own_words(&self) -> u32 {
+        self.counters + 2 * self.calls + self.code.plan().words()
+    }
+
+    /// How many come before those of plans that are attached: its own, and all counters that there
+    /// may be.
+    pub(super) fn attached_words(&self) -> u32 {
+        self.own_words() + self.most_counters() as u32
+    }
+
+    /// What is compiled into the module's own code stands in every version, with the words that it
+    /// has.
+    fn own_plan(&self) -> (Plan, u32) {
+        let first = self.counters + 2 * self.calls;
+        (self.code.plan().clone(), first.wrapping_sub(self.attached_words()))
+    }
+
+    /// What a version has hooks of, the module's own first, but for those that are left out.
+    fn joined_plan(&self, observed: &Observed, left_out: &HashSet<(Origin, HookId)>) -> Plan {
+        let parts = self.parts.read();
+        let attached = observed
+            .parts
+            .iter()
+            .map(|part| (Origin::Part(*part), (parts[*part].plan.clone(), parts[*part].base)));
+        let (origins, plans): (Vec<_>, Vec<_>) =
+            std::iter::once((Origin::Own, self.own_plan())).chain(attached).unzip();
+        Plan::joined(&plans, |number, hook| !left_out.contains(&(origins[number], hook)))
+    }
+
+    /// Compiles functions, piece by piece. Those of the plain version are entered from then on;
+    /// others are current at once.
+    fn compile(&self, versions: &mut Versions, job: Job) -> Result<(), Error> {
+        let observed =
+            if job.goal == Goal::Plain { Observed::default() } else { versions.observed.clone() };
+        let plan = self.joined_plan(&observed, &job.left_out);
+        // Code that counts from the beginning goes on to do so, with its own words.
+        let always = self.options.counts;
+        let options = Options {
+            counts: observed.counts || always,
+            targets: self.options.targets && always,
+            ..self.options
+        };
+        let target = Target::new(options)?;
+        let before = if always { 0 } else { self.own_words() };
+        let recompilation = Recompilation::new(
+            &self.bytes,
+            &target,
+            &plan,
+            [before, self.attached_words()],
+            &self.switching,
+        )?;
+        if recompilation.counters() as usize > self.most_counters() {
+            return Err(Error::Attach("instances have no room for so many counters".into()));
+        }
+        if observed.counts {
+            self.counting.get_or_init(|| recompilation.counters());
+        }
+        let mut functions = job.functions;
+        // What is executed at this moment comes first, and the rest in order.
+        let running = self.running();
+        let rank = |function: usize| {
+            running.iter().position(|other| *other == function).unwrap_or(usize::MAX)
+        };
+        functions.sort_by_key(|(function, _)| (rank(*function), *function));
+        let (mut rest, mut size) = (&functions[..], FIRST);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(self.reach(rest, size));
+            (rest, size) = (later, LARGEST.min(size * 4));
+            self.piece(versions, &recompilation, (job.goal, job.when), now, observed.counts)?;
+            for (function, place) in now {
+                match job.goal {
+                    Goal::Plain => versions.entered[*function] = true,
+                    Goal::Version(version) | Goal::VersionEntries(version) => {
+                        versions.others[version].made[*function] = true;
+                        versions.others[version].entered[*function] = job.when == When::NextTurn;
+                    }
+                    Goal::Trims | Goal::TrimEntries => {
+                        versions.trims.entered[*place] = job.when == When::NextTurn;
+                    }
+                }
+                if job.goal != Goal::Plain {
+                    versions.switch(self, *function, job.goal.current(*place));
+                }
+                if matches!(job.goal, Goal::TrimEntries | Goal::VersionEntries(_)) {
+                    versions.enter(self, *function);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles one piece for a version, ready to be switched to.
+    fn piece(
+        &self,
+        versions: &mut Versions,
+        recompilation: &Recompilation<'_>,
+        (goal, when): (Goal, When),
+        functions: &[(usize, usize)],
+        counts: bool,
+    ) -> Result<(), Error> {
+        let (begins, enters) =
+            (matches!(goal, Goal::Version(_) | Goal::Trims), when == When::NextTurn);
+        let parts = |(function, _): &(usize, usize)| recompilation.parts(*function, begins, enters);
+        let wanted: Vec<Wanted> = functions.iter().flat_map(parts).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let compile::Piece { text, parts, elsewhere } = recompilation.piece(&wanted)?;
+        let elsewhere: Vec<(u32, usize)> =
+            elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
+        let owners = parts.iter().map(|part| part.function as u32).collect();
+        let piece = self
+            .pieces
+            .add(Code::near(&self.code, text, owners, &elsewhere)?, counts || self.options.counts);
+        self.note_compiled(&piece.code, &parts);
+        self.take_in_bares(&piece.code)?;
+        let Versions { plain, others, trims, stubs: Some(stubs), .. } = versions else {
+            return Ok(());
+        };
+        let sides = match goal {
+            Goal::Plain => plain,
+            Goal::Version(version) | Goal::VersionEntries(version) => &mut others[version].sides,
+            Goal::Trims | Goal::TrimEntries => &mut trims.sides,
+        };
+        let places: HashMap<usize, usize> = functions.iter().copied().collect();
+        sides.take_in(&piece.code, stubs, &parts, |function| places[&function])?;
+        Barrier::best().and_then(Barrier::pass).map_err(Error::system)
+    }
+
+    /// Notes which functions there are in a piece, if somebody wants to know.
+    fn note_compiled(&self, code: &Code, parts: &[Wanted]) {
+        self.readers.tell(|| {
+            let mut sizes = BTreeMap::<u32, u32>::new();
+            for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
+                *sizes.entry(self.info.imported.functions + part.function as u32).or_default() +=
+                    span.end - span.start;
+            }
+            sizes.into_iter().collect()
+        });
+    }
+
+    /// How many of the functions have so many bytes of Wasm together; one at least.
+    fn reach(&self, functions: &[(usize, usize)], bytes: usize) -> usize {
+        let mut sum = 0;
+        let within = functions.iter().take_while(|(function, _)| {
+            let body = &self.info.bodies[*function];
+            sum += (body.end - body.start) as usize;
+            sum <= bytes
+        });
+        within.count().max(1)
+    }
+
+    /// Where code of this module is that other code calls.
+    fn address_of(&self, callee: Callee) -> usize {
+        match callee {
+            Callee::Function(index) => self.function_code(index) as usize,
+            Callee::Throw => {
+                self.code.throw().expect("a module with exceptions has the trampoline") as usize
+            }
+        }
+    }
+}
+
+/// Where functions lead in which something is left out; and what has to be compiled of them.
+fn trims(
+    versions: &mut Versions,
+    functions: &[usize],
+    when: When,
+) -> (HashMap<usize, Current>, Vec<Job>) {
+    let mut goals = HashMap::new();
+    let job = |goal| Job { goal, when, functions: Vec::new(), left_out: HashSet::new() };
+    let mut jobs = [job(Goal::Trims), job(Goal::TrimEntries)];
+    for function in functions {
+        let Some(trim) = versions.trim(*function) else { continue };
+        if versions.is_plain(*function, &trim) {
+            goals.insert(*function, Current::Plain);
+            continue;
+        }
+        let hooks = trim.left_out.clone();
+        let place = versions.trims.place(*function, trim);
+        goals.insert(*function, Current::Trim(place));
+        let job = match versions.trims.sides.of(place) {
+            None => &mut jobs[0],
+            Some(_) if when == When::NextTurn && !versions.trims.entered[place] => &mut jobs[1],
+            Some(_) => continue,
+        };
+        job.functions.push((*function, place));
+        job.left_out.extend(hooks);
+    }
+    (goals, jobs.into_iter().filter(|job| !job.functions.is_empty()).collect())
+}

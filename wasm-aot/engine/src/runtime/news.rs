@@ -1,0 +1,67 @@
+//! Which functions are compiled for other versions of the code while the program runs, for those
+//! who want to know.
+//!
+//! Everybody who does has a list of their own and takes what is in it: what all have been told of
+//! is nowhere any more.
+
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+
+/// Functions, and how many bytes of code each has.
+type List = Mutex<Vec<(u32, u32)>>;
+
+/// What one of them was not told of so far.
+#[derive(Debug)]
+pub struct News(Arc<List>);
+
+/// All who want to know.
+#[derive(Debug, Default)]
+pub(super) struct Readers(Mutex<Vec<Weak<List>>>);
+
+impl News {
+    /// What has happened since the last time.
+    pub fn take(&self) -> Vec<(u32, u32)> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Readers {
+    /// One more, who is told of what happens from now on.
+    pub(super) fn subscribe(&self) -> News {
+        let list = Arc::<List>::default();
+        self.0.lock().push(Arc::downgrade(&list));
+        News(list)
+    }
+
+    /// Tells everybody who is left, if there is anybody.
+    pub(super) fn tell(&self, compiled: impl FnOnce() -> Vec<(u32, u32)>) {
+        let mut readers = self.0.lock();
+        readers.retain(|reader| reader.strong_count() > 0);
+        if readers.is_empty() {
+            return;
+        }
+        let compiled = compiled();
+        for reader in readers.iter().filter_map(Weak::upgrade) {
+            reader.lock().extend(&compiled);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_is_told_once_of_what_happens_while_they_listen() {
+        let readers = Readers::default();
+        readers.tell(|| unreachable!("nobody wants to know"));
+        let first = readers.subscribe();
+        readers.tell(|| vec![(1, 10)]);
+        let second = readers.subscribe();
+        readers.tell(|| vec![(2, 20)]);
+        assert_eq!((first.take(), second.take()), (vec![(1, 10), (2, 20)], vec![(2, 20)]));
+        assert_eq!((first.take(), first.0.lock().capacity()), (vec![], 0));
+        drop((first, second));
+        readers.tell(|| unreachable!("nobody is left"));
+    }
+}

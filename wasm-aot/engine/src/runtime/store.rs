@@ -1,0 +1,505 @@
+//! Everything that instances of one embedder share: what they own, what their machine code is told,
+//! and the embedder's data.
+//!
+//! # Safety
+//!
+//! This module exists to hand out pointers that stay valid: a store's parts are boxed, and none is
+//! freed before the store is.
+#![allow(unsafe_code)]
+
+use super::activation::Failure;
+use super::code::Code;
+use super::dump::Taken;
+use super::elements::Elements;
+use super::errands::{ErrandHandle, Errands};
+use super::function::HostFunction;
+use super::heap::Heap;
+use super::instance::InstanceData;
+use super::interruption::{InterruptHandle, Interruption};
+use super::linear::Linear;
+use super::module::ModuleInner;
+use super::source::Sources;
+use crate::engine::Engine;
+use crate::error::{Backtrace, Error, FrameInfo};
+use crate::exception::StoreId;
+use crate::registry::TypeId;
+use crate::types::{FuncType, GlobalType};
+use crate::vm::{self, StoreCell};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a store may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of one linear memory.
+    pub memory: usize,
+    /// Elements of one table.
+    pub table: usize,
+    /// Bytes of stack for one call into Wasm.
+    pub stack: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory: 1 << 46, table: 10_000_000, stack: 1 << 20 }
+    }
+}
+
+/// What a program wants more of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Of what.
+    pub of: Demanded,
+    /// How much there is; 0 while an instance is made.
+    pub current: u64,
+    /// How much there would be.
+    pub wanted: u64,
+    /// How much its type allows, if it says so.
+    pub maximum: Option<u64>,
+}
+
+/// What programs can have more or less of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demanded {
+    /// Pages of a linear memory.
+    Pages,
+    /// Elements of a table.
+    Elements,
+}
+
+/// Who is asked before something grows.
+struct Limiter(Box<dyn FnMut(Demand) -> bool + Send>);
+
+impl std::fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Limiter")
+    }
+}
+
+/// A global, and where machine code finds its value.
+#[derive(Debug)]
+pub(crate) struct GlobalData {
+    pub(crate) ty: GlobalType,
+    pub(crate) value: *mut u128,
+    pub(crate) _own: Option<Box<u128>>,
+}
+
+/// A tag, whose address is its identity.
+#[derive(Debug)]
+pub(crate) struct TagData {
+    pub(crate) ty: FuncType,
+    pub(crate) tag: Box<vm::Tag>,
+}
+
+/// Code of the store's modules, sorted by address, as signal handlers look it up.
+#[derive(Debug, Default)]
+struct Codes(Vec<(usize, usize, Arc<ModuleInner>)>);
+
+/// Who is told of memories that grow.
+pub trait Growth: std::fmt::Debug + Send + Sync {
+    /// A memory of the program's has grown, whose machine code waits.
+    fn grown(&self, store: StoreContextMut<'_, ()>, told: [i64; 3]);
+}
+
+/// What does not depend on the embedder's data.
+#[derive(Debug)]
+pub struct StoreCore {
+    /// What tells it from others.
+    pub id: StoreId,
+    /// The engine that it runs code of.
+    pub engine: Engine,
+    cell: Box<StoreCell>,
+    limits: Limits,
+    codes: AtomicPtr<Codes>,
+    interruption: Arc<Interruption>,
+    errands: Arc<Errands>,
+    /// Who is told of memories of the program's that grow: which, and how many pages there were
+    /// before and are now.
+    pub growth: Vec<Arc<dyn Growth>>,
+    /// Its instances.
+    #[allow(clippy::vec_box, reason = "machine code knows where they are")]
+    pub instances: Vec<Box<InstanceData>>,
+    /// Its memories.
+    pub memories: Vec<Linear>,
+    pub(crate) tables: Vec<Elements>,
+    pub(crate) globals: Vec<GlobalData>,
+    pub(crate) tags: Vec<TagData>,
+    /// Its instances.
+    #[allow(clippy::vec_box, reason = "machine code knows where they are")]
+    pub(crate) hosts: Vec<Box<HostFunction>>,
+    pub(crate) heap: Heap,
+    /// Where functions of a type are entered.
+    enter: HashMap<TypeId, *const u8>,
+    /// Why a host function has failed, until that is dealt with.
+    pub(crate) pending: Option<Failure>,
+    /// Where the exception was thrown that has left machine code.
+    pub(crate) thrown_at: Backtrace,
+    /// Where the host function was called that has failed last, and where its error is, by which it
+    /// is known.
+    pub(crate) failed_at: (usize, Backtrace),
+    /// Who is asked before something grows.
+    limiter: Option<Limiter>,
+    /// Whether frames of any code can be read, and those that the last trap has taken away.
+    pub(super) reads_frames: bool,
+    pub(super) trapped: Mutex<Vec<Taken>>,
+    /// Whether code has a budget of instructions.
+    pub(super) is_limited: bool,
+    /// Whether words of instances are kept while machine code runs, see
+    /// [`keep_words`](Self::keep_words).
+    pub(super) restores: bool,
+    /// The embedder's data, for host functions.
+    pub(crate) data: *mut (),
+}
+
+impl StoreCore {
+    fn new(engine: &Engine) -> Self {
+        Self {
+            id: StoreId::fresh(),
+            engine: engine.clone(),
+            cell: Box::new(StoreCell::unlimited()),
+            limits: Limits::default(),
+            codes: AtomicPtr::new(Box::into_raw(Box::default())),
+            interruption: Arc::default(),
+            errands: Arc::default(),
+            growth: Vec::new(),
+            instances: Vec::new(),
+            memories: Vec::new(),
+            tables: Vec::new(),
+            globals: Vec::new(),
+            tags: Vec::new(),
+            hosts: Vec::new(),
+            heap: Heap::default(),
+            enter: HashMap::new(),
+            pending: None,
+            thrown_at: Backtrace::default(),
+            failed_at: (0, Backtrace::default()),
+            limiter: None,
+            reads_frames: false,
+            trapped: Mutex::default(),
+            is_limited: false,
+            restores: false,
+            data: std::ptr::null_mut(),
+        }
+    }
+
+    pub(crate) fn cell(&self) -> &StoreCell {
+        &self.cell
+    }
+
+    /// Frees objects that nobody holds, if it is time to: called before values come in from the
+    /// host, which make new ones.
+    pub(crate) fn make_room(&mut self) {
+        if self.heap.is_full() {
+            super::heap::collect(self);
+        }
+    }
+
+    /// The frame that called the host last, and where in its code.
+    pub(crate) fn exit(&self) -> (usize, usize) {
+        (self.cell.exit_frame.load(Ordering::Relaxed), self.cell.exit_pc.load(Ordering::Relaxed))
+    }
+
+    /// What it may use.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Whether something may grow. A limiter that panics does not allow it.
+    pub(crate) fn allows(&mut self, demand: Demand) -> bool {
+        let Some(Limiter(limiter)) = &mut self.limiter else { return true };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| limiter(demand)))
+            .unwrap_or_default()
+    }
+
+    /// By what it is stopped from outside.
+    pub fn interruption(&self) -> &Arc<Interruption> {
+        &self.interruption
+    }
+
+    pub(crate) fn errands(&self) -> &Arc<Errands> {
+        &self.errands
+    }
+
+    fn codes(&self) -> &Codes {
+        // SAFETY: (1) never null; (2) the list is replaced and freed by this thread only, in
+        // `know`, during which nobody holds it: a signal handler that comes meanwhile sees the old
+        // one before it is freed, or the new one.
+        unsafe { &*self.codes.load(Ordering::Acquire) }
+    }
+
+    /// Has the code of a module known to signal handlers and backtraces.
+    pub(crate) fn know(&mut self, module: &Arc<ModuleInner>) {
+        self.restores |= !module.code.plan().restored().is_empty();
+        self.reads_frames |= module.options.frames;
+        let range = module.code.range();
+        let known = self.codes();
+        let Err(at) = known.0.binary_search_by_key(&range.start, |(start, ..)| *start) else {
+            return;
+        };
+        let mut entries = known.0.clone();
+        entries.insert(at, (range.start, range.end, Arc::clone(module)));
+        let old = self.codes.swap(Box::into_raw(Box::new(Codes(entries))), Ordering::AcqRel);
+        // SAFETY: (1) made by `Box::into_raw` and replaced above.
+        drop(unsafe { Box::from_raw(old) });
+        for (ty, offset) in module.types.iter().zip(&module.enter) {
+            if let Some(offset) = offset {
+                self.enter.entry(*ty).or_insert_with(|| module.code.at(*offset));
+            }
+        }
+    }
+
+    /// The module whose code is at `pc`, the code, and how far in. Usable in a signal handler.
+    pub(crate) fn module_at(&self, pc: usize) -> Option<(&ModuleInner, &Code, u32)> {
+        let codes = &self.codes().0;
+        let after = codes.partition_point(|(start, ..)| *start <= pc);
+        if let Some((start, end, module)) = after.checked_sub(1).map(|at| &codes[at])
+            && pc < *end
+        {
+            return Some((module, &module.code, (pc - start) as u32));
+        }
+        codes.iter().find_map(|(.., module)| {
+            let code = &module.pieces.at(pc)?.code;
+            Some((&**module, code, (pc - code.base()) as u32))
+        })
+    }
+
+    /// The code at `pc`, and how far in. Usable in a signal handler.
+    pub(crate) fn code_at(&self, pc: usize) -> Option<(&Code, u32)> {
+        self.module_at(pc).map(|(_, code, offset)| (code, offset))
+    }
+
+    /// Whether it is noted where frames of any module were when they are taken away. Usable in a
+    /// signal handler.
+    pub(crate) fn departs(&self) -> bool {
+        self.codes().0.iter().any(|(.., module)| module.may_depart())
+    }
+
+    /// What is known of the Wasm instruction whose code is at `pc`.
+    pub(crate) fn frame_info<'a>(
+        &'a self,
+        pc: usize,
+        sources: &mut Sources<'a>,
+    ) -> Option<FrameInfo> {
+        let (module, code, offset) = self.module_at(pc)?;
+        let function = module.info.imported.functions + code.function_at(offset)? as u32;
+        let wasm = match code.has_not_begun(offset) {
+            true => Some(module.info.body(function).start),
+            false => code.wasm_offset(offset),
+        };
+        let name = module.info.function_name(function).map(str::to_owned);
+        let aside = code.is_aside(offset);
+        let source = wasm.and_then(|wasm| sources.line(module, wasm));
+        Some(FrameInfo {
+            module: module.info.name.clone(),
+            function,
+            name,
+            offset: wasm,
+            aside,
+            source,
+        })
+    }
+
+    /// Whether machine code at `pc` is a monitor's in a program, or calls one. Usable in a signal
+    /// handler.
+    pub(crate) fn is_aside(&self, pc: usize) -> bool {
+        self.module_at(pc).is_some_and(|(_, code, offset)| code.is_aside(offset))
+    }
+
+    /// Where functions of a type are entered.
+    pub(crate) fn enter(&mut self, ty: TypeId) -> Result<*const u8, Error> {
+        if let Some(known) = self.enter.get(&ty) {
+            return Ok(*known);
+        }
+        let pair = super::bridge::for_type(ty, self.engine.target())?;
+        self.enter.insert(ty, pair.enter);
+        Ok(pair.enter)
+    }
+}
+
+impl Drop for StoreCore {
+    fn drop(&mut self) {
+        self.close_errands();
+        // While all of them live: what they have called may belong to another one.
+        self.instances.iter().for_each(|instance| instance.end());
+        // SAFETY: (1) made by `Box::into_raw`, and nobody is in the store's code any more.
+        drop(unsafe { Box::from_raw(*self.codes.get_mut()) });
+    }
+}
+
+/// Instances, what they own, and the embedder's data.
+#[derive(Debug)]
+pub struct Store<T> {
+    parts: Box<Parts<T>>,
+}
+
+#[derive(Debug)]
+struct Parts<T> {
+    core: StoreCore,
+    data: T,
+}
+
+// SAFETY: (1) the pointers in a store lead into what the store owns, or to code that its modules
+// keep; (2) it is used by one thread at a time, since everything needs a reference to it; (3)
+// exceptions and references do not leave it.
+unsafe impl<T: Send> Send for Store<T> {}
+
+impl<T> Store<T> {
+    /// An empty store.
+    pub fn new(engine: &Engine, data: T) -> Self {
+        Self { parts: Box::new(Parts { core: StoreCore::new(engine), data }) }
+    }
+
+    /// The embedder's data.
+    pub fn data(&self) -> &T {
+        &self.parts.data
+    }
+
+    /// The embedder's data.
+    pub fn data_mut(&mut self) -> &mut T {
+        &mut self.parts.data
+    }
+
+    /// Gives the embedder's data back, and ends everything else.
+    pub fn into_data(self) -> T {
+        self.parts.data
+    }
+
+    pub(super) fn core(&self) -> &StoreCore {
+        &self.parts.core
+    }
+
+    pub(super) fn core_mut(&mut self) -> &mut StoreCore {
+        &mut self.parts.core
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.parts.core.engine
+    }
+
+    /// Sets what instances may take from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.parts.core.limits = limits;
+    }
+
+    /// Has somebody asked before memories and tables grow, and before instances get theirs, from
+    /// now on: what is not allowed fails as if there were no memory. It is asked while the program
+    /// waits, and knows nothing of the store.
+    pub fn set_limiter(&mut self, limiter: impl FnMut(Demand) -> bool + Send + 'static) {
+        self.parts.core.limiter = Some(Limiter(Box::new(limiter)));
+    }
+
+    /// Where the host function was called that has failed last, with an [`Error::Host`]: the Wasm
+    /// frames.
+    pub fn host_failure(&self) -> &Backtrace {
+        &self.parts.core.failed_at.1
+    }
+
+    /// Has code of this store trap when `time` is over, or never: a time that no clock reaches is
+    /// never.
+    pub fn set_deadline(&mut self, time: Option<Duration>) {
+        self.parts
+            .core
+            .interruption
+            .set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
+    }
+
+    /// What has this store's thread do something with it while it executes a program.
+    pub fn errands(&self) -> ErrandHandle<T> {
+        ErrandHandle::new(&self.parts.core.errands)
+    }
+
+    /// Takes no errands any more; whoever waits for one is told so.
+    pub fn close_errands(&mut self) {
+        self.parts.core.close_errands();
+    }
+
+    /// What stops code of this store from another thread.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.parts.core.interruption.handle()
+    }
+}
+
+/// A store, seen by what changes it.
+#[derive(Debug)]
+pub struct StoreContextMut<'a, T> {
+    core: &'a mut StoreCore,
+    _data: std::marker::PhantomData<&'a mut T>,
+}
+
+/// Everything that leads to a store: the store itself, and what host functions are given.
+pub trait AsContextMut {
+    /// The embedder's data.
+    type Data;
+
+    /// The store.
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, Self::Data>;
+}
+
+impl<T> AsContextMut for Store<T> {
+    type Data = T;
+
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, T> {
+        self.parts.core.data = (&raw mut self.parts.data).cast();
+        StoreContextMut { core: &mut self.parts.core, _data: std::marker::PhantomData }
+    }
+}
+
+impl<T> AsContextMut for StoreContextMut<'_, T> {
+    type Data = T;
+
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, T> {
+        StoreContextMut { core: self.core, _data: std::marker::PhantomData }
+    }
+}
+
+impl<C: AsContextMut> AsContextMut for &mut C {
+    type Data = C::Data;
+
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, C::Data> {
+        (**self).as_context_mut()
+    }
+}
+
+impl<'a, T> StoreContextMut<'a, T> {
+    /// # Safety
+    /// The store's data are a `T`.
+    pub(crate) unsafe fn from_core(core: &'a mut StoreCore) -> Self {
+        Self { core, _data: std::marker::PhantomData }
+    }
+
+    /// What does not depend on the embedder's data.
+    pub fn core(&mut self) -> &mut StoreCore {
+        self.core
+    }
+
+    /// Has code of this store trap when `time` is over, or never, see [`Store::set_deadline`].
+    pub fn set_deadline(&mut self, time: Option<Duration>) {
+        self.core.interruption.set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
+    }
+
+    /// Sets what instances may take from now on; gives what it was.
+    pub fn set_limits(&mut self, limits: Limits) -> Limits {
+        std::mem::replace(&mut self.core.limits, limits)
+    }
+
+    /// The embedder's data.
+    pub fn data(&self) -> &T {
+        // SAFETY: (1) set by `as_context_mut` of the store, which is borrowed for as long as this
+        // is; (2) the type is that store's.
+        unsafe { &*self.core.data.cast() }
+    }
+
+    /// The embedder's data.
+    pub fn data_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and borrowed exclusively.
+        unsafe { &mut *self.core.data.cast() }
+    }
+}

@@ -1,0 +1,111 @@
+//! What machine code asks the runtime to do: functions of the host's calling convention, called
+//! through a table.
+
+use cranelift_codegen::ir::{Type, types};
+use cranelift_codegen::isa::CallConv;
+
+/// An address, or an index or a size that has been widened to 64 bits.
+const W: Type = types::I64;
+const I32: Type = types::I32;
+
+/// How an operation on many bytes or elements has ended. It works in pieces, and looks between them
+/// and at its end whether the program is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Bulk {
+    /// It is out of bounds, and nothing was done.
+    Outside = 0,
+    /// All was done.
+    Done = 1,
+    /// The program is to stop.
+    Interrupted = 2,
+}
+
+/// What growing gives instead of a size if the program is to stop.
+pub(crate) const GROWTH_INTERRUPTED: i64 = -2;
+
+macro_rules! builtins {
+    ($( $(#[$doc:meta])* $name:ident ( $($param:ident),* ) $(-> $result:ident)? ; )*) => {
+        /// A built-in function.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Builtin { $( $(#[$doc])* $name ),* }
+
+        impl Builtin {
+            /// All of them, in the order of their numbers.
+            pub(crate) const ALL: &[Self] = &[ $( Self::$name ),* ];
+
+            /// What it takes, after the vmctx where it takes that.
+            pub(crate) fn params(self) -> &'static [Type] {
+                match self { $( Self::$name => &[ $($param),* ] ),* }
+            }
+
+            /// What it gives.
+            pub(crate) fn results(self) -> &'static [Type] {
+                match self { $( Self::$name => &[ $($result)? ] ),* }
+            }
+        }
+    };
+}
+
+builtins! {
+    /// Memory, pages: the size before, or -1, or [`GROWTH_INTERRUPTED`].
+    MemoryGrow(I32, W) -> W;
+    /// Address, byte, count: fills bytes that were compared with the bounds.
+    Fill(W, I32, W) -> I32;
+    /// Destination, source, count: copies bytes that were compared with the bounds.
+    Copy(W, W, W) -> I32;
+    /// Memory, segment, place, place in the segment, count: a [`Bulk`].
+    MemoryInit(I32, I32, W, W, W) -> I32;
+    /// Segment.
+    DataDrop(I32);
+    /// Table, count, element: the size before, or -1, or [`GROWTH_INTERRUPTED`].
+    TableGrow(I32, W, W) -> W;
+    /// Table, place, element, count: a [`Bulk`].
+    TableFill(I32, W, W, W) -> I32;
+    /// Destination, its place, source, its place, count: a [`Bulk`].
+    TableCopy(I32, W, I32, W, W) -> I32;
+    /// Table, segment, place, place in the segment, count: a [`Bulk`].
+    TableInit(I32, I32, W, W, W) -> I32;
+    /// Segment.
+    ElementDrop(I32);
+    /// Memory, address, expected, nanoseconds: 0 to 2, or a negative trap code.
+    Wait32(I32, W, I32, W) -> I32;
+    /// Memory, address, expected, nanoseconds: 0 to 2, or a negative trap code.
+    Wait64(I32, W, W, W) -> I32;
+    /// Memory, address, count: how many were woken, or a negative trap code.
+    Notify(I32, W, I32) -> I32;
+    /// Address of the tag, number of values: a new exception.
+    ExceptionNew(W, I32) -> W;
+    /// Place of a call, reference to the function that it calls now: another one than before.
+    CallTarget(I32, W);
+    /// Table, place in it; or no table, and a reference to a function: the function's index, or -1.
+    Resolve(I32, W) -> I32;
+    /// Call, frame, captured values: a hook has fired. Not zero if the program is to stop.
+    Hook(W, W, W) -> I32;
+    /// Two words (the account that is charged, and when that began), another account: adds the time
+    /// since then to the one, and charges the other. Changes no register.
+    Charge(W, W);
+    /// Exception, frame, return address of that frame's call: goes to whoever catches it.
+    Throw(W, W, W);
+}
+
+impl Builtin {
+    /// Whether it is told the instance.
+    pub(crate) fn takes_vmctx(self) -> bool {
+        !matches!(self, Self::Charge)
+    }
+
+    /// How it is called.
+    pub(crate) fn convention(self) -> CallConv {
+        match self {
+            Self::Charge => CallConv::PreserveAll,
+            _ => CallConv::SystemV,
+        }
+    }
+
+    /// Where its address is in the table.
+    pub(crate) fn offset(self) -> i32 {
+        self as i32 * 8
+    }
+}

@@ -1,0 +1,168 @@
+//! `functions`: how often each function was called, and how much time it has taken itself.
+//!
+//! Every function has an account, also those that are imported and called directly. Who enters a
+//! function charges it, and charges who was charged before when it leaves, by whichever way. Time
+//! in functions that nobody looks at is their callers'.
+
+use super::hooked::{Hooked, fingerprint};
+use super::meter::{Meter, Span, Speed, put_spans, shown};
+use super::outline::Outline;
+use super::{Cell, Choice, MonitorError, Report};
+use cranelift_codegen::ir::InstBuilder;
+use parking_lot::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+use wasm_aot_engine::CompileError;
+use wasm_aot_engine::instrument::compile::{
+    Action, Draft, Emitter, Firing, Inline, Receiver, Room, Sequence, Word,
+};
+use wasm_aot_engine::instrument::runtime::{Module, Places};
+
+/// The monitor.
+#[derive(Debug)]
+pub(super) struct Functions {
+    choice: Choice,
+    speed: Speed,
+    plan: OnceLock<Planned>,
+    state: Mutex<State>,
+}
+
+/// Where accounts are: that of nobody, then one for each function of the module.
+#[derive(Debug)]
+struct Planned {
+    meter: Meter,
+    accounts: Word,
+    count: u32,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rooms: Vec<Room>,
+    /// Ticks and calls in instances that have ended.
+    ended: Vec<[u64; 2]>,
+}
+
+/// Makes the monitor.
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+    let (plan, state) = Default::default();
+    Ok(Arc::new(Functions { choice: choice.clone(), speed: Speed::since_now(), plan, state }))
+}
+
+impl Hooked for Functions {
+    fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
+        let meter = Meter::new(draft);
+        let count = outline.info.functions.len() as u32;
+        let accounts = draft.words(2 * (count + 1));
+        draft.tell(Arc::<Self>::clone(&self));
+        for function in outline.chosen(&self.choice) {
+            put_spans(draft, function, outline.info.imported.functions, |span| match span {
+                Span::Begin(function) => Action::Inline(Sequence(Arc::new(Enter {
+                    meter,
+                    account: accounts.plus(2 * (function + 1)),
+                }))),
+                Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
+            });
+        }
+        // Planned once.
+        let _ = self.plan.set(Planned { meter, accounts, count });
+    }
+
+    fn report(&self, module: &Module) -> Report {
+        let mut report = Report::new(
+            "functions",
+            &["function", "calls", "nanoseconds", "share", "mean", "source"],
+        );
+        let Some(planned) = self.plan.get() else { return report };
+        let (hz, places) = (self.speed.hz(), Places::of(module));
+        let state = self.state.lock();
+        let mut sums = state.ended.clone();
+        state.rooms.iter().for_each(|room| planned.add(*room, &mut sums));
+        let mut each: Vec<(u32, [u64; 2])> =
+            (0..).zip(sums.into_iter().skip(1)).filter(|(_, sum)| sum[1] > 0).collect();
+        each.sort_by_key(|(function, [ticks, _])| (std::cmp::Reverse(*ticks), *function));
+        let total: u64 = each.iter().map(|(_, [ticks, _])| ticks).sum();
+        let nanoseconds = |ticks: u64| (ticks as f64 / hz * 1e9).round() as u64;
+        for (function, [ticks, calls]) in &each {
+            let label = Cell::Function { name: module.inner().label(*function), index: *function };
+            let mean = shown(*ticks as f64 / hz / *calls as f64);
+            let source = places.of_function(*function);
+            report.row([
+                label,
+                (*calls).into(),
+                nanoseconds(*ticks).into(),
+                Cell::share(*ticks, total),
+                mean.into(),
+                source.into(),
+            ]);
+        }
+        let calls: u64 = each.iter().map(|(_, [_, calls])| calls).sum();
+        report.notes.push(format!("{calls} calls in {}", shown(total as f64 / hz)));
+        report.total([("calls", calls), ("nanoseconds", nanoseconds(total))]);
+        report
+    }
+}
+
+impl Planned {
+    /// Adds what an instance says, all accounts in order.
+    fn add(&self, room: Room, sums: &mut Vec<[u64; 2]>) {
+        sums.resize(self.count as usize + 1, [0; 2]);
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let account = self.accounts.plus(2 * i as u32);
+            sum[0] += room.word(account).load(Relaxed);
+            sum[1] += room.word(account.plus(1)).load(Relaxed);
+        }
+    }
+}
+
+impl Receiver for Functions {
+    fn fire(&self, _: &mut Firing<'_>) {}
+
+    fn begin(&self, room: Room) {
+        let Some(planned) = self.plan.get() else { return };
+        planned.meter.begin(room, room.address(planned.accounts));
+        self.state.lock().rooms.push(room);
+    }
+
+    fn end(&self, room: Room) {
+        let Some(planned) = self.plan.get() else { return };
+        let mut state = self.state.lock();
+        state.rooms.retain(|other| *other != room);
+        planned.add(room, &mut state.ended);
+    }
+}
+
+/// The account of a function is opened.
+#[derive(Debug, Hash)]
+struct Enter {
+    meter: Meter,
+    account: Word,
+}
+
+impl Inline for Enter {
+    fn fingerprint(&self) -> u64 {
+        fingerprint("functions: enter", self)
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        let (vmctx, offset) = (at.vmctx(), at.word(self.account));
+        let account = at.builder().ins().iadd_imm_s(vmctx, i64::from(offset));
+        let before = self.meter.current(at);
+        self.meter.open(at, account, before);
+        Ok(())
+    }
+}
+
+/// The account is closed.
+#[derive(Debug, Hash)]
+struct Leave(Meter);
+
+impl Inline for Leave {
+    fn fingerprint(&self) -> u64 {
+        fingerprint("functions: leave", self)
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        self.0.close(at);
+        Ok(())
+    }
+}

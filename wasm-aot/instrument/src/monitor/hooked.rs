@@ -1,0 +1,73 @@
+//! Monitors that put hooks of their own into the code.
+
+use super::outline::Outline;
+use super::report::Report;
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use wasm_aot_engine::Error;
+use wasm_aot_engine::instrument::compile::Draft;
+use wasm_aot_engine::instrument::runtime::{Module, Origin};
+
+/// A monitor at work: it says which hooks it needs, keeps what they tell, and makes reports of it.
+/// Nobody else knows of its hooks, and it knows of nobody else's.
+pub(super) trait Hooked: Debug + Send + Sync {
+    /// Puts its hooks.
+    fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft);
+
+    /// Whether it understands activations that have come into its hooks in their middle, or go on
+    /// without them.
+    fn may_come_late(&self) -> bool {
+        true
+    }
+
+    /// Whether most of its hooks are left out most of the time: then it is attached, so that code
+    /// without them is there.
+    fn rests(&self) -> bool {
+        false
+    }
+
+    /// Its hooks are in a module's code now, or will be when it is observed: those of the module's
+    /// own plan, or of an attached one.
+    fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
+
+    /// Whether it writes to the program's own streams, as much as the program makes it.
+    fn floods(&self) -> bool {
+        false
+    }
+
+    /// The columns of its report that count events.
+    fn counting(&self) -> &'static [&'static str] {
+        &["calls"]
+    }
+
+    /// How many events it has seen so far.
+    fn events(&self, module: &Module) -> u64 {
+        let Report { columns, rows, .. } = self.report(module);
+        let places: Vec<usize> =
+            (0..columns.len()).filter(|place| self.counting().contains(&columns[*place])).collect();
+        rows.iter().flat_map(|row| places.iter().map(|place| row[*place].sum())).sum()
+    }
+
+    /// What there is to say of what the module's instances have done so far.
+    fn report(&self, module: &Module) -> Report;
+}
+
+/// Gives a monitor's hooks a place in a module whose instances may be running; gives the number of
+/// its plan, for when it is to be observed.
+pub(super) fn attach(monitor: &Arc<dyn Hooked>, module: &Module) -> Result<usize, Error> {
+    let (mut draft, inner) = (Draft::default(), &module.inner());
+    Outline::with(&inner.bytes, inner.options.features, |outline| {
+        Arc::clone(monitor).plan(outline, &mut draft);
+    })?;
+    let part = module.add_part(draft.finish())?;
+    Arc::clone(monitor).compiled(module, Origin::Part(part));
+    Ok(part)
+}
+
+/// What a monitor's code is equal by.
+pub(super) fn fingerprint(monitor: &str, what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (monitor, what).hash(&mut hasher);
+    hasher.finish()
+}

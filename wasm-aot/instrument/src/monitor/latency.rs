@@ -1,0 +1,635 @@
+//! `latency`: how long calls take, of a sample that costs a given share of processor time.
+//!
+//! The twin of the native profiler: what is timed, and when, is up to the same [`Conductor`]. Every
+//! function that is observed has two words in the instance: how often it was called, and which call
+//! is to be timed next. So a call that is not timed costs an addition and a comparison; one that is
+//! timed asks the host for the time, at its beginning and at its end, and brings it home in a
+//! variable of the activation. A function that is called too often even for that loses its hooks
+//! between its terms: then it runs as if nobody looked, and how often it was called is estimated.
+//! Its code without hooks is there all the time, so that this takes a few stores.
+//!
+//! Counts are only added to by machine code, limits are only written by the host: neither is lost.
+
+use super::hooked::{Hooked, fingerprint};
+use super::meter::Speed;
+use super::outline::{Function, Outline};
+use super::{Cell, Choice, MonitorError, Report};
+use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
+use parking_lot::Mutex;
+use profiler::{
+    ClockEvidence, Conductor, Costs, Draw, FuncId, Label, Mode, Policy, Probes, Rest, Sample, Skip,
+    TableOptions, Ticks,
+};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+use wasm_aot_engine::CompileError;
+use wasm_aot_engine::instrument::compile::{
+    Action, Call, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word,
+};
+use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Places, When};
+use wasmparser::Operator;
+
+/// The calls of functions with fewer instructions, that call nobody and have no loop, are over
+/// before a clock could tell.
+const SHORT: usize = 40;
+/// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
+const COUNT: f64 = 8.0;
+const BYTE: f64 = 3_500.0;
+/// No call has this number.
+const NEVER: u64 = i64::MAX as u64;
+/// Timed calls that are open at once in an instance; those further inside are not timed.
+const OPEN: usize = 1024;
+
+/// The monitor.
+#[derive(Debug)]
+pub(super) struct Latency {
+    choice: Choice,
+    speed: Speed,
+    /// The words of functions: two each.
+    words: OnceLock<Word>,
+    /// The functions that are observed, with their hooks, and how many are too short.
+    functions: OnceLock<(Vec<Observed>, usize)>,
+    /// Where its hooks are.
+    code: OnceLock<(Weak<ModuleInner>, Origin)>,
+    state: Mutex<State>,
+    policy: Policy,
+    /// Itself, for the thread that asks the conductor.
+    this: Weak<Latency>,
+}
+
+/// A function that is observed, and what stands in it.
+#[derive(Debug)]
+struct Observed {
+    index: u32,
+    hooks: Vec<HookId>,
+    /// How many bytes of Wasm it has.
+    bytes: u32,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    conductor: Option<Conductor>,
+    /// What each observed function does, by its place.
+    parts: Vec<Part>,
+    instances: Vec<Instance>,
+    /// How often each was called, seen by the conductor or not.
+    called: Vec<u64>,
+    random: u64,
+    samples: u64,
+}
+
+/// What an observed function does at the moment.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    mode: Mode,
+    left: u32,
+    armed: Ticks,
+    /// Whether its hooks are left out now, and whether they ever were.
+    is_out: bool,
+    was_out: bool,
+}
+
+impl Part {
+    /// Whether its hooks have something to do.
+    fn is_wanted(&self) -> bool {
+        match self.mode {
+            Mode::Off => false,
+            Mode::Sample(Draw { then: Rest::Off, .. }) => self.left > 0,
+            Mode::Sample(_) | Mode::Count => true,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Instance {
+    room: Room,
+    /// How many calls of each function the conductor knows of.
+    told: Vec<u64>,
+    /// Timed calls that have not ended.
+    open: Vec<Open>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    place: usize,
+    frame: usize,
+    begun: u64,
+    nested: u32,
+    children: u64,
+}
+
+/// Makes the monitor.
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+    let refused = |option: &str, why: String| MonitorError::Value {
+        option: option.into(),
+        value: choice.value(option).unwrap_or_default().into(),
+        why,
+    };
+    let mut policy: Policy = match choice.value("policy") {
+        Some(name) => name
+            .parse()
+            .map_err(|error: profiler::NoPolicy| refused("policy", error.to_string()))?,
+        None => Policy::default(),
+    };
+    if let Some(percent) = choice.value("budget") {
+        let share = percent
+            .trim_end_matches('%')
+            .parse::<f64>()
+            .ok()
+            .filter(|percent| *percent > 0.0 && *percent <= 100.0);
+        let share = share
+            .ok_or_else(|| refused("budget", "expected a share of processor time, as 1%".into()))?;
+        match &mut policy {
+            Policy::Adaptive { budget } => *budget = share / 100.0,
+            _ => return Err(refused("budget", "only the policy adaptive has one".into())),
+        }
+    }
+    Ok(Arc::new_cyclic(|this| {
+        let (words, functions, code, state) = Default::default();
+        Latency {
+            choice: choice.clone(),
+            speed: Speed::since_now(),
+            words,
+            functions,
+            code,
+            state,
+            this: this.clone(),
+            policy,
+        }
+    }))
+}
+
+/// Whether a function's calls are too short to be timed.
+fn is_short(function: &Function<'_>) -> bool {
+    let goes_on = |op: &Operator<'_>| {
+        matches!(
+            op,
+            Operator::Loop { .. }
+                | Operator::Call { .. }
+                | Operator::CallIndirect { .. }
+                | Operator::CallRef { .. }
+        ) || matches!(
+            op,
+            Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryGrow { .. }
+        )
+    };
+    function.instructions.len() < SHORT
+        && !function.instructions.iter().any(|instruction| goes_on(&instruction.op))
+}
+
+impl Hooked for Latency {
+    fn rests(&self) -> bool {
+        true
+    }
+
+    fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
+        let all: Vec<&Function<'_>> = outline.chosen(&self.choice).collect();
+        let (short, observed): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|function| !self.choice.names() && is_short(function));
+        let words = draft.words(2 * observed.len() as u32);
+        draft.tell(Arc::<Self>::clone(&self));
+        let mut functions = Vec::new();
+        for (place, function) in (0..).zip(&observed) {
+            let call = |number: u64| {
+                let receiver = Arc::<Self>::clone(&self);
+                Call { receiver, number, captures: Vec::new(), writes: false }
+            };
+            let probe = |call: Call, begins: bool| {
+                Action::Inline(Sequence(Arc::new(Probe {
+                    count: words.plus(2 * place),
+                    call,
+                    begins,
+                })))
+            };
+            let moments = [(Moment::Entry, true), (Moment::Exit, false), (Moment::Unwind, false)];
+            let hooks = moments.map(|(moment, begins)| {
+                let number = u64::from(place) << 1 | u64::from(!begins);
+                draft.hook_function(function.index, moment, probe(call(number), begins))
+            });
+            let body = outline.info.body(function.index);
+            functions.push(Observed {
+                index: function.index,
+                hooks: hooks.into(),
+                bytes: body.end - body.start,
+            });
+        }
+        let count = functions.len();
+        // Planned once.
+        let _ = (self.words.set(words), self.functions.set((functions, short.len())));
+        self.start(count);
+    }
+
+    fn compiled(self: Arc<Self>, module: &Module, origin: Origin) {
+        // Compiled once.
+        let _ = self.code.set((Arc::downgrade(module.inner()), origin));
+    }
+
+    fn report(&self, module: &Module) -> Report {
+        let columns = [
+            "function", "calls", "samples", "mean ns", "p50 ns", "p90 ns", "p99 ns", "max ns",
+            "total ns", "source",
+        ];
+        let mut report = Report::new("latency", &columns);
+        let Some((functions, short)) = self.functions.get() else { return report };
+        let mut state = self.state.lock();
+        state.tell(self);
+        let Some(conductor) = &state.conductor else { return report };
+        let places = Places::of(module);
+        let mut profile = conductor.profile(now());
+        profile.set_hz(self.speed.hz());
+        profile.label(|id| Label {
+            name: module.inner().label(functions[id.0 as usize - 1].index),
+            ..Label::default()
+        });
+        for function in &mut profile.functions {
+            let place = function.id.0 as usize - 1;
+            // The conductor estimates what it has not seen; but all calls of a function that has
+            // always had its hooks are counted.
+            if !state.parts[place].was_out {
+                function.set_calls(state.called[place]);
+            }
+        }
+        // Figures of another count are other figures. There is no clock besides the probes.
+        profile.reconcile(&ClockEvidence::default());
+        profile.header.spent.samples = state.samples;
+        let total = |function: &profiler::Function| function.total.map_or(0.0, |total| total.value);
+        profile.functions.sort_by(|a, b| total(b).total_cmp(&total(a)));
+        let time = |value: Option<f64>| {
+            value.map_or_else(|| Cell::from(""), |value| Cell::Count(value.max(0.0).round() as u64))
+        };
+        for function in &profile.functions {
+            let percentile = |share| time(function.percentile(share, &profile.header));
+            report.row([
+                function.label.name.clone().into(),
+                Cell::Count(function.calls.value.round() as u64),
+                function.samples.into(),
+                time(function.mean.map(|mean| mean.value)),
+                percentile(0.5),
+                percentile(0.9),
+                percentile(0.99),
+                time(function.max),
+                time(function.total.map(|total| total.value)),
+                places.of_function(functions[function.id.0 as usize - 1].index).into(),
+            ]);
+        }
+        report.notes.push(format!(
+            "{} calls were timed, by the policy {}",
+            state.samples, profile.header.policy
+        ));
+        let estimated = state.parts.iter().filter(|part| part.was_out).count();
+        if estimated > 0 {
+            report
+                .notes
+                .push(format!("calls of {estimated} functions are estimated: they are too many to be counted within the budget"));
+        }
+        if *short > 0 {
+            report.notes.push(format!("{short} functions are too short to be timed (function=GLOB observes them all the same)"));
+        }
+        let rows = self.choice.top().unwrap_or(0);
+        let by_total = TableOptions { sort: profiler::Sort::Total, ..TableOptions::default() };
+        let table =
+            profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..by_total });
+        // The table has said already what comes first.
+        report.drawing = Some(format!("== latency ==\n{table}{}\n", report.notes[1..].join("\n")));
+        report
+    }
+}
+
+fn now() -> Ticks {
+    Ticks(wordpatch::Ticks::now().0)
+}
+
+impl Latency {
+    /// Begins to ask the conductor, in a thread of its own, for as long as the monitor is there.
+    fn start(&self, functions: usize) {
+        let hz = self.speed.hz();
+        let mut conductor = Conductor::new(
+            self.policy.clone(),
+            profiler::Clock { hz, step: 1 },
+            measured(),
+            now().0,
+            now(),
+        );
+        (1..=functions as u32).for_each(|id| conductor.discovered(FuncId(id), 2));
+        let part = Part { mode: Mode::Count, left: 0, armed: now(), is_out: false, was_out: false };
+        let mut state = self.state.lock();
+        (state.parts, state.called) = (vec![part; functions], vec![0; functions]);
+        (state.random, state.conductor) = (now().0 | 1, Some(conductor));
+        state.attend(self, Conductor::first);
+        let this = self.this.clone();
+        let work = move || {
+            while let Some(monitor) = this.upgrade() {
+                // Whoever changes versions of the code waits for the state, and not the other way
+                // round.
+                let is_free = monitor.leaves_out_for_free();
+                let mut state = monitor.state.lock();
+                state.tell(&monitor);
+                let mut next = now();
+                state.attend(&monitor, |conductor, modes| next = conductor.tick(now(), modes));
+                let changes = monitor.changes(&state, is_free);
+                drop(state);
+                monitor.leave_out(changes);
+                drop(monitor);
+                let pause = Duration::from_secs_f64(next.since(now()).0 as f64 / hz);
+                std::thread::sleep(
+                    pause.clamp(Duration::from_millis(1), Duration::from_millis(50)),
+                );
+            }
+        };
+        // Without it, every function keeps its first mode.
+        let _ = std::thread::Builder::new().name("latency".into()).stack_size(1 << 20).spawn(work);
+    }
+}
+
+impl Latency {
+    /// Whether nothing has to be compiled for a function whose hooks are left out.
+    fn leaves_out_for_free(&self) -> bool {
+        let Some((module, origin)) = self.code.get() else { return false };
+        module.upgrade().is_some_and(|inner| Module::of(inner).is_attached_alone(*origin))
+    }
+
+    /// The functions whose hooks are to be put back, and those whose hooks are to be left out: if
+    /// that needs compiling, for the first time when counting has cost as much as that will.
+    fn changes(&self, state: &State, is_free: bool) -> [Vec<usize>; 2] {
+        let Some((functions, _)) = self.functions.get() else { return Default::default() };
+        let is_paid = |place: usize| {
+            is_free
+                || state.called[place] as f64 * COUNT >= f64::from(functions[place].bytes) * BYTE
+        };
+        let changed = |out: bool| {
+            let parts = state
+                .parts
+                .iter()
+                .enumerate()
+                .filter(|(_, part)| part.is_out != out && part.is_wanted() != out);
+            parts
+                .map(|(place, _)| place)
+                .filter(|place| state.parts[*place].was_out || is_paid(*place))
+                .collect()
+        };
+        [changed(false), changed(true)]
+    }
+
+    /// Has hooks left out, or put back, of functions by their places. Threads that are in one of
+    /// them finish their call.
+    fn leave_out(&self, changes: [Vec<usize>; 2]) {
+        let (Some((functions, _)), Some((module, origin))) =
+            (self.functions.get(), self.code.get())
+        else {
+            return;
+        };
+        let Some(module) = module.upgrade().map(Module::of) else { return };
+        for (places, out) in changes.into_iter().zip([false, true]) {
+            let hooks = places.iter().flat_map(|place| {
+                let Observed { index, hooks, .. } = &functions[*place];
+                hooks.iter().map(|hook| (*index, *hook))
+            });
+            let hooks: Vec<_> = hooks.collect();
+            // Where code cannot be changed, functions are asked not to time anything, as before.
+            if !hooks.is_empty() && module.leave_out(*origin, &hooks, out, When::NextCall).is_ok() {
+                let mut state = self.state.lock();
+                for place in places {
+                    state.parts[place].is_out = out;
+                    state.parts[place].was_out |= out;
+                }
+            }
+        }
+    }
+}
+
+/// Modes that the conductor has chosen.
+#[derive(Default)]
+struct Modes(Vec<(FuncId, Mode)>);
+
+impl Probes for Modes {
+    fn set(&mut self, function: FuncId, mode: Mode) {
+        self.0.push((function, mode));
+    }
+}
+
+impl State {
+    /// Asks the conductor, and does what it says.
+    fn attend(&mut self, monitor: &Latency, ask: impl FnOnce(&mut Conductor, &mut Modes)) {
+        let Some(conductor) = &mut self.conductor else { return };
+        let mut modes = Modes::default();
+        ask(conductor, &mut modes);
+        for (FuncId(id), mode) in modes.0 {
+            let place = id as usize - 1;
+            let left = if let Mode::Sample(draw) = mode { draw.quota } else { 0 };
+            self.parts[place] = Part { mode, left, armed: now(), ..self.parts[place] };
+            for at in 0..self.instances.len() {
+                self.limit(monitor, at, place);
+            }
+        }
+    }
+
+    /// Says which call of a function an instance times next.
+    fn limit(&mut self, monitor: &Latency, instance: usize, place: usize) {
+        let Some(words) = monitor.words.get() else { return };
+        let count = words.plus(2 * place as u32);
+        let part = self.parts[place];
+        let room = self.instances[instance].room;
+        let next = match part.mode {
+            Mode::Sample(draw) if part.left > 0 => {
+                room.word(count).load(Relaxed) + 1 + self.skipped(&draw)
+            }
+            _ => NEVER,
+        };
+        room.word(count.plus(1)).store(next, Relaxed);
+    }
+
+    /// How many calls are left out before the next one that is timed.
+    fn skipped(&mut self, draw: &Draw) -> u64 {
+        let Skip::Geometric { mean } = draw.skip else { return 0 };
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let chance = ((self.random >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+        (chance.ln() / (1.0 - 1.0 / (mean + 1.0)).ln()) as u64
+    }
+
+    /// Tells the conductor how often functions were called since the last time.
+    fn tell(&mut self, monitor: &Latency) {
+        for at in 0..self.instances.len() {
+            self.tell_of(monitor, at);
+        }
+    }
+
+    fn tell_of(&mut self, monitor: &Latency, at: usize) {
+        let (Some(conductor), Some(words)) = (&mut self.conductor, monitor.words.get()) else {
+            return;
+        };
+        let instance = &mut self.instances[at];
+        for (place, (told, part)) in instance.told.iter_mut().zip(&self.parts).enumerate() {
+            let count = instance.room.word(words.plus(2 * place as u32)).load(Relaxed);
+            let calls = count - std::mem::replace(told, count);
+            self.called[place] += calls;
+            // Who is off is not seen: the conductor knows that, and estimates.
+            if calls > 0 && part.is_wanted() {
+                conductor.entered(FuncId(place as u32 + 1), calls);
+            }
+        }
+    }
+
+    /// A call of a function is to be timed, perhaps: when it has begun, or 0.
+    fn entered(&mut self, monitor: &Latency, vmctx: usize, place: usize, frame: usize) -> u64 {
+        let Some(at) = self.instances.iter().position(|instance| instance.room.vmctx == vmctx)
+        else {
+            return 0;
+        };
+        let wanted =
+            matches!(self.parts[place].mode, Mode::Sample(_)) && self.parts[place].left > 0;
+        let part = &mut self.parts[place];
+        if wanted && part.left < u32::MAX {
+            part.left -= 1;
+        }
+        let retires = wanted && part.left == 0;
+        let armed = part.armed;
+        self.limit(monitor, at, place);
+        if retires {
+            // What was called until now is known: with the mode, that ends.
+            self.parts[place].left = 1;
+            self.tell_of(monitor, at);
+            self.parts[place].left = 0;
+            if let Some(conductor) = &mut self.conductor {
+                conductor.retired(FuncId(place as u32 + 1), armed, now());
+            }
+        }
+        if !wanted || self.instances[at].open.len() >= OPEN {
+            return 0;
+        }
+        let begun = now().0;
+        self.instances[at].open.push(Open { place, frame, begun, nested: 0, children: 0 });
+        begun
+    }
+
+    /// The call has ended.
+    fn left(&mut self, vmctx: usize, begun: u64, frame: usize, ended: u64) {
+        let Some(instance) =
+            self.instances.iter_mut().find(|instance| instance.room.vmctx == vmctx)
+        else {
+            return;
+        };
+        let Some(conductor) = &mut self.conductor else { return };
+        // What is above has been left by a trap.
+        while let Some(open) = instance.open.pop() {
+            let function = FuncId(open.place as u32 + 1);
+            if (open.begun, open.frame) != (begun, frame) {
+                conductor.lost(function, 1);
+                continue;
+            }
+            let ticks = ended.saturating_sub(begun);
+            if let Some(outer) = instance.open.last_mut() {
+                outer.nested += 1 + open.nested;
+                outer.children += ticks;
+            }
+            self.samples += 1;
+            let Open { nested, children, .. } = open;
+            conductor.sample(&Sample {
+                function,
+                call_site: 0,
+                ticks,
+                nested,
+                children,
+                outermost: true,
+            });
+            return;
+        }
+    }
+}
+
+/// What timing costs, by doing it.
+fn measured() -> Costs {
+    const ROUNDS: u64 = 2_000;
+    let place = Mutex::new((Vec::<u64>::with_capacity(1), Vec::new()));
+    let began = now();
+    for _ in 0..ROUNDS {
+        place.lock().0.push(now().0);
+        let ended = now().0;
+        let (open, ticks) = &mut *place.lock();
+        ticks.push(ended - open.pop().unwrap_or(ended));
+    }
+    let pair = now().since(began).0 as f64 / ROUNDS as f64;
+    let mut ticks = place.into_inner().1;
+    ticks.sort_unstable();
+    let bias = ticks[ticks.len() / 2] as f64;
+    // An addition and two comparisons of words that are at hand; what is left out costs no more.
+    // Switching is looking a version up, and a few stores.
+    Costs { pair, bias, count: COUNT, toggle: 5_000.0, skip: COUNT }
+}
+
+impl Receiver for Latency {
+    fn fire(&self, firing: &mut Firing<'_>) {
+        let ended = now().0;
+        let (place, leaves) = ((firing.number >> 1) as usize, firing.number & 1 == 1);
+        let mut state = self.state.lock();
+        let [value, _] = &mut firing.values[0];
+        match leaves {
+            true => state.left(firing.vmctx, *value, firing.frame, ended),
+            false => *value = state.entered(self, firing.vmctx, place, firing.frame),
+        }
+    }
+
+    fn begin(&self, room: Room) {
+        let mut state = self.state.lock();
+        let told = vec![0; state.parts.len()];
+        state.instances.push(Instance { room, told, open: Vec::new() });
+        let at = state.instances.len() - 1;
+        (0..state.parts.len()).for_each(|place| state.limit(self, at, place));
+    }
+
+    fn end(&self, room: Room) {
+        let mut state = self.state.lock();
+        state.tell(self);
+        state.instances.retain(|instance| instance.room != room);
+    }
+}
+
+/// Where a function begins: counts the call, and asks whether it is timed. Where it ends: tells, if
+/// it was.
+#[derive(Debug)]
+struct Probe {
+    /// The function's count; its limit is behind it.
+    count: Word,
+    call: Call,
+    begins: bool,
+}
+
+impl Inline for Probe {
+    fn fingerprint(&self) -> u64 {
+        fingerprint("latency", &(self.count, &self.call, self.begins))
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        let begun = at.variable(u64::from(self.count.0) << 32 | u64::from(u32::MAX));
+        let (asks, value) = match self.begins {
+            true => {
+                let count = at.load_word(self.count);
+                let count = at.builder().ins().iadd_imm_s(count, 1);
+                at.store_word(self.count, count);
+                let limit = at.load_word(self.count.plus(1));
+                let zero = at.builder().ins().iconst(types::I64, 0);
+                at.builder().def_var(begun, zero);
+                (at.builder().ins().icmp(IntCC::SignedGreaterThanOrEqual, count, limit), zero)
+            }
+            false => {
+                let value = at.builder().use_var(begun);
+                (value, value)
+            }
+        };
+        let (ask, next) = (at.builder().create_block(), at.builder().create_block());
+        at.builder().set_cold_block(ask);
+        at.builder().ins().brif(asks, ask, &[], next, &[]);
+        at.builder().seal_block(ask);
+        at.builder().switch_to_block(ask);
+        let answer = at.exchange(&self.call, value);
+        if self.begins {
+            at.builder().def_var(begun, answer);
+        }
+        at.builder().ins().jump(next, &[]);
+        at.builder().seal_block(next);
+        at.builder().switch_to_block(next);
+        Ok(())
+    }
+}

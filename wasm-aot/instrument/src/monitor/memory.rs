@@ -1,0 +1,329 @@
+//! `memory`: how often each page was read and written, and if wanted, every access.
+//!
+//! Pages have counters in the instance, two words each, in the order of pages; so counting is an
+//! addition at an address that follows from that of the access. What traps has accessed nothing. An
+//! access is that of the page in which it begins.
+
+use super::hooked::Hooked;
+use super::outline::{Instruction, Outline};
+use super::{Cell, Choice, MonitorError, Report};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+use wasm_aot_engine::CompileError;
+use wasm_aot_engine::instrument::compile::{
+    Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, Moment, Receiver, Room,
+    Sequence, Word,
+};
+use wasm_aot_engine::instrument::runtime::{Module, memory_of};
+use wasmparser::Operator;
+
+/// Of larger memories, what lies behind is counted together.
+const PAGES: u64 = 1 << 16;
+
+/// The monitor.
+#[derive(Debug)]
+pub(super) struct Memory {
+    choice: Choice,
+    trace: Option<Mutex<BufWriter<File>>>,
+    /// The counters of each memory, once they are planned.
+    pages: OnceLock<Vec<Pages>>,
+    /// What calls of the host are about.
+    events: OnceLock<Vec<Event>>,
+    state: Mutex<State>,
+}
+
+/// The counters of a memory: reads and writes of each page.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Pages {
+    first: Word,
+    /// How many pages are told apart.
+    count: u32,
+    wide: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rooms: Vec<Room>,
+    /// What instances have counted that have ended.
+    ended: BTreeMap<(u32, u32), [u64; 2]>,
+    /// How often each memory has grown, and how many pages it had at most.
+    grown: BTreeMap<u32, (u64, u64)>,
+    /// The monitor's own failure, or that of the trace's file.
+    failure: Option<String>,
+}
+
+/// Something that the host is called for.
+#[derive(Debug)]
+enum Event {
+    /// An access that is written down: which function, where in it.
+    Access {
+        function: String,
+        offset: u32,
+        access: Access,
+    },
+    /// Memories that a whole range is read from, and written to.
+    Range {
+        reads: Option<u32>,
+        writes: Option<u32>,
+    },
+    Grow(u32),
+}
+
+/// Makes the monitor.
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+    let trace = choice.file("trace")?.map(|file| Mutex::new(BufWriter::new(file)));
+    let (pages, events, state) = Default::default();
+    Ok(Arc::new(Memory { choice: choice.clone(), trace, pages, events, state }))
+}
+
+impl Hooked for Memory {
+    fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
+        let memories = outline.info.memories.iter().map(|memory| {
+            let most = if memory.wide { PAGES } else { memory.maximum.unwrap_or(PAGES).min(PAGES) };
+            let count = most.min(PAGES) as u32;
+            Pages { first: draft.words(2 * (count + 1)), count, wide: memory.wide }
+        });
+        let pages: Vec<Pages> = memories.collect();
+        let mut events = Vec::new();
+        draft.tell(Arc::<Self>::clone(&self));
+        for function in outline.chosen(&self.choice) {
+            let start = outline.info.body(function.index).start;
+            for instruction in &function.instructions {
+                if let Some(access) = Access::of(&instruction.op) {
+                    let counter = Counter { pages: pages[access.memory as usize], access };
+                    let action = Action::Inline(Sequence(Arc::new(counter)));
+                    draft.hook(function.index, instruction.at, Moment::After, action);
+                }
+                let Some((event, captures)) = self.event(&function.label, start, instruction)
+                else {
+                    continue;
+                };
+                let call = Call {
+                    receiver: Arc::<Self>::clone(&self),
+                    number: events.len() as u64,
+                    captures,
+                    writes: false,
+                };
+                draft.hook(function.index, instruction.at, Moment::After, Action::Call(call));
+                events.push(event);
+            }
+        }
+        // Planned once.
+        let _ = (self.pages.set(pages), self.events.set(events));
+    }
+
+    fn counting(&self) -> &'static [&'static str] {
+        &["reads", "writes"]
+    }
+
+    fn report(&self, _: &Module) -> Report {
+        let mut report = Report::new("memory", &["memory", "from", "to", "reads", "writes"]);
+        let mut state = self.state.lock();
+        let mut counts = state.ended.clone();
+        state.rooms.iter().for_each(|room| self.add(*room, &mut counts));
+        let mut sums = [0; 2];
+        for ((memory, page), [reads, writes]) in &counts {
+            sums = [sums[0] + reads, sums[1] + writes];
+            let from = u64::from(*page) << 16;
+            let to = if u64::from(*page) == PAGES { u64::MAX } else { from + 0xffff };
+            let hex = |address: u64| Cell::from(format!("{address:08x}"));
+            report.row([(*memory).into(), hex(from), hex(to), (*reads).into(), (*writes).into()]);
+        }
+        report.notes.push(format!(
+            "{} reads and {} writes in {} pages",
+            sums[0],
+            sums[1],
+            counts.len()
+        ));
+        report.total([("reads", sums[0]), ("writes", sums[1]), ("pages", counts.len() as u64)]);
+        for (memory, (times, pages)) in &state.grown {
+            report.notes.push(format!("memory {memory} has grown {times} times, to {pages} pages"));
+        }
+        if let Some(Err(error)) = self.trace.as_ref().map(|trace| trace.lock().flush()) {
+            state.failure = Some(format!("trace: {error}"));
+        }
+        report.notes.extend(state.failure.clone());
+        report
+    }
+}
+
+impl Memory {
+    /// What the host is called for at an instruction, and what it is given.
+    fn event(
+        &self,
+        function: &str,
+        start: u32,
+        instruction: &Instruction<'_>,
+    ) -> Option<(Event, Vec<Capture>)> {
+        // Length, source, destination, from the top of the stack.
+        let range = |reads: Option<u32>, writes: Option<u32>| {
+            (Event::Range { reads, writes }, [0, 1, 2].map(Capture::Taken).to_vec())
+        };
+        Some(match instruction.op {
+            Operator::MemoryGrow { mem } => {
+                (Event::Grow(mem), vec![Capture::Taken(0), Capture::Operand(0)])
+            }
+            Operator::MemoryFill { mem } | Operator::MemoryInit { mem, .. } => {
+                range(None, Some(mem))
+            }
+            Operator::MemoryCopy { dst_mem, src_mem } => range(Some(src_mem), Some(dst_mem)),
+            _ => {
+                self.trace.as_ref()?;
+                let access = Access::of(&instruction.op)?;
+                (
+                    Event::Access {
+                        function: function.to_owned(),
+                        offset: instruction.at - start,
+                        access,
+                    },
+                    vec![Capture::Address],
+                )
+            }
+        })
+    }
+
+    /// Adds what the counters of an instance say.
+    fn add(&self, room: Room, counts: &mut BTreeMap<(u32, u32), [u64; 2]>) {
+        for (memory, pages) in self.pages.get().into_iter().flatten().enumerate() {
+            for page in 0..=pages.count {
+                let [reads, writes] =
+                    [0, 1].map(|which| room.word(pages.first.plus(2 * page + which)).load(Relaxed));
+                if reads + writes > 0 {
+                    let sums = counts.entry((memory as u32, page)).or_default();
+                    *sums = [sums[0] + reads, sums[1] + writes];
+                }
+            }
+        }
+    }
+
+    /// Counts one access of each page of a range.
+    fn count_range(&self, vmctx: usize, memory: u32, from: u64, len: u64, writes: bool) {
+        let (Some(pages), Some(last)) = (self.pages.get(), len.checked_sub(1)) else { return };
+        let pages = &pages[memory as usize];
+        let Some(room) = self.state.lock().rooms.iter().find(|room| room.vmctx == vmctx).copied()
+        else {
+            return;
+        };
+        let page = |address: u64| (address >> 16).min(pages.count.into()) as u32;
+        for page in page(from)..=page(from + last) {
+            // Nobody else adds meanwhile: the instance's thread waits for us.
+            room.word(pages.first.plus(2 * page + u32::from(writes))).fetch_add(1, Relaxed);
+        }
+    }
+
+    fn write(&self, vmctx: usize, function: &str, offset: u32, access: Access, address: u64) {
+        let Some(trace) = &self.trace else { return };
+        let kind = match (access.reads, access.writes) {
+            (true, true) => "update",
+            (true, false) => "load",
+            _ => "store",
+        };
+        let bytes = memory_of(vmctx, access.memory, address, access.size as usize);
+        let value: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+        let (memory, size) = (access.memory, access.size);
+        let written = writeln!(
+            trace.lock(),
+            "{function},{offset},{kind},{memory},{address:#x},{size},{value}"
+        );
+        if let Err(error) = written {
+            self.state.lock().failure.get_or_insert(format!("trace: {error}"));
+        }
+    }
+}
+
+impl Receiver for Memory {
+    fn fire(&self, firing: &mut Firing<'_>) {
+        let Some(event) = self.events.get().and_then(|events| events.get(firing.number as usize))
+        else {
+            return;
+        };
+        let value = |place: usize| firing.values[place][0];
+        match event {
+            Event::Access { function, offset, access } => {
+                self.write(firing.vmctx, function, *offset, *access, value(0));
+            }
+            Event::Range { reads, writes } => {
+                let (len, source, destination) = (value(0), value(1), value(2));
+                reads
+                    .iter()
+                    .for_each(|memory| self.count_range(firing.vmctx, *memory, source, len, false));
+                writes.iter().for_each(|memory| {
+                    self.count_range(firing.vmctx, *memory, destination, len, true);
+                });
+            }
+            Event::Grow(memory) => {
+                let (by, before) = (value(0), value(1));
+                let failed = [u64::MAX, u32::MAX.into()].contains(&before);
+                if by > 0 && !failed {
+                    let mut state = self.state.lock();
+                    let grown = state.grown.entry(*memory).or_default();
+                    *grown = (grown.0 + 1, grown.1.max(before + by));
+                }
+            }
+        }
+    }
+
+    fn begin(&self, room: Room) {
+        self.state.lock().rooms.push(room);
+    }
+
+    fn end(&self, room: Room) {
+        let mut state = self.state.lock();
+        state.rooms.retain(|other| *other != room);
+        let mut ended = std::mem::take(&mut state.ended);
+        self.add(room, &mut ended);
+        state.ended = ended;
+    }
+
+    fn failed(&self, why: &str) {
+        self.state.lock().failure.get_or_insert(format!("the monitor has failed: {why}"));
+    }
+}
+
+/// What counts an access.
+#[derive(Debug, Hash)]
+struct Counter {
+    pages: Pages,
+    access: Access,
+}
+
+impl Inline for Counter {
+    fn fingerprint(&self) -> u64 {
+        super::hooked::fingerprint("memory", self)
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        let Some(address) = at.address() else { return Ok(()) };
+        let place = self.place(at, address);
+        let (vmctx, flags, words) = (at.vmctx(), at.flags(), at.word(self.pages.first));
+        let base = at.builder().ins().iadd(vmctx, place);
+        for (wanted, offset) in [(self.access.reads, words), (self.access.writes, words + 8)] {
+            if wanted {
+                let count = at.builder().ins().load(types::I64, flags, base, offset);
+                let count = at.builder().ins().iadd_imm_s(count, 1);
+                at.builder().ins().store(flags, count, base, offset);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Counter {
+    /// Sixteen times the number of the page: how far its words are behind those of the first.
+    fn place(&self, at: &mut Emitter<'_, '_>, address: Value) -> Value {
+        let ins = at.builder();
+        if !self.pages.wide {
+            let sixteenth = ins.ins().ushr_imm_u(address, 12);
+            return ins.ins().band_imm_s(sixteenth, -16);
+        }
+        let page = ins.ins().ushr_imm_u(address, 16);
+        let last = ins.ins().iconst(types::I64, i64::from(self.pages.count));
+        let page = ins.ins().umin(page, last);
+        ins.ins().ishl_imm_u(page, 4)
+    }
+}

@@ -1,0 +1,150 @@
+//! Time in machine code: who is charged for what has passed since the last time somebody looked at
+//! the clock.
+//!
+//! An *account* is two words in memory: ticks, and how often it was opened. At each moment one
+//! account of an instance is charged. A switch to another one charges the present one with what has
+//! passed, so that no time is charged twice or to nobody.
+
+use super::outline::Function;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_frontend::Variable;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use wasm_aot_engine::instrument::compile::{Action, Draft, Emitter, Moment, Room, Word};
+use wasm_aot_engine::instrument::vm::Builtin;
+use wasmparser::Operator;
+use wordpatch::Ticks;
+
+/// The words of an instance by which it knows whom to charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Meter {
+    /// The address of the account that is charged.
+    current: Word,
+    /// When the clock was looked at last.
+    last: Word,
+}
+
+/// The account's words.
+pub(super) const TICKS: i32 = 0;
+/// See [`TICKS`].
+pub(super) const COUNT: i32 = 8;
+
+impl Meter {
+    /// A meter of every instance. After a trap, that account is charged again which was charged
+    /// when machine code was entered.
+    pub(super) fn new(draft: &mut Draft) -> Self {
+        let current = draft.words(2);
+        draft.restore(current);
+        Self { current, last: current.plus(1) }
+    }
+
+    /// An instance begins: time goes to that account.
+    pub(super) fn begin(self, room: Room, account: usize) {
+        room.word(self.current).store(account as u64, Relaxed);
+        room.word(self.last).store(Ticks::now().0, Relaxed);
+    }
+
+    /// The account that is charged.
+    pub(super) fn current(self, at: &mut Emitter<'_, '_>) -> Value {
+        at.load_word(self.current)
+    }
+
+    /// Charges the present account, and from now on another one.
+    pub(super) fn switch(self, at: &mut Emitter<'_, '_>, to: Value) {
+        let (vmctx, words) = (at.vmctx(), at.word(self.current));
+        let words = at.builder().ins().iadd_imm_s(vmctx, i64::from(words));
+        at.builtin(Builtin::Charge, &[words, to]);
+    }
+
+    /// Opens an account once more, and charges it from now on. What was charged before is
+    /// remembered by the activation.
+    pub(super) fn open(self, at: &mut Emitter<'_, '_>, account: Value, before: Value) {
+        let flags = at.flags();
+        let count = at.builder().ins().load(types::I64, flags, account, COUNT);
+        let count = at.builder().ins().iadd_imm_s(count, 1);
+        at.builder().ins().store(flags, count, account, COUNT);
+        let variable = self.before(at);
+        at.builder().def_var(variable, before);
+        self.switch(at, account);
+    }
+
+    /// Charges again what was charged before.
+    pub(super) fn close(self, at: &mut Emitter<'_, '_>) {
+        let variable = self.before(at);
+        let before = at.builder().use_var(variable);
+        // An activation that has come here from another version of the code has opened nothing.
+        let present = self.current(at);
+        let to = at.builder().ins().select(before, before, present);
+        self.switch(at, to);
+    }
+
+    /// Where the activation remembers what was charged before. What is opened at an instruction is
+    /// closed there, and what is opened at none by the function.
+    fn before(self, at: &mut Emitter<'_, '_>) -> Variable {
+        at.variable(u64::from(self.current.0) << 32 | u64::from(at.hook().offset))
+    }
+}
+
+/// What a hook is about.
+pub(super) enum Span {
+    /// A call of a function begins.
+    Begin(u32),
+    /// It ends, by whichever way.
+    End,
+}
+
+/// Puts hooks where a function is entered and left, and around its calls of imported functions.
+pub(super) fn put_spans(
+    draft: &mut Draft,
+    function: &Function<'_>,
+    imported: u32,
+    mut action: impl FnMut(Span) -> Action,
+) {
+    draft.hook_function(function.index, Moment::Entry, action(Span::Begin(function.index)));
+    for moment in [Moment::Exit, Moment::Unwind] {
+        draft.hook_function(function.index, moment, action(Span::End));
+    }
+    for instruction in &function.instructions {
+        if let Operator::Call { function_index } = instruction.op
+            && function_index < imported
+        {
+            draft.hook(
+                function.index,
+                instruction.at,
+                Moment::Before,
+                action(Span::Begin(function_index)),
+            );
+            draft.hook(function.index, instruction.at, Moment::After, action(Span::End));
+        }
+    }
+}
+
+/// How fast ticks go: they are compared with the system's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Speed(Ticks, Instant);
+
+impl Speed {
+    /// From now on.
+    pub(super) fn since_now() -> Self {
+        Self(Ticks::now(), Instant::now())
+    }
+
+    /// Ticks in a second.
+    pub(super) fn hz(self) -> f64 {
+        // So that what lies between the two clocks' readings is no part of it that matters.
+        while self.1.elapsed().as_millis() < 2 {
+            std::hint::spin_loop();
+        }
+        Ticks::now().since(self.0).0 as f64 / self.1.elapsed().as_secs_f64()
+    }
+}
+
+/// A time as people read it.
+pub(super) fn shown(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.3} s"),
+        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
+        s if s >= 1e-6 => format!("{:.3} µs", s * 1e6),
+        s => format!("{:.0} ns", s * 1e9),
+    }
+}

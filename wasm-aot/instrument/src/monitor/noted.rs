@@ -1,0 +1,251 @@
+//! Which instructions were executed, as the code notes it.
+//!
+//! When the last instruction of a block begins, all of the block has been executed. That is noted
+//! there, once: what is left of it is an instruction that does nothing. Who leaves a block in its
+//! middle is noted by whoever takes the frame away. So notes say all there is to say, to the
+//! instruction.
+//!
+//! A block needs no note if all its ways lead to blocks that are come to from nowhere else: it was
+//! executed if any of them was reached. That is known at once if nothing is called there.
+//!
+//! What was noted has nothing more to tell. Its places are taken out of functions that are executed
+//! often, and what was executed runs as if nobody looked.
+
+use super::outline::{self, Outline};
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock, Weak};
+use wasm_aot_body::{Block, Graph};
+use wasm_aot_engine::CompileError;
+use wasm_aot_engine::instrument::Features;
+use wasm_aot_engine::instrument::compile::{Action, Draft, HookId, Moment, Note, Noter};
+use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Spent};
+use wasmparser::Operator;
+
+/// What is noted of a module's functions.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    noter: Noter,
+    /// By their indices.
+    functions: OnceLock<Vec<Function>>,
+    module: OnceLock<Weak<ModuleInner>>,
+}
+
+/// A function whose instructions are noted.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) index: u32,
+    pub(super) label: String,
+    /// Where the body begins in the module.
+    pub(super) start: u32,
+    /// Where instructions are.
+    pub(crate) instructions: Vec<u32>,
+    /// Blocks that are not empty, in order, and what tells that they were executed; the first note,
+    /// and how many there are.
+    pub(super) blocks: Vec<(Block, Sign)>,
+    first: u32,
+    notes: u32,
+}
+
+/// What tells that a block was executed.
+#[derive(Debug)]
+pub(super) enum Sign {
+    /// A note, by its number, and the hook that makes it.
+    Note(u32, HookId),
+    /// That one of these was reached, by their places among the blocks, which are behind its own.
+    Followed(Vec<usize>),
+}
+
+/// What of a function was executed.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    /// Each of its instructions.
+    pub(crate) instructions: Vec<bool>,
+    /// How many blocks.
+    pub(super) blocks: usize,
+}
+
+impl Noted {
+    /// Nothing so far.
+    pub(crate) fn new() -> Arc<Self> {
+        let (functions, module) = Default::default();
+        Arc::new(Self { noter: Noter::fresh(), functions, module })
+    }
+
+    /// Has functions, in the order of their indices, note what of them is executed. That is planned
+    /// once.
+    pub(super) fn plan<'o, 'a: 'o>(
+        &self,
+        outline: &Outline<'_>,
+        chosen: impl Iterator<Item = &'o outline::Function<'a>>,
+        draft: &mut Draft,
+    ) {
+        draft.note_departures();
+        let mut functions: Vec<Function> = Vec::new();
+        let mut first = 0;
+        for function in chosen {
+            let instructions: Vec<u32> =
+                function.instructions.iter().map(|instruction| instruction.at).collect();
+            let mut notes = 0;
+            let sign = |(block, followers): (Block, Vec<usize>)| {
+                if !followers.is_empty() {
+                    return (block, Sign::Followed(followers));
+                }
+                let last = instructions[instructions.partition_point(|at| *at < block.end) - 1];
+                let number = first + notes;
+                notes += 1;
+                let note = Action::Note(Note { noter: self.noter, number });
+                (block, Sign::Note(number, draft.hook(function.index, last, Moment::Before, note)))
+            };
+            let blocks: Vec<(Block, Sign)> =
+                blocks(outline, function).into_iter().map(sign).collect();
+            let start = outline.info.body(function.index).start;
+            let (index, label) = (function.index, function.label.clone());
+            functions.push(Function { index, label, start, instructions, blocks, first, notes });
+            first += notes;
+        }
+        // Planned once.
+        let _ = self.functions.set(functions);
+    }
+
+    /// The same for some functions of a module that is to be compiled.
+    pub(crate) fn plan_of(
+        &self,
+        bytes: &[u8],
+        features: Features,
+        wants: impl Fn(u32) -> bool,
+        draft: &mut Draft,
+    ) -> Result<(), CompileError> {
+        Outline::with(bytes, features, |outline| {
+            self.plan(
+                outline,
+                outline.functions.iter().filter(|function| wants(function.index)),
+                draft,
+            );
+        })
+    }
+
+    /// The notes are in a module's code now, or will be when they are observed: those of the
+    /// module's own plan, or of an attached one.
+    pub(crate) fn compiled(self: &Arc<Self>, module: &Module, origin: Origin) {
+        let _ = self.module.set(Arc::downgrade(module.inner()));
+        // Without a thread for it sites stay where they are: that takes time, and nothing else.
+        let whose: Weak<dyn Spent> = Arc::<Self>::downgrade(self);
+        let _ = module.retire(origin, whose);
+    }
+
+    /// Visits each function, with what of it was executed so far, if frames wait at these
+    /// addresses.
+    pub(crate) fn each(
+        &self,
+        module: &Module,
+        waiting: &[usize],
+        mut visit: impl FnMut(&Function, Executed),
+    ) {
+        let Some(functions) = self.functions.get() else { return };
+        let (noted, departed) = (self.noted(module, functions), module.inner().departed(waiting));
+        let none = BTreeSet::new();
+        for function in functions {
+            let departed = departed.get(&function.index).unwrap_or(&none);
+            visit(function, function.executed(&noted, departed));
+        }
+    }
+
+    /// Which of all notes were made.
+    fn noted(&self, module: &Module, functions: &[Function]) -> Vec<bool> {
+        let all = functions.last().map_or(0, |last| last.first + last.notes);
+        let mut noted = vec![false; all as usize];
+        module.inner().noted(self.noter, None).for_each(|number| noted[number as usize] = true);
+        noted
+    }
+}
+
+/// The blocks of a function that have instructions, in order; and where all ways lead that one has,
+/// if nobody else comes there.
+fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block, Vec<usize>)> {
+    let range = outline.info.body(function.index);
+    let bytes = &outline.bytes[range.start as usize..range.end as usize];
+    let body =
+        wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, range.start.into()));
+    let Graph { blocks: all, edges, loops, .. } = Graph::of(&body).unwrap_or_default();
+    let is_there = |block: &Block| block.start < block.end;
+    let mut order: Vec<usize> = (1..all.len()).filter(|block| is_there(&all[*block])).collect();
+    order.sort_unstable_by_key(|block| all[*block].start);
+    let mut places = vec![None; all.len()];
+    (0..).zip(&order).for_each(|(place, block)| places[*block] = Some(place));
+    let (mut ways, mut comes) = (vec![Vec::new(); all.len()], vec![0; all.len()]);
+    for edge in &edges {
+        ways[edge.from as usize].push(edge.to as usize);
+        comes[edge.to as usize] += 1;
+    }
+    let calls: Vec<u32> = function
+        .instructions
+        .iter()
+        .filter(|instruction| calls(&instruction.op))
+        .map(|call| call.at)
+        .collect();
+    let waits = |block: Block| {
+        calls.partition_point(|at| *at < block.start) < calls.partition_point(|at| *at < block.end)
+    };
+    // Loops are come to from other versions of the code, too.
+    let follows = |from: usize, to: usize| {
+        let place = places[to].filter(|place| Some(*place) > places[from])?;
+        (comes[to] == 1 && loops.binary_search(&all[to].start).is_err() && !waits(all[to]))
+            .then_some(place)
+    };
+    let followers = |block: usize| {
+        ways[block].iter().map(|to| follows(block, *to)).collect::<Option<Vec<usize>>>()
+    };
+    order.iter().map(|block| (all[*block], followers(*block).unwrap_or_default())).collect()
+}
+
+/// Whether it may take as long as the program likes.
+fn calls(op: &Operator<'_>) -> bool {
+    matches!(op, Operator::Call { .. } | Operator::CallIndirect { .. } | Operator::CallRef { .. })
+}
+
+impl Function {
+    /// What of it was executed.
+    fn executed(&self, noted: &[bool], departed: &BTreeSet<u32>) -> Executed {
+        let mut executed = vec![false; self.instructions.len()];
+        let mut reached = vec![false; self.blocks.len()];
+        // From behind: what follows is known first.
+        for (at, (block, sign)) in self.blocks.iter().enumerate().rev() {
+            let is_whole = match sign {
+                Sign::Note(number, _) => noted[*number as usize],
+                Sign::Followed(followers) => followers.iter().any(|follower| reached[*follower]),
+            };
+            let end = match is_whole {
+                true => Some(block.end),
+                false => departed.range(block.start..block.end).next_back().map(|last| last + 1),
+            };
+            let Some(end) = end else { continue };
+            reached[at] = true;
+            let place = |at: u32| self.instructions.partition_point(|other| *other < at);
+            executed[place(block.start)..place(end)].fill(true);
+        }
+        Executed {
+            instructions: executed,
+            blocks: reached.into_iter().filter(|reached| *reached).count(),
+        }
+    }
+}
+
+impl Spent for Noted {
+    fn spent(&self, function: u32) -> Vec<HookId> {
+        let (Some(functions), Some(module)) =
+            (self.functions.get(), self.module.get().and_then(Weak::upgrade))
+        else {
+            return Vec::new();
+        };
+        let Ok(place) = functions.binary_search_by_key(&function, |function| function.index) else {
+            return Vec::new();
+        };
+        let defined = (function - module.info.imported.functions) as usize;
+        let noted: BTreeSet<u32> = module.noted(self.noter, Some(defined)).collect();
+        let spent = |(_, sign): &(Block, Sign)| match sign {
+            Sign::Note(number, hook) if noted.contains(number) => Some(*hook),
+            Sign::Note(..) | Sign::Followed(_) => None,
+        };
+        functions[place].blocks.iter().filter_map(spent).collect()
+    }
+}

@@ -1,0 +1,306 @@
+//! What people write behind `--monitor`: a name, and options.
+
+use super::{KINDS, Kind};
+use globset::{Glob, GlobMatcher};
+use std::fs::File;
+use thiserror::Error;
+use wasm_aot_engine::instrument::runtime::Module;
+
+/// How many rows people are shown, if they do not say.
+const TOP: usize = 40;
+
+/// What is wrong with a choice.
+#[derive(Debug, Error)]
+pub enum MonitorError {
+    /// There is no such monitor.
+    #[error("no monitor is called {}{}; there are {}", quoted(.name), monitor_hint(.name), names())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The monitor has no such option.
+    #[error("{monitor} has no option {}{}; it has {known}", quoted(.option), hint(.option, .known.split(", ")))]
+    Option {
+        /// The monitor.
+        monitor: &'static str,
+        /// What was asked for.
+        option: String,
+        /// What it has.
+        known: String,
+    },
+    /// A monitor stands where options do.
+    #[error(
+        "{option} is a monitor, and no option of {monitor}: choose several with --monitor {monitor} --monitor {option}"
+    )]
+    Several {
+        /// The monitor.
+        monitor: &'static str,
+        /// The other one.
+        option: &'static str,
+    },
+    /// An option has no such value.
+    #[error("{option}={value}: {why}")]
+    Value {
+        /// The option.
+        option: String,
+        /// What was given.
+        value: String,
+        /// Why not.
+        why: String,
+    },
+    /// The same monitor is chosen twice.
+    #[error("{0} is chosen twice")]
+    Twice(&'static str),
+}
+
+fn names() -> String {
+    KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+}
+
+/// A name that people can see in a sentence, also if it is empty.
+fn quoted(name: &str) -> &str {
+    if name.is_empty() { "\"\"" } else { name }
+}
+
+/// What monitors are called elsewhere.
+const ALIASES: [(&str, &str); 9] = [
+    ("imix", "opcodes"),
+    ("control", "control-flow"),
+    ("cfg", "control-flow"),
+    ("fprofile", "functions"),
+    ("memstats", "memory"),
+    ("mem", "memory"),
+    ("call-graph", "calls"),
+    ("calltree", "profile"),
+    ("flamegraph", "profile,svg"),
+];
+
+fn monitor_hint(name: &str) -> String {
+    match ALIASES.iter().find(|(alias, _)| *alias == name) {
+        Some((_, known)) => format!(" (did you mean {known}?)"),
+        None => hint(name, KINDS.iter().map(|kind| kind.name)),
+    }
+}
+
+/// The known name that looks like `name`, as a question.
+fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near = known
+        .map(|known| (strsim::levenshtein(name, known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 3);
+    near.map_or_else(String::new, |(_, known)| format!(" (did you mean {known}?)"))
+}
+
+/// A monitor that was chosen, with its options.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub(super) kind: &'static Kind,
+    functions: Option<GlobMatcher>,
+    top: Option<usize>,
+    options: Vec<(&'static str, String)>,
+}
+
+impl std::str::FromStr for Choice {
+    type Err = MonitorError;
+
+    /// Reads `NAME[,OPTION[=VALUE]]…`.
+    fn from_str(text: &str) -> Result<Self, MonitorError> {
+        let mut parts = text.split(',');
+        let name = parts.next().unwrap_or_default().trim();
+        let Some(kind) = KINDS.iter().find(|kind| kind.name == name) else {
+            return Err(MonitorError::Unknown { name: name.into() });
+        };
+        let mut choice = Self { kind, functions: None, top: Some(TOP), options: Vec::new() };
+        parts.try_for_each(|part| choice.option(part.trim()))?;
+        Ok(choice)
+    }
+}
+
+impl Choice {
+    fn option(&mut self, text: &str) -> Result<(), MonitorError> {
+        let (option, value) = text.split_once('=').unwrap_or((text, ""));
+        let refused =
+            |why: String| MonitorError::Value { option: option.into(), value: value.into(), why };
+        match option {
+            "function" => {
+                let glob = Glob::new(value).map_err(|error| refused(error.to_string()))?;
+                self.functions = Some(glob.compile_matcher());
+            }
+            "top" if value == "all" => self.top = None,
+            "top" => {
+                self.top =
+                    Some(value.parse().map_err(|_| refused("expected a number, or all".into()))?);
+            }
+            _ => {
+                let known = self.kind.options.iter().find(|(known, _)| bare(known) == option);
+                let Some((known, _)) = known else { return Err(self.unknown(option)) };
+                check(known, value).map_err(|why| refused(why.into()))?;
+                self.options.push((bare(known), value.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, option: &str) -> MonitorError {
+        if let Some(other) = KINDS.iter().find(|kind| kind.name == option) {
+            return MonitorError::Several { monitor: self.kind.name, option: other.name };
+        }
+        let own = self.kind.options.iter().map(|(option, _)| bare(option));
+        let known = own.chain(["function", "top"]).collect::<Vec<_>>().join(", ");
+        MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
+    }
+
+    /// Whether functions are asked for of which the module has none, in a sentence.
+    pub(super) fn nobody(&self, module: &Module) -> Option<String> {
+        let glob = self.functions.as_ref()?;
+        let info = &module.inner().info;
+        let all = 0..info.imported.functions + info.bodies.len() as u32;
+        let mut labels = all.map(|function| module.inner().label(function));
+        (!labels.any(|label| self.wants(&label)))
+            .then(|| format!("no function is called {}", glob.glob().glob()))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    /// Whether an option was given.
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|(given, _)| *given == option)
+    }
+
+    /// The value of an option that was given with one.
+    pub(super) fn value(&self, option: &str) -> Option<&str> {
+        let given = self.options.iter().rev().find(|(given, _)| *given == option)?;
+        (!given.1.is_empty()).then_some(given.1.as_str())
+    }
+
+    /// The value of an option that is a number.
+    pub(super) fn number(&self, option: &str) -> Option<u64> {
+        self.value(option)?.parse().ok()
+    }
+
+    /// A file that an option names, made anew.
+    pub(super) fn file(&self, option: &'static str) -> Result<Option<File>, MonitorError> {
+        let Some(path) = self.value(option) else { return Ok(None) };
+        let path = path.replace("%p", &std::process::id().to_string());
+        let failed = |error: std::io::Error| MonitorError::Value {
+            option: option.into(),
+            value: path.clone(),
+            why: error.to_string(),
+        };
+        File::create(&path).map(Some).map_err(failed)
+    }
+
+    pub(super) fn top(&self) -> Option<usize> {
+        self.top
+    }
+
+    /// Whether functions were chosen by name.
+    pub(super) fn names(&self) -> bool {
+        self.functions.is_some()
+    }
+
+    /// Whether a function is to be looked at.
+    pub(super) fn wants(&self, function: &str) -> bool {
+        self.functions.as_ref().is_none_or(|glob| glob.is_match(function))
+    }
+}
+
+/// An option without what its value is called.
+fn bare(option: &'static str) -> &'static str {
+    option.split(['=', '[']).next().unwrap_or(option)
+}
+
+/// Whether an option has such a value.
+fn check(option: &str, value: &str) -> Result<(), &'static str> {
+    match (option.contains('='), option.contains('['), value.is_empty()) {
+        (false, _, false) => Err("the option takes no value"),
+        (true, false, true) => Err("the option needs a value"),
+        _ if option.ends_with("=N") && !value.parse::<u32>().is_ok_and(|number| number > 0) => {
+            Err("expected a number from 1 on")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All monitors that were chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Choices(Vec<Choice>);
+
+impl Choices {
+    /// Reads each of them; none may be there twice.
+    pub fn new<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, MonitorError> {
+        let mut choices = Self::default();
+        for text in texts {
+            let choice: Choice = text.parse()?;
+            if choices.0.iter().any(|other| other.name() == choice.name()) {
+                return Err(MonitorError::Twice(choice.name()));
+            }
+            choices.0.push(choice);
+        }
+        Ok(choices)
+    }
+
+    /// Whether none was chosen.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn into_iter(self) -> impl Iterator<Item = Choice> {
+        self.0.into_iter()
+    }
+
+    /// Each of them, in the order in which they were chosen.
+    pub fn iter(&self) -> impl Iterator<Item = &Choice> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_has_a_name_and_options() {
+        let choice: Choice = "hotness,function=parse*,top=7,code".parse().expect("a choice");
+        assert_eq!((choice.name(), choice.top(), choice.has("code")), ("hotness", Some(7), true));
+        assert!(choice.wants("parse_line") && !choice.wants("main"));
+        assert_eq!("hotness,top=all".parse::<Choice>().expect("a choice").top(), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_named_with_what_is_near() {
+        let error = |text: &str| text.parse::<Choice>().expect_err("refused").to_string();
+        assert!(error("hottness").contains("did you mean hotness?"), "{}", error("hottness"));
+        assert!(
+            error("zzz").starts_with("no monitor is called zzz; there are alloc"),
+            "{}",
+            error("zzz")
+        );
+        assert!(
+            error("branches,zeros").contains("did you mean zero?"),
+            "{}",
+            error("branches,zeros")
+        );
+        assert!(
+            error("branches,top=x").contains("expected a number"),
+            "{}",
+            error("branches,top=x")
+        );
+        assert!(
+            error("branches,zero=1").contains("takes no value"),
+            "{}",
+            error("branches,zero=1")
+        );
+        assert!(
+            error("branches,function=[").starts_with("function=[: "),
+            "{}",
+            error("branches,function=[")
+        );
+        let several = "choose several with --monitor hotness --monitor branches";
+        assert!(error("hotness,branches").ends_with(several), "{}", error("hotness,branches"));
+        assert!(Choices::new(["loops", "loops,top=1"]).is_err());
+    }
+}

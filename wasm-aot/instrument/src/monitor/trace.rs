@@ -1,0 +1,281 @@
+//! `trace`: every instruction with its operands, or every call with its arguments and every return
+//! with its results, in order; as text, or a line of CSV or JSON for each.
+
+use super::hooked::Hooked;
+use super::outline::Outline;
+use super::{Choice, MonitorError, Report};
+use parking_lot::Mutex;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::{Arc, OnceLock};
+use wasm_aot_engine::ValType;
+use wasm_aot_engine::instrument::compile::{
+    Action, Call, Capture, Draft, Firing, Moment, Receiver, Room,
+};
+use wasm_aot_engine::instrument::runtime::{Module, spelled};
+
+/// The most values of one line.
+const VALUES: usize = 16;
+
+/// The monitor.
+#[derive(Debug)]
+pub(super) struct Trace {
+    choice: Choice,
+    events: OnceLock<Vec<Event>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    out: Out,
+    /// Where frames are whose functions have been entered, of each instance: those of callers are
+    /// above.
+    frames: Vec<(usize, Vec<usize>)>,
+    lines: u64,
+    failure: Option<String>,
+    form: Form,
+}
+
+/// What lines look like.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Text,
+    Csv,
+    Json,
+}
+
+impl Form {
+    const ALL: [(&str, Self); 3] = [("text", Self::Text), ("csv", Self::Csv), ("json", Self::Json)];
+
+    fn of(choice: &Choice) -> Result<Self, MonitorError> {
+        let name = choice.value("form").unwrap_or("text");
+        let known = Self::ALL.iter().find(|(known, _)| *known == name);
+        known.map(|(_, form)| *form).ok_or_else(|| MonitorError::Value {
+            option: "form".into(),
+            value: name.into(),
+            why: "the forms are text, csv and json".into(),
+        })
+    }
+
+    fn line(self, depth: usize, event: &Event, values: &[String]) -> String {
+        let indent = || "  ".repeat(depth.min(64));
+        let (kind, function) = (&event.kind, &event.function);
+        let (word, offset, text) = match kind {
+            Kind::Enter => (">", None, ""),
+            Kind::Leave => ("<", None, ""),
+            Kind::Unwind => ("!", None, ""),
+            Kind::Instruction(offset, text) => ("+", Some(offset), text.as_str()),
+        };
+        match (self, offset) {
+            (Self::Text, Some(offset)) => format!("{}  +{offset} {text}  {}", indent(), values.join(" ")),
+            (Self::Text, None) => format!("{}{word} {function} {}", indent(), values.join(" ")),
+            (Self::Csv, _) => {
+                let offset = offset.map_or_else(String::new, u32::to_string);
+                let quoted = function.replace('"', "\"\"");
+                format!("{depth},{word},\"{quoted}\",{offset},{text},{}", values.join(" "))
+            }
+            (Self::Json, Some(offset)) => {
+                serde_json::json!({"depth": depth, "event": word, "function": function, "offset": offset, "instruction": text, "values": values})
+                    .to_string()
+            }
+            (Self::Json, None) => {
+                serde_json::json!({"depth": depth, "event": word, "function": function, "values": values}).to_string()
+            }
+        }
+    }
+}
+
+/// Where lines go.
+#[derive(Debug)]
+enum Out {
+    File(BufWriter<File>),
+    Stderr(BufWriter<std::io::Stderr>),
+}
+
+impl Out {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::File(file) => file,
+            Self::Stderr(stderr) => stderr,
+        }
+    }
+}
+
+/// What a line is about.
+#[derive(Debug)]
+struct Event {
+    kind: Kind,
+    function: String,
+    /// The types of the values that it shows.
+    types: Vec<ValType>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Enter,
+    Leave,
+    Unwind,
+    /// Where in the function, and what.
+    Instruction(u32, String),
+}
+
+/// Makes the monitor.
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
+    let out = match choice.file("file")? {
+        Some(file) => Out::File(BufWriter::new(file)),
+        None => Out::Stderr(BufWriter::new(std::io::stderr())),
+    };
+    let form = Form::of(choice)?;
+    let mut state = State { out, frames: Vec::new(), lines: 0, failure: None, form };
+    if let Form::Csv = form {
+        state.write("depth,event,function,offset,instruction,values");
+    }
+    let state = Mutex::new(state);
+    Ok(Arc::new(Trace { choice: choice.clone(), events: OnceLock::new(), state }))
+}
+
+impl Hooked for Trace {
+    fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
+        let mut events = Vec::new();
+        let mut event =
+            |kind, function: &str, types: &[ValType], captures: &dyn Fn(u32) -> Capture| {
+                let types: Vec<ValType> = types.iter().copied().take(VALUES).collect();
+                let captures = (0..types.len() as u32).map(captures).collect();
+                let call = Call {
+                    receiver: Arc::<Self>::clone(&self),
+                    number: events.len() as u64,
+                    captures,
+                    writes: false,
+                };
+                events.push(Event { kind, function: function.to_owned(), types });
+                Action::Call(call)
+            };
+        draft.tell(Arc::<Self>::clone(&self));
+        for function in outline.chosen(&self.choice) {
+            let (index, name) = (function.index, function.label.as_str());
+            let ty = outline.info.function_type(index);
+            draft.hook_function(
+                index,
+                Moment::Entry,
+                event(Kind::Enter, name, ty.params(), &Capture::Local),
+            );
+            if !self.choice.has("calls") {
+                let start = outline.info.body(index).start;
+                for instruction in &function.instructions {
+                    let operands: Vec<ValType> =
+                        instruction.operands.iter().rev().copied().collect();
+                    let from_top = |place: u32| Capture::Operand(operands.len() as u32 - 1 - place);
+                    let kind = Kind::Instruction(
+                        instruction.at - start,
+                        spelled(&instruction.op, outline.bytes, instruction.at),
+                    );
+                    let action = event(kind, name, &operands, &from_top);
+                    draft.hook(index, instruction.at, Moment::Before, action);
+                }
+            }
+            let results = ty.results();
+            let from_top = |place: u32| Capture::Operand(results.len() as u32 - 1 - place);
+            draft.hook_function(index, Moment::Exit, event(Kind::Leave, name, results, &from_top));
+            draft.hook_function(
+                index,
+                Moment::Unwind,
+                event(Kind::Unwind, name, &[], &Capture::Local),
+            );
+        }
+        // Planned once.
+        let _ = self.events.set(events);
+    }
+
+    fn events(&self, _: &Module) -> u64 {
+        self.state.lock().lines
+    }
+
+    fn floods(&self) -> bool {
+        self.choice.value("file").is_none()
+    }
+
+    fn report(&self, _: &Module) -> Report {
+        let mut report = Report::new("trace", &[]);
+        let mut state = self.state.lock();
+        if let Err(error) = state.out.writer().flush() {
+            state.failure.get_or_insert(format!("trace: {error}"));
+        }
+        report.notes.push(format!("{} lines", state.lines));
+        report.notes.extend(state.failure.clone());
+        report
+    }
+}
+
+impl Receiver for Trace {
+    fn fire(&self, firing: &mut Firing<'_>) {
+        let Some(event) = self.events.get().and_then(|events| events.get(firing.number as usize))
+        else {
+            return;
+        };
+        let values: Vec<String> =
+            event.types.iter().zip(&*firing.values).map(|(ty, value)| shown(*ty, *value)).collect();
+        let mut state = self.state.lock();
+        let depth = state.depth(firing.vmctx, firing.frame, &event.kind);
+        let line = state.form.line(depth, event, &values);
+        state.lines += 1;
+        state.write(line.trim_end());
+    }
+
+    fn end(&self, room: Room) {
+        self.state.lock().frames.retain(|(vmctx, _)| *vmctx != room.vmctx);
+    }
+
+    fn failed(&self, why: &str) {
+        self.state.lock().failure.get_or_insert(format!("the monitor has failed: {why}"));
+    }
+}
+
+impl State {
+    fn write(&mut self, line: &str) {
+        if let Err(error) = writeln!(self.out.writer(), "{line}") {
+            self.failure.get_or_insert(format!("trace: {error}"));
+        }
+    }
+
+    /// How deep an activation is. Those that a trap has left lie below whoever comes next.
+    fn depth(&mut self, vmctx: usize, frame: usize, kind: &Kind) -> usize {
+        let at = match self.frames.iter().position(|(other, _)| *other == vmctx) {
+            Some(at) => at,
+            None => {
+                self.frames.push((vmctx, Vec::new()));
+                self.frames.len() - 1
+            }
+        };
+        let frames = &mut self.frames[at].1;
+        while frames
+            .last()
+            .is_some_and(|last| *last < frame || (*last == frame && matches!(kind, Kind::Enter)))
+        {
+            frames.pop();
+        }
+        match kind {
+            Kind::Enter => {
+                frames.push(frame);
+                frames.len() - 1
+            }
+            Kind::Leave | Kind::Unwind => {
+                frames.pop_if(|last| *last == frame);
+                frames.len()
+            }
+            Kind::Instruction(..) => frames.len().saturating_sub(1),
+        }
+    }
+}
+
+/// A value as the text format spells it; references as addresses.
+pub(super) fn shown(ty: ValType, value: [u64; 2]) -> String {
+    match ty {
+        ValType::I32 => (value[0] as i32).to_string(),
+        ValType::I64 => (value[0] as i64).to_string(),
+        ValType::F32 => f32::from_bits(value[0] as u32).to_string(),
+        ValType::F64 => f64::from_bits(value[0]).to_string(),
+        ValType::V128 => format!("{:#034x}", u128::from(value[1]) << 64 | u128::from(value[0])),
+        ValType::Ref(_) if value[0] == 0 => "null".into(),
+        ValType::Ref(_) => format!("ref:{:#x}", value[0]),
+    }
+}

@@ -1,0 +1,148 @@
+//! Monitors whose failures are their own: what traps or does not end switches its monitor off, and
+//! the program goes on.
+//!
+//! Their functions are called through the host, in activations of their own, so that whatever
+//! happens there ends there. That takes time; all others are called by the program's code, and a
+//! failure of theirs is the program's end.
+//!
+//! A call that does not end is interrupted by somebody who looks now and then which one is being
+//! made. Both agree, under a lock, on whether it is still being made: the program is never
+//! interrupted for a monitor that has just returned.
+
+use super::guest::{Listener, Observer};
+use super::switches::Switches;
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use wasm_aot_engine::Error;
+use wasm_aot_engine::Func;
+use wasm_aot_engine::Trap;
+use wasm_aot_engine::Val;
+use wasm_aot_engine::ValType;
+use wasm_aot_engine::instrument::Printable;
+use wasm_aot_engine::instrument::compile::{self, Capture, Firing, Receiver};
+use wasm_aot_engine::instrument::runtime::{Interruption, with_store_of};
+
+/// How often somebody looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A monitor that is called through the host.
+#[derive(Debug)]
+pub(crate) struct Contained {
+    name: String,
+    /// By rules: the export, its function, and what that takes.
+    exports: Vec<(String, Func, Vec<ValType>)>,
+    switches: Switches,
+    listener: Listener,
+    interruption: Arc<Interruption>,
+    patience: Duration,
+    call: Mutex<Call>,
+}
+
+/// The call that is being made.
+#[derive(Debug, Default)]
+struct Call {
+    since: Option<Instant>,
+    /// Whether it is to end.
+    is_over: bool,
+}
+
+impl Contained {
+    /// A monitor whose calls may take so long.
+    pub(super) fn new(
+        observer: &Observer,
+        interruption: &Arc<Interruption>,
+        patience: Duration,
+    ) -> Option<Arc<Self>> {
+        let each = observer.rules.iter().map(|rule| {
+            let types = rule.params.iter().map(|given| given.ty).collect();
+            Some((rule.export.clone(), observer.function(rule.function)?, types))
+        });
+        let this = Arc::new(Self {
+            name: observer.name.clone(),
+            exports: each.collect::<Option<_>>()?,
+            switches: observer.switches.clone(),
+            listener: observer.listener.clone(),
+            interruption: Arc::clone(interruption),
+            patience,
+            call: Mutex::default(),
+        });
+        let who = Arc::downgrade(&this);
+        // Without a thread, calls that do not end are the program's end.
+        let _ = std::thread::Builder::new()
+            .name("wasm-patience".into())
+            .stack_size(1 << 20)
+            .spawn(move || watch(&who));
+        Some(this)
+    }
+
+    /// A call of the function of a rule, on account of an instruction, with so many values.
+    pub(super) fn call(self: &Arc<Self>, rule: u16, offset: u32, values: usize) -> compile::Call {
+        let receiver: Arc<dyn Receiver> = Arc::<Self>::clone(self);
+        let number = u64::from(rule) << 32 | u64::from(offset);
+        // The hook's code hands values over itself.
+        compile::Call {
+            receiver,
+            number,
+            captures: vec![Capture::Local(u32::MAX); values],
+            writes: false,
+        }
+    }
+
+    /// Calls a function; gives why it has failed, if that is its own doing.
+    fn called(&self, vmctx: usize, function: Func, values: &[Val]) -> Option<Error> {
+        let interlude = self.interruption.begin_interlude();
+        self.call.lock().since = Some(Instant::now());
+        let done = with_store_of(vmctx, |store| function.call(store, values));
+        let is_over = {
+            let mut call = self.call.lock();
+            call.since = None;
+            std::mem::take(&mut call.is_over)
+        };
+        self.interruption.end_interlude(interlude);
+        // Whoever else has interrupted it means the program, which hears of it now.
+        done.err().filter(|error| is_over || error.trap() != Some(Trap::Interrupted))
+    }
+}
+
+fn watch(who: &Weak<Contained>) {
+    loop {
+        std::thread::sleep(LOOK);
+        let Some(who) = who.upgrade() else { return };
+        let mut call = who.call.lock();
+        if !call.is_over && call.since.is_some_and(|since| since.elapsed() > who.patience) {
+            call.is_over = true;
+            who.interruption.insist();
+        }
+    }
+}
+
+impl Receiver for Contained {
+    fn fire(&self, firing: &mut Firing<'_>) {
+        let (rule, offset) = ((firing.number >> 32) as usize, firing.number as u32);
+        let (export, function, types) = &self.exports[rule];
+        let value = |(ty, [low, high]): (&ValType, &[u64; 2])| match ty {
+            ValType::I64 => Val::I64(*low as i64),
+            ValType::F32 => Val::F32(*low as u32),
+            ValType::F64 => Val::F64(*low),
+            ValType::V128 => Val::V128(u128::from(*high) << 64 | u128::from(*low)),
+            ValType::Ref(_) => Val::ExternRef(None),
+            ValType::I32 => Val::I32(*low as i32),
+        };
+        let values: Vec<Val> = types.iter().zip(firing.values.iter()).map(value).collect();
+        let Some(error) = self.called(firing.vmctx, *function, &values) else { return };
+        self.switches.switch_all(false);
+        let why = match error.trap() {
+            Some(Trap::Interrupted) => {
+                format!("it does not end within {}", humantime::format_duration(self.patience))
+            }
+            Some(trap) => trap.to_string(),
+            None => error.to_string(),
+        };
+        let (name, export) = (Printable(&self.name), Printable(export));
+        let what = format!(
+            "monitor {name}: {export}, at offset {offset:#x}: {why}; it is switched off, and the program goes on"
+        );
+        self.listener.tell(&what);
+    }
+}

@@ -1,0 +1,133 @@
+//! A monitor that can be switched, and whose calls follow from how often instructions are executed:
+//! while it observes, the program's code counts, and nothing of the monitor is in it.
+//!
+//! What counters say belongs to it in part ([`Share`]); of single probes that are off it is noted
+//! how often control has come there.
+
+use super::binding::Binding;
+use super::derived::{Derivation, Derivations};
+use super::switches::Switches;
+use parking_lot::Mutex;
+use wasm_aot_engine::Error;
+use wasm_aot_engine::Instance;
+use wasm_aot_engine::Module;
+use wasm_aot_engine::instrument::runtime::{Share, StoreCore, waiting};
+
+/// Where a probe would stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) function: u32,
+    pub(super) rule: u16,
+    pub(super) id: u32,
+    /// Where the instruction is in the module.
+    pub(super) offset: u32,
+}
+
+impl Place {
+    pub(super) fn of((function, binding): &(u32, Binding)) -> Self {
+        Self { function: *function, rule: binding.rule, id: binding.id, offset: binding.offset }
+    }
+}
+
+/// The monitor.
+#[derive(Debug)]
+pub(super) struct Counting {
+    module: Module,
+    pub(super) switches: Switches,
+    pub(super) places: Vec<Place>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    calls: Derivations,
+    /// How many calls there were.
+    events: u64,
+    /// Whether it is to observe.
+    is_wanted: bool,
+    counted: Share,
+}
+
+impl Counting {
+    /// Off at first.
+    pub(super) fn new(
+        module: &Module,
+        calls: Vec<Derivation>,
+        places: Vec<Place>,
+        switches: Switches,
+    ) -> Self {
+        let mut calls = Derivations::new(calls);
+        switch(&mut calls, &switches);
+        let state = State { calls, events: 0, is_wanted: false, counted: Share::default() };
+        Self { module: module.clone(), switches, places, state: Mutex::new(state) }
+    }
+
+    /// Whether it observes.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.state.lock().is_wanted
+    }
+
+    /// Says whether it is to observe; that is so once it has [settled](Self::settle).
+    pub(super) fn want(&self, on: bool) {
+        self.state.lock().is_wanted = on;
+    }
+
+    /// Has it be as probes were switched.
+    pub(super) fn settle(&self) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if is_switched(&mut state.calls, &self.switches) {
+            self.read(&mut state, &[]);
+            switch(&mut state.calls, &self.switches);
+        }
+        let is_due = state.is_wanted && self.switches.on() > 0;
+        match (state.counted.goes_on(), is_due) {
+            (false, true) => {
+                let mut counted = state.counted.clone();
+                counted.begin(&self.module);
+                self.module.count_also(true)?;
+                state.counted = counted;
+            }
+            (true, false) => {
+                self.module.count_also(false)?;
+                state.counted.end(&self.module);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads what was counted since somebody has read it, if frames wait at these addresses.
+    fn read(&self, state: &mut State, waiting: &[usize]) {
+        let own = state
+            .counted
+            .reading(&self.module, waiting)
+            .and_then(|reading| self.module.counts_of(&reading));
+        if let Some(counts) = own {
+            state.events += state.calls.read(&self.module, &counts);
+        }
+    }
+
+    /// Gives cells what belongs to them by now.
+    pub(super) fn tell(&self, core: &StoreCore, instance: Instance) {
+        let mut state = self.state.lock();
+        self.read(&mut state, &waiting(core));
+        state.calls.tell(core, |_| Some(instance));
+    }
+
+    /// How many calls there were.
+    pub(super) fn events(&self) -> u64 {
+        let mut state = self.state.lock();
+        self.read(&mut state, &[]);
+        state.events
+    }
+}
+
+/// Whether probes were switched.
+fn is_switched(calls: &mut Derivations, switches: &Switches) -> bool {
+    calls.each().any(|call| call.is_on != switches.is_on(call.id))
+}
+
+/// Has calls be as probes were switched.
+fn switch(calls: &mut Derivations, switches: &Switches) {
+    calls.each().for_each(|call| call.is_on = switches.is_on(call.id));
+}

@@ -1,0 +1,311 @@
+//! Calls that need not be made, since what they would have done follows from what the program's
+//! code tells anyway.
+//!
+//! | what a function does | what it follows from |
+//! |---|---|
+//! | adds constants to cells, or sets them | how often it would have been called: counters, see [`Counts`](wasm_aot_engine::Counts) |
+//! | the same, and takes itself away | whether the program has come there: notes, see `monitor/noted.rs` |
+//!
+//! That holds if all that a monitor does while the program runs is of this kind, and no cell
+//! depends on the order of calls. What belongs to the cells is given them before anybody looks.
+
+use super::Program;
+use super::binding::{Binding, Moment};
+use super::tally::{self, Effects, Followed};
+use crate::monitor::Noted;
+use std::cell::LazyCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use wasm_aot_body::{Graph, Places, often};
+use wasm_aot_engine::Counts;
+use wasm_aot_engine::Engine;
+use wasm_aot_engine::Error;
+use wasm_aot_engine::FunctionCounts;
+use wasm_aot_engine::Instance;
+use wasm_aot_engine::Module;
+use wasm_aot_engine::instrument::compile::{Draft, Guest};
+use wasm_aot_engine::instrument::runtime::{Origin, StoreCore, waiting};
+use wasm_aot_engine::instrument::vm::Cell;
+use wasmparser::{BinaryReader, FunctionBody};
+
+/// What follows from what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    /// How often the instruction was executed, or went one way, of the order in which they are
+    /// counted.
+    Count(Option<usize>),
+    /// Whether it was executed.
+    Note,
+}
+
+/// Calls at one place that are not made.
+#[derive(Debug)]
+pub(super) struct Derivation {
+    observer: usize,
+    function: u32,
+    /// Where the instruction is in the module, or 0 for the function's entry.
+    offset: u32,
+    sign: Sign,
+    effects: Effects,
+    /// The identity of the probe, and whether it would be called.
+    pub(super) id: u32,
+    pub(super) is_on: bool,
+    /// How often control has come there, as far as that was read, and how many calls the cells do
+    /// not know of.
+    seen: u64,
+    due: u64,
+}
+
+impl Derivation {
+    /// All calls of a monitor, if all of them can be derived.
+    pub(super) fn of_all(
+        observer: usize,
+        guest: &Guest,
+        bindings: &[(u32, Binding)],
+        sizes: &[usize],
+        program: &[u8],
+    ) -> Option<Vec<Self>> {
+        let mut all = Vec::with_capacity(bindings.len());
+        for (function, binding) in bindings {
+            let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
+            let (function, id, is_on, seen, due) = (*function, binding.id, true, 0, 0);
+            let one = |sign, effects| Self {
+                observer,
+                function,
+                offset,
+                sign,
+                effects,
+                id,
+                is_on,
+                seen,
+                due,
+            };
+            match tally::followed(guest, binding, program)? {
+                Followed::Always(effects) => all.push(one(Sign::Count(None), effects)),
+                Followed::Once(effects) => all.push(one(Sign::Note, effects)),
+                Followed::ByWay(ways) => {
+                    all.extend(
+                        (0..).zip(ways).map(|(way, effects)| one(Sign::Count(Some(way)), effects)),
+                    );
+                }
+            }
+        }
+        (are_in_any_order(&all)
+            && tally::are_apart(all.iter().flat_map(|one| one.effects.cells()), sizes))
+        .then_some(all)
+    }
+
+    /// Whether it follows from how often something was executed.
+    pub(super) fn needs_counts(&self) -> bool {
+        self.sign != Sign::Note
+    }
+
+    /// Control has come there so often altogether; gives how many calls are new.
+    fn read(&mut self, count: u64) -> u64 {
+        // While the program runs, what is on its way may be there once, and not the next time.
+        let more = count.saturating_sub(self.seen);
+        self.seen += more;
+        let calls = if self.is_on { more } else { 0 };
+        self.due += calls;
+        calls
+    }
+
+    /// Gives cells what belongs to them.
+    fn tell(&mut self, instance: Instance, core: &StoreCore) {
+        let more = std::mem::take(&mut self.due);
+        if more != 0 {
+            self.effects.additions.iter().for_each(|(cell, by)| {
+                instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more));
+            });
+            self.effects
+                .settings
+                .iter()
+                .for_each(|(cell, value)| instance.set(core, *cell, value.cast_unsigned()));
+        }
+    }
+}
+
+/// Whether it takes less to call a monitor's functions, which add to few cells at few places, than
+/// to count whatever the program does. They are in the order of functions.
+pub(super) fn calls_take_less(all: &[Derivation], program: &Program) -> bool {
+    let (mut calls, mut counters) = (0, 0);
+    for (function, range) in (program.info.imported.functions..).zip(&program.info.bodies) {
+        let bytes = &program.bytes[range.start as usize..range.end as usize];
+        let body = FunctionBody::new(BinaryReader::new(bytes, range.start.into()));
+        let graph = Graph::of(&body).unwrap_or_default();
+        let depths = graph.depths();
+        let depth = |offset: u32| {
+            depths[..depths.partition_point(|(start, _)| *start <= offset)]
+                .last()
+                .map_or(0, |last| last.1)
+        };
+        let from = all.partition_point(|one| one.function < function);
+        let own = all[from..].iter().take_while(|one| one.function == function);
+        calls += own
+            .map(|one| one.effects.cells().count() as u64 * often(depth(one.offset)))
+            .sum::<u64>();
+        counters += Places::of(&graph).cost(&graph);
+    }
+    calls < counters
+}
+
+/// Whether no cell is set to several values, nor set and added to.
+fn are_in_any_order(all: &[Derivation]) -> bool {
+    let mut set: HashMap<Cell, i64> = HashMap::new();
+    let mut settings = all.iter().flat_map(|one| &one.effects.settings);
+    let mut additions = all.iter().flat_map(|one| &one.effects.additions);
+    settings.all(|(cell, value)| *set.entry(*cell).or_insert(*value) == *value)
+        && (set.is_empty() || additions.all(|(cell, _)| !set.contains_key(cell)))
+}
+
+/// Calls that are not made, by functions and places.
+#[derive(Debug, Default)]
+pub(super) struct Derivations(Vec<Derivation>);
+
+impl Derivations {
+    pub(super) fn new(mut all: Vec<Derivation>) -> Self {
+        all.sort_by_key(|one| (one.function, one.offset));
+        Self(all)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Derivation> {
+        self.0.iter_mut()
+    }
+
+    /// Reads how often control has come to each place; gives how many calls are new.
+    pub(super) fn read(&mut self, module: &Module, counts: &Counts) -> u64 {
+        let mut calls = 0;
+        for function in counts.functions() {
+            let base = module.inner().info.body(function.index()).start;
+            read_function(self.of(function.index()), &function, base, |one, count| {
+                calls += one.read(count);
+            });
+        }
+        calls
+    }
+
+    /// Reads to which places control has come.
+    fn read_notes(&mut self, module: &Module, noted: &Noted, waiting: &[usize]) {
+        noted.each(module, waiting, |function, executed| {
+            for one in self.of(function.index) {
+                // A function has been called if its first instruction was executed.
+                let place = function.instructions.partition_point(|at| *at < one.offset);
+                one.read(executed.instructions[place].into());
+            }
+        });
+    }
+
+    /// Gives cells what belongs to them: those of monitors that have an instance in the store.
+    pub(super) fn tell(&mut self, core: &StoreCore, instance: impl Fn(usize) -> Option<Instance>) {
+        for one in &mut self.0 {
+            if let Some(instance) = instance(one.observer) {
+                one.tell(instance, core);
+            }
+        }
+    }
+
+    /// Those of a function.
+    fn of(&mut self, function: u32) -> &mut [Derivation] {
+        let from = self.0.partition_point(|one| one.function < function);
+        let len = self.0[from..].partition_point(|one| one.function == function);
+        &mut self.0[from..from + len]
+    }
+}
+
+/// Reads how often each instruction of a function was executed, whose body begins at `base`.
+fn read_function(
+    own: &mut [Derivation],
+    function: &FunctionCounts<'_>,
+    base: u32,
+    mut read: impl FnMut(&mut Derivation, u64),
+) {
+    let mut due = own.iter_mut().peekable();
+    while let Some(entry) = due.next_if(|one| one.offset == 0) {
+        read(entry, function.calls());
+    }
+    if due.peek().is_none() {
+        return;
+    }
+    let branches = LazyCell::new(|| function.branches());
+    let gone = |offset: u32, way: usize| {
+        let branch = branches.binary_search_by_key(&offset, |branch| branch.offset).ok();
+        branch.and_then(|branch| branches[branch].ways.get(way)).copied().unwrap_or_default()
+    };
+    for instruction in function.instructions() {
+        while let Some(one) = due.next_if(|one| one.offset <= base + instruction.offset) {
+            let count = match one.sign {
+                Sign::Count(Some(way)) => gone(instruction.offset, way),
+                Sign::Count(None) | Sign::Note => instruction.count,
+            };
+            read(one, count);
+        }
+    }
+}
+
+/// All calls that are not made, of monitors that are not switched.
+#[derive(Debug, Default)]
+pub(super) struct Derived {
+    counted: Derivations,
+    once: Derivations,
+    noted: Option<Arc<Noted>>,
+}
+
+impl Derived {
+    /// Those of all monitors. What the program has to note is drafted.
+    pub(super) fn plan(
+        all: Vec<Derivation>,
+        program: &Program,
+        engine: &Engine,
+        draft: &mut Draft,
+    ) -> Result<Self, Error> {
+        let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(Derivation::needs_counts);
+        let noted = (!once.is_empty()).then(Noted::new);
+        if let Some(noted) = &noted {
+            let functions: HashSet<u32> = once.iter().map(|one| one.function).collect();
+            let features = engine.target().options.features;
+            noted.plan_of(
+                &program.bytes,
+                features,
+                |function| functions.contains(&function),
+                draft,
+            )?;
+        }
+        Ok(Self { counted: Derivations::new(counted), once: Derivations::new(once), noted })
+    }
+
+    /// Whether the code has to count.
+    pub(super) fn needs_counts(&self) -> bool {
+        !self.counted.is_empty()
+    }
+
+    /// The program was compiled so.
+    pub(super) fn compiled(&self, module: &Module) {
+        if let Some(noted) = &self.noted {
+            noted.compiled(module, Origin::Own);
+        }
+    }
+
+    /// Gives cells what belongs to them by now: those of monitors that have an instance in the
+    /// store.
+    pub(super) fn settle(
+        &mut self,
+        module: &Module,
+        core: &StoreCore,
+        instance: impl Fn(usize) -> Option<Instance>,
+    ) {
+        let waiting = waiting(core);
+        let reading = if self.needs_counts() { module.reading_at(&waiting) } else { None };
+        if let Some(counts) = reading.and_then(|reading| module.counts_of(&reading)) {
+            self.counted.read(module, &counts);
+        }
+        if let Some(noted) = &self.noted {
+            self.once.read_notes(module, noted, &waiting);
+        }
+        self.counted.tell(core, &instance);
+        self.once.tell(core, &instance);
+    }
+}

@@ -1,0 +1,370 @@
+//! A module that looks on, instantiated: its functions can be asked, and texts can be handed to
+//! them.
+
+use super::ObserverError;
+use super::event::{Reaction, reactions};
+use super::name::{Asked, Malformed};
+use super::rule::{self, Helper, Rule, rules};
+use super::switches::Switches;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wasm_aot_body::events::Occurrence;
+use wasm_aot_engine::AsContextMut;
+use wasm_aot_engine::Extern;
+use wasm_aot_engine::Func;
+use wasm_aot_engine::Instance;
+use wasm_aot_engine::Linker;
+use wasm_aot_engine::Memory;
+use wasm_aot_engine::Module;
+use wasm_aot_engine::StoreContextMut;
+use wasm_aot_engine::Trap;
+use wasm_aot_engine::Val;
+use wasm_aot_engine::ValType;
+use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
+
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where texts are put for functions that are called when a site is matched.
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    memory: Memory,
+    start: u32,
+    end: u32,
+}
+
+/// An instance of a module that looks on.
+#[derive(Clone, Debug)]
+pub struct Observer {
+    pub(crate) name: String,
+    pub(crate) module: Module,
+    pub(crate) instance: Instance,
+    pub(crate) rules: Arc<[Rule]>,
+    reactions: Vec<Reaction>,
+    functions: HashMap<u32, Func>,
+    buffer: Option<Buffer>,
+    exit: Option<Func>,
+    /// Whether its instructions of tables are numbered as the existing compiler does.
+    pub(crate) is_foreign: bool,
+    /// Whether its probes can be switched while the program runs, and which of them are called.
+    pub(super) toggled: bool,
+    pub(super) starts_on: bool,
+    /// How long a call may take, if its failures are to switch it off and nothing else.
+    pub(super) contained: Option<Duration>,
+    pub(super) switches: Switches,
+    /// Whether each thread has an instance of it.
+    pub(super) has_threads: bool,
+    /// Whether nobody else instantiates the program.
+    pub(super) is_alone: bool,
+    /// Who is told what goes wrong in it while the program goes on.
+    pub(super) listener: Listener,
+    /// Of exports that are called nowhere, by their numbers: the first place that they name, and
+    /// whose types they do not take.
+    pub(super) misfits: BTreeMap<u16, String>,
+    /// What is wrong with exports that are passed over.
+    pub(super) passed_over: Vec<String>,
+    /// Since when a question may take time.
+    asked: Option<Instant>,
+}
+
+/// Who is told what goes wrong, if anybody is.
+#[derive(Clone, Default)]
+pub(super) struct Listener(pub(super) Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&str) + Send + Sync;
+
+impl Listener {
+    pub(super) fn tell(&self, what: &str) {
+        if let Some(listener) = &self.0 {
+            listener(what);
+        }
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "somebody" } else { "nobody" })
+    }
+}
+
+/// A value that is known when a site is matched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Known {
+    Value(Number),
+    Text(String),
+}
+
+/// A number as it is handed over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    I32(i32),
+    I64(i64),
+    F32(u32),
+    F64(u64),
+    V128(u128),
+}
+
+impl Number {
+    pub(crate) fn ty(self) -> ValType {
+        match self {
+            Self::I32(_) => ValType::I32,
+            Self::I64(_) => ValType::I64,
+            Self::F32(_) => ValType::F32,
+            Self::F64(_) => ValType::F64,
+            Self::V128(_) => ValType::V128,
+        }
+    }
+
+    fn val(self) -> Val {
+        match self {
+            Self::I32(value) => Val::I32(value),
+            Self::I64(value) => Val::I64(value),
+            Self::F32(bits) => Val::F32(bits),
+            Self::F64(bits) => Val::F64(bits),
+            Self::V128(bits) => Val::V128(bits),
+        }
+    }
+
+    fn of(value: &Val) -> Option<Self> {
+        Some(match value {
+            Val::I32(value) => Self::I32(*value),
+            Val::I64(value) => Self::I64(*value),
+            Val::F32(bits) => Self::F32(*bits),
+            Val::F64(bits) => Self::F64(*bits),
+            Val::V128(bits) => Self::V128(*bits),
+            _ => return None,
+        })
+    }
+}
+
+impl Observer {
+    /// Instantiates a module that looks on; `linker` has what it imports. What it wants to see is
+    /// read from the names of its exports. `switches` are those that its host functions know, see
+    /// [`observe::add_to_linker`](super::add_to_linker).
+    pub fn new<T: 'static>(
+        mut store: impl AsContextMut<Data = T>,
+        linker: &Linker<T>,
+        name: &str,
+        module: &Module,
+        switches: &Switches,
+    ) -> Result<Self, ObserverError> {
+        let within =
+            |error| ObserverError::Instance { monitor: name.to_owned(), error: Box::new(error) };
+        let info = &module.inner().info;
+        if !info.tags.is_empty() {
+            return Err(ObserverError::Exceptions(name.to_owned()));
+        }
+        let (rules, mut wrong) = rules(info);
+        // What another compiler has made may ask for instructions that we do not know, beside those
+        // that we do.
+        let is_passed_over = !rule::is_extended(info) && !rules.is_empty();
+        let (unknown, known) =
+            wrong.into_iter().partition(|wrong| is_passed_over && wrong.is_unknown);
+        let unknown: Vec<Malformed> = unknown;
+        wrong = known;
+        let (reactions, others) = reactions(info);
+        wrong.extend(others);
+        wrong.extend(ending(info));
+        if !wrong.is_empty() {
+            let wrong = wrong.iter().map(ToString::to_string).collect();
+            return Err(ObserverError::Names { monitor: name.to_owned(), wrong });
+        }
+        let instance = linker.instantiate(&mut store, module).map_err(within)?;
+        if let Ok(initialize) = instance.get_typed_func::<(), ()>(&mut store, "_initialize") {
+            initialize.call(&mut store, ()).map_err(within)?;
+        }
+        let mut functions = HashMap::new();
+        for export in info.exports.iter().filter(|export| export.space == Space::Func) {
+            if let Some(function) = instance.get_func(&mut store, &export.name) {
+                functions.insert(export.index, function);
+            }
+        }
+        let buffer = buffer(&mut store, instance);
+        let exit = instance.get_func(&mut store, "wasm:exit");
+        let is_foreign = (0..info.functions.len() as u32).any(|index| {
+            info.function_name(index).is_some_and(|name| name.starts_with("__whamm_"))
+        });
+        Ok(Self {
+            name: name.to_owned(),
+            module: module.clone(),
+            instance,
+            rules: rules.into(),
+            reactions,
+            functions,
+            buffer,
+            exit,
+            is_foreign,
+            toggled: false,
+            starts_on: true,
+            contained: None,
+            switches: switches.clone(),
+            has_threads: false,
+            is_alone: false,
+            listener: Listener::default(),
+            misfits: BTreeMap::new(),
+            passed_over: unknown.iter().map(ToString::to_string).collect(),
+            asked: None,
+        })
+    }
+
+    /// One of the functions that it exports.
+    pub(super) fn function(&self, index: u32) -> Option<Func> {
+        self.functions.get(&index).copied()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its instance, with everything that it exports.
+    pub fn instance(&self) -> Instance {
+        self.instance
+    }
+
+    /// Whether the existing compiler has made it, which numbers the labels of `br_table` in its own
+    /// way.
+    pub fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    /// Whether it wants to say something at the end.
+    pub fn has_report(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    /// How many of its functions want to be called when something happens in the engine.
+    pub(super) fn hears(&self) -> usize {
+        self.reactions.len()
+    }
+
+    /// Its functions that want to be called when something happens in the engine, and what each
+    /// takes.
+    pub(super) fn reactions_to(
+        &self,
+        event: Occurrence,
+    ) -> impl Iterator<Item = (&Reaction, Func)> {
+        let own = self.reactions.iter().filter(move |reaction| reaction.event == event);
+        own.filter_map(|reaction| Some((reaction, self.function(reaction.function)?)))
+    }
+
+    /// Tells it what has happened.
+    pub(super) fn react(
+        &self,
+        mut store: impl AsContextMut,
+        event: Occurrence,
+        told: &[i64],
+    ) -> Result<(), ObserverError> {
+        for (reaction, function) in self.reactions_to(event) {
+            let failed = |error| ObserverError::Export {
+                monitor: self.name.clone(),
+                export: reaction.export.clone(),
+                error: Box::new(error),
+            };
+            function.call(&mut store, &reaction.values(told)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Has it say what it has seen.
+    pub fn report(&self, store: impl AsContextMut) -> Result<(), ObserverError> {
+        let Some(exit) = self.exit else { return Ok(()) };
+        let named = |error| {
+            let (monitor, export) = (self.name.clone(), "wasm:exit".into());
+            match is_endless(&error) {
+                true => ObserverError::EndlessReport { monitor, export },
+                false => ObserverError::Export { monitor, export, error: Box::new(error) },
+            }
+        };
+        exit.call(store, &[]).map(drop).map_err(named)
+    }
+
+    /// Asks one of its functions; texts go through the buffer from `cursor` on.
+    pub(crate) fn ask<T: 'static>(
+        &mut self,
+        store: &mut StoreContextMut<'_, T>,
+        helper: &Helper,
+        cursor: &mut u32,
+        known: &mut dyn FnMut(&Asked, ValType) -> Option<Known>,
+    ) -> Result<Option<Number>, wasm_aot_engine::Error> {
+        let mut args = Vec::with_capacity(helper.params.len() + 2);
+        for (asked, ty) in &helper.params {
+            match known(asked, *ty) {
+                Some(Known::Value(value)) => args.push(value.val()),
+                Some(Known::Text(text)) => args.extend(self.write(store, &text, cursor)?),
+                None => return Ok(None),
+            }
+        }
+        if self.asked.is_none_or(|since| since.elapsed() > PATIENCE / 5) {
+            store.set_deadline(Some(PATIENCE));
+            self.asked = Some(Instant::now());
+        }
+        let function = self.functions[&helper.function];
+        let results = function.call(&mut *store, &args)?;
+        Ok(results.first().and_then(Number::of))
+    }
+
+    /// The questions are over: until the next ones, nobody waits for an answer.
+    pub(crate) fn rest<T: 'static>(&mut self, store: &mut StoreContextMut<'_, T>) {
+        if self.asked.take().is_some() {
+            store.set_deadline(None);
+        }
+    }
+
+    /// Puts a text into the buffer, as far as there is room: address and length.
+    fn write<T: 'static>(
+        &self,
+        store: &mut StoreContextMut<'_, T>,
+        text: &str,
+        cursor: &mut u32,
+    ) -> Result<[Val; 2], wasm_aot_engine::Error> {
+        let Some(buffer) = self.buffer else {
+            let lacks = "texts are handed over in the exported memory \"whamm_buffer\", from the global \"whamm_buffer:start\" on, and at \
+                         most \"whamm_buffer:max\" bytes: one of these is missing";
+            return Err(wasm_aot_engine::Error::Link(lacks.into()));
+        };
+        let at = (buffer.start + *cursor).min(buffer.end);
+        let len = text.len().min((buffer.end - at) as usize);
+        buffer.memory.write(&mut *store, at as usize, &text.as_bytes()[..len])?;
+        *cursor += len as u32;
+        Ok([Val::I32(at.cast_signed()), Val::I32(len as i32)])
+    }
+}
+
+/// What is wrong with what is called at the end, if anything is.
+fn ending(info: &ModuleInfo) -> Option<Malformed> {
+    let export = info.exports.iter().find(|export| export.name == "wasm:exit")?;
+    let why = match export.space {
+        Space::Func if info.function_type(export.index).params().is_empty() => return None,
+        Space::Func => {
+            "what is called at the end is given nothing, and this function takes something"
+        }
+        _ => "only functions can be called at events",
+    };
+    Some(Malformed {
+        name: export.name.clone(),
+        at: 0..export.name.len(),
+        why: why.into(),
+        is_unknown: false,
+    })
+}
+
+/// Where texts are put, if the module says so.
+fn buffer<T: 'static>(
+    store: &mut impl AsContextMut<Data = T>,
+    instance: Instance,
+) -> Option<Buffer> {
+    let memory = instance.get_memory(&mut *store, "whamm_buffer")?;
+    let mut number = |name: &str| match instance.get_export(&mut *store, name) {
+        Some(Extern::Global(global)) => global.get(&mut *store).ok()?.i32().map(i32::cast_unsigned),
+        _ => None,
+    };
+    let (start, max) = (number("whamm_buffer:start")?, number("whamm_buffer:max")?);
+    Some(Buffer { memory, start, end: start.checked_add(max)? })
+}
+
+/// Whether an error means that a function did not end.
+pub(crate) fn is_endless(error: &wasm_aot_engine::Error) -> bool {
+    error.trap() == Some(Trap::Interrupted)
+}

@@ -1,0 +1,207 @@
+//! What the engine has for modules that look on, beside WASI: what the program is like, taking
+//! probes away, and a few tools.
+
+use super::insertion::{self, Refusal};
+use super::rule::MARKER;
+use super::switches::Switches;
+use std::cell::RefCell;
+use std::io::Write as _;
+use std::sync::{Arc, OnceLock};
+use wasm_aot_engine::AsContextMut;
+use wasm_aot_engine::Caller;
+use wasm_aot_engine::Error;
+use wasm_aot_engine::Func;
+use wasm_aot_engine::FuncType;
+use wasm_aot_engine::Linker;
+use wasm_aot_engine::Memory;
+use wasm_aot_engine::ValType;
+use wasm_aot_engine::instrument::module::ModuleInfo;
+
+/// The program that is looked at, as its monitors see it.
+#[derive(Debug)]
+pub struct Program {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) info: ModuleInfo,
+    /// Where it was read, as monitors are told.
+    pub(crate) path: String,
+}
+
+impl Program {
+    /// A program that is going to be looked at, in binary or text.
+    pub fn new(engine: &wasm_aot_engine::Engine, bytes: &[u8]) -> Result<Arc<Self>, Error> {
+        let bytes = wasm_aot_engine::instrument::runtime::binary(bytes)?.into_owned();
+        Self::read(engine, bytes)
+    }
+
+    /// The program inside of a module that was compiled before.
+    pub fn of(
+        engine: &wasm_aot_engine::Engine,
+        module: &wasm_aot_engine::Module,
+    ) -> Result<Arc<Self>, Error> {
+        Self::read(engine, module.inner().bytes.to_vec())
+    }
+
+    /// The same, of which monitors that ask are told where it was read. For programs that nobody
+    /// has compared with a monitor yet.
+    #[must_use]
+    pub fn at_path(mut self: Arc<Self>, path: impl Into<String>) -> Arc<Self> {
+        if let Some(own) = Arc::get_mut(&mut self) {
+            own.path = path.into();
+        }
+        self
+    }
+
+    /// Whether it imports something of that name.
+    pub fn imports(&self, module: &str, name: &str) -> bool {
+        self.info.imports.iter().any(|import| import.module == module && import.name == name)
+    }
+
+    fn read(engine: &wasm_aot_engine::Engine, bytes: Vec<u8>) -> Result<Arc<Self>, Error> {
+        let info =
+            wasm_aot_engine::instrument::module::read(&bytes, engine.target().options.features)?
+                .info;
+        Ok(Arc::new(Self { bytes, info, path: String::new() }))
+    }
+}
+
+/// Gives a linker the host's modules for one monitor: `whamm:dyninstr`, `whamm:reflect`, `wizeng`,
+/// and the marker.
+pub fn add_to_linker<T: 'static>(
+    linker: &mut Linker<T>,
+    program: &Arc<Program>,
+    switches: &Switches,
+) -> Result<(), Error> {
+    linker.func_wrap(MARKER.0, MARKER.1, || {})?;
+    slots(linker)?;
+    let own = switches.clone();
+    linker.func_wrap("whamm:dyninstr", "remove_probe", move |id: i32| {
+        own.switch(id.cast_unsigned(), false);
+        own.insertions().remove(id.cast_unsigned());
+    })?;
+    let (own, of) = (switches.clone(), Arc::clone(program));
+    let insert = move |caller: Caller<'_, T>, function: i32, pc: i32, callee: Option<Func>| {
+        inserted(caller, &of, &own, [function, pc], callee, None)
+    };
+    linker.func_wrap("whamm:dyninstr", "insert_new_probe", insert)?;
+    let (own, of) = (switches.clone(), Arc::clone(program));
+    let insert = move |mut caller: Caller<'_, T>,
+                       function: i32,
+                       pc: i32,
+                       callee: Option<Func>,
+                       at: i32,
+                       len: i32| {
+        let params = String::from_utf8_lossy(&text(&mut caller, at, len)?).into_owned();
+        inserted(caller, &of, &own, [function, pc], callee, Some(&params))
+    };
+    linker.func_wrap(MARKER.0, "insert_probe", insert)?;
+    tools(linker)?;
+    super::reflection::add_to_linker(linker, program)
+}
+
+/// Puts a probe where a monitor wants it; gives its number, or why not.
+fn inserted<T: 'static>(
+    mut caller: Caller<'_, T>,
+    program: &Program,
+    switches: &Switches,
+    place: [i32; 2],
+    callee: Option<Func>,
+    params: Option<&str>,
+) -> Result<i32, Error> {
+    let Some(callee) = callee else { return Ok(Refusal::Null as i32) };
+    let mut store = caller.as_context_mut();
+    let Some((module, index)) = callee.owner(store.core()) else {
+        return Ok(Refusal::Foreign as i32);
+    };
+    let wish = match insertion::wish(program, place, callee, &module.info, index, params) {
+        Ok(wish) => wish,
+        Err(refusal) => return Ok(refusal as i32),
+    };
+    let word = |id: u32| {
+        switches.make(id, 1, true);
+        switches.word(id).expect("made just now")
+    };
+    let done = switches.insertions().insert(store, program, wish, switches.rests(), word)?;
+    Ok(done.map_or_else(|refusal| refusal as i32, u32::cast_signed))
+}
+
+/// Slots of activations: code that uses them is written out where it is called, and this is never
+/// reached.
+fn slots<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
+    let elsewhere = || Error::Link("slots of activations exist only in probes".into());
+    for (name, ty) in
+        [("i32", ValType::I32), ("i64", ValType::I64), ("f32", ValType::F32), ("f64", ValType::F64)]
+    {
+        let (get, set) =
+            (FuncType::new([ValType::I32], [ty]), FuncType::new([ValType::I32, ty], []));
+        linker.func_new(MARKER.0, &format!("frame_get_{name}"), get, move |_, _, _| {
+            Err(elsewhere())
+        })?;
+        linker.func_new(MARKER.0, &format!("frame_set_{name}"), set, move |_, _, _| {
+            Err(elsewhere())
+        })?;
+    }
+    Ok(())
+}
+
+thread_local! {
+    /// What monitors print on this thread, while somebody keeps it.
+    static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// Keeps what monitors print through tools of the engine's on this thread, for as long as something
+/// is done; gives it with what came of that.
+pub fn printed_during<R>(what: impl FnOnce() -> R) -> (R, Vec<u8>) {
+    let before = KEPT.replace(Some(Vec::new()));
+    let result = what();
+    (result, KEPT.replace(before).unwrap_or_default())
+}
+
+/// Prints to stdout, as far as somebody reads it.
+fn print(bytes: &[u8]) {
+    let is_kept = KEPT
+        .with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.extend_from_slice(bytes)).is_some());
+    if !is_kept {
+        let _ = std::io::stdout().write_all(bytes);
+    }
+}
+
+/// The memory that texts of the calling module are in.
+pub(super) fn text_memory<T>(caller: &mut Caller<'_, T>) -> Result<Memory, Error> {
+    match caller.first_memory() {
+        Some(memory) => Ok(memory),
+        None => Err(Error::Link("a monitor that exchanges texts with the engine exports a memory, and this one does not".into())),
+    }
+}
+
+fn text<T>(caller: &mut Caller<'_, T>, at: i32, len: i32) -> Result<Vec<u8>, Error> {
+    let memory = text_memory(caller)?;
+    let mut bytes = vec![0; (len.cast_unsigned() as usize).min(1 << 24)];
+    memory.read(caller.as_context_mut(), at.cast_unsigned() as usize, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The tools of `wizeng`.
+fn tools<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
+    const MODULE: &str = "wizeng";
+    linker.func_wrap(MODULE, "puti", |number: i32| print(number.to_string().as_bytes()))?;
+    linker.func_wrap(MODULE, "putc", |byte: i32| print(&[byte as u8]))?;
+    linker.func_wrap(MODULE, "puts", |mut caller: Caller<'_, T>, at: i32, len: i32| {
+        print(&text(&mut caller, at, len)?);
+        Ok::<_, Error>(())
+    })?;
+    linker.func_wrap(MODULE, "error", |mut caller: Caller<'_, T>, at: i32, len: i32| {
+        let bytes = text(&mut caller, at, len)?;
+        Err::<(), _>(Error::host(format!("the monitor says: {}", String::from_utf8_lossy(&bytes))))
+    })?;
+    linker
+        .func_wrap(MODULE, "crash", || Err::<(), _>(Error::host("the monitor wants to crash")))?;
+    linker.func_wrap(MODULE, "force_gc", || {})?;
+    linker.func_wrap(MODULE, "rdtsc", ticks)?;
+    Ok(())
+}
+
+/// Nanoseconds since some time, where others count the processor's ticks.
+fn ticks() -> i64 {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as i64
+}

@@ -1,0 +1,330 @@
+//! Probes that a monitor puts into the program itself, before it runs or while it does, from
+//! wherever it is executed.
+//!
+//! They are probes of the engine's (see [`crate::probe`]): they hold for whatever is executed next,
+//! and call the monitor through the host. The monitor knows each by a number, as it knows those
+//! that its exports ask for, and takes it away by that number.
+//!
+//! Before a monitor was compared with the program, its wishes are kept; those that have parameters
+//! are compared then, too.
+
+use super::binding::{Argument, Binding, Moment};
+use super::guest::Observer;
+use super::rule::{self, Rule};
+use super::switches::{Switches, Word};
+use super::{ObserverError, Program, matching, site};
+use crate::probe::{Frame, Place, Probe, ProbeId, Probes, When};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use wasm_aot_engine::AsContextMut;
+use wasm_aot_engine::Func;
+use wasm_aot_engine::StoreContextMut;
+use wasm_aot_engine::Val;
+use wasm_aot_engine::instrument::runtime::{Module, with_store_of};
+
+/// Numbers of such probes begin here: no program has so many sites that exports ask for.
+pub(super) const FIRST: u32 = 1 << 24;
+
+/// What a monitor is told instead of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(super) enum Refusal {
+    NoFunction = -1,
+    Imported = -2,
+    NoInstruction = -3,
+    HasParameters = -4,
+    HasResults = -5,
+    Null = -6,
+    /// The function belongs to somebody else.
+    Foreign = -7,
+    /// The parameters are not understood, or the site does not have them.
+    Unfit = -8,
+}
+
+/// What a monitor wants to be called for.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    pub(super) function: u32,
+    pub(super) pc: u32,
+    pub(super) callee: Func,
+    /// With which parameters; none.
+    pub(super) rule: Option<Rule>,
+}
+
+/// A wish that was compared with the program.
+#[derive(Debug)]
+pub(super) struct Inserted {
+    id: u32,
+    wish: Wish,
+    arguments: Vec<Argument>,
+    moment: Moment,
+}
+
+/// What a monitor has inserted.
+#[derive(Debug, Default)]
+pub(super) struct Insertions(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    next: u32,
+    /// What came before the monitor was compared with the program.
+    early: BTreeMap<u32, Wish>,
+    /// From then on.
+    ready: Option<Ready>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    probes: Probes,
+    observer: Box<Observer>,
+    placed: BTreeMap<u32, (ProbeId, Place)>,
+}
+
+impl Insertions {
+    /// Puts a probe where a monitor wants it; gives its number. `word` makes the word that switches
+    /// it.
+    pub(super) fn insert<T: 'static>(
+        &self,
+        mut store: StoreContextMut<'_, T>,
+        program: &Program,
+        wish: Wish,
+        rests: &Arc<AtomicBool>,
+        word: impl FnOnce(u32) -> Word,
+    ) -> Result<Result<u32, Refusal>, wasm_aot_engine::Error> {
+        let mut state = self.0.lock();
+        let id = FIRST + state.next;
+        state.next += 1;
+        let Some(ready) = &state.ready else {
+            state.early.insert(id, wish);
+            word(id);
+            return Ok(Ok(id));
+        };
+        let mut observer = (*ready.observer).clone();
+        // Whoever is asked may insert, too.
+        drop(state);
+        let interlude = store.core().interruption().begin_interlude();
+        let compared = compared(store.as_context_mut(), &mut observer, program, id, wish);
+        store.core().interruption().end_interlude(interlude);
+        let failed =
+            |error: &dyn std::fmt::Display| wasm_aot_engine::Error::host(error.to_string());
+        match compared.map_err(|error| failed(&error))? {
+            None => Ok(Err(Refusal::Unfit)),
+            Some(inserted) => {
+                let mut state = self.0.lock();
+                let ready = state.ready.as_mut().expect("it stays so");
+                ready
+                    .place(inserted, word(id), rests)
+                    .map(|()| Ok(id))
+                    .map_err(|error| failed(&error))
+            }
+        }
+    }
+
+    /// Takes a probe away; nothing happens if there is none.
+    pub(super) fn remove(&self, id: u32) {
+        let mut state = self.0.lock();
+        state.early.remove(&id);
+        if let Some(ready) = &mut state.ready
+            && let Some((probe, _)) = ready.placed.remove(&id)
+        {
+            ready.probes.remove(probe);
+        }
+    }
+
+    /// Compares what came early with the program.
+    pub(super) fn compare<T: 'static>(
+        &self,
+        mut store: StoreContextMut<'_, T>,
+        observer: &mut Observer,
+        program: &Program,
+    ) -> Result<Vec<Inserted>, ObserverError> {
+        let early = std::mem::take(&mut self.0.lock().early);
+        let each = early.into_iter().map(|(id, wish)| {
+            let (function, pc) = (wish.function, wish.pc);
+            let found = compared(store.as_context_mut(), observer, program, id, wish)?;
+            found.ok_or_else(|| ObserverError::Inserted {
+                monitor: observer.name.clone(),
+                function,
+                pc,
+            })
+        });
+        each.collect()
+    }
+
+    /// The monitor looks at a program from now on.
+    pub(super) fn begin(
+        &self,
+        module: &Module,
+        observer: &Observer,
+        inserted: Vec<Inserted>,
+        switches: &Switches,
+    ) -> Result<(), ObserverError> {
+        let (probes, placed) = (Probes::new(module), BTreeMap::new());
+        let mut ready = Ready { probes, observer: Box::new(observer.clone()), placed };
+        for inserted in inserted {
+            if let Some(word) = switches.word(inserted.id) {
+                ready.place(inserted, word, switches.rests()).map_err(ObserverError::program)?;
+            }
+        }
+        self.0.lock().ready = Some(ready);
+        Ok(())
+    }
+
+    /// Visits each probe: its number and where it is.
+    pub(super) fn each(&self, mut visit: impl FnMut(u32, Place)) {
+        let state = self.0.lock();
+        let placed = state.ready.iter().flat_map(|ready| &ready.placed);
+        placed.for_each(|(id, (_, place))| visit(*id, *place));
+    }
+}
+
+impl Ready {
+    fn place(
+        &mut self,
+        inserted: Inserted,
+        word: Word,
+        rests: &Arc<AtomicBool>,
+    ) -> Result<(), wasm_aot_engine::Error> {
+        let Inserted { id, wish, arguments, moment } = inserted;
+        let (when, offset) = match moment {
+            Moment::Entry => (When::Entry, 0),
+            Moment::Inside | Moment::Behind => (When::After, wish.pc),
+            Moment::Unwind => (When::Unwind, 0),
+            Moment::Before | Moment::Landed | Moment::Taken | Moment::Instead => {
+                (When::Before, wish.pc)
+            }
+        };
+        let place = Place { function: wish.function, offset, when };
+        let name =
+            format!("of monitor {}", wasm_aot_engine::instrument::Printable(&self.observer.name));
+        let probe = Arc::new(Calling {
+            name,
+            callee: wish.callee,
+            arguments,
+            word,
+            rests: Arc::clone(rests),
+        });
+        let probe = self
+            .probes
+            .insert(place, probe)
+            .map_err(|error| wasm_aot_engine::Error::host(error.to_string()))?;
+        self.placed.insert(id, (probe, place));
+        Ok(())
+    }
+}
+
+/// A wish, with what is known of its place; nothing if the place has not what is asked for.
+fn compared<T: 'static>(
+    store: StoreContextMut<'_, T>,
+    observer: &mut Observer,
+    program: &Program,
+    id: u32,
+    wish: Wish,
+) -> Result<Option<Inserted>, ObserverError> {
+    let Some(rule) = wish.rule.clone() else {
+        let moment = if wish.pc == 0 { Moment::Entry } else { Moment::Before };
+        return Ok(Some(Inserted { id, wish, arguments: Vec::new(), moment }));
+    };
+    let found =
+        matching::bind_at(store, observer, &program.bytes, rule, [wish.function, wish.pc], id)?;
+    let Some(Binding { arguments, moment, .. }) = found else { return Ok(None) };
+    let is_behind = moment == Moment::Behind;
+    let is_seen = |argument: &Argument| match argument {
+        Argument::Operand(_) => !is_behind,
+        Argument::MemoryBytes(_)
+        | Argument::IsNull(_)
+        | Argument::IsOf(..)
+        | Argument::Entry(_)
+        | Argument::Reference(_)
+        | Argument::Null => false,
+        _ => true,
+    };
+    let fits = !matches!(moment, Moment::Taken | Moment::Unwind) && arguments.iter().all(is_seen);
+    Ok(fits.then_some(Inserted { id, wish, arguments, moment }))
+}
+
+/// What a monitor asks for: checked as far as it can be without the site's types.
+pub(super) fn wish(
+    program: &Program,
+    [function, pc]: [i32; 2],
+    callee: Func,
+    own: &wasm_aot_engine::instrument::module::ModuleInfo,
+    index: u32,
+    params: Option<&str>,
+) -> Result<Wish, Refusal> {
+    let (function, pc) = (function.cast_unsigned(), pc.cast_unsigned());
+    let info = &program.info;
+    if function as usize >= info.functions.len() {
+        return Err(Refusal::NoFunction);
+    }
+    let defined = function.checked_sub(info.imported.functions).ok_or(Refusal::Imported)?;
+    let body = &info.bodies[defined as usize];
+    let bytes = &program.bytes[body.start as usize..body.end as usize];
+    let mut reader = wasmparser::BinaryReader::new(bytes, u64::from(body.start));
+    reader.set_features(wasmparser::WasmFeatures::all());
+    let sites = site::sites(&program.bytes, &wasmparser::FunctionBody::new(reader))
+        .map_err(|_| Refusal::NoFunction)?;
+    if pc != 0 && !sites.iter().any(|site| site.pc == pc) {
+        return Err(Refusal::NoInstruction);
+    }
+    let ty = own.function_type(index);
+    let rule = match params {
+        None if !ty.params().is_empty() => return Err(Refusal::HasParameters),
+        None if !ty.results().is_empty() => return Err(Refusal::HasResults),
+        None => None,
+        Some(text) => {
+            let event = if pc == 0 { "wasm:func:entry" } else { "wasm:opcode:*" };
+            let name = if text.trim_start().starts_with('(') {
+                format!("{event} {text}")
+            } else {
+                text.to_owned()
+            };
+            Some(rule::rule(own, &name, index).map_err(|_| Refusal::Unfit)?)
+        }
+    };
+    Ok(Wish { function, pc, callee, rule })
+}
+
+/// Calls a function of a monitor's.
+struct Calling {
+    name: String,
+    callee: Func,
+    arguments: Vec<Argument>,
+    word: Word,
+    /// Whether the monitor rests.
+    rests: Arc<AtomicBool>,
+}
+
+impl Probe for Calling {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_due(&self) -> bool {
+        !self.rests.load(Relaxed) && self.word.is_on()
+    }
+
+    fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String> {
+        self.word.take_one();
+        let value = |argument: &Argument| match argument {
+            Argument::I32(value) => Some(Val::I32(*value)),
+            Argument::I64(value) => Some(Val::I64(*value)),
+            Argument::F32(bits) => Some(Val::F32(*bits)),
+            Argument::F64(bits) => Some(Val::F64(*bits)),
+            Argument::V128(bits) => Some(Val::V128(*bits)),
+            Argument::Operand(place) | Argument::Result(place) => frame.operand(*place),
+            Argument::Local(index) => frame.local(*index),
+            _ => None,
+        };
+        let values = self
+            .arguments
+            .iter()
+            .map(value)
+            .collect::<Option<Vec<_>>>()
+            .ok_or("a value is not there")?;
+        let called = with_store_of(frame.instance(), |store| self.callee.call(store, &values));
+        called.map(drop).map_err(|error| error.to_string())
+    }
+}

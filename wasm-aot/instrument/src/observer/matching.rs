@@ -1,0 +1,810 @@
+//! A program's sites, compared with what monitors ask for.
+//!
+//! A validator says what lies on the operand stack at each instruction. Predicates and other
+//! questions are asked in the order of sites, once for each match; what is answered is a constant
+//! from then on.
+
+use super::ObserverError;
+use super::binding::{Argument, Binding, Bindings, Moment};
+use super::guest::{Known, Number, Observer, is_endless};
+use super::name::{Asked, Event, Mode};
+use super::rule::{Given, Helper, Rule, What};
+use super::site::{self, Immediate, Nesting, Site};
+use std::collections::HashMap;
+use std::sync::Arc;
+use wasm_aot_engine::CompileError;
+use wasm_aot_engine::StoreContextMut;
+use wasm_aot_engine::ValType;
+use wasm_aot_engine::instrument::module::{self, Body, ModuleInfo, Space, debug_information};
+use wasmparser::{FuncValidator, FuncValidatorAllocations, Operator, ValidatorResources};
+
+/// Numbers of rules, in the order of exports.
+type List = Arc<[u16]>;
+
+/// The rules of a monitor, by the events that they are for.
+struct Ordered {
+    /// By mode: the rules of each instruction of the table of events.
+    opcodes: Vec<(Mode, Vec<List>)>,
+    none: List,
+    entry: List,
+    exit: List,
+    unwind: List,
+    start: List,
+    end: List,
+}
+
+impl Ordered {
+    fn of(rules: &[Rule]) -> Self {
+        let of = |is: &dyn Fn(&Rule) -> bool| -> List {
+            (0u16..).zip(rules).filter(|(_, rule)| is(rule)).map(|(number, _)| number).collect()
+        };
+        let at = |event: Event| of(&|rule| rule.event == event);
+        let mut opcodes: Vec<(Mode, Vec<List>)> = Vec::new();
+        for rule in rules.iter().filter(|rule| matches!(rule.event, Event::Any | Event::Opcode(_)))
+        {
+            if opcodes.iter().any(|(mode, _)| *mode == rule.mode) {
+                continue;
+            }
+            let of_mode = of(&|other| other.mode == rule.mode);
+            let is_for = |number: &u16, instruction: usize| match rules[usize::from(*number)].event
+            {
+                Event::Any => true,
+                Event::Opcode(op) => op.index == instruction,
+                _ => false,
+            };
+            let own = |instruction| {
+                of_mode.iter().copied().filter(|number| is_for(number, instruction)).collect()
+            };
+            opcodes.push((
+                rule.mode,
+                (0..wasm_aot_body::events::instructions().len()).map(own).collect(),
+            ));
+        }
+        Self {
+            opcodes,
+            none: Arc::default(),
+            entry: at(Event::FuncEntry),
+            exit: at(Event::FuncExit),
+            unwind: at(Event::FuncUnwind),
+            start: at(Event::BlockStart),
+            end: at(Event::BlockEnd),
+        }
+    }
+
+    /// Rules of an instruction, in the order of exports.
+    fn of_site(&self, site: &Site<'_>, mode: Mode) -> List {
+        let of_mode = self.opcodes.iter().find(|(other, _)| *other == mode);
+        let own = of_mode.zip(site.event).map(|((_, lists), event)| &lists[event.index]);
+        Arc::clone(own.unwrap_or(&self.none))
+    }
+}
+
+/// What rules ask for that takes time to find out.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    operands: bool,
+    results: bool,
+    lines: bool,
+}
+
+impl Wanted {
+    fn by(rules: &[Rule]) -> Self {
+        let asks = |is: fn(&Asked) -> bool| {
+            let helper = |helper: &Helper| helper.params.iter().any(|(asked, _)| is(asked));
+            let param = |given: &Given| match &given.what {
+                What::Plain(asked) => is(asked),
+                What::Called(called) => helper(called),
+            };
+            rules.iter().any(|rule| {
+                rule.params.iter().any(param) || rule.predicate.as_ref().is_some_and(helper)
+            })
+        };
+        Self {
+            operands: asks(|asked| matches!(asked, Asked::Arg(_))),
+            results: asks(|asked| matches!(asked, Asked::Res(_)))
+                || rules.iter().any(|rule| rule.mode == Mode::Alt),
+            lines: asks(|asked| matches!(asked, Asked::File | Asked::Line)),
+        }
+    }
+}
+
+/// Matches a monitor with a program.
+pub(crate) fn bind<T: 'static>(
+    store: StoreContextMut<'_, T>,
+    observer: &mut Observer,
+    bytes: &[u8],
+    bindings: &mut Bindings,
+) -> Result<(), ObserverError> {
+    let mut bound = vec![false; observer.rules.len()];
+    observer.misfits.clear();
+    each_function(store, observer, bytes, None, |matcher, body, allocations| {
+        let function = body.index;
+        let allocations = matcher.function(body, allocations)?;
+        let found = std::mem::take(&mut matcher.found);
+        found.iter().for_each(|binding| bound[usize::from(binding.rule)] = true);
+        bindings.insert(function, found);
+        Ok(allocations)
+    })?;
+    // What asks for something that only some places have means those that have it.
+    observer.misfits.retain(|rule, _| !bound[usize::from(*rule)]);
+    Ok(())
+}
+
+/// Matches one rule of a monitor's with one instruction of a function, or with its beginning: pc 0.
+/// Its number is given.
+pub(crate) fn bind_at<T: 'static>(
+    store: StoreContextMut<'_, T>,
+    observer: &mut Observer,
+    bytes: &[u8],
+    rule: Rule,
+    [function, pc]: [u32; 2],
+    id: u32,
+) -> Result<Option<Binding>, ObserverError> {
+    let before = std::mem::replace(&mut observer.rules, Arc::new([rule]));
+    let misfits = std::mem::take(&mut observer.misfits);
+    let mut found = Vec::new();
+    let done = each_function(store, observer, bytes, Some(pc), |matcher, body, allocations| {
+        if body.index != function {
+            return Ok(allocations);
+        }
+        matcher.ids = id;
+        let allocations = matcher.function(body, allocations)?;
+        found.append(&mut matcher.found);
+        Ok(allocations)
+    });
+    (observer.rules, observer.misfits) = (before, misfits);
+    done.map(|()| found.into_iter().next())
+}
+
+fn each_function<T: 'static>(
+    mut store: StoreContextMut<'_, T>,
+    observer: &mut Observer,
+    bytes: &[u8],
+    only: Option<u32>,
+    mut each: impl FnMut(
+        &mut Matcher<'_, T>,
+        Body<'_>,
+        FuncValidatorAllocations,
+    ) -> Result<FuncValidatorAllocations, ObserverError>,
+) -> Result<(), ObserverError> {
+    let module::Reading { info, bodies } =
+        module::read(bytes, store.core().engine.target().options.features)
+            .map_err(ObserverError::program)?;
+    let rules = Arc::clone(&observer.rules);
+    let (ordered, wanted) = (Ordered::of(&rules), Wanted::by(&rules));
+    let mut matcher = Matcher {
+        store,
+        observer,
+        rules,
+        ordered,
+        wanted,
+        info: &info,
+        bytes,
+        lines: wanted
+            .lines
+            .then(|| debug_information(&info, bytes))
+            .flatten()
+            .and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
+        only,
+        ids: 0,
+        found: Vec::new(),
+        fid: 0,
+    };
+    let mut allocations = FuncValidatorAllocations::default();
+    for body in bodies {
+        allocations = each(&mut matcher, body, allocations)?;
+    }
+    matcher.observer.rest(&mut matcher.store);
+    Ok(())
+}
+
+/// What is known of the place that is looked at.
+struct Place<'s, 'a> {
+    index: usize,
+    site: &'s Site<'a>,
+    last: bool,
+    at_entry: bool,
+    /// Types of operands and results, from the top; unknown ones where code is not reached.
+    operands: Vec<Option<ValType>>,
+    results: Vec<Option<ValType>>,
+}
+
+struct Matcher<'m, T: 'static> {
+    store: StoreContextMut<'m, T>,
+    observer: &'m mut Observer,
+    rules: Arc<[Rule]>,
+    ordered: Ordered,
+    wanted: Wanted,
+    info: &'m ModuleInfo,
+    bytes: &'m [u8],
+    lines: Option<Lines<'m>>,
+    /// The only instruction that is looked at, if it is one; 0 for the function's beginning.
+    only: Option<u32>,
+    ids: u32,
+    found: Vec<Binding>,
+    fid: u32,
+}
+
+/// The source lines of a program.
+type Lines<'a> = addr2line::Context<gimli::EndianSlice<'a, gimli::LittleEndian>>;
+
+/// Who knows source lines.
+trait Source {
+    /// File and line of what is so far from the start of the code section.
+    fn at(&self, offset: u64) -> Option<(String, u32)>;
+}
+
+impl Source for Lines<'_> {
+    fn at(&self, offset: u64) -> Option<(String, u32)> {
+        let location = self.find_location(offset).ok()??;
+        Some((location.file?.to_owned(), location.line?))
+    }
+}
+
+type Validator = FuncValidator<ValidatorResources>;
+
+impl<T: 'static> Matcher<'_, T> {
+    fn function(
+        &mut self,
+        body: Body<'_>,
+        allocations: FuncValidatorAllocations,
+    ) -> Result<FuncValidatorAllocations, ObserverError> {
+        let invalid = |error: wasmparser::BinaryReaderError| {
+            ObserverError::program(CompileError::from(error))
+        };
+        let mut validator = body.validate.into_validator(allocations);
+        validator.read_locals(&mut body.body.get_binary_reader()).map_err(invalid)?;
+        let sites = site::sites(self.bytes, &body.body).map_err(invalid)?;
+        self.fid = body.index;
+        // What waits for the end of a block, and what opened it.
+        let mut waiting: HashMap<usize, Vec<Binding>> = HashMap::new();
+        // What waits for control to fall out of a block, by the last instruction in it.
+        let mut leaving: HashMap<usize, Vec<Binding>> = HashMap::new();
+        for (index, site) in sites.iter().enumerate() {
+            let last = index + 1 == sites.len();
+            let reachable = is_reachable(&validator);
+            let mut place =
+                Place { index, site, last, at_entry: false, operands: vec![], results: vec![] };
+            if index == 0 {
+                place.at_entry = true;
+                self.all(&self.ordered.entry.clone(), &place, Moment::Entry, &validator)?;
+                place.at_entry = false;
+            }
+            let behind = site.is_behind();
+            if !behind {
+                if self.wanted.operands {
+                    place.operands = Self::operands(&validator, site);
+                }
+                self.blocks(&place, reachable, Moment::Before, &validator)?;
+                self.all(
+                    &self.ordered.of_site(site, Mode::Before),
+                    &place,
+                    Moment::Before,
+                    &validator,
+                )?;
+                if site.is_branch() {
+                    // Without a condition, it branches.
+                    let moment = if matches!(site.operator, Operator::BrIf { .. }) {
+                        Moment::Taken
+                    } else {
+                        Moment::Before
+                    };
+                    self.all(
+                        &self.ordered.of_site(site, Mode::SemanticAfter),
+                        &place,
+                        moment,
+                        &validator,
+                    )?;
+                }
+                if site.ends_function() {
+                    self.all(&self.ordered.exit.clone(), &place, Moment::Before, &validator)?;
+                }
+                if matches!(site.operator, Operator::Unreachable) {
+                    self.all(&self.ordered.unwind.clone(), &place, Moment::Before, &validator)?;
+                }
+            }
+            validator.op(u64::from(site.offset), &site.operator).map_err(invalid)?;
+            let reached = is_reachable(&validator);
+            if behind {
+                if self.wanted.operands {
+                    place.operands = if last { self.returned() } else { stack(&validator, 16) };
+                }
+                let comes = if last { reachable || site.targeted } else { reached };
+                self.blocks(&place, comes, Moment::Landed, &validator)?;
+                self.all(
+                    &self.ordered.of_site(site, Mode::Before),
+                    &place,
+                    Moment::Landed,
+                    &validator,
+                )?;
+                if last {
+                    // Behind the last instruction is where the function is left: what it does there
+                    // on its own account comes before what the exit does.
+                    self.after(&place, Moment::Landed, &validator)?;
+                    self.all(&self.ordered.exit.clone(), &place, Moment::Landed, &validator)?;
+                    if !self.info.tags.is_empty() {
+                        let nothing = Place { operands: vec![], results: vec![], ..place };
+                        self.all(
+                            &self.ordered.unwind.clone(),
+                            &nothing,
+                            Moment::Unwind,
+                            &validator,
+                        )?;
+                    }
+                }
+            }
+            self.behind(&place, &mut waiting, &validator)?;
+            self.exits(&place, &sites, &mut leaving, &validator)?;
+        }
+        Ok(validator.into_allocations())
+    }
+
+    /// What is behind an instruction on its own account, or on account of what it closes.
+    fn behind(
+        &mut self,
+        place: &Place<'_, '_>,
+        waiting: &mut HashMap<usize, Vec<Binding>>,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let site = place.site;
+        let opens = !matches!(site.nesting, Nesting::Plain | Nesting::End);
+        if opens {
+            let inside = Place { operands: stack(validator, 8), results: vec![], ..*place };
+            self.all(&self.ordered.of_site(site, Mode::Entry), &inside, Moment::Inside, validator)?;
+        }
+        if site.nesting == Nesting::End {
+            for mut binding in waiting.remove(&place.index).unwrap_or_default() {
+                binding.offset = site.offset;
+                self.found.push(binding);
+            }
+        }
+        if opens {
+            let place = &Place { operands: vec![], results: vec![], ..*place };
+            let kept = self.found.len();
+            self.all(
+                &self.ordered.of_site(site, Mode::SemanticAfter),
+                place,
+                Moment::Behind,
+                validator,
+            )?;
+            waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
+            return Ok(());
+        }
+        if place.last { Ok(()) } else { self.after(place, Moment::Behind, validator) }
+    }
+
+    /// What is behind an instruction on its own account, and what stands in its place.
+    fn after(
+        &mut self,
+        place: &Place<'_, '_>,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let results = match (self.wanted.results, place.last) {
+            (false, _) => vec![],
+            (true, true) => self.returned(),
+            (true, false) => stack(validator, 8),
+        };
+        let place = Place { results, operands: place.operands.clone(), ..*place };
+        self.instead(&place, validator)?;
+        self.all(&self.ordered.of_site(place.site, Mode::After), &place, moment, validator)
+    }
+
+    /// A block is left behind the last instruction in it, where control falls through; the first
+    /// arm of a choice where the other begins.
+    fn exits(
+        &mut self,
+        place: &Place<'_, '_>,
+        sites: &[Site<'_>],
+        leaving: &mut HashMap<usize, Vec<Binding>>,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let site = place.site;
+        let rules = self.ordered.of_site(site, Mode::Exit);
+        if !rules.is_empty() && !matches!(site.nesting, Nesting::Plain | Nesting::End) {
+            let kept = self.found.len();
+            let opening = Place { operands: vec![], results: vec![], ..*place };
+            self.all(&rules, &opening, Moment::Behind, validator)?;
+            let other = |k: &usize| sites[*k].nesting == Nesting::Else && sites[*k].end == site.end;
+            let closing = (place.index + 1..site.end).find(other).unwrap_or(site.end);
+            leaving.entry(closing - 1).or_default().extend(self.found.drain(kept..));
+        }
+        for mut binding in leaving.remove(&place.index).unwrap_or_default() {
+            binding.offset = site.offset;
+            self.found.push(binding);
+        }
+        Ok(())
+    }
+
+    /// What stands in place of an instruction gives what the instruction gives.
+    fn instead(
+        &mut self,
+        place: &Place<'_, '_>,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let rules = self.ordered.of_site(place.site, Mode::Alt);
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let given = place
+            .site
+            .operator
+            .operator_arity(validator)
+            .map_or(0, |(_, results)| results as usize);
+        let given = &place.results[..given.min(place.results.len())];
+        for &rule in &*rules {
+            let function = self.rules[usize::from(rule)].function;
+            let results = self.observer.module.inner().info.function_type(function).results();
+            match results.iter().rev().map(|ty| Some(*ty)).eq(given.iter().copied()) {
+                true => self.all(&[rule], place, Moment::Instead, validator)?,
+                false => self.misfit(rule, place, || {
+                    format!("it gives [{}], and its function does not", types(given))
+                }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Something does not fit a place that its name asks for; the first of them is told if it fits
+    /// nowhere.
+    fn misfit(&mut self, rule: u16, place: &Place<'_, '_>, why: impl FnOnce() -> String) {
+        let place = || wasm_aot_engine::Place {
+            function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
+            offset: Some(place.site.offset as usize),
+        };
+        let export = &self.rules[usize::from(rule)].export;
+        let told = || {
+            format!("{}: at {} {}", wasm_aot_engine::instrument::Printable(export), place(), why())
+        };
+        self.observer.misfits.entry(rule).or_insert_with(told);
+    }
+
+    /// The beginning and the end of a basic block.
+    fn blocks(
+        &mut self,
+        place: &Place<'_, '_>,
+        reachable: bool,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        if place.site.leads {
+            self.all(&self.ordered.start.clone(), place, moment, validator)?;
+        }
+        if place.site.closes && (reachable || place.site.leads) {
+            self.all(&self.ordered.end.clone(), place, moment, validator)?;
+        }
+        Ok(())
+    }
+
+    fn all(
+        &mut self,
+        rules: &[u16],
+        place: &Place<'_, '_>,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let pc = if moment == Moment::Entry { 0 } else { place.site.pc };
+        if self.only.is_some_and(|only| only != pc) {
+            return Ok(());
+        }
+        for rule in rules {
+            if let Some(binding) = self.one(*rule, place, moment, validator)? {
+                self.found.push(binding);
+            }
+        }
+        Ok(())
+    }
+
+    /// A rule at a place: types first, then the predicate, then questions from the last to the
+    /// first.
+    fn one(
+        &mut self,
+        number: u16,
+        place: &Place<'_, '_>,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<Option<Binding>, ObserverError> {
+        let rules = Arc::clone(&self.rules);
+        let rule = &rules[usize::from(number)];
+        let id = self.ids;
+        let mut arguments = Vec::with_capacity(rule.params.len());
+        for given in &rule.params {
+            match &given.what {
+                What::Called(_) => arguments.push(Argument::Null),
+                What::Plain(asked) => match self.argument(asked, given, place, validator, id) {
+                    Some(argument) => arguments.push(argument),
+                    None => {
+                        self.misfit(number, place, || {
+                            format!("there is no {asked} of type {}", given.ty)
+                        });
+                        return Ok(None);
+                    }
+                },
+            }
+        }
+        let mut cursor = 0;
+        if let Some(predicate) = &rule.predicate {
+            match self.ask(predicate, place, &rule.export, &mut cursor, id)? {
+                Some(Number::I32(0)) | None => return Ok(None),
+                Some(_) => {}
+            }
+        }
+        for (given, argument) in rule.params.iter().zip(&mut arguments).rev() {
+            let What::Called(helper) = &given.what else { continue };
+            let Some(value) = self.ask(helper, place, &rule.export, &mut cursor, id)? else {
+                return Ok(None);
+            };
+            *argument = constant(value);
+        }
+        self.ids += 1;
+        Ok(Some(Binding {
+            rule: number,
+            function: rule.function,
+            arguments,
+            moment,
+            offset: place.site.offset,
+            id,
+        }))
+    }
+
+    fn ask(
+        &mut self,
+        helper: &Helper,
+        place: &Place<'_, '_>,
+        export: &str,
+        cursor: &mut u32,
+        id: u32,
+    ) -> Result<Option<Number>, ObserverError> {
+        let facts = Facts {
+            info: self.info,
+            fid: self.fid,
+            place,
+            id,
+            foreign: self.observer.is_foreign,
+            lines: self.lines.as_ref().map(|lines| lines as &dyn Source),
+        };
+        let answer = self
+            .observer
+            .ask(&mut self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
+        answer.map_err(|error| {
+            let (monitor, helper) = (self.observer.name.clone(), helper.name.clone());
+            let place = Box::new(wasm_aot_engine::Place {
+                function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
+                offset: Some(place.site.offset as usize),
+            });
+            let export = export.to_owned();
+            match is_endless(&error) {
+                true => ObserverError::Endless { monitor, export, helper, place },
+                false => {
+                    ObserverError::Match { monitor, export, helper, place, error: Box::new(error) }
+                }
+            }
+        })
+    }
+
+    fn facts<'p, 's, 'a>(&'p self, place: &'p Place<'s, 'a>, id: u32) -> Facts<'p, 's, 'a> {
+        Facts {
+            info: self.info,
+            fid: self.fid,
+            place,
+            id,
+            foreign: self.observer.is_foreign,
+            lines: self.lines.as_ref().map(|lines| lines as &dyn Source),
+        }
+    }
+
+    /// What is handed over for something that is asked for; nothing if the site does not have it.
+    fn argument(
+        &self,
+        asked: &Asked,
+        given: &Given,
+        place: &Place<'_, '_>,
+        validator: &Validator,
+        id: u32,
+    ) -> Option<Argument> {
+        let fits = |ty: Option<&Option<ValType>>| match ty {
+            Some(Some(ty)) => ty.matches(given.ty),
+            Some(None) => place.site.event.is_some_and(|event| is_natural(event, asked)),
+            None => false,
+        };
+        Some(match asked {
+            Asked::Arg(n) => {
+                fits(place.operands.get(*n as usize)).then_some(Argument::Operand(*n))?
+            }
+            Asked::Res(n) => {
+                fits(place.results.get(*n as usize)).then_some(Argument::Result(*n))?
+            }
+            Asked::Local(n) => {
+                let ty = validator.get_local_type(*n).map(module::operand_type)?;
+                ty.matches(given.ty).then_some(Argument::Local(*n))?
+            }
+            Asked::Frame => Argument::Null,
+            Asked::MemoryBytes => Argument::MemoryBytes(site::access(place.site.bytes)?.memory),
+            Asked::RefTaken => match place.site.operator {
+                Operator::BrOnNull { .. } => Argument::IsNull(true),
+                Operator::BrOnNonNull { .. } => Argument::IsNull(false),
+                Operator::BrOnCast { to_ref_type, .. } => Argument::IsOf(to_ref_type, true),
+                Operator::BrOnCastFail { to_ref_type, .. } => Argument::IsOf(to_ref_type, false),
+                _ => return None,
+            },
+            Asked::ResolvedFid => match place.site.operator {
+                Operator::CallIndirect { table_index: table, .. }
+                | Operator::ReturnCallIndirect { table_index: table, .. }
+                | Operator::TableGet { table } => Argument::Entry(table),
+                Operator::CallRef { .. }
+                | Operator::ReturnCallRef { .. }
+                | Operator::TableSet { .. } => Argument::Reference(0),
+                _ => return None,
+            },
+            _ => {
+                let facts = self.facts(place, id);
+                match facts.known(asked, given.ty)? {
+                    Known::Value(value) => constant(value),
+                    Known::Text(_) => return None,
+                }
+            }
+        })
+    }
+
+    /// Types of the operands that an instruction takes, from the top.
+    fn operands(validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
+        let count = site.operator.operator_arity(validator).map_or(0, |(taken, _)| taken as usize);
+        (0..count).map_while(|depth| operand(validator, depth)).collect()
+    }
+
+    /// What the function gives, from the top.
+    fn returned(&self) -> Vec<Option<ValType>> {
+        self.info.function_type(self.fid).results().iter().rev().map(|ty| Some(*ty)).collect()
+    }
+}
+
+/// Whether the table of events says of which type something is, wherever the instruction stands.
+fn is_natural(event: &'static wasm_aot_body::events::Instruction, asked: &Asked) -> bool {
+    let name = match asked {
+        Asked::Arg(n) => format!("arg{n}"),
+        Asked::Res(n) => format!("res{n}"),
+        _ => return false,
+    };
+    natural(Some(event), &name).is_some_and(|ty| ty != wasm_aot_body::types::Ty::Any)
+}
+
+fn natural(
+    event: Option<&'static wasm_aot_body::events::Instruction>,
+    name: &str,
+) -> Option<wasm_aot_body::types::Ty> {
+    wasm_aot_body::events::Event::Opcode(event?).variable(name).map(|definition| definition.ty)
+}
+
+fn is_reachable(validator: &Validator) -> bool {
+    validator.get_control_frame(0).is_some_and(|frame| !frame.unreachable)
+}
+
+/// The type of an operand, from the top; an unknown one where code is not reached.
+fn operand(validator: &Validator, depth: usize) -> Option<Option<ValType>> {
+    validator.get_operand_type(depth).map(|ty| ty.map(module::operand_type))
+}
+
+/// Types on the operand stack, from the top: of the innermost block, which sees nothing of what
+/// lies below.
+fn stack(validator: &Validator, most: usize) -> Vec<Option<ValType>> {
+    let below = validator.get_control_frame(0).map_or(0, |frame| frame.height);
+    let own = (validator.operand_stack_height() as usize).saturating_sub(below);
+    (0..most.min(own)).map_while(|depth| operand(validator, depth)).collect()
+}
+
+/// Types as people read them; they come from the top.
+fn types(list: &[Option<ValType>]) -> String {
+    let each = list.iter().rev().map(|ty| ty.map_or_else(|| "_".into(), |ty| ty.to_string()));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+fn constant(value: Number) -> Argument {
+    match value {
+        Number::I32(value) => Argument::I32(value),
+        Number::I64(value) => Argument::I64(value),
+        Number::F32(bits) => Argument::F32(bits),
+        Number::F64(bits) => Argument::F64(bits),
+        Number::V128(bits) => Argument::V128(bits),
+    }
+}
+
+/// What is known of a place.
+struct Facts<'p, 's, 'a> {
+    info: &'p ModuleInfo,
+    fid: u32,
+    place: &'p Place<'s, 'a>,
+    id: u32,
+    foreign: bool,
+    lines: Option<&'p dyn Source>,
+}
+
+impl Facts<'_, '_, '_> {
+    fn known(&self, asked: &Asked, ty: ValType) -> Option<Known> {
+        let (place, site) = (self.place, self.place.site);
+        let number = |value: u32| Some(Known::Value(Number::I32(value.cast_signed())));
+        let text = |text: &str| Some(Known::Text(text.to_owned()));
+        let targets = || match &site.operator {
+            Operator::BrTable { targets } => Some(targets),
+            _ => None,
+        };
+        match asked {
+            Asked::Pc => number(if place.at_entry { 0 } else { site.pc }),
+            Asked::Fid => number(self.fid),
+            Asked::ProbeId => number(self.id),
+            Asked::OpIdx => number(place.index as u32),
+            Asked::AtFuncEnd => number(u32::from(place.last)),
+            Asked::InstrCount => number(site.count),
+            Asked::NumTargets => number(targets()?.len()),
+            Asked::DefaultTarget => number(targets()?.default()),
+            Asked::Targets => {
+                let list: Vec<String> =
+                    targets()?.targets().flatten().map(|depth| depth.to_string()).collect();
+                text(&list.join(","))
+            }
+            Asked::Offset => Some(Known::Value(Number::I64(self.access()?.offset.cast_signed()))),
+            Asked::Memory => number(self.access()?.memory),
+            Asked::Align => number(1 << self.access()?.align),
+            Asked::AppMemory => number(self.info.imported.memories),
+            Asked::Fname => text(self.info.function_name(self.fid).unwrap_or_default()),
+            Asked::Opname => text(if place.at_entry { return None } else { site.event?.opname() }),
+            Asked::TargetFnName => match self.import(self.callee()?) {
+                Some((_, name)) => text(name),
+                None => text(self.info.function_name(self.callee()?).unwrap_or_default()),
+            },
+            Asked::TargetFnType => {
+                text(if self.import(self.callee()?).is_some() { "import" } else { "local" })
+            }
+            Asked::TargetImpModule => {
+                text(self.import(self.callee()?).map_or("", |(module, _)| module))
+            }
+            Asked::File => text(&self.source().map(|(file, _)| file).unwrap_or_default()),
+            Asked::Line => number(self.source().map_or(0, |(_, line)| line)),
+            Asked::Imm(n) => self.immediate(*n).filter(|value| value.ty() == ty).map(Known::Value),
+            _ => None,
+        }
+    }
+
+    /// File and line of the source, where the program has debug information. That counts from the
+    /// start of the code section.
+    fn source(&self) -> Option<(String, u32)> {
+        let offset = u64::from(self.place.site.offset.checked_sub(self.info.code_start)?);
+        self.lines?.at(offset)
+    }
+
+    fn access(&self) -> Option<site::Access> {
+        self.place.site.event?.accessed()?;
+        site::access(self.place.site.bytes)
+    }
+
+    fn callee(&self) -> Option<u32> {
+        match self.place.site.operator {
+            Operator::Call { function_index } | Operator::ReturnCall { function_index } => {
+                Some(function_index)
+            }
+            _ => None,
+        }
+    }
+
+    fn import(&self, function: u32) -> Option<(&str, &str)> {
+        let is = |import: &&module::Import| import.space == Space::Func && import.index == function;
+        self.info
+            .imports
+            .iter()
+            .find(is)
+            .map(|import| (import.module.as_str(), import.name.as_str()))
+    }
+
+    /// An immediate by its number. The existing compiler does not count the number of a table's
+    /// labels.
+    fn immediate(&self, n: u32) -> Option<Number> {
+        let is_table = matches!(self.place.site.operator, Operator::BrTable { .. });
+        let n = n as usize + usize::from(is_table && self.foreign);
+        Some(match *site::immediates(self.place.site).get(n)? {
+            Immediate::I32(value) => Number::I32(value),
+            Immediate::I64(value) => Number::I64(value),
+            Immediate::F32(bits) => Number::F32(bits),
+            Immediate::F64(bits) => Number::F64(bits),
+            Immediate::V128(bits) => Number::V128(bits.cast_unsigned()),
+        })
+    }
+}

@@ -1,0 +1,570 @@
+//! Names of exports, which say when a function wants to be called, and with what.
+//!
+//! ```text
+//!     wasm:opcode:i32.load:after / $3(fname, fid) / ($4(pc), arg0, offset)
+//!     └────── event ─────┘ mode    └ predicate ─┘   └── parameters ─────┘
+//! ```
+//!
+//! Blanks may stand between all parts, and a list may end in a comma: whoever wrote the first such
+//! modules wrote both. Everything else that is not understood is an error with its place: a probe
+//! is never called with other arguments than it asked for.
+
+use super::site;
+use std::fmt;
+use std::ops::Range;
+use wasm_aot_body::events::{self, Instruction};
+
+/// When a function wants to be called.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Event {
+    /// At every instruction.
+    Any,
+    /// At instructions of one kind.
+    Opcode(&'static Instruction),
+    FuncEntry,
+    FuncExit,
+    FuncUnwind,
+    BlockStart,
+    BlockEnd,
+}
+
+/// Where in the course of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mode {
+    Before,
+    /// In its place.
+    Alt,
+    After,
+    SemanticAfter,
+    Entry,
+    Exit,
+}
+
+/// What can be asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Asked {
+    Pc,
+    Fid,
+    Fname,
+    Opname,
+    ProbeId,
+    Frame,
+    NumTargets,
+    Offset,
+    InstrCount,
+    AtFuncEnd,
+    Arg(u32),
+    Imm(u32),
+    Local(u32),
+    /// What a function of the monitor says when the site is matched.
+    Call(Call),
+    Res(u32),
+    OpIdx,
+    DefaultTarget,
+    Targets,
+    TargetFnName,
+    TargetFnType,
+    TargetImpModule,
+    ResolvedFid,
+    RefTaken,
+    MemoryBytes,
+    Trap,
+    Memory,
+    Align,
+    File,
+    Line,
+    AppMemory,
+}
+
+/// Names of what can be asked for; the rest is for modules that import the marker only.
+const PLAIN: [(&str, Asked); 10] = [
+    ("pc", Asked::Pc),
+    ("fid", Asked::Fid),
+    ("fname", Asked::Fname),
+    ("opname", Asked::Opname),
+    ("probe_id", Asked::ProbeId),
+    ("frame", Asked::Frame),
+    ("num_targets", Asked::NumTargets),
+    ("offset", Asked::Offset),
+    ("instr_count", Asked::InstrCount),
+    ("at_func_end", Asked::AtFuncEnd),
+];
+const EXTENDED: [(&str, Asked); 15] = [
+    ("opidx", Asked::OpIdx),
+    ("default_target", Asked::DefaultTarget),
+    ("targets", Asked::Targets),
+    ("target_fn_name", Asked::TargetFnName),
+    ("target_fn_type", Asked::TargetFnType),
+    ("target_imp_module", Asked::TargetImpModule),
+    ("resolved_fid", Asked::ResolvedFid),
+    ("ref_taken", Asked::RefTaken),
+    ("memory_bytes", Asked::MemoryBytes),
+    ("trap", Asked::Trap),
+    ("memory", Asked::Memory),
+    ("align", Asked::Align),
+    ("file", Asked::File),
+    ("line", Asked::Line),
+    ("APP_MEMID", Asked::AppMemory),
+];
+const MODES: [(&str, Mode); 6] = [
+    ("before", Mode::Before),
+    ("alt", Mode::Alt),
+    ("after", Mode::After),
+    ("semantic_after", Mode::SemanticAfter),
+    ("entry", Mode::Entry),
+    ("exit", Mode::Exit),
+];
+const STRUCTURAL: [(&str, &str, Event); 5] = [
+    ("func", "entry", Event::FuncEntry),
+    ("func", "exit", Event::FuncExit),
+    ("func", "unwind", Event::FuncUnwind),
+    ("block", "start", Event::BlockStart),
+    ("block", "end", Event::BlockEnd),
+];
+
+/// A parameter, and where it stands in the name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Param {
+    pub(crate) asked: Asked,
+    pub(crate) at: Range<usize>,
+}
+
+/// A function of the monitor's that is called when a site is matched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) function: String,
+    pub(crate) params: Vec<Param>,
+}
+
+/// What a name says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Name {
+    pub(crate) event: Event,
+    pub(crate) mode: Mode,
+    pub(crate) predicate: Option<Param>,
+    pub(crate) params: Vec<Param>,
+}
+
+/// What is wrong with a name, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed {
+    pub(crate) name: String,
+    pub(crate) at: Range<usize>,
+    pub(crate) why: String,
+    /// Whether it is an instruction that is not known.
+    pub(crate) is_unknown: bool,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Arg(n) => write!(f, "arg{n}"),
+            Self::Imm(n) => write!(f, "imm{n}"),
+            Self::Local(n) => write!(f, "local{n}"),
+            Self::Res(n) => write!(f, "res{n}"),
+            Self::Call(call) => write!(f, "{}(…)", call.function),
+            other => {
+                let known = PLAIN.iter().chain(&EXTENDED).find(|(_, asked)| asked == other);
+                f.write_str(known.map_or("what is asked for", |(name, _)| name))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = wasm_aot_engine::instrument::Printable(&self.name).to_string();
+        let carets =
+            "^".repeat(self.at.len().clamp(1, 1 + self.name.len().saturating_sub(self.at.start)));
+        let lead = 2 + self.at.start;
+        write!(f, "  {name}\n{:lead$}{carets} {}", "", self.why)
+    }
+}
+
+/// The known word that looks like `word`, as a question.
+pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near = known.map(|known| (strsim::damerau_levenshtein(word, known), known)).min();
+    let near = near.filter(|(distance, known)| *distance <= 1 + known.len() / 4);
+    near.map_or_else(String::new, |(_, known)| format!(": did you mean {known}?"))
+}
+
+/// Whether an export wants to be called at an event: all others are functions for the monitor's own
+/// use.
+pub(crate) fn is_probe(name: &str) -> bool {
+    name.starts_with("wasm:") && name != "wasm:exit"
+}
+
+/// Reads a name. `extended`: the module imports the marker.
+pub(crate) fn parse(name: &str, extended: bool) -> Result<Name, Malformed> {
+    let mut reader = Reader { name, at: 0, extended };
+    reader.word("wasm");
+    reader.expect(':')?;
+    let event = reader.event()?;
+    let mode = reader.mode(event)?;
+    let predicate = match reader.take('/') {
+        true => {
+            let call = reader.call_at_match()?;
+            reader.expect('/')?;
+            Some(call)
+        }
+        false => None,
+    };
+    let params = if reader.rest().is_empty() { Vec::new() } else { reader.list(0)? };
+    match reader.rest().is_empty() {
+        true => Ok(Name { event, mode, predicate, params }),
+        false => {
+            Err(reader.wrong(reader.at..name.len(), "nothing may stand behind the parameters"))
+        }
+    }
+}
+
+/// Reads from the left.
+struct Reader<'a> {
+    name: &'a str,
+    at: usize,
+    extended: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        &self.name[self.at..]
+    }
+
+    fn blanks(&mut self) {
+        self.at = self.name.len() - self.rest().trim_start().len();
+    }
+
+    fn wrong(&self, at: Range<usize>, why: impl Into<String>) -> Malformed {
+        Malformed { name: self.name.to_owned(), at, why: why.into(), is_unknown: false }
+    }
+
+    fn take(&mut self, c: char) -> bool {
+        let found = self.rest().starts_with(c);
+        if found {
+            self.at += c.len_utf8();
+            self.blanks();
+        }
+        found
+    }
+
+    fn expect(&mut self, c: char) -> Result<(), Malformed> {
+        match self.take(c) {
+            true => Ok(()),
+            false => Err(self.wrong(self.at..self.at + 1, format!("expected `{c}`"))),
+        }
+    }
+
+    fn word(&mut self, word: &str) -> bool {
+        let found = self.rest().starts_with(word);
+        if found {
+            self.at += word.len();
+            self.blanks();
+        }
+        found
+    }
+
+    /// The longest text of letters, digits and these.
+    fn identifier(&mut self, more: &str) -> (&'a str, Range<usize>) {
+        let rest = self.rest();
+        let len = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && !more.contains(c))
+            .unwrap_or(rest.len());
+        let at = self.at..self.at + len;
+        self.at += len;
+        self.blanks();
+        (&rest[..len], at)
+    }
+
+    fn event(&mut self) -> Result<Event, Malformed> {
+        let (package, at) = self.identifier("_");
+        self.blanks();
+        let packages = ["opcode", "func", "block"];
+        if !packages.contains(&package) {
+            let hint = near(package, packages.into_iter().chain(["exit"]));
+            return Err(self.wrong(
+                at,
+                format!("no such kind of event; there are opcode, func and block{hint}"),
+            ));
+        }
+        self.expect(':')?;
+        if package == "opcode" {
+            return self.opcode();
+        }
+        let (word, at) = self.identifier("_");
+        let own = || STRUCTURAL.iter().filter(move |(of, ..)| *of == package);
+        match own().find(|(_, name, _)| *name == word) {
+            Some((.., Event::FuncUnwind)) if !self.extended => Err(self.wrong(at, NEEDS_MARKER)),
+            Some((.., event)) => Ok(*event),
+            None => {
+                let names: Vec<&str> = own().map(|(_, name, _)| *name).collect();
+                let hint = near(word, names.iter().copied());
+                Err(self
+                    .wrong(at, format!("no such event; {package} has {}{hint}", names.join(", "))))
+            }
+        }
+    }
+
+    fn opcode(&mut self) -> Result<Event, Malformed> {
+        let start = self.at;
+        if self.take('*') {
+            let more = self.rest().starts_with(|c: char| c.is_ascii_alphanumeric() || c == '*');
+            return match more {
+                true => Err(self.wrong(
+                    start..self.at,
+                    "`*` alone means every instruction; there are no patterns",
+                )),
+                false => Ok(Event::Any),
+            };
+        }
+        // Two mnemonics have a blank in them.
+        for (spelled, name) in
+            [("ref.test null", "ref.test_null"), ("ref.cast null", "ref.cast_null")]
+        {
+            if let (true, Some(found)) = (self.rest().starts_with(spelled), instruction(name)) {
+                self.word(spelled);
+                return Ok(Event::Opcode(found));
+            }
+        }
+        let (word, at) = self.identifier("_.");
+        instruction(word).map(Event::Opcode).ok_or_else(|| {
+            let hint = near(word, events::instructions().iter().map(|known| known.name));
+            Malformed { is_unknown: true, ..self.wrong(at, format!("no such instruction{hint}")) }
+        })
+    }
+
+    fn mode(&mut self, event: Event) -> Result<Mode, Malformed> {
+        if !self.take(':') {
+            return Ok(Mode::Before);
+        }
+        let (word, at) = self.identifier("_");
+        let Some((_, mode)) = MODES.iter().find(|(name, _)| *name == word) else {
+            let names = MODES.map(|(name, _)| name);
+            let hint = near(word, names.into_iter());
+            return Err(
+                self.wrong(at, format!("no such mode; there are {}{hint}", names.join(", ")))
+            );
+        };
+        match event {
+            _ if !self.extended => Err(self.wrong(at, NEEDS_MARKER)),
+            Event::Any if *mode == Mode::Alt => {
+                Err(self.wrong(at, "say which instruction is replaced: `*` are all"))
+            }
+            Event::Opcode(op) if *mode == Mode::Alt && !site::is_replaced(op.name) => Err(self
+                .wrong(at, format!("{} says where control goes on: it is not replaced", op.name))),
+            Event::Any | Event::Opcode(_) => Ok(*mode),
+            _ => Err(self.wrong(at, "only instructions have modes")),
+        }
+    }
+
+    fn list(&mut self, depth: u32) -> Result<Vec<Param>, Malformed> {
+        self.expect('(')?;
+        let mut params = Vec::new();
+        loop {
+            if self.take(')') {
+                return Ok(params);
+            }
+            params.push(self.param(depth)?);
+            if !self.take(',') {
+                self.expect(')')?;
+                return Ok(params);
+            }
+        }
+    }
+
+    fn call_at_match(&mut self) -> Result<Param, Malformed> {
+        let param = self.param(0)?;
+        match param.asked {
+            Asked::Call(_) => Ok(param),
+            _ => {
+                Err(self.wrong(param.at, "a predicate is a call of one of the monitor's functions"))
+            }
+        }
+    }
+
+    fn param(&mut self, depth: u32) -> Result<Param, Malformed> {
+        let start = self.at;
+        let (word, at) = self.identifier("_$");
+        if word.is_empty() {
+            return Err(self.wrong(start..start + 1, "expected a parameter"));
+        }
+        if self.rest().starts_with('(') {
+            if depth > 0 {
+                return Err(self.wrong(at, "calls do not nest"));
+            }
+            let params = self.list(1)?;
+            let call = Call { function: word.to_owned(), params };
+            return Ok(Param { asked: Asked::Call(call), at: start..self.at });
+        }
+        let asked = self.asked(word, &at)?;
+        let dynamic = matches!(
+            asked,
+            Asked::Arg(_)
+                | Asked::Local(_)
+                | Asked::Res(_)
+                | Asked::Frame
+                | Asked::ResolvedFid
+                | Asked::RefTaken
+                | Asked::MemoryBytes
+                | Asked::Trap
+        );
+        let text = matches!(
+            asked,
+            Asked::Fname
+                | Asked::Opname
+                | Asked::TargetFnName
+                | Asked::TargetFnType
+                | Asked::TargetImpModule
+                | Asked::File
+                | Asked::Targets
+        );
+        match depth {
+            0 if text => Err(self.wrong(
+                at,
+                format!("`{word}` is known only to calls when a site is matched: `$f({word})`"),
+            )),
+            1 if dynamic => {
+                Err(self.wrong(at, format!("`{word}` is not known when a site is matched")))
+            }
+            _ => Ok(Param { asked, at }),
+        }
+    }
+
+    fn asked(&self, word: &str, at: &Range<usize>) -> Result<Asked, Malformed> {
+        if let Some((_, asked)) = PLAIN.iter().find(|(name, _)| *name == word) {
+            return Ok(asked.clone());
+        }
+        if let Some((_, asked)) = EXTENDED.iter().find(|(name, _)| *name == word) {
+            return if self.extended {
+                Ok(asked.clone())
+            } else {
+                Err(self.wrong(at.clone(), NEEDS_MARKER))
+            };
+        }
+        let numbered = |prefix: &str| -> Option<u32> {
+            let digits = word.strip_prefix(prefix)?;
+            digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+        };
+        if let Some(n) = numbered("arg") {
+            return Ok(Asked::Arg(n));
+        }
+        if let Some(n) = numbered("imm") {
+            return Ok(Asked::Imm(n));
+        }
+        if let Some(n) = numbered("local") {
+            return Ok(Asked::Local(n));
+        }
+        if let Some(n) = numbered("res") {
+            return if self.extended {
+                Ok(Asked::Res(n))
+            } else {
+                Err(self.wrong(at.clone(), NEEDS_MARKER))
+            };
+        }
+        let families = ["arg0", "imm0", "local0", "res0"];
+        let known = PLAIN.iter().chain(&EXTENDED).map(|(name, _)| *name).chain(families);
+        Err(self.wrong(at.clone(), format!("no such parameter{}", near(word, known))))
+    }
+}
+
+/// What is said where only modules may say something that ask for our engine.
+const NEEDS_MARKER: &str = "only modules that import \"wasm-aot:ext\" \"v1\" may ask for this";
+
+fn instruction(name: &str) -> Option<&'static Instruction> {
+    events::instructions().iter().find(|known| known.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(name: &str) -> Name {
+        parse(name, false).unwrap_or_else(|wrong| panic!("{wrong}"))
+    }
+
+    fn asked(name: &Name) -> Vec<Asked> {
+        name.params.iter().map(|param| param.asked.clone()).collect()
+    }
+
+    #[test]
+    fn names_of_the_existing_compiler_are_read_with_their_blanks_and_commas() {
+        let name = plain("wasm:opcode:br_if  ($20(fname, fid, pc), )");
+        assert!(matches!(name.event, Event::Opcode(op) if op.name == "br_if"));
+        let Asked::Call(call) = &name.params[0].asked else { panic!("a call") };
+        assert_eq!((name.params.len(), call.function.as_str(), call.params.len()), (1, "$20", 3));
+        let name = plain("wasm:opcode:call / $70(pc, fid) / ($73(fname, fid, pc), arg0)");
+        assert!(name.predicate.is_some());
+        assert_eq!(asked(&name)[1], Asked::Arg(0));
+        assert_eq!(asked(&plain("wasm:func:entry / $76(fname) / ()")), []);
+        assert_eq!(
+            asked(&plain("wasm:opcode:i32.store  ($82(pc), arg1, offset)"))[1..],
+            [Asked::Arg(1), Asked::Offset]
+        );
+    }
+
+    #[test]
+    fn blanks_may_stand_between_all_parts() {
+        let name = plain("wasm: opcode: i32.load ( pc ,imm0 )");
+        assert_eq!(asked(&name), [Asked::Pc, Asked::Imm(0)]);
+        assert_eq!(plain("wasm:opcode:*(pc)").event, Event::Any);
+        assert!(
+            matches!(plain("wasm:opcode:ref.test null ()").event, Event::Opcode(op) if op.name == "ref.test_null")
+        );
+        assert_eq!(plain("wasm:block:end").params, []);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_shown_with_a_caret() {
+        let wrong = |name: &str| parse(name, false).expect_err("malformed").to_string();
+        assert_eq!(
+            wrong("wasm:opcode:i32.laod (pc)"),
+            "  wasm:opcode:i32.laod (pc)\n              ^^^^^^^^ no such instruction: did you mean i32.load?"
+        );
+        for (name, why) in [
+            ("wasm:opcode:*load*(pc)", "there are no patterns"),
+            ("wasm:opcode:*(pc)junk", "nothing may stand behind"),
+            ("wasm:func:entryXX (pc)", "did you mean entry?"),
+            ("wasm:fun:entry (pc)", "did you mean func?"),
+            ("wasm:opcode:call:after (pc)", "only modules that import"),
+            ("wasm:opcode:call (opidx)", "only modules that import"),
+            ("wasm:opcode:call (fname)", "`$f(fname)`"),
+            ("wasm:opcode:call ($f(arg0))", "not known when a site is matched"),
+            ("wasm:opcode:call ($f($g()))", "calls do not nest"),
+            ("wasm:opcode:call (pcc)", "did you mean pc?"),
+            ("wasm:opcode:call (pc", "expected `)`"),
+            ("wasm:opcode:call / pc / ()", "a predicate is a call"),
+            ("wasm:opcode:call / $f( / ()", "expected a parameter"),
+            ("wasm:", "no such kind of event"),
+        ] {
+            assert!(wrong(name).contains(why), "{name}: {}", wrong(name));
+        }
+    }
+
+    #[test]
+    fn modules_with_the_marker_may_ask_for_more() {
+        let name = parse("wasm:opcode:call:after (res0, opidx)", true).expect("a name");
+        assert_eq!((name.mode, asked(&name)), (Mode::After, vec![Asked::Res(0), Asked::OpIdx]));
+        assert_eq!(parse("wasm:opcode:call:alt ()", true).expect("a name").mode, Mode::Alt);
+        let wrong = parse("wasm:opcode:br_if:alt ()", true).expect_err("malformed");
+        assert!(wrong.why.contains("it is not replaced"), "{wrong}");
+        assert!(parse("wasm:block:start:after ()", true).is_err());
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic() {
+        arbtest::arbtest(|u| {
+            const PARTS: [&str; 16] = [
+                "wasm", ":", "opcode", "*", "func", "entry", " ", "/", "$1", "(", ")", ",", "arg0",
+                "pc", "é", "call",
+            ];
+            let text: String = (0..u.int_in_range(0..=14)?)
+                .map(|_| u.choose(&PARTS).copied())
+                .collect::<Result<_, _>>()?;
+            for extended in [false, true] {
+                if let Err(wrong) = parse(&format!("wasm:{text}"), extended) {
+                    assert!(wrong.to_string().contains('^'));
+                }
+            }
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,755 @@
+//! A program that is looked at: matched, compiled with what its monitors want to be called for, and
+//! asked in the end what was seen.
+
+use super::binding::{Binding, Bindings, Moment};
+use super::composition::Composition;
+use super::contained::Contained;
+use super::counting::{Counting, Place};
+use super::derived::{Derivation, Derived};
+use super::guest::Listener;
+use super::insertion::Inserted;
+use super::name::Mode;
+use super::presence::Presence;
+use super::rule::MARKER;
+use super::selection::{Selection, SelectionError};
+use super::standing::{At, Probe, Standing};
+use super::telling::{self, loaded};
+use super::threads::Homes;
+use super::{Observer, ObserverError, Program, matching, tidying};
+use crate::monitor::Watch;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use wasm_aot_body::events::Occurrence;
+use wasm_aot_engine::AsContextMut;
+use wasm_aot_engine::Error;
+use wasm_aot_engine::Module;
+use wasm_aot_engine::Store;
+use wasm_aot_engine::StoreContextMut;
+use wasm_aot_engine::instrument::Printable;
+use wasm_aot_engine::instrument::compile::{Calls, Guest, Word};
+use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
+use wasm_aot_engine::instrument::runtime::{Guests, News, StoreId};
+
+/// How monitors' functions are called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProbeCalls {
+    /// Small ones are written out where they are called.
+    #[default]
+    Inlined,
+    /// By calls.
+    Direct,
+}
+
+/// What a monitor needs of a program's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Calls of its functions.
+    Calls,
+    /// Counters: what calls would have done follows from them, or from notes.
+    Counts,
+    /// Notes of what was executed.
+    Notes,
+}
+
+/// A program, and the monitors that look at it. It may be asked from any thread; what needs the
+/// program's store is given it.
+#[derive(Debug)]
+pub struct Observation {
+    pub(super) module: Module,
+    pub(super) calls: ProbeCalls,
+    pub(super) monitors: Mutex<Vec<Monitor>>,
+    /// The stores of threads that have begun to execute the program.
+    pub(super) threads: Mutex<Vec<StoreId>>,
+    /// Whose functions are called at each instruction: monitor and rule.
+    pub(super) places: Mutex<Places>,
+    /// What follows from what the code tells anyway, before monitors say what they have seen.
+    pub(super) derived: Mutex<Derived>,
+}
+
+/// Instructions, and the monitors and rules that are called there, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Places(Vec<(u32, u16, u16)>);
+
+impl Places {
+    fn note(&mut self, more: impl Iterator<Item = (u32, u16, u16)>) {
+        self.0.extend(more);
+        self.0.sort_by_key(|place| place.0);
+    }
+
+    /// Those of an instruction.
+    fn at(&self, offset: u32) -> &[(u32, u16, u16)] {
+        let from = self.0.partition_point(|place| place.0 < offset);
+        let len = self.0[from..].partition_point(|place| place.0 == offset);
+        &self.0[from..from + len]
+    }
+}
+
+/// A monitor at work.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    /// Its instance in the store in which it was compared with the program.
+    pub(super) observer: Observer,
+    /// Those of other threads, and what has to be the same in all.
+    pub(super) others: HashMap<StoreId, Observer>,
+    pub(super) homes: Option<Arc<Homes>>,
+    /// Whether the program's code calls it.
+    pub(super) is_called: bool,
+    /// What it was not told so far of code that was compiled later.
+    pub(super) news: Option<News>,
+    pub(super) matches: usize,
+    /// What it has in the code, if that can be switched.
+    pub(super) presence: Option<Presence>,
+    /// Whether somebody has detached it.
+    pub(super) is_gone: bool,
+}
+
+impl Monitor {
+    /// Its instance in a store.
+    pub(super) fn of(&self, store: StoreId) -> Option<&Observer> {
+        if self.observer.is_in(store) { Some(&self.observer) } else { self.others.get(&store) }
+    }
+}
+
+/// A monitor that was compared with a program, ready to be attached to it.
+#[derive(Debug)]
+pub struct Matched {
+    pub(super) observer: Observer,
+    pub(super) guest: Arc<Guest>,
+    pub(super) list: Vec<(u32, Binding)>,
+    /// What it has inserted itself so far.
+    pub(super) inserted: Vec<Inserted>,
+    pub(super) contained: Option<Arc<Contained>>,
+    /// Its calls, if they follow from counts, where the program can be had to count while it runs.
+    derivations: Option<Vec<Derivation>>,
+    number: u16,
+}
+
+impl Observation {
+    /// Matches monitors with a program, and compiles it with them. What monitors are asked
+    /// meanwhile, they are asked in `store`, in which the program has to be instantiated, too. The
+    /// store's limits of now are those of the monitors. What `watch` needs is compiled in as well.
+    pub fn new<T: 'static>(
+        store: &mut Store<T>,
+        observers: Vec<Observer>,
+        program: &Program,
+        calls: ProbeCalls,
+        watch: Option<&Watch>,
+    ) -> Result<Self, ObserverError> {
+        Self::with_code(store, observers, program, calls, watch, None)
+    }
+
+    /// The same for a program that is compiled already, by the store's engine: its code is used as
+    /// it is if nothing has to be compiled in for ever.
+    pub fn with_code<T: 'static>(
+        store: &mut Store<T>,
+        observers: Vec<Observer>,
+        program: &Program,
+        calls: ProbeCalls,
+        watch: Option<&Watch>,
+        code: Option<Module>,
+    ) -> Result<Self, ObserverError> {
+        let mut composition = Composition::new(store, program, calls, watch, code)?;
+        for observer in observers {
+            composition.add(store.as_context_mut(), observer)?;
+        }
+        composition.finish(store)
+    }
+
+    /// A program that nobody looks at so far.
+    pub fn of(module: &Module) -> Self {
+        let (monitors, threads, places, derived) = Default::default();
+        Self {
+            module: module.clone(),
+            calls: ProbeCalls::default(),
+            monitors,
+            threads,
+            places,
+            derived,
+        }
+    }
+
+    /// The program as it is to be instantiated.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Exports that are called nowhere although they name places of the program, by their monitors:
+    /// each with the first place whose types it does not take, or with what is wrong with its name.
+    pub fn misfits(&self) -> Vec<(String, String)> {
+        let monitors = self.monitors.lock();
+        let of = |monitor: &Monitor| {
+            let Observer { name, misfits, passed_over, .. } = &monitor.observer;
+            let all = passed_over.iter().chain(misfits.values());
+            all.map(|why| (name.clone(), why.clone())).collect::<Vec<_>>()
+        };
+        monitors.iter().filter(|monitor| !monitor.is_gone).flat_map(of).collect()
+    }
+
+    /// How many probes each monitor has in the program, and functions that the engine calls of
+    /// itself, by its name.
+    pub fn matches(&self) -> Vec<(String, usize)> {
+        self.monitors
+            .lock()
+            .iter()
+            .map(|monitor| {
+                (monitor.observer.name.clone(), monitor.matches + monitor.observer.hears())
+            })
+            .collect()
+    }
+
+    /// The names of those that look at it.
+    pub fn names(&self) -> Vec<String> {
+        let monitors = self.monitors.lock();
+        monitors
+            .iter()
+            .filter(|monitor| !monitor.is_gone)
+            .map(|monitor| monitor.observer.name.clone())
+            .collect()
+    }
+
+    /// Compares a monitor with the program, whose thread it is that has the store. Nothing is
+    /// changed so far.
+    pub fn compare<T: 'static>(
+        &self,
+        mut store: StoreContextMut<'_, T>,
+        observer: Observer,
+        program: &Program,
+    ) -> Result<Matched, ObserverError> {
+        if observer.has_threads {
+            let why = "instances for several threads are known before the program is compiled: attach one that has none";
+            return Err(ObserverError::Threads { monitor: observer.name, why: why.into() });
+        }
+        let number = self.monitors.lock().len() as u16;
+        let mut matched =
+            Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
+        let Matched { observer, guest, list, derivations, .. } = &mut matched;
+        let sizes = observer.instance.sizes(store.core());
+        *derivations = observer
+            .derivations(self.calls, || Derivation::of_all(0, guest, list, &sizes, &program.bytes));
+        derivations
+            .take_if(|own| !self.module.can_attach() || !own.iter().all(Derivation::needs_counts));
+        bound_memories(&mut store);
+        self.module
+            .bind(store.core().id, &matched.observer.name)
+            .map_err(ObserverError::program)?;
+        loaded(store, &matched.observer, &self.module)?;
+        Ok(matched)
+    }
+
+    /// Has a monitor look at the program from now on: at functions with their next call, and at
+    /// loops with their next turn. Gives how many probes it has, and functions that the engine
+    /// calls of itself.
+    pub fn attach(&self, matched: Matched) -> Result<usize, ObserverError> {
+        if !self.module.can_attach() {
+            let why = "the program was compiled without sites, so that nothing can be attached";
+            return Err(ObserverError::program(Error::Attach(why.into())));
+        }
+        matched.places(
+            &mut self.places.lock(),
+            &self.monitors.lock(),
+            &self.module.inner().info,
+        )?;
+        let Matched { observer, guest, list, inserted, contained, derivations: own, .. } = matched;
+        let matches = list.len() + inserted.len();
+        observer.switches.insertions().begin(
+            &self.module,
+            &observer,
+            inserted,
+            &observer.switches,
+        )?;
+        let presence = match own {
+            Some(own) => {
+                let places = list.iter().map(Place::of).collect();
+                begin_counting(Counting::new(&self.module, own, places, observer.switches.clone()))?
+            }
+            None => {
+                let probes = made((&guest, None), list, &observer, contained.as_ref());
+                begin(
+                    &observer,
+                    Standing::new(&self.module, probes, observer.switches.clone(), At::Apart),
+                )?
+            }
+        };
+        let (is_called, presence) = (matches!(presence, Presence::Probes(_)), Some(presence));
+        let (others, homes) = (HashMap::new(), None);
+        let news = telling::news(&observer, &self.module);
+        let monitor =
+            Monitor { observer, others, homes, is_called, news, matches, presence, is_gone: false };
+        let hears = monitor.observer.hears();
+        self.monitors.lock().push(monitor);
+        Ok(matches + hears)
+    }
+
+    /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it
+    /// has seen stays.
+    pub fn detach(&self, name: &str) -> Result<bool, ObserverError> {
+        let found = {
+            let mut monitors = self.monitors.lock();
+            let found = monitors
+                .iter_mut()
+                .filter(|monitor| !monitor.is_gone && monitor.presence.is_some());
+            found.rev().find(|monitor| monitor.observer.name == name).map(|monitor| {
+                monitor.is_gone = true;
+                monitor.presence.clone()
+            })
+        };
+        let Some(presence) = found.flatten() else { return Ok(false) };
+        presence.attach(false).map(|()| true).map_err(ObserverError::program)
+    }
+
+    /// What monitors that have not gone have in the code.
+    fn presences(&self) -> Vec<Presence> {
+        let monitors = self.monitors.lock();
+        monitors
+            .iter()
+            .filter(|monitor| !monitor.is_gone)
+            .filter_map(|monitor| monitor.presence.clone())
+            .collect()
+    }
+
+    /// Has every monitor say what it has seen of the thread that has the store; gives what went
+    /// wrong. What is only added up is told where monitors were compared with the program, for all
+    /// threads.
+    pub fn report<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
+        self.report_of(store.as_context_mut(), None)
+    }
+
+    /// The same for every monitor that looks on, or the one of that name: what it has seen so far.
+    pub fn report_of<T: 'static>(
+        &self,
+        mut store: StoreContextMut<'_, T>,
+        name: Option<&str>,
+    ) -> Vec<ObserverError> {
+        self.settle(&mut store);
+        let mut wrong = self.tell_compiled(&mut store);
+        let monitors = self.monitors.lock();
+        let wanted = monitors.iter().filter(|monitor| {
+            !monitor.is_gone && name.is_none_or(|name| monitor.observer.name == name)
+        });
+        let id = store.core().id;
+        wrong.extend(wanted.filter_map(|monitor| monitor.of(id)?.report(&mut store).err()));
+        wrong
+    }
+
+    /// Gives monitors' cells what belongs to them by now: what they only add to is not always added
+    /// at once. [`report`](Self::report) does it.
+    pub fn settle(&self, mut store: impl AsContextMut) {
+        let mut derived = self.derived.lock();
+        let monitors = self.monitors.lock();
+        let mut context = store.as_context_mut();
+        let core = context.core();
+        let cells = |number: usize| {
+            let observer = &monitors[number].observer;
+            observer.is_in(core.id).then(|| observer.instance())
+        };
+        derived.settle(&self.module, core, cells);
+        for monitor in monitors.iter().filter(|monitor| monitor.observer.is_in(core.id)) {
+            if let Some(Presence::Counts(counting)) = &monitor.presence {
+                counting.tell(core, monitor.observer.instance());
+            }
+        }
+    }
+
+    /// Whether probes that are compiled in keep something in activations: it would be lost if the
+    /// program were stopped somewhere.
+    pub fn may_be_stopped(&self) -> bool {
+        self.monitors.lock().iter().all(|monitor| !monitor.observer.keeps_slots())
+    }
+
+    /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at
+    /// the place, or its own.
+    pub fn blame(&self, error: &Error) -> Option<String> {
+        let Error::Trap(report) = error else { return None };
+        let frame = report.backtrace.frames.iter().find(|frame| frame.aside)?;
+        let (places, monitors) = (self.places.lock(), self.monitors.lock());
+        let at = places.at(frame.offset?);
+        if at.is_empty() {
+            return None;
+        }
+        let mut names: Vec<String> = Vec::new();
+        for (_, observer, rule) in at {
+            let observer = &monitors[usize::from(*observer)].observer;
+            let export = &observer.rules[usize::from(*rule)].export;
+            let name = format!("monitor {}: {}", Printable(&observer.name), Printable(export));
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let place = wasm_aot_engine::Place {
+            function: Some((frame.function, frame.name.clone())),
+            offset: frame.offset.map(|at| at as usize),
+        };
+        let why = match report.trap {
+            wasm_aot_engine::Trap::Interrupted => "was being called".into(),
+            trap => trap.to_string(),
+        };
+        Some(format!("{}, at {place}: {why}", names.join(", or ")))
+    }
+
+    /// Switches probes of a monitor, from whatever thread, at once; gives how many of those that
+    /// were meant are on.
+    pub fn switch(&self, which: &Selection, on: bool) -> Result<Switched, SelectionError> {
+        let monitors = self.monitors.lock();
+        let own = || monitors.iter().filter(|monitor| !monitor.is_gone);
+        let Some(monitor) = own().rev().find(|monitor| monitor.observer.name == which.monitor)
+        else {
+            let known = own()
+                .filter(|monitor| monitor.presence.is_some())
+                .map(|monitor| monitor.observer.name.clone());
+            return Err(SelectionError::NoMonitor {
+                monitor: which.monitor.clone(),
+                known: known.collect(),
+            });
+        };
+        let Some(presence) = monitor.presence.clone() else {
+            return Err(SelectionError::Fixed { monitor: which.monitor.clone() });
+        };
+        let (info, rules) = (&self.module.inner().info, &monitor.observer.rules);
+        let start =
+            |function: u32| info.bodies[(function - info.imported.functions) as usize].start;
+        let mut meant = 0;
+        presence.each(|probe| {
+            let rule = &rules[usize::from(probe.rule)].export;
+            let at = probe.offset - start(probe.function);
+            if which.means(rule, probe.function, &names(info, probe.function), at) {
+                meant += 1;
+                presence.switches().switch(probe.id, on);
+            }
+        });
+        presence.switches().insertions().each(|id, place| {
+            if which.means(INSERTED, place.function, &names(info, place.function), place.offset) {
+                meant += 1;
+                presence.switches().switch(id, on);
+            }
+        });
+        if meant == 0 {
+            return Err(SelectionError::Nothing { which: which.to_string() });
+        }
+        drop(monitors);
+        presence.attach(true).map_err(|error| SelectionError::Engine(Box::new(error)))?;
+        Ok(Switched { meant, on: presence.switches().on(), all: presence.switches().count() })
+    }
+
+    /// Has all monitors that can be switched observe, or rest. Which probes of each are on stays as
+    /// it is. Tells whether there are any.
+    pub fn rest(&self, on: bool) -> Result<bool, ObserverError> {
+        let presences = self.presences();
+        let attached = presences.iter().try_for_each(|presence| presence.attach(on));
+        attached.map(|()| !presences.is_empty()).map_err(ObserverError::program)
+    }
+
+    /// Has calls of probes counted from now on, of all monitors whose code can be made anew for
+    /// that; tells whether there are any.
+    pub fn count_events(&self) -> Result<bool, ObserverError> {
+        let presences = self.presences();
+        let counted = presences.iter().map(Presence::count).collect::<Result<Vec<bool>, _>>();
+        counted.map(|counted| counted.contains(&true)).map_err(ObserverError::program)
+    }
+
+    /// How many calls of probes were counted so far.
+    pub fn events(&self) -> u64 {
+        self.presences().iter().map(Presence::events).sum()
+    }
+
+    /// The names of monitors that can be switched, with how many of their probes are on, and how
+    /// many there are.
+    pub fn switched(&self) -> Vec<(String, usize, usize)> {
+        let monitors = self.monitors.lock();
+        let own = monitors.iter().filter(|monitor| !monitor.is_gone);
+        let each = |monitor: &Monitor| {
+            let presence = monitor.presence.as_ref()?;
+            let on = if presence.is_wanted() { presence.switches().on() } else { 0 };
+            Some((monitor.observer.name.clone(), on, presence.switches().count()))
+        };
+        own.filter_map(each).collect()
+    }
+}
+
+/// A monitor's probes, by functions.
+pub(super) fn made(
+    (guest, home): (&Arc<Guest>, Option<Word>),
+    list: Vec<(u32, Binding)>,
+    observer: &Observer,
+    contained: Option<&Arc<Contained>>,
+) -> Vec<Probe> {
+    let each = (0..).zip(list).map(|(number, (function, binding))| (number, function, binding));
+    each.map(|each| Probe::new((guest, home), each, &observer.switches, contained)).collect()
+}
+
+/// Has a monitor's probes in the code from now on.
+pub(super) fn begin(observer: &Observer, standing: Standing) -> Result<Presence, ObserverError> {
+    let standing = Arc::new(standing);
+    let presence = Presence::Probes(Arc::clone(&standing));
+    presence.attach(true).map_err(ObserverError::program)?;
+    if observer.changes_by_itself() {
+        tidying::begin(&standing);
+    }
+    Ok(presence)
+}
+
+/// Has what a monitor's calls follow from counted from now on.
+pub(super) fn begin_counting(counting: Counting) -> Result<Presence, ObserverError> {
+    let presence = Presence::Counts(Arc::new(counting));
+    presence.attach(true).map_err(ObserverError::program)?;
+    Ok(presence)
+}
+
+/// What stands in place of an export's name for probes that a monitor has inserted itself.
+const INSERTED: &str = "inserted";
+
+/// What a function is called: as people read it, and as it is exported.
+fn names(info: &ModuleInfo, function: u32) -> Vec<String> {
+    let exports = info
+        .exports
+        .iter()
+        .filter(|export| export.space == Space::Func && export.index == function);
+    std::iter::once(info.label(function)).chain(exports.map(|export| export.name.clone())).collect()
+}
+
+/// What became of probes that were switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switched {
+    /// How many were meant.
+    pub meant: usize,
+    /// How many of the monitor's are on now.
+    pub on: usize,
+    /// How many it has.
+    pub all: usize,
+}
+
+impl Matched {
+    pub(super) fn new<T: 'static>(
+        mut store: StoreContextMut<'_, T>,
+        mut observer: Observer,
+        number: u16,
+        calls: ProbeCalls,
+        program: &Program,
+    ) -> Result<Self, ObserverError> {
+        let mut bindings = Bindings::default();
+        matching::bind(store.as_context_mut(), &mut observer, &program.bytes, &mut bindings)?;
+        let calls = match calls {
+            ProbeCalls::Inlined => Calls::Inlined,
+            ProbeCalls::Direct => Calls::Direct,
+        };
+        let mut guests = Guests::new(calls, observer.has_threads);
+        let guest = guests
+            .of(store.core(), &observer.instance, number.into())
+            .expect("an instance of this store");
+        observer.switches.make(0, bindings.len(), observer.starts_on());
+        if let Some(why) = observer.is_for_one_thread().filter(|_| observer.has_threads) {
+            return Err(ObserverError::Threads { monitor: observer.name, why });
+        }
+        let contained = match observer.contained {
+            Some(_) if observer.rules.iter().any(|rule| rule.mode == Mode::Alt) => {
+                return Err(ObserverError::Replacing(observer.name));
+            }
+            Some(_) if observer.keeps_slots() => {
+                return Err(ObserverError::Contained(observer.name));
+            }
+            Some(patience) => Contained::new(&observer, store.core().interruption(), patience),
+            None => None,
+        };
+        let own = observer.switches.clone();
+        let inserted = own.insertions().compare(store, &mut observer, program)?;
+        let derivations = None;
+        Ok(Self {
+            observer,
+            guest,
+            list: bindings.take().collect(),
+            inserted,
+            contained,
+            derivations,
+            number,
+        })
+    }
+
+    /// The monitor's name.
+    pub fn name(&self) -> &str {
+        &self.observer.name
+    }
+
+    /// Notes what stands where. Only one may stand in place of an instruction.
+    pub(super) fn places(
+        &self,
+        places: &mut Places,
+        monitors: &[Monitor],
+        info: &ModuleInfo,
+    ) -> Result<(), ObserverError> {
+        let named = |&(_, monitor, rule): &(u32, u16, u16)| {
+            let before = monitors
+                .get(usize::from(monitor))
+                .filter(|before| !before.is_gone)
+                .map(|before| &before.observer);
+            let observer = if monitor == self.number { Some(&self.observer) } else { before };
+            observer
+                .map(|observer| (observer, &observer.rules[usize::from(rule)]))
+                .filter(|(_, rule)| rule.mode == Mode::Alt)
+        };
+        places
+            .note(self.list.iter().map(|(_, binding)| (binding.offset, self.number, binding.rule)));
+        for (function, binding) in
+            self.list.iter().filter(|(_, binding)| binding.moment == Moment::Instead)
+        {
+            let own = (binding.offset, self.number, binding.rule);
+            let mut before = places.at(binding.offset).iter().take_while(|place| **place != own);
+            if let Some((observer, rule)) = before.find_map(named) {
+                let offset = Some(binding.offset as usize);
+                return Err(ObserverError::Conflict {
+                    monitor: self.observer.name.clone(),
+                    export: self.observer.rules[usize::from(binding.rule)].export.clone(),
+                    other: format!("{} of {}", rule.export, observer.name),
+                    place: Box::new(wasm_aot_engine::Place {
+                        function: Some((*function, Some(info.label(*function)))),
+                        offset,
+                    }),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What monitors may take is what it was when they were made, whatever the program may.
+pub(super) fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
+    let core = store.core();
+    let most = core.limits().memory;
+    let monitors = core.instances.iter().filter(|instance| instance.looks_on.get());
+    let own: Vec<usize> = monitors.flat_map(|instance| instance.memories.iter().copied()).collect();
+    own.into_iter()
+        .for_each(|memory| core.memories[memory].ceiling = core.memories[memory].ceiling.min(most));
+}
+
+impl Observer {
+    fn imports(&self, module: &str, names: &[&str]) -> bool {
+        let imports = &self.module.inner().info.imports;
+        imports
+            .iter()
+            .any(|import| import.module == module && names.contains(&import.name.as_str()))
+    }
+
+    /// What it needs of a program's code. It has been asked everything that is asked when it is
+    /// compared with the program, and is good for nothing else afterwards.
+    pub fn needs<T: 'static>(
+        self,
+        mut store: impl AsContextMut<Data = T>,
+        program: &Program,
+    ) -> Result<Needs, ObserverError> {
+        let Matched { observer, guest, list, .. } =
+            Matched::new(store.as_context_mut(), self, 0, ProbeCalls::Inlined, program)?;
+        let sizes = observer.instance.sizes(store.as_context_mut().core());
+        let all = || Derivation::of_all(0, &guest, &list, &sizes, &program.bytes);
+        let own = observer.derivations(ProbeCalls::Inlined, all).filter(|own| !own.is_empty());
+        Ok(match own.filter(|_| !observer.is_switched_from_outside()) {
+            None => Needs::Calls,
+            Some(own) if own.iter().any(Derivation::needs_counts) => Needs::Counts,
+            Some(_) => Needs::Notes,
+        })
+    }
+
+    /// Its calls as what follows without them, if it does, they are to be written out, and nobody
+    /// looks at its cells meanwhile.
+    pub(super) fn derivations(
+        &self,
+        calls: ProbeCalls,
+        find: impl FnOnce() -> Option<Vec<Derivation>>,
+    ) -> Option<Vec<Derivation>> {
+        let is_looked_at = self.reactions_to(Occurrence::MemoryGrown).next().is_some();
+        let may = calls == ProbeCalls::Inlined && !self.inserts() && !is_looked_at;
+        if may && self.contained.is_none() && !self.switches.are_limited() { find() } else { None }
+    }
+
+    /// Whether its probes can be switched, by whomever.
+    pub(super) fn is_switched(&self) -> bool {
+        self.is_switched_from_outside() || self.changes_by_itself()
+    }
+
+    pub(super) fn is_switched_from_outside(&self) -> bool {
+        self.toggled || self.contained.is_some() || self.switches.are_limited() || !self.starts_on
+    }
+
+    /// Whether its probes may be switched without anybody asking for it.
+    fn changes_by_itself(&self) -> bool {
+        self.switches.are_limited()
+            || self.contained.is_some()
+            || self.imports("whamm:dyninstr", &["remove_probe"])
+            || self.inserts()
+    }
+
+    /// Whether it puts probes into the program itself.
+    fn inserts(&self) -> bool {
+        self.imports("whamm:dyninstr", &["insert_new_probe"])
+            || self.imports(MARKER.0, &["insert_probe"])
+    }
+
+    /// Why it cannot have an instance for each thread, if so.
+    fn is_for_one_thread(&self) -> Option<String> {
+        match (self.inserts(), self.contained) {
+            (true, _) => Some(
+                "the probes that it inserts itself call one instance, whatever the thread".into(),
+            ),
+            (_, Some(_)) => {
+                Some("its failures cannot be its own there: leave on-trap=off out".into())
+            }
+            _ => super::merging::unmergeable(self.module.inner()),
+        }
+    }
+
+    /// Whether its probes keep something in activations of the program's functions.
+    fn keeps_slots(&self) -> bool {
+        let imports = &self.module.inner().info.imports;
+        imports.iter().any(|import| import.module == MARKER.0 && import.name.starts_with("frame_"))
+    }
+
+    /// Whether somebody else is expected to switch it.
+    pub(super) fn is_toggled(&self) -> bool {
+        self.toggled || !self.starts_on
+    }
+
+    fn starts_on(&self) -> bool {
+        self.starts_on
+    }
+
+    /// Has its probes switchable while the program runs.
+    pub fn set_toggled(&mut self, on: bool) {
+        self.toggled = on;
+    }
+
+    /// Whether its instance is in a store.
+    pub(super) fn is_in(&self, store: StoreId) -> bool {
+        self.instance.is_of(store)
+    }
+
+    /// Has somebody told what goes wrong in it while the program goes on.
+    pub fn on_failure(&mut self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        self.listener = Listener(Some(Arc::new(tell)));
+    }
+
+    /// Has it see programs with threads, with an instance for each: see [`Observation::join`].
+    pub fn set_threads(&mut self) {
+        self.has_threads = true;
+    }
+
+    /// The program is instantiated in the store in which it is compared, and nowhere else: what
+    /// would follow without calls may be called where that takes less.
+    pub fn set_alone(&mut self) {
+        self.is_alone = true;
+    }
+
+    /// Has its probes off until somebody switches them on.
+    pub fn set_off(&mut self) {
+        self.starts_on = false;
+    }
+
+    /// Has its traps, and calls that take longer than that, switch it off: the program goes on. It
+    /// is called through the host then.
+    pub fn set_contained(&mut self, patience: Duration) {
+        self.contained = Some(patience);
+    }
+
+    /// Has each of its probes called so often only.
+    pub fn set_calls(&mut self, calls: u32) {
+        self.switches.limit(calls);
+    }
+}

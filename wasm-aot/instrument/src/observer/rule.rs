@@ -1,0 +1,345 @@
+//! Rules: what the names of a module's exports ask for, compared with what its functions take.
+
+use super::name::{self, Asked, Call, Event, Malformed, Mode, Name, Param};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
+use wasm_aot_engine::{FuncType, ValType};
+
+/// What a module imports that wants more than every engine of the family has.
+pub(crate) const MARKER: (&str, &str) = ("wasm-aot:ext", "v1");
+
+/// A function that wants to be called.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    /// The name of its export.
+    pub(crate) export: String,
+    /// Its index.
+    pub(crate) function: u32,
+    pub(crate) event: Event,
+    pub(crate) mode: Mode,
+    pub(crate) predicate: Option<Helper>,
+    pub(crate) params: Vec<Given>,
+}
+
+/// A parameter: what is asked for, and as what it is taken. Texts are two numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(crate) what: What,
+    pub(crate) ty: ValType,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Plain(Asked),
+    Called(Helper),
+}
+
+/// A function that is called when a site is matched.
+#[derive(Clone, Debug)]
+pub(crate) struct Helper {
+    pub(crate) name: String,
+    pub(crate) function: u32,
+    pub(crate) params: Vec<(Asked, ValType)>,
+}
+
+/// Whether a module wants more than every engine of the family has.
+pub(crate) fn is_extended(info: &ModuleInfo) -> bool {
+    info.imports.iter().any(|import| (import.module.as_str(), import.name.as_str()) == MARKER)
+}
+
+/// All rules of a module, in the order of its exports, and everything that is wrong with the
+/// others.
+pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
+    let extended = is_extended(info);
+    let functions = functions(info);
+    let (mut rules, mut wrong) = (Vec::new(), Vec::new());
+    for export in info.exports.iter().filter(|export| name::is_probe(&export.name)) {
+        if export.space != Space::Func {
+            let at = 0..export.name.len();
+            let (name, why) =
+                (export.name.clone(), "only functions can be called at events".into());
+            wrong.push(Malformed { name, at, why, is_unknown: false });
+            continue;
+        }
+        let reading = Reading { info, functions: &functions, name: &export.name };
+        match name::parse(&export.name, extended).and_then(|name| reading.rule(&name, export.index))
+        {
+            Ok(rule) => rules.push(rule),
+            Err(why) => wrong.push(why),
+        }
+    }
+    (rules, wrong)
+}
+
+/// The rule of a function that is no export: what it asks for in a name of its own. Everything that
+/// we have may be asked for.
+pub(crate) fn rule(info: &ModuleInfo, name: &str, function: u32) -> Result<Rule, Malformed> {
+    let functions = functions(info);
+    let reading = Reading { info, functions: &functions, name };
+    name::parse(name, true).and_then(|name| reading.rule(&name, function))
+}
+
+/// The functions that a module exports.
+fn functions(info: &ModuleInfo) -> BTreeMap<&str, u32> {
+    let exports = info.exports.iter().filter(|export| export.space == Space::Func);
+    exports.map(|export| (export.name.as_str(), export.index)).collect()
+}
+
+/// A name while it is compared with the module.
+struct Reading<'a> {
+    info: &'a ModuleInfo,
+    functions: &'a BTreeMap<&'a str, u32>,
+    name: &'a str,
+}
+
+impl Reading<'_> {
+    fn wrong(&self, at: &Range<usize>, why: impl Into<String>) -> Malformed {
+        Malformed { name: self.name.to_owned(), at: at.clone(), why: why.into(), is_unknown: false }
+    }
+
+    fn rule(&self, name: &Name, function: u32) -> Result<Rule, Malformed> {
+        let predicate =
+            name.predicate.as_ref().map(|param| self.predicate(name, param)).transpose()?;
+        let all = 0..self.name.len();
+        let ty = self.info.function_type(function);
+        let mut taken = ty.params().iter();
+        let mut params = Vec::new();
+        for param in &name.params {
+            self.is_offered(name, param)?;
+            let what = match &param.asked {
+                Asked::Call(call) => What::Called(self.helper(name, call, &param.at)?),
+                asked => What::Plain(asked.clone()),
+            };
+            let offered = match &what {
+                What::Called(helper) => match self.info.function_type(helper.function).results() {
+                    [result] => Some(*result),
+                    results => {
+                        let why = format!(
+                            "{} gives {} results, and a parameter is one",
+                            helper.name,
+                            results.len()
+                        );
+                        return Err(self.wrong(&param.at, why));
+                    }
+                },
+                What::Plain(asked) => fixed(asked).map(|types| types[0]),
+            };
+            let Some(ty) = taken.next() else {
+                return Err(self.wrong(&all, self.differs(name, ty)));
+            };
+            if offered.is_some_and(|offered| !offered.matches(*ty))
+                || matches!(ty, ValType::Ref(_)) && offered.is_none()
+            {
+                let offered =
+                    offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
+                return Err(self
+                    .wrong(&param.at, format!("this is {offered}, and the function takes {ty}")));
+            }
+            params.push(Given { what, ty: *ty });
+        }
+        match taken.next() {
+            None => Ok(Rule {
+                export: self.name.to_owned(),
+                function,
+                event: name.event,
+                mode: name.mode,
+                predicate,
+                params,
+            }),
+            Some(_) => Err(self.wrong(&all, self.differs(name, ty))),
+        }
+    }
+
+    fn differs(&self, name: &Name, ty: &FuncType) -> String {
+        format!(
+            "the name gives {} arguments, and the function takes {}",
+            name.params.len(),
+            ty.params().len()
+        )
+    }
+
+    fn predicate(&self, name: &Name, param: &Param) -> Result<Helper, Malformed> {
+        let Asked::Call(call) = &param.asked else {
+            return Err(self.wrong(&param.at, "a predicate is a call"));
+        };
+        let helper = self.helper(name, call, &param.at)?;
+        match self.info.function_type(helper.function).results() {
+            [ValType::I32] => Ok(helper),
+            _ => Err(self.wrong(
+                &param.at,
+                format!("a predicate gives i32, and {} does not", call.function),
+            )),
+        }
+    }
+
+    fn helper(&self, name: &Name, call: &Call, at: &Range<usize>) -> Result<Helper, Malformed> {
+        let Some(function) = self.functions.get(call.function.as_str()) else {
+            let hint = name::near(&call.function, self.functions.keys().copied());
+            return Err(
+                self.wrong(at, format!("the module exports no function {}{hint}", call.function))
+            );
+        };
+        let ty = self.info.function_type(*function);
+        let (mut taken, mut params, mut given) = (ty.params().iter(), Vec::new(), 0);
+        for param in &call.params {
+            self.is_offered(name, param)?;
+            let types = fixed(&param.asked)
+                .map_or(vec![None], |types| types.iter().copied().map(Some).collect());
+            for (i, offered) in types.into_iter().enumerate() {
+                given += 1;
+                let Some(ty) = taken.next() else { continue };
+                if offered.is_some_and(|offered| offered != *ty) || matches!(ty, ValType::Ref(_)) {
+                    let offered =
+                        offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
+                    return Err(self.wrong(
+                        &param.at,
+                        format!("this is {offered}, and {} takes {ty}", call.function),
+                    ));
+                }
+                if i == 0 {
+                    params.push((param.asked.clone(), *ty));
+                }
+            }
+        }
+        match given == ty.params().len() {
+            true => Ok(Helper { name: call.function.clone(), function: *function, params }),
+            false => {
+                let why = format!(
+                    "{} takes {} values, and is given {given}",
+                    call.function,
+                    ty.params().len()
+                );
+                Err(self.wrong(at, why))
+            }
+        }
+    }
+
+    /// Whether the event has what is asked for, as far as the event alone tells. At all
+    /// instructions together, those are meant that have it.
+    fn is_offered(&self, name: &Name, param: &Param) -> Result<(), Malformed> {
+        let op = match name.event {
+            Event::Any => return Ok(()),
+            Event::Opcode(op) => Some(op),
+            _ => None,
+        };
+        let of = |names: &[&str]| op.is_some_and(|op| names.contains(&op.name));
+        let (offered, who) = match &param.asked {
+            Asked::Trap => (
+                false,
+                "the rewriting target knows whether an instruction is going to trap: it can be given",
+            ),
+            Asked::Offset | Asked::Memory | Asked::Align | Asked::MemoryBytes => (
+                op.is_some_and(|op| op.accessed().is_some()),
+                "instructions that access memory have",
+            ),
+            Asked::NumTargets | Asked::DefaultTarget | Asked::Targets => {
+                (of(&["br_table"]), "br_table has")
+            }
+            Asked::InstrCount => (name.event == Event::BlockEnd, "block:end has"),
+            Asked::TargetFnName | Asked::TargetFnType | Asked::TargetImpModule => {
+                (of(&["call", "return_call"]), "direct calls have")
+            }
+            Asked::RefTaken => {
+                let tests = ["br_on_null", "br_on_non_null", "br_on_cast", "br_on_cast_fail"];
+                (of(&tests), "branches on references have")
+            }
+            Asked::ResolvedFid => (
+                of(&[
+                    "call_indirect",
+                    "return_call_indirect",
+                    "call_ref",
+                    "return_call_ref",
+                    "table.get",
+                    "table.set",
+                ]),
+                "instructions that use functions of tables or references have",
+            ),
+            Asked::Res(_) => (name.mode == Mode::After, "what is called after instructions has"),
+            Asked::Opname | Asked::Arg(_) | Asked::Imm(_) => (op.is_some(), "instructions have"),
+            _ => (true, ""),
+        };
+        match offered {
+            true => Ok(()),
+            false => Err(self.wrong(&param.at, format!("only {who} this"))),
+        }
+    }
+}
+
+/// The types of what is asked for, where they are always the same: texts are an address and a
+/// length.
+fn fixed(asked: &Asked) -> Option<&'static [ValType]> {
+    const TEXT: &[ValType] = &[ValType::I32, ValType::I32];
+    Some(match asked {
+        Asked::Arg(_) | Asked::Imm(_) | Asked::Local(_) | Asked::Res(_) | Asked::Call(_) => {
+            return None;
+        }
+        Asked::Fname
+        | Asked::Opname
+        | Asked::TargetFnName
+        | Asked::TargetFnType
+        | Asked::TargetImpModule
+        | Asked::File
+        | Asked::Targets => TEXT,
+        Asked::Offset | Asked::MemoryBytes => &[ValType::I64],
+        Asked::Frame => &[ValType::Ref(wasm_aot_engine::RefType {
+            nullable: true,
+            heap: wasm_aot_engine::HeapType::Extern,
+        })],
+        _ => &[ValType::I32],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasm_aot_engine::instrument::Features;
+
+    fn read(text: &str) -> (Vec<Rule>, Vec<String>) {
+        let bytes = wat::parse_str(text).expect("it is text");
+        let info = wasm_aot_engine::instrument::module::read(&bytes, Features::default())
+            .expect("valid")
+            .info;
+        let (rules, wrong) = rules(&info);
+        (rules, wrong.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn rules_come_in_the_order_of_exports_and_know_their_types() {
+        let (rules, wrong) = read(
+            r#"(module (func $h (export "$1") (param i32 i32 i32) (result i32) (i32.const 0))
+                (func (export "wasm:opcode:i32.load / $1(fname, pc) / ($1(fname, fid), offset, arg0)") (param i32 i64 i32))
+                (func (export "wasm:func:entry") (result i32) (i32.const 1)) (func (export "wasm:exit")))"#,
+        );
+        assert!(wrong.is_empty(), "{wrong:?}");
+        assert_eq!(rules.iter().map(|rule| rule.params.len()).collect::<Vec<_>>(), [3, 0]);
+        assert_eq!(
+            rules[0].params.iter().map(|given| given.ty).collect::<Vec<_>>(),
+            [ValType::I32, ValType::I64, ValType::I32]
+        );
+    }
+
+    #[test]
+    fn what_a_function_takes_is_compared_with_what_its_name_gives() {
+        for (export, why) in [
+            ("wasm:opcode:call (pc, fid)", "gives 2 arguments, and the function takes 1"),
+            ("wasm:opcode:call", "gives 0 arguments, and the function takes 1"),
+            ("wasm:opcode:i32.load (offset)", "this is i64, and the function takes i32"),
+            ("wasm:opcode:call ($g(pc))", "exports no function $g: did you mean $f?"),
+            ("wasm:opcode:call ($f(pc))", "$f takes 0 values, and is given 1"),
+            ("wasm:opcode:call ($f())", "$f gives 0 results"),
+            ("wasm:opcode:call / $f() / (pc)", "a predicate gives i32"),
+            ("wasm:opcode:call (offset)", "only instructions that access memory have this"),
+            ("wasm:opcode:call (num_targets)", "only br_table has this"),
+            ("wasm:func:entry (arg0)", "only instructions have this"),
+            ("wasm:block:start (instr_count)", "only block:end has this"),
+        ] {
+            let (rules, wrong) = read(&format!(
+                r#"(module (func (export "$f")) (func (export "{export}") (param i32)) (memory (export "wasm:x") 1))"#
+            ));
+            assert!(rules.is_empty() && wrong.len() == 2, "{export}: {wrong:?}");
+            assert!(wrong[0].contains(why) && wrong[0].contains('^'), "{export}: {}", wrong[0]);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Calls of monitors' functions, as code of the program.
+
+use super::binding::{Argument, Binding, Moment};
+use super::switches::Word;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
+use std::sync::Arc;
+use wasm_aot_engine::CompileError;
+use wasm_aot_engine::instrument::compile::{self, Call, Emitter, Guest, Inline};
+
+/// A call of a monitor's function.
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pub(crate) guest: Arc<Guest>,
+    /// What tells where the monitor's instance is, if each thread has one.
+    pub(crate) home: Option<compile::Word>,
+    pub(crate) binding: Binding,
+    /// What tells whether it is to be called, if that may change.
+    pub(crate) word: Option<Word>,
+    /// Whether it is called only so often as the word says.
+    pub(crate) is_limited: bool,
+    /// Where its calls are counted, if they are.
+    pub(crate) counter: Option<compile::Word>,
+    /// What it is called through, if its failures are its monitor's own.
+    pub(crate) contained: Option<Call>,
+    pub(crate) fingerprint: u64,
+}
+
+impl Inline for Sequence {
+    fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    fn prepare(&self, at: &mut Emitter<'_, '_>) -> Option<Value> {
+        self.word.as_ref().map(|word| left(word, at))
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        // In place of an instruction: what is not called has the instruction executed.
+        let replaced = at.replaced();
+        let behind = replaced.unwrap_or_else(|| at.builder().create_block());
+        let (mut is_conditional, mut counted) = (false, None);
+        if let Some(word) = &self.word {
+            let due = at.due().unwrap_or_else(|| left(word, at));
+            unless(at, due, behind);
+            is_conditional = true;
+            counted = self.is_limited.then_some(word);
+        }
+        if self.binding.moment == Moment::Taken
+            && let Some((taken, _)) = at.operand(0)
+        {
+            unless(at, taken, behind);
+            is_conditional = true;
+        }
+        if let Some(word) = counted {
+            // Another probe of the place may have taken it away meanwhile: then it stays away.
+            let left = left(word, at);
+            let is_there = at.builder().ins().icmp_imm_u(IntCC::NotEqual, left, 0);
+            let one = at.builder().ins().uextend(types::I32, is_there);
+            let less = at.builder().ins().isub(left, one);
+            let address = at.builder().ins().iconst(types::I64, word.address());
+            at.builder().ins().store(MemFlagsData::trusted(), less, address, 0);
+        }
+        self.counter.into_iter().for_each(|word| at.count(word));
+        let mut args = Vec::with_capacity(self.binding.arguments.len());
+        for argument in &self.binding.arguments {
+            args.push(self.argument(*argument, at)?);
+        }
+        let results = match &self.contained {
+            Some(call) => {
+                at.hand_over(call, &args);
+                Vec::new()
+            }
+            None => at.call_guest(
+                (&self.guest, self.home),
+                self.binding.function,
+                &args,
+                self.binding.offset,
+            )?,
+        };
+        if replaced.is_some() {
+            at.replace(&results);
+        } else if is_conditional {
+            at.builder().ins().jump(behind, &[]);
+            at.builder().switch_to_block(behind);
+            at.builder().seal_block(behind);
+        }
+        Ok(())
+    }
+}
+
+/// How often a probe is still called.
+fn left(word: &Word, at: &mut Emitter<'_, '_>) -> Value {
+    let address = at.builder().ins().iconst(types::I64, word.address());
+    at.builder().ins().load(types::I32, MemFlagsData::trusted(), address, 0)
+}
+
+/// Goes to `behind` if a value is zero.
+fn unless(at: &mut Emitter<'_, '_>, value: Value, behind: cranelift_codegen::ir::Block) {
+    let next = at.builder().create_block();
+    at.builder().ins().brif(value, next, &[], behind, &[]);
+    at.builder().seal_block(next);
+    at.builder().switch_to_block(next);
+}
+
+impl Sequence {
+    fn argument(
+        &self,
+        argument: Argument,
+        at: &mut Emitter<'_, '_>,
+    ) -> Result<Value, CompileError> {
+        let lacks = || {
+            CompileError::unsupported(
+                "an operand that code generation does not know",
+                wasm_aot_engine::Place::default(),
+            )
+        };
+        let is_behind = self.binding.moment == Moment::Behind;
+        Ok(match argument {
+            Argument::I32(value) => {
+                at.builder().ins().iconst(types::I32, i64::from(value.cast_unsigned()))
+            }
+            Argument::I64(value) => at.builder().ins().iconst(types::I64, value),
+            Argument::F32(bits) => at.builder().ins().f32const(f32::from_bits(bits)),
+            Argument::F64(bits) => at.builder().ins().f64const(f64::from_bits(bits)),
+            Argument::V128(bits) => {
+                let constant =
+                    at.builder().func.dfg.constants.insert(bits.to_le_bytes().to_vec().into());
+                at.builder().ins().vconst(types::I8X16, constant)
+            }
+            Argument::Null => at.builder().ins().iconst(types::I64, 0),
+            Argument::Operand(place) if is_behind => at
+                .taken(place)
+                .or_else(|| at.operand(place))
+                .map(|(value, _)| value)
+                .ok_or_else(lacks)?,
+            Argument::Operand(place) | Argument::Result(place) => {
+                at.operand(place).map(|(value, _)| value).ok_or_else(lacks)?
+            }
+            Argument::Local(index) => at.local(index).map(|(value, _)| value).ok_or_else(lacks)?,
+            Argument::MemoryBytes(memory) => at.memory_bytes(memory),
+            Argument::IsNull(null) => {
+                let (reference, _) = at.operand(0).ok_or_else(lacks)?;
+                let condition = if null { IntCC::Equal } else { IntCC::NotEqual };
+                let is = at.builder().ins().icmp_imm_s(condition, reference, 0);
+                at.builder().ins().uextend(types::I32, is)
+            }
+            Argument::IsOf(ty, when) => {
+                let (reference, _) = at.operand(0).ok_or_else(lacks)?;
+                let is = at.is_of(reference, ty).ok_or_else(lacks)?;
+                let as_asked = at.builder().ins().icmp_imm_s(IntCC::Equal, is, i64::from(when));
+                at.builder().ins().uextend(types::I32, as_asked)
+            }
+            Argument::Entry(table) => {
+                let (index, _) = at.operand(0).ok_or_else(lacks)?;
+                at.resolved(Some(table), index)
+            }
+            Argument::Reference(place) => {
+                let (reference, _) = at.operand(place).ok_or_else(lacks)?;
+                at.resolved(None, reference)
+            }
+        })
+    }
+}

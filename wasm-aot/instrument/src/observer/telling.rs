@@ -1,0 +1,139 @@
+//! What happens in the engine, as monitors are told.
+//!
+//! Each thread's instances are told of their own thread; of the program itself, which is compiled
+//! once, those are told that were compared with it first.
+
+use super::{Observation, Observer, ObserverError};
+use std::sync::Arc;
+use wasm_aot_body::events::Occurrence;
+use wasm_aot_engine::AsContextMut;
+use wasm_aot_engine::Error;
+use wasm_aot_engine::Module;
+use wasm_aot_engine::Store;
+use wasm_aot_engine::StoreContextMut;
+use wasm_aot_engine::instrument::runtime::{Growth, News, StoreId};
+
+impl Observation {
+    /// The number of the thread that has a store: that of the first is 0.
+    fn thread(&self, store: StoreId) -> i64 {
+        let mut threads = self.threads.lock();
+        let known = threads.iter().position(|other| *other == store);
+        known.unwrap_or_else(|| {
+            threads.push(store);
+            threads.len() - 1
+        }) as i64
+    }
+
+    /// Tells monitors that the thread that has the store begins to execute the program; gives what
+    /// went wrong.
+    pub fn begin<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
+        let number = self.thread(store.as_context_mut().core().id);
+        self.tell(store.as_context_mut(), Occurrence::ThreadStart, &[number])
+    }
+
+    /// Tells monitors that the thread that has the store has ended, and how; gives what went wrong.
+    /// [`report`](Self::report) comes after it.
+    pub fn end<T: 'static>(&self, store: &mut Store<T>, why: Option<&Error>) -> Vec<ObserverError> {
+        let mut wrong = self.tell_compiled(&mut store.as_context_mut());
+        if let Some(Error::Trap(report)) = why {
+            let frame = report.backtrace.frames.first();
+            let function = frame.map_or(-1, |frame| i64::from(frame.function));
+            let start = |function: u32| {
+                let info = &self.module.inner().info;
+                function
+                    .checked_sub(info.imported.functions)
+                    .and_then(|at| info.bodies.get(at as usize))
+                    .map(|body| body.start)
+            };
+            let pc = frame
+                .and_then(|frame| frame.offset?.checked_sub(start(frame.function)?))
+                .map_or(-1, i64::from);
+            let told = [i64::from(report.trap.number()), function, pc];
+            wrong.extend(self.tell(store.as_context_mut(), Occurrence::Trap, &told));
+        }
+        let number = self.thread(store.as_context_mut().core().id);
+        wrong.extend(self.tell(store.as_context_mut(), Occurrence::ThreadEnd, &[number]));
+        wrong
+    }
+
+    /// Tells monitors of functions that were compiled once more since they were told, in other
+    /// versions of the code.
+    pub(super) fn tell_compiled<T: 'static>(
+        &self,
+        store: &mut StoreContextMut<'_, T>,
+    ) -> Vec<ObserverError> {
+        let mut wrong = Vec::new();
+        let id = store.core().id;
+        for monitor in self
+            .monitors
+            .lock()
+            .iter()
+            .filter(|monitor| !monitor.is_gone && monitor.observer.is_in(id))
+        {
+            for (function, bytes) in monitor.news.as_ref().map(News::take).unwrap_or_default() {
+                let told = [i64::from(function), i64::from(bytes)];
+                wrong.extend(
+                    monitor.observer.react(&mut *store, Occurrence::FunctionCompiled, &told).err(),
+                );
+            }
+        }
+        wrong
+    }
+
+    fn tell<T: 'static>(
+        &self,
+        mut store: StoreContextMut<'_, T>,
+        event: Occurrence,
+        told: &[i64],
+    ) -> Vec<ObserverError> {
+        let monitors = self.monitors.lock();
+        let own = monitors.iter().filter(|monitor| !monitor.is_gone);
+        let id = store.core().id;
+        own.filter_map(|monitor| monitor.of(id)?.react(&mut store, event, told).err()).collect()
+    }
+}
+
+/// Tells a monitor of the program that it looks at, and of what is to come as far as the store has
+/// to know.
+pub(super) fn loaded<T: 'static>(
+    mut store: StoreContextMut<'_, T>,
+    observer: &Observer,
+    module: &Module,
+) -> Result<(), ObserverError> {
+    let (info, functions) = (&module.inner().info, &module.inner().code.tables.functions);
+    let told = [info.bodies.len() as i64, module.inner().bytes.len() as i64];
+    observer.react(&mut store, Occurrence::ModuleLoaded, &told)?;
+    for (function, span) in (i64::from(info.imported.functions)..).zip(functions.iter()) {
+        let told = [function, i64::from(span.end - span.start)];
+        observer.react(&mut store, Occurrence::FunctionCompiled, &told)?;
+    }
+    growing(&mut store, observer);
+    Ok(())
+}
+
+/// What a monitor is to be told of functions that are compiled later, if it wants to be.
+pub(super) fn news(observer: &Observer, module: &Module) -> Option<News> {
+    observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.news())
+}
+
+/// Has a monitor told of memories that grow in the store, if it wants to be.
+pub(super) fn growing<T>(store: &mut StoreContextMut<'_, T>, observer: &Observer) {
+    if observer.reactions_to(Occurrence::MemoryGrown).next().is_some() {
+        store.core().growth.push(Arc::new(Growing(observer.clone())));
+    }
+}
+
+/// A monitor that wants to know of memories that grow.
+#[derive(Debug)]
+struct Growing(Observer);
+
+impl Growth for Growing {
+    fn grown(&self, mut store: StoreContextMut<'_, ()>, told: [i64; 3]) {
+        let interlude = store.core().interruption().begin_interlude();
+        let done = self.0.react(&mut store, Occurrence::MemoryGrown, &told);
+        store.core().interruption().end_interlude(interlude);
+        if let Err(error) = done {
+            self.0.listener.tell(&format!("{error}; the program goes on"));
+        }
+    }
+}

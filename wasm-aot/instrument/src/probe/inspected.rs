@@ -1,0 +1,295 @@
+//! A function with a flag at each of its places.
+
+use super::stand::Stand;
+use super::{Board, Kind, Place, ProbeError, ProbeId, Standing, When, body_start, switched};
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use wasm_aot_engine::Error;
+use wasm_aot_engine::ValType;
+use wasm_aot_engine::instrument::compile::{
+    Access, Action, Call, Capture, Draft, Moment, Plan, Sequence,
+};
+use wasm_aot_engine::instrument::module::{self, Reading};
+use wasm_aot_engine::instrument::runtime::ModuleInner;
+use wasmparser::{FuncValidator, FuncValidatorAllocations, Operator, ValidatorResources};
+
+/// The flag's bits: machine code counts, calls, measures.
+pub(super) const COUNTS: u8 = 1;
+pub(super) const CALLS: u8 = 2;
+pub(super) const MEASURES: u8 = 4;
+
+/// How many classes of magnitude there are: 0, and one for each number of bits.
+pub(super) const CLASSES: usize = 65;
+
+/// The most operands that a probe sees.
+const OPERANDS: usize = 64;
+
+/// A place of a function, and what is there.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) offset: u32,
+    pub(super) when: When,
+    /// The types of operands, from the top of the stack.
+    pub(super) operands: Vec<ValType>,
+    pub(super) access: Option<Access>,
+}
+
+/// What machine code and probes share of a site.
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    pub(super) flag: AtomicU8,
+    pub(super) count: AtomicU64,
+    /// The address of the classes, once somebody measures.
+    pub(super) classes: AtomicUsize,
+    /// How many operands can be given others for.
+    pub(super) writable: AtomicUsize,
+}
+
+impl std::fmt::Debug for Inspected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inspected").field("function", &self.function).finish_non_exhaustive()
+    }
+}
+
+/// A function whose places have flags.
+pub(super) struct Inspected {
+    pub(super) function: u32,
+    pub(super) locals: Vec<ValType>,
+    pub(super) sites: Vec<Site>,
+    /// Shared with the code, which knows where they are.
+    cells: Arc<[Cell]>,
+    lists: Vec<RwLock<Arc<[Standing]>>>,
+    histograms: RwLock<HashMap<usize, Arc<[AtomicU64; CLASSES]>>>,
+    places: HashMap<(u32, When), usize>,
+    /// Whether somebody holds an activation of it by its identity, which ends where the activation
+    /// does.
+    watched: AtomicBool,
+    /// Whose probes stand there.
+    pub(super) board: Arc<Board>,
+}
+
+impl Inspected {
+    /// Reads a function, and plans a stand at each of its places. Gives the function too: it is
+    /// told that control comes by.
+    pub(super) fn new(
+        board: Arc<Board>,
+        module: &ModuleInner,
+        function: u32,
+    ) -> Result<(Arc<Self>, Plan), ProbeError> {
+        let first = module.info.imported.functions;
+        let last = (first + module.info.bodies.len() as u32).saturating_sub(1);
+        if function < first || function > last {
+            return Err(ProbeError::NoFunction { function, first, last });
+        }
+        let (locals, sites) = sites(module, function).map_err(Error::from)?;
+        let cells: Arc<[Cell]> = sites.iter().map(|_| Cell::default()).collect();
+        let places =
+            sites.iter().enumerate().map(|(i, site)| ((site.offset, site.when), i)).collect();
+        let lists = sites.iter().map(|_| RwLock::new(Arc::from([]))).collect();
+        let mut draft = Draft::default();
+        let histograms = RwLock::default();
+        let watched = AtomicBool::new(false);
+        let cells_of_code = Arc::clone(&cells);
+        let inspected = Arc::new(Self {
+            function,
+            locals,
+            sites,
+            cells,
+            lists,
+            histograms,
+            places,
+            watched,
+            board,
+        });
+        let receiver: Arc<dyn wasm_aot_engine::instrument::compile::Receiver> =
+            Arc::<Self>::clone(&inspected);
+        draft.tell(Arc::clone(&receiver));
+        let start = body_start(module, function);
+        for (i, site) in inspected.sites.iter().enumerate() {
+            let Some(moment) = moment(site.when) else { continue };
+            let operands = (0..site.operands.len() as u32).map(Capture::Operand);
+            // The last is no local: there the receiver says whether it has failed.
+            let captures = (0..inspected.locals.len() as u32)
+                .map(Capture::Local)
+                .chain(operands)
+                .chain([Capture::Local(u32::MAX)])
+                .collect();
+            let call =
+                Call { receiver: Arc::clone(&receiver), number: i as u64, captures, writes: true };
+            let offset = if stands_at_none(site.when) { 0 } else { start + site.offset };
+            let stand = Stand { cells: Arc::clone(&cells_of_code), index: i, call };
+            draft.hook(function, offset, moment, Action::Inline(Sequence(Arc::new(stand))));
+        }
+        Ok((inspected, draft.finish()))
+    }
+
+    /// The site of a place, if there is one.
+    pub(super) fn site(&self, place: Place) -> Option<usize> {
+        self.places.get(&(place.offset, place.when)).copied()
+    }
+
+    /// The site of a place.
+    pub(super) fn find(&self, place: Place) -> Result<usize, ProbeError> {
+        let Place { function, offset, when } = place;
+        if let Some(site) = self.site(place) {
+            return Ok(site);
+        }
+        let begins =
+            |at: u32| self.sites.iter().any(|site| site.offset == at && !stands_at_none(site.when));
+        if stands_at_none(when) || begins(offset) {
+            return Err(ProbeError::NotThere { function, offset, when });
+        }
+        let offsets =
+            || self.sites.iter().filter(|site| !stands_at_none(site.when)).map(|site| site.offset);
+        let before = offsets().filter(|at| *at < offset).max();
+        let after = offsets().filter(|at| *at > offset).min();
+        let near = match (before, after) {
+            (Some(before), Some(after)) => format!("; the nearest are {before} and {after}"),
+            (Some(one), None) | (None, Some(one)) => format!("; the nearest is {one}"),
+            (None, None) => String::new(),
+        };
+        Err(ProbeError::NoInstruction { function, offset, near })
+    }
+
+    /// Who stands at a site.
+    pub(super) fn standing(&self, site: usize) -> Arc<[Standing]> {
+        Arc::clone(&self.lists[site].read())
+    }
+
+    pub(super) fn insert(&self, site: usize, standing: Standing) {
+        if matches!(standing.kind, Kind::Histogram) {
+            let mut histograms = self.histograms.write();
+            let classes = histograms
+                .entry(site)
+                .or_insert_with(|| Arc::new([const { AtomicU64::new(0) }; CLASSES]));
+            self.cells[site].classes.store(classes.as_ptr() as usize, Relaxed);
+        }
+        let mut list = self.lists[site].write();
+        *list = list.iter().cloned().chain([standing]).collect();
+    }
+
+    pub(super) fn remove(&self, site: usize, id: ProbeId) {
+        let mut list = self.lists[site].write();
+        *list = list.iter().filter(|other| other.id != id).cloned().collect();
+    }
+
+    pub(super) fn switch(&self, site: usize, id: ProbeId, on: bool) {
+        let mut list = self.lists[site].write();
+        *list = switched(&list, id, on);
+    }
+
+    /// Has the flag say who stands there.
+    pub(super) fn refresh(&self, site: usize, is_everywhere: bool) {
+        let when = self.sites[site].when;
+        let ends =
+            matches!(when, When::Entry | When::Exit | When::Unwind) && self.watched.load(Relaxed);
+        let calls = ends || (is_everywhere && when == When::Before);
+        let bits = |standing: &Standing| match standing.kind {
+            Kind::Probe(_) | Kind::Flag(_) => CALLS,
+            Kind::Counter => COUNTS,
+            Kind::Histogram => MEASURES,
+        };
+        let list = self.lists[site].read();
+        let flag = list
+            .iter()
+            .filter(|standing| standing.is_on)
+            .map(bits)
+            .fold(if calls { CALLS } else { 0 }, |all, bit| all | bit);
+        self.cells[site].flag.store(flag, Relaxed);
+    }
+
+    /// From now on it is told where activations end. Tells whether that is new.
+    pub(super) fn watch_exits(&self) -> bool {
+        !self.watched.swap(true, Relaxed)
+    }
+
+    pub(super) fn counted(&self, site: usize) -> u64 {
+        self.cells[site].count.load(Relaxed)
+    }
+
+    pub(super) fn histogram(&self, site: usize) -> Vec<u64> {
+        let histograms = self.histograms.read();
+        histograms.get(&site).map_or_else(Vec::new, |classes| {
+            classes.iter().map(|class| class.load(Relaxed)).collect()
+        })
+    }
+
+    /// How many operands can be given others for.
+    pub(super) fn writable(&self, site: usize) -> usize {
+        self.cells[site].writable.load(Relaxed)
+    }
+}
+
+/// Whether it stands at no instruction.
+fn stands_at_none(when: When) -> bool {
+    matches!(when, When::Entry | When::Exit | When::Unwind | When::Trap)
+}
+
+fn moment(when: When) -> Option<Moment> {
+    Some(match when {
+        When::Entry => Moment::Entry,
+        When::Before => Moment::Before,
+        When::After => Moment::After,
+        When::BackEdge => Moment::BackEdge,
+        When::Exit => Moment::Exit,
+        When::Unwind => Moment::Unwind,
+        When::Trap => return None,
+    })
+}
+
+/// The types of a function's locals, and all places of it.
+fn sites(
+    module: &ModuleInner,
+    function: u32,
+) -> Result<(Vec<ValType>, Vec<Site>), wasm_aot_engine::CompileError> {
+    let Reading { info, bodies } = module::read(&module.bytes, module.options.features)?;
+    let body = bodies
+        .into_iter()
+        .nth((function - info.imported.functions) as usize)
+        .expect("compared before");
+    let start = body_start(module, function);
+    let ty = info.function_type(function);
+    let mut locals = ty.params().to_vec();
+    let mut validator = body.validate.into_validator(FuncValidatorAllocations::default());
+    let mut declared = body.body.get_locals_reader()?;
+    for _ in 0..declared.get_count() {
+        let at = declared.original_position();
+        let (count, ty) = declared.read()?;
+        validator.define_locals(at, count, ty)?;
+        locals.extend(std::iter::repeat_n(module::operand_type(ty), count as usize));
+    }
+    let none = |when, operands| Site { offset: 0, when, operands, access: None };
+    let results: Vec<ValType> = ty.results().iter().rev().copied().take(OPERANDS).collect();
+    let mut sites = vec![
+        none(When::Entry, Vec::new()),
+        none(When::Exit, results),
+        none(When::Unwind, Vec::new()),
+        none(When::Trap, Vec::new()),
+    ];
+    let mut reader = body.body.get_operators_reader()?;
+    while !reader.eof() {
+        let (op, at) = reader.read_with_offset()?;
+        let before = operands(&validator);
+        validator.op(at, &op)?;
+        let after = operands(&validator);
+        let offset = at as u32 - start;
+        let lands = matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
+        let access = Access::of(&op);
+        let site = |when, operands| Site { offset, when, operands, access };
+        sites.push(site(When::Before, if lands { after.clone() } else { before }));
+        sites.push(site(When::After, after));
+        if let Operator::Br { .. } | Operator::BrIf { .. } | Operator::BrTable { .. } = op {
+            sites.push(site(When::BackEdge, Vec::new()));
+        }
+    }
+    Ok((locals, sites))
+}
+
+/// The types of operands that are known, from the top of the stack.
+fn operands(validator: &FuncValidator<ValidatorResources>) -> Vec<ValType> {
+    let known = (0..(validator.operand_stack_height() as usize).min(OPERANDS))
+        .map_while(|at| validator.get_operand_type(at).flatten());
+    known.map(module::operand_type).collect()
+}

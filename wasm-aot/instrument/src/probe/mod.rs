@@ -1,0 +1,609 @@
+//! Probes: Rust code of an embedder's that runs where the program comes by.
+//!
+//! A probe stands at a [`Place`]: an instruction of a function, or the function's beginning or end.
+//! The first probe of a function has it compiled once more, with a flag at every place; threads
+//! that are in the function go over with their next call or the next turn of their loop. From then
+//! on a probe is inserted and removed by storing a flag, which holds for whatever is executed next,
+//! by any thread.
+//!
+//! # Rules
+//!
+//! - Probes of a place fire in the order in which they were inserted, those that stand everywhere
+//!   among them. The same probe inserted twice fires twice.
+//! - What a probe inserts or removes at the place that is firing holds from the next time on that
+//!   control comes there; elsewhere it holds at once.
+//! - What a probe writes into locals, operands or memory is what the program goes on with, and what
+//!   the next probe reads.
+//! - A probe that fails ends the program when the others of its event have fired, with an error
+//!   that names it. One that panics is removed, see [`Probes::panicked`]; the program goes on.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use wasm_aot::probe::{Place, Probes, When, probe};
+//! use wasm_aot::{Engine, Linker, Module, Store, Val};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::default();
+//! let module = Module::new(&engine, r#"(module (func (export "double") (param i32) (result i32)
+//!     (i32.mul (local.get 0) (i32.const 2))))"#)?;
+//! let mut store = Store::new(&engine, ());
+//! let instance = Linker::new(&engine).instantiate(&mut store, &module)?;
+//! let probes = Probes::new(&module);
+//! // Whatever is asked for, it is 21 that is doubled.
+//! let id = probes.insert(Place::entry(0), probe("always 21", |frame| frame.set_local(0, &Val::I32(21))))?;
+//! let double = instance.get_typed_func::<i32, i32>(&mut store, "double")?;
+//! assert_eq!(double.call(&mut store, 5)?, 42);
+//! probes.remove(id);
+//! assert_eq!(double.call(&mut store, 5)?, 10);
+//! # Ok(())
+//! # }
+//! ```
+
+mod frame;
+mod inspected;
+mod stand;
+
+pub use frame::{Frame, MemoryAccess};
+pub use wasm_aot_engine::instrument::runtime::identity::FrameId;
+
+use inspected::Inspected;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use wasm_aot_engine::Error;
+use wasm_aot_engine::instrument::compile::{Firing, Receiver};
+use wasm_aot_engine::instrument::runtime::{Bareness, Module, ModuleInner, Want};
+
+/// When a probe fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum When {
+    /// The function has been entered; its parameters are locals.
+    Entry,
+    /// The instruction begins, with its operands on the stack; a `loop` with every turn.
+    Before,
+    /// Control has come through the instruction, whose results are on the stack.
+    After,
+    /// The branch is about to go back to its loop's beginning.
+    BackEdge,
+    /// The function is about to be left for its caller, or for a tail call, with its results or the
+    /// arguments on the stack.
+    Exit,
+    /// An exception is about to leave the function.
+    Unwind,
+    /// A trap, or a failure of the host's such as the program's exit, here or in what was called,
+    /// has taken the activation away. There are no values any more.
+    Trap,
+}
+
+/// Where a probe stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The function's index, among all.
+    pub function: u32,
+    /// Where the instruction is, from the beginning of the function's body; 0 for moments that
+    /// stand at none.
+    pub offset: u32,
+    /// When.
+    pub when: When,
+}
+
+impl Place {
+    /// Before an instruction.
+    pub fn before(function: u32, offset: u32) -> Self {
+        Self { function, offset, when: When::Before }
+    }
+
+    /// Behind an instruction.
+    pub fn after(function: u32, offset: u32) -> Self {
+        Self { function, offset, when: When::After }
+    }
+
+    /// Where a function begins.
+    pub fn entry(function: u32) -> Self {
+        Self { function, offset: 0, when: When::Entry }
+    }
+
+    /// Every way out of a function.
+    pub fn exits(function: u32) -> [Self; 3] {
+        [When::Exit, When::Unwind, When::Trap].map(|when| Self { function, offset: 0, when })
+    }
+}
+
+/// What runs where a program comes by.
+pub trait Probe: Send + Sync {
+    /// What it is called in errors.
+    fn name(&self) -> &str;
+
+    /// Whether it is called in the event that begins now: all probes of a place are asked before
+    /// the first of them fires, so that what one of them does to another holds from the next event
+    /// on.
+    fn is_due(&self) -> bool {
+        true
+    }
+
+    /// Control has come by. The program waits. A failure ends it, when the other probes of the
+    /// event have fired.
+    fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String>;
+}
+
+/// A probe from a name and a function.
+pub fn probe(
+    name: &str,
+    fire: impl Fn(&mut Frame<'_>) -> Result<(), String> + Send + Sync + 'static,
+) -> Arc<dyn Probe> {
+    struct Named<F>(String, F);
+    impl<F: Fn(&mut Frame<'_>) -> Result<(), String> + Send + Sync> Probe for Named<F> {
+        fn name(&self) -> &str {
+            &self.0
+        }
+
+        fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String> {
+            (self.1)(frame)
+        }
+    }
+    Arc::new(Named(name.to_owned(), fire))
+}
+
+/// A probe that stands somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProbeId(u64);
+
+/// Why a probe is not inserted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// The module has not defined that function.
+    #[error("no function {function}: the module defines {first} to {last}")]
+    NoFunction {
+        /// What was asked for.
+        function: u32,
+        /// The first that is defined.
+        first: u32,
+        /// The last.
+        last: u32,
+    },
+    /// No instruction begins there.
+    #[error("no instruction of function {function} begins at {offset}{near}")]
+    NoInstruction {
+        /// The function.
+        function: u32,
+        /// What was asked for.
+        offset: u32,
+        /// The nearest instructions.
+        near: String,
+    },
+    /// Control never comes there in this way.
+    #[error(
+        "function {function} has nothing at {offset} that a probe of that kind could stand at: {when:?}"
+    )]
+    NotThere {
+        /// The function.
+        function: u32,
+        /// The instruction.
+        offset: u32,
+        /// What was asked for.
+        when: When,
+    },
+    /// The code cannot be changed.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+/// The probes of a module.
+#[derive(Clone, Debug)]
+pub struct Probes(Arc<Board>);
+
+/// What stands where.
+pub(crate) struct Board {
+    /// Its code knows of the board: it must not be kept by it.
+    module: Weak<ModuleInner>,
+    /// Functions know of the board: they are kept by their code.
+    functions: RwLock<HashMap<u32, Weak<Inspected>>>,
+    /// Those that stand everywhere.
+    everywhere: RwLock<Arc<[Standing]>>,
+    /// Held by whoever has a function made ready.
+    preparing: Mutex<()>,
+    state: Mutex<State>,
+    next: AtomicU64,
+    me: Weak<Self>,
+}
+
+impl std::fmt::Debug for Board {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Board").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Where each stands; some stand everywhere.
+    places: HashMap<ProbeId, Option<Place>>,
+    /// Those that stand at bare sites: what they want there, and whether they are on.
+    bare: HashMap<ProbeId, (Want, bool)>,
+    flags: HashMap<ProbeId, Arc<AtomicBool>>,
+    panicked: Vec<String>,
+}
+
+/// A probe at its place.
+#[derive(Clone)]
+pub(super) struct Standing {
+    id: ProbeId,
+    kind: Kind,
+    is_on: bool,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Probe(Arc<dyn Probe>),
+    /// Machine code counts.
+    Counter,
+    /// It is noted that control came by.
+    Flag(Arc<AtomicBool>),
+    /// Machine code counts by the magnitude of the topmost operand.
+    Histogram,
+}
+
+impl Probes {
+    /// Of a module, whose instances may be running.
+    pub fn new(module: &Module) -> Self {
+        Self(Arc::new_cyclic(|me| Board {
+            module: Arc::downgrade(module.inner()),
+            functions: RwLock::default(),
+            everywhere: RwLock::new(Arc::new([])),
+            preparing: Mutex::default(),
+            state: Mutex::default(),
+            next: AtomicU64::new(0),
+            me: Weak::clone(me),
+        }))
+    }
+
+    /// Inserts a probe behind those that stand at the place.
+    pub fn insert(&self, place: Place, probe: Arc<dyn Probe>) -> Result<ProbeId, ProbeError> {
+        self.0.insert(place, Kind::Probe(probe))
+    }
+
+    /// Inserts a counter, see [`counted`](Self::counted): machine code adds to it.
+    pub fn count(&self, place: Place) -> Result<ProbeId, ProbeError> {
+        self.0.insert(place, Kind::Counter)
+    }
+
+    /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when control comes by for
+    /// the first time, and costs nothing from then on.
+    pub fn flag(&self, place: Place) -> Result<ProbeId, ProbeError> {
+        self.0.insert(place, Kind::Flag(Arc::default()))
+    }
+
+    /// Inserts a histogram of the topmost operand, see [`histogram`](Self::histogram): machine code
+    /// adds to it.
+    pub fn measure(&self, place: Place) -> Result<ProbeId, ProbeError> {
+        self.0.insert(place, Kind::Histogram)
+    }
+
+    /// Inserts a probe before every instruction of every function.
+    pub fn insert_everywhere(&self, probe: Arc<dyn Probe>) -> Result<ProbeId, ProbeError> {
+        self.0.insert_everywhere(probe)
+    }
+
+    /// Switches probes off, or on again, where they stand: the order in which they fire stays.
+    pub fn switch(&self, ids: &[ProbeId], on: bool) {
+        self.0.switch(ids, on);
+    }
+
+    /// The names of probes that have panicked and are gone, in that order.
+    pub fn panicked(&self) -> Vec<String> {
+        self.0.state.lock().panicked.clone()
+    }
+
+    /// Removes a probe; tells whether it was there.
+    pub fn remove(&self, id: ProbeId) -> bool {
+        self.0.remove(id)
+    }
+
+    /// How often control came by since a counter stood at the place.
+    pub fn counted(&self, place: Place) -> u64 {
+        let bare = self.0.bare(place).map_or(0, |(module, number)| module.counted_bare(number));
+        bare + self
+            .0
+            .inspected(place.function)
+            .and_then(|inspected| Some(inspected.counted(inspected.site(place)?)))
+            .unwrap_or(0)
+    }
+
+    /// Whether control came by while a flag stood there.
+    pub fn is_flagged(&self, id: ProbeId) -> bool {
+        self.0.is_flagged(id)
+    }
+
+    /// How often the topmost operand at the place was 0, 1, 2 to 3, 4 to 7, and so on, since a
+    /// histogram stood there.
+    pub fn histogram(&self, place: Place) -> Vec<u64> {
+        let found = self
+            .0
+            .inspected(place.function)
+            .and_then(|inspected| Some(inspected.histogram(inspected.site(place)?)));
+        found.unwrap_or_default()
+    }
+}
+
+impl Board {
+    fn inspected(&self, function: u32) -> Option<Arc<Inspected>> {
+        self.functions.read().get(&function).and_then(Weak::upgrade)
+    }
+
+    fn module(&self) -> Option<Module> {
+        self.module.upgrade().map(Module::of)
+    }
+
+    fn id(&self) -> ProbeId {
+        ProbeId(self.next.fetch_add(1, Relaxed))
+    }
+
+    /// A function with flags at all its places; made ready if it is the first time.
+    fn inspect(&self, function: u32) -> Result<Arc<Inspected>, ProbeError> {
+        if let Some(known) = self.inspected(function) {
+            return Ok(known);
+        }
+        let preparing = self.preparing.lock();
+        if let Some(known) = self.inspected(function) {
+            return Ok(known);
+        }
+        let board = self.me.upgrade().expect("whoever asks has it");
+        let module = self.module().ok_or_else(|| Error::Attach("the module is gone".into()))?;
+        let (inspected, plan) = Inspected::new(board, module.inner(), function)?;
+        let part = module.add_part(plan)?;
+        self.functions.write().insert(function, Arc::downgrade(&inspected));
+        module.observe_also(part)?;
+        drop(preparing);
+        Ok(inspected)
+    }
+
+    fn insert(&self, place: Place, kind: Kind) -> Result<ProbeId, ProbeError> {
+        if let Some(id) = self.insert_bare(place, &kind)? {
+            return Ok(id);
+        }
+        let inspected = self.inspect(place.function)?;
+        let site = inspected.find(place)?;
+        let id = self.id();
+        {
+            let mut state = self.state.lock();
+            state.places.insert(id, Some(place));
+            if let Kind::Flag(flag) = &kind {
+                state.flags.insert(id, Arc::clone(flag));
+            }
+        }
+        inspected.insert(site, Standing { id, kind, is_on: true });
+        self.refresh(&inspected, site);
+        Ok(id)
+    }
+
+    /// The number of an instruction, if it has a bare site.
+    fn bare(&self, place: Place) -> Option<(Arc<ModuleInner>, usize)> {
+        let module = self.module.upgrade().filter(|_| place.when == When::Before)?;
+        let defined = place.function.checked_sub(module.info.imported.functions)?;
+        let body = module.info.bodies.get(defined as usize)?;
+        // What lies behind the end are places of other functions.
+        let offset = body.start.checked_add(place.offset).filter(|offset| *offset < body.end)?;
+        // What cannot be changed has no sites.
+        let number = module.bare(offset).ok()??;
+        Some((module, number))
+    }
+
+    /// Inserts what a bare site can do, if there is one at the place.
+    fn insert_bare(&self, place: Place, kind: &Kind) -> Result<Option<ProbeId>, ProbeError> {
+        let does = match kind {
+            Kind::Counter => Bareness::Counter,
+            Kind::Flag(_) => Bareness::Flag,
+            Kind::Probe(_) | Kind::Histogram => return Ok(None),
+        };
+        let Some((module, number)) = self.bare(place) else { return Ok(None) };
+        let want = module.stand_bare(number, does)?;
+        let (id, mut state) = (self.id(), self.state.lock());
+        state.places.insert(id, Some(place));
+        state.bare.insert(id, (want, true));
+        Ok(Some(id))
+    }
+
+    fn switch(&self, ids: &[ProbeId], on: bool) {
+        let mut everywhere = false;
+        let mut state = self.state.lock();
+        let State { bare, places, .. } = &mut *state;
+        if !bare.is_empty()
+            && let Some(module) = self.module.upgrade()
+        {
+            let changed = |id| {
+                let (want, is_on) = bare.get_mut(id)?;
+                (std::mem::replace(is_on, on) != on).then_some(*want)
+            };
+            module.switch_bare(ids.iter().filter_map(changed), on);
+        }
+        for id in ids.iter().filter(|id| !bare.contains_key(id)) {
+            match places.get(id) {
+                Some(Some(place)) => {
+                    let Some(inspected) = self.inspected(place.function) else { continue };
+                    let Some(site) = inspected.site(*place) else { continue };
+                    inspected.switch(site, *id, on);
+                    self.refresh(&inspected, site);
+                }
+                Some(None) => {
+                    let mut all = self.everywhere.write();
+                    *all = switched(&all, *id, on);
+                    everywhere = true;
+                }
+                None => {}
+            }
+        }
+        if everywhere {
+            self.refresh_all();
+        }
+    }
+
+    fn is_flagged(&self, id: ProbeId) -> bool {
+        let state = self.state.lock();
+        match state.bare.get(&id) {
+            Some((want, _)) => {
+                self.module.upgrade().is_some_and(|module| module.is_set_bare(*want))
+            }
+            None => state.flags.get(&id).is_some_and(|flag| flag.load(Relaxed)),
+        }
+    }
+
+    fn insert_everywhere(&self, probe: Arc<dyn Probe>) -> Result<ProbeId, ProbeError> {
+        let module = self.module().ok_or_else(|| Error::Attach("the module is gone".into()))?;
+        let info = &module.inner().info;
+        let first = info.imported.functions;
+        for defined in 0..info.bodies.len() as u32 {
+            self.inspect(first + defined)?;
+        }
+        let id = self.id();
+        self.state.lock().places.insert(id, None);
+        {
+            let mut everywhere = self.everywhere.write();
+            *everywhere = everywhere
+                .iter()
+                .cloned()
+                .chain([Standing { id, kind: Kind::Probe(probe), is_on: true }])
+                .collect();
+        }
+        self.refresh_all();
+        Ok(id)
+    }
+
+    fn remove(&self, id: ProbeId) -> bool {
+        self.switch(&[id], false);
+        let (bare, place) = {
+            let mut state = self.state.lock();
+            (state.bare.remove(&id), state.places.remove(&id))
+        };
+        let Some(place) = place else { return false };
+        if let Some((want, _)) = bare {
+            if let Some(module) = self.module.upgrade() {
+                module.forget_bare(want);
+            }
+            return true;
+        }
+        match place {
+            None => {
+                {
+                    let mut everywhere = self.everywhere.write();
+                    *everywhere =
+                        everywhere.iter().filter(|other| other.id != id).cloned().collect();
+                }
+                self.refresh_all();
+            }
+            Some(place) => {
+                let Some(inspected) = self.inspected(place.function) else { return false };
+                let Some(site) = inspected.site(place) else { return false };
+                inspected.remove(site, id);
+                self.refresh(&inspected, site);
+            }
+        }
+        true
+    }
+
+    fn refresh(&self, inspected: &Inspected, site: usize) {
+        inspected.refresh(site, self.everywhere.read().iter().any(|standing| standing.is_on));
+    }
+
+    fn refresh_all(&self) {
+        for inspected in self.functions.read().values().filter_map(Weak::upgrade) {
+            (0..inspected.sites.len()).for_each(|site| self.refresh(&inspected, site));
+        }
+    }
+
+    /// Fires all probes of a site, those that stand there now, in order. Gives the failure of the
+    /// first that fails.
+    fn fire_all(
+        &self,
+        inspected: &Inspected,
+        site: usize,
+        frame: &mut Frame<'_>,
+    ) -> Option<String> {
+        let (here, everywhere) = (inspected.standing(site), Arc::clone(&self.everywhere.read()));
+        let everywhere =
+            if inspected.sites[site].when == When::Before { &everywhere[..] } else { &[] };
+        // Both are in order: who was inserted first comes first.
+        let (mut here, mut everywhere) = (here.iter().peekable(), everywhere.iter().peekable());
+        let mut next = || match (here.peek(), everywhere.peek()) {
+            (Some(one), Some(other)) if other.id < one.id => everywhere.next(),
+            (Some(_), _) => here.next(),
+            (None, _) => everywhere.next(),
+        };
+        let is_due = |standing: &&Standing| match &standing.kind {
+            Kind::Probe(probe) => standing.is_on && probe.is_due(),
+            _ => standing.is_on,
+        };
+        let due: Vec<&Standing> = std::iter::from_fn(&mut next).filter(is_due).collect();
+        let mut failure = None;
+        for Standing { id, kind, .. } in due {
+            let probe = match kind {
+                Kind::Probe(probe) => probe,
+                Kind::Flag(flag) => {
+                    flag.store(true, Relaxed);
+                    self.switch(&[*id], false);
+                    continue;
+                }
+                Kind::Counter | Kind::Histogram => continue,
+            };
+            match catch_unwind(AssertUnwindSafe(|| probe.fire(frame))) {
+                Ok(Ok(())) => {}
+                Ok(Err(why)) => {
+                    failure.get_or_insert_with(|| format!("probe {}: {why}", probe.name()));
+                }
+                Err(_) => {
+                    self.remove(*id);
+                    self.state.lock().panicked.push(probe.name().to_owned());
+                }
+            }
+        }
+        failure
+    }
+}
+
+impl Receiver for Inspected {
+    fn fire(&self, firing: &mut Firing<'_>) {
+        let (site, status) = (firing.number as usize, firing.values.len() - 1);
+        let Some(module) = self.board.module() else { return };
+        frame::arrive(self, site, firing.frame);
+        let failure = {
+            let mut frame = Frame::new(&module, self, site, firing);
+            let failure = self.board.fire_all(self, site, &mut frame);
+            if frame.has_identity() && self.watch_exits() {
+                self.board.refresh_all();
+            }
+            failure
+        };
+        frame::depart(self, site, firing.frame);
+        if let Some(why) = failure {
+            wasm_aot_engine::instrument::runtime::note_probe_failure(why);
+            firing.values[status] = [1, 0];
+        }
+    }
+
+    fn trapped(&self, function: u32) {
+        if function != self.function {
+            return;
+        }
+        let place = Place { function, offset: 0, when: When::Trap };
+        let (Some(module), Some(site)) = (self.board.module(), self.site(place)) else { return };
+        let mut frame = Frame::without_values(&module, self, site);
+        // The program has ended already: there is nobody to tell a failure.
+        let _ = self.board.fire_all(self, site, &mut frame);
+    }
+}
+
+/// The same probes, of which one is on or off from now on.
+fn switched(all: &[Standing], id: ProbeId, on: bool) -> Arc<[Standing]> {
+    all.iter()
+        .map(|standing| Standing {
+            is_on: if standing.id == id { on } else { standing.is_on },
+            ..standing.clone()
+        })
+        .collect()
+}
+
+/// Where a function's body begins in the module.
+fn body_start(module: &ModuleInner, function: u32) -> u32 {
+    module.info.body(function).start
+}

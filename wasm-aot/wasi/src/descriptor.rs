@@ -1,0 +1,232 @@
+//! Descriptors: what a guest's number stands for.
+//!
+//! | kind | backed by | may keep a guest waiting |
+//! |---|---|---|
+//! | [`File`] | a descriptor of the host, opened by the guest or lent to it | unless it is a regular file or a disk |
+//! | [`Directory`] | a descriptor of the host: the capability for all beneath it | never |
+//! | [`Input`], [`Output`] | memory of the embedder | never |
+//!
+//! A file that the guest opened has a file description of its own, so that its position and flags
+//! are the kernel's. A lent one shares them with the host and whoever else has it: there flags are
+//! kept here and imitated, since setting them would change the terminal of the user's shell.
+
+use super::errno::Errno;
+use super::positions::Positions;
+use super::stream::Buffer;
+use super::types::{FdFlags, Fdstat, Filestat, Filetype, Rights};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::OFlags;
+
+/// An open file of the host.
+#[derive(Debug)]
+pub(crate) struct File {
+    fd: OwnedFd,
+    pub(crate) filetype: Filetype,
+    /// Reading or writing may wait for somebody else.
+    pub(crate) waits: bool,
+    /// The description is shared with the host.
+    lent: bool,
+    flags: FdFlags,
+}
+
+impl File {
+    /// A file that was opened for the guest.
+    pub(crate) fn opened(fd: OwnedFd, filetype: Filetype, flags: FdFlags) -> Self {
+        Self { fd, filetype, waits: waits(filetype), lent: false, flags }
+    }
+
+    /// A file that the host lends.
+    pub(crate) fn lent(fd: OwnedFd) -> Result<Self, Errno> {
+        let filetype = Filestat::from(&rustix::fs::fstat(&fd)?).filetype;
+        let append = rustix::fs::fcntl_getfl(&fd)?.contains(OFlags::APPEND);
+        let flags = if append { FdFlags::APPEND } else { FdFlags::default() };
+        Ok(Self { fd, filetype, waits: waits(filetype), lent: true, flags })
+    }
+
+    /// Changes what can be changed once a file is open.
+    pub(crate) fn set_flags(&mut self, flags: FdFlags) -> Result<(), Errno> {
+        if flags.synchronous() != self.flags.synchronous() {
+            return Err(Errno::INVAL);
+        }
+        if self.lent && flags.contains(FdFlags::APPEND) != self.flags.contains(FdFlags::APPEND) {
+            return Err(Errno::NOTSUP);
+        }
+        if !self.lent {
+            let append =
+                if flags.contains(FdFlags::APPEND) { OFlags::APPEND } else { OFlags::empty() };
+            rustix::fs::fcntl_setfl(&self.fd, append)?;
+        }
+        self.flags = flags;
+        Ok(())
+    }
+
+    /// Whether the guest would rather fail than wait.
+    pub(crate) fn impatient(&self) -> bool {
+        self.flags.contains(FdFlags::NONBLOCK)
+    }
+
+    /// What a lent stream is good for. Terminals cannot seek: by that C libraries tell them from
+    /// other devices.
+    pub(crate) fn lent_rights(&self, direction: Rights) -> Rights {
+        let stream = direction
+            .or(Rights::POLL_FD_READWRITE)
+            .or(Rights::FD_FILESTAT_GET)
+            .or(Rights::FD_FDSTAT_SET_FLAGS)
+            .or(Rights::FD_SYNC)
+            .or(Rights::FD_DATASYNC);
+        let seeks = match self.filetype {
+            Filetype::RegularFile | Filetype::BlockDevice => true,
+            Filetype::CharacterDevice => !rustix::termios::isatty(&self.fd),
+            _ => false,
+        };
+        if seeks { stream.or(Rights::FD_SEEK).or(Rights::FD_TELL) } else { stream }
+    }
+}
+
+/// Whether files of a kind keep their readers and writers waiting for somebody.
+fn waits(filetype: Filetype) -> bool {
+    !matches!(filetype, Filetype::RegularFile | Filetype::BlockDevice | Filetype::Directory)
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A directory: the capability for all that lies beneath it.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) fd: OwnedFd,
+    /// Its name for the guest, if the guest was given it rather than opened it.
+    pub(crate) preopened: Option<String>,
+    /// Whether anything beneath it may be changed.
+    pub(crate) writable: bool,
+    /// Where its listing stands.
+    pub(crate) positions: Positions,
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Bytes to be read once.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Input {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, taken: 0 }
+    }
+
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.bytes[self.taken..]
+    }
+
+    pub(crate) fn take(&mut self, count: usize) {
+        self.taken = (self.taken + count).min(self.bytes.len());
+    }
+}
+
+/// A place for what is written.
+#[derive(Debug)]
+pub(crate) enum Output {
+    Discard,
+    Buffer(Buffer),
+}
+
+/// What a guest's number stands for.
+#[derive(Debug)]
+pub(crate) enum Descriptor {
+    File(File),
+    Directory(Directory),
+    Input(Input),
+    Output(Output),
+}
+
+impl Descriptor {
+    pub(crate) fn filetype(&self) -> Filetype {
+        match self {
+            Self::File(file) => file.filetype,
+            Self::Directory(_) => Filetype::Directory,
+            Self::Input(_) | Self::Output(_) => Filetype::Unknown,
+        }
+    }
+
+    fn flags(&self) -> FdFlags {
+        match self {
+            Self::File(file) => file.flags,
+            _ => FdFlags::default(),
+        }
+    }
+
+    /// The host's descriptor behind it.
+    pub(crate) fn host(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::File(file) => Some(file.as_fd()),
+            Self::Directory(directory) => Some(directory.as_fd()),
+            Self::Input(_) | Self::Output(_) => None,
+        }
+    }
+}
+
+/// A descriptor, and what its holder may do with it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) descriptor: Descriptor,
+    /// What it was good for when it was opened.
+    granted: Rights,
+    /// What it is good for, after its holder gave up the rest.
+    base: Rights,
+    /// What descriptors opened through it can be good for.
+    inheriting: Rights,
+}
+
+impl Entry {
+    pub(crate) fn new(descriptor: Descriptor, base: Rights, inheriting: Rights) -> Self {
+        Self { descriptor, granted: base, base, inheriting }
+    }
+
+    pub(crate) fn inheriting(&self) -> Rights {
+        self.inheriting
+    }
+
+    pub(crate) fn has(&self, rights: Rights) -> bool {
+        self.base.contains(rights)
+    }
+
+    /// Refuses what the descriptor is not good for: as another kind of descriptor, or as one whose
+    /// rights were given up.
+    pub(crate) fn allow(&self, rights: Rights) -> Result<(), Errno> {
+        match (self.base.contains(rights), self.granted.contains(rights)) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Errno::NOTCAPABLE),
+            (false, false) => Err(Errno::BADF),
+        }
+    }
+
+    /// Gives up rights; none comes back.
+    pub(crate) fn restrict(&mut self, base: Rights, inheriting: Rights) -> Result<(), Errno> {
+        if !self.base.contains(base) || !self.inheriting.contains(inheriting) {
+            return Err(Errno::NOTCAPABLE);
+        }
+        self.base = base;
+        self.inheriting = inheriting;
+        Ok(())
+    }
+
+    pub(crate) fn stat(&self) -> Fdstat {
+        let descriptor = &self.descriptor;
+        Fdstat {
+            filetype: descriptor.filetype(),
+            flags: descriptor.flags(),
+            base: self.base,
+            inheriting: self.inheriting,
+        }
+    }
+}
