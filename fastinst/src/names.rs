@@ -20,51 +20,61 @@ pub(crate) struct Name {
 /// The symbols of modules, read when they are asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    known: HashMap<usize, Option<Symbols>>,
-    /// Where modules lay when they were asked for first: one that was unloaded may come back
-    /// elsewhere.
-    biases: HashMap<usize, usize>,
-    /// What was asked of modules whose symbols were not read, and how often.
-    looked_up: HashMap<(usize, CodeAddr), Option<Symbol>>,
-    looks: HashMap<usize, u32>,
+    /// By the numbers of modules.
+    modules: Vec<Known>,
+}
+
+/// What is known of one module.
+#[derive(Debug, Default)]
+struct Known {
+    /// Its symbols, if they were read; or that they cannot be.
+    symbols: Option<Option<Symbols>>,
+    /// Where it lay when it was asked for: one that was unloaded may come back elsewhere.
+    bias: usize,
+    /// What was asked while its symbols were not read.
+    looked_up: HashMap<CodeAddr, Option<Symbol>>,
 }
 
 /// How many addresses of a module are looked up one by one before its symbols are read: a look
 /// takes a tenth of what reading does.
-const LOOKS: u32 = 8;
+const LOOKS: usize = 8;
 
 impl Names {
     /// The function of a module that an address lies in. Of a library that only calls functions
     /// with probes, one address is asked for or two.
     fn at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
-        self.look_where(garden, bed);
-        if let Some(known) = self.looked_up.get(&(bed, address)) {
-            return known.clone();
-        }
         let module = garden.beds.get(bed)?;
-        let looks = self.looks.entry(bed).or_default();
-        if self.known.contains_key(&bed) || !module.sites.is_empty() || *looks >= LOOKS {
+        let known = self.known(garden, bed)?;
+        if known.symbols.is_some() || !module.sites.is_empty() {
             return self.symbols(garden, bed)?.name_at(address);
         }
-        *looks += 1;
+        if let Some(symbol) = known.looked_up.get(&address) {
+            return symbol.clone();
+        }
+        if known.looked_up.len() >= LOOKS {
+            return self.symbols(garden, bed)?.name_at(address);
+        }
         let symbol = Symbols::look_up(&module.module, address).ok().flatten();
-        self.looked_up.insert((bed, address), symbol.clone());
+        known.looked_up.insert(address, symbol.clone());
         symbol
     }
 
-    /// What is known of a module is forgotten if it lies elsewhere now.
-    fn look_where(&mut self, garden: &Garden, bed: usize) {
-        let Some(bias) = garden.beds.get(bed).map(|bed| bed.module.bias) else { return };
-        if self.biases.insert(bed, bias).is_some_and(|before| before != bias) {
-            self.known.remove(&bed);
-            self.looked_up.retain(|(of, _), _| *of != bed);
+    /// What is known of a module; nothing if it lies elsewhere now.
+    fn known(&mut self, garden: &Garden, bed: usize) -> Option<&mut Known> {
+        let bias = garden.beds.get(bed)?.module.bias;
+        if self.modules.len() <= bed {
+            self.modules.resize_with(bed + 1, Known::default);
         }
+        let known = &mut self.modules[bed];
+        if known.bias != bias {
+            *known = Known { bias, ..Known::default() };
+        }
+        Some(known)
     }
 
     fn symbols(&mut self, garden: &Garden, bed: usize) -> Option<&mut Symbols> {
-        self.look_where(garden, bed);
         let load = || garden.beds.get(bed).and_then(|bed| Symbols::load(&bed.module).ok());
-        self.known.entry(bed).or_insert_with(load).as_mut()
+        self.known(garden, bed)?.symbols.get_or_insert_with(load).as_mut()
     }
 
     /// The function that an address lies in.

@@ -13,7 +13,7 @@ use crate::exemplars::Slow;
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::null::{Null, Nulls};
 use crate::profile::Profile;
-use crate::{Clock, Costs, FuncId, Policy, Ticks};
+use crate::{Clock, ClockEvidence, Costs, FuncId, Policy, Ticks};
 use adaptive::Adaptive;
 
 /// A timed call.
@@ -298,6 +298,14 @@ impl Conductor {
 
     /// What is known, at this instant.
     pub fn profile(&self, now: Ticks) -> Profile {
+        let mut profile = self.draft(now);
+        profile.reconcile(&ClockEvidence::default());
+        profile
+    }
+
+    /// The same before [`Profile::reconcile`], which makes the figures: for callers that have the
+    /// evidence of a clock.
+    pub fn draft(&self, now: Ticks) -> Profile {
         let lives = self
             .functions
             .iter()

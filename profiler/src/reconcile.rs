@@ -36,7 +36,7 @@ use crate::profile::{Profile, Stack};
 use crate::{ClockEvidence, ClockFunction, ClockSource, Figure, FuncId};
 pub(crate) use callers::Callers;
 pub(crate) use mean::quotient;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// The clock's evidence, by position in the profile, without what cannot be.
 struct Seen {
@@ -120,15 +120,15 @@ impl Profile {
         let positions = self.positions();
         let mut functions = vec![ClockFunction::default(); self.functions.len()];
         for told in evidence.functions.iter().filter(|_| sampled) {
-            if let Some(&at) = positions.get(&told.function) {
+            if let Some(at) = positions.get(told.function) {
                 let innermost = time(told.innermost).min(processor);
                 let on_stack = time(told.on_stack).min(processor);
                 functions[at] = ClockFunction { innermost, on_stack, ..*told };
             }
         }
         let mut visible = vec![sampled; self.functions.len()];
-        for at in evidence.invisible.iter().filter_map(|id| positions.get(id)) {
-            visible[*at] = false;
+        for at in evidence.invisible.iter().filter_map(|id| positions.get(*id)) {
+            visible[at] = false;
         }
         if matches!(evidence.source, ClockSource::Frames { .. }) {
             // The agent looks at frames of timed calls: it sees a part of those of functions that
@@ -173,8 +173,8 @@ impl Profile {
             let frames: Vec<u32> = stack
                 .frames
                 .iter()
-                .filter_map(|id| positions.get(id))
-                .map(|&at| at as u32)
+                .filter_map(|id| positions.get(*id))
+                .map(|at| at as u32)
                 .collect();
             if !frames.is_empty() {
                 stacks.push(Stack { frames, time: time(stack.time), samples: stack.samples });
@@ -205,8 +205,12 @@ impl Profile {
         }
     }
 
-    fn positions(&self) -> HashMap<FuncId, usize> {
-        self.functions.iter().enumerate().map(|(at, function)| (function.id, at)).collect()
+    fn positions(&self) -> Positions {
+        let all = self.functions.iter().enumerate().map(|(at, function)| (function.id, at));
+        let mut all: Vec<_> = all.collect();
+        // In order already, but for made-up ones.
+        all.sort_unstable();
+        Positions(all)
     }
 
     /// Adds functions that the clock has seen and probes have not, such as one that was running
@@ -218,12 +222,22 @@ impl Profile {
             .functions
             .iter()
             .map(|seen| seen.function)
-            .filter(|id| !known.contains_key(id))
+            .filter(|id| known.get(*id).is_none())
             .collect();
         more.sort_unstable();
         more.dedup();
         self.functions.extend(more.into_iter().map(crate::Function::uncalled));
         self.functions.sort_by_key(|function| function.id);
+    }
+}
+
+/// Positions of functions in a profile, in the order of their numbers.
+struct Positions(Vec<(FuncId, usize)>);
+
+impl Positions {
+    fn get(&self, id: FuncId) -> Option<usize> {
+        let found = self.0.binary_search_by_key(&id, |(known, _)| *known);
+        found.ok().map(|at| self.0[at].1)
     }
 }
 

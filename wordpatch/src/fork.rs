@@ -145,6 +145,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    os::signals::forget_at_length();
     let Some(mut guards) = take_back() else { return };
     let owns_code = code_memory::separate_all(&mut guards.4);
     SHARES_CODE.store(!owns_code, Ordering::Relaxed);

@@ -75,4 +75,33 @@ mod tests {
         drop(held);
         assert!(HANDLED.load(Ordering::Relaxed) && lock.0.try_lock().is_ok());
     }
+
+    #[test]
+    fn signals_that_are_blocked_at_length_stay_blocked_between_locks() {
+        static HANDLED: AtomicBool = AtomicBool::new(false);
+        extern "C" fn handle(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            HANDLED.store(true, Ordering::Relaxed);
+        }
+        // SAFETY: (1) the handler stores a flag.
+        unsafe { signals::install(libc::SIGURG, handle, 0) }.unwrap();
+        let lock = Lock::new(5);
+        let undisturbed = Blocked::all();
+        let at_length = undisturbed.at_length();
+        drop(lock.lock());
+        signals::send(threads::current(), libc::SIGURG).unwrap();
+        drop(lock.lock());
+        // That is so on this thread alone.
+        let on_another = std::thread::spawn(move || {
+            let mask = signals::set_mask(&signals::empty());
+            let held = lock.lock();
+            let blocked = signals::word(&signals::block(&signals::empty()));
+            drop(held);
+            signals::set_mask(&mask);
+            blocked & signals::bit(libc::SIGURG) != 0
+        });
+        assert!(on_another.join().unwrap() && !HANDLED.load(Ordering::Relaxed));
+        drop(at_length);
+        drop(undisturbed);
+        assert!(HANDLED.load(Ordering::Relaxed));
+    }
 }

@@ -296,7 +296,7 @@ impl Agent {
             for step in wishes::ROUND {
                 match step {
                     Step::Take => taken = WISHES.take(),
-                    Step::Look => pause = self.tick(),
+                    Step::Look => pause = self.tick(taken.write || taken.leave),
                     Step::Write if taken.write || self.is_due() => self.write(),
                     Step::Write => self.hand_over_if_due(),
                     Step::Answer => WISHES.answer(taken),
@@ -364,8 +364,9 @@ impl Agent {
         guest::config().interval.is_some_and(|interval| self.written.elapsed() >= interval)
     }
 
-    /// Drains, decides, switches. Returns how long to sleep.
-    fn tick(&mut self) -> Duration {
+    /// Drains, decides, switches. Returns how long to sleep. Nothing is switched while another thread
+    /// waits for the profile: most often the program ends.
+    fn tick(&mut self, is_awaited: bool) -> Duration {
         self.look_for_modules();
         let looking = Ticks::now();
         let busy = self.drain_while_busy();
@@ -376,6 +377,9 @@ impl Agent {
         let looked = Ticks::now().since(looking);
         let mut changes = Changes::default();
         self.learn_toggle();
+        if is_awaited {
+            return SOONEST;
+        }
         let next = self.conductor.tick(now, &mut changes);
         if UNLOADING.load(Acquire) == 0 {
             let garden = garden();
@@ -507,7 +511,7 @@ impl Agent {
 
     /// Takes what a thread has added up itself.
     fn take_tallies(&mut self, block: &Header) {
-        if block.begun.load(Acquire) == 0 {
+        if !tally::is_news(block) {
             return;
         }
         for number in 1..threads::records_of(block).min(functions::count()) {
@@ -687,7 +691,7 @@ impl Agent {
         let garden = garden();
         let evidence = self.witness.evidence(&garden, &mut self.names);
         let facts = self.facts(clock, evidence);
-        let mut profile = self.conductor.profile(clock::work());
+        let mut profile = self.conductor.draft(clock::work());
         let functions = &self.functions;
         let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
         output::describe(&mut profile, &garden, &mut self.names, &facts, format, bed_of);

@@ -146,6 +146,8 @@ pub(crate) struct Header {
     pub(crate) begun: AtomicU64,
     /// See `begun`.
     pub(crate) done: AtomicU64,
+    /// Of them, those that the agent has taken. By the agent.
+    pub(crate) looked: AtomicU64,
     /// On lines of its own: what its thread writes all the time lies on the first.
     pub(crate) drained: Drained,
 }

@@ -33,7 +33,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wordpatch::os::{self, maps, pages::PAGE, signals::Blocked};
+use wordpatch::os::signals::{AtLength, Blocked};
+use wordpatch::os::{self, maps, pages::PAGE};
 use wordpatch::{CodeAddr, Policy};
 
 /// The offset of a record that no thread's block has.
@@ -145,17 +146,17 @@ pub(super) fn is_unloader() -> bool {
 /// The garden, for one thread at a time.
 pub(crate) fn garden() -> TheGarden {
     let undisturbed = Blocked::all();
-    TheGarden {
-        garden: GARDEN.lock().unwrap_or_else(PoisonError::into_inner),
-        _undisturbed: undisturbed,
-    }
+    let garden = GARDEN.lock().unwrap_or_else(PoisonError::into_inner);
+    TheGarden { _at_length: undisturbed.at_length(), garden, _undisturbed: undisturbed }
 }
 
 /// The garden, for the thread that has it. The program's signals are blocked there: a handler that
 /// forks takes the garden, and must not have interrupted its holder.
 #[derive(Debug)]
 pub(crate) struct TheGarden {
-    // Given back before signals are let in again: fields go in this order.
+    // Whoever plants takes locks for each site. Given back before signals are let in again: fields
+    // go in this order.
+    _at_length: AtLength,
     garden: MutexGuard<'static, Garden>,
     _undisturbed: Blocked,
 }

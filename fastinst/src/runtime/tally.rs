@@ -12,9 +12,13 @@
 //! folding that was left by `longjmp`, does not hold it up: then it takes what it has read.
 //!
 //! ```text
-//!   tally ──► 59 parts of the histogram, 64 buckets each, made when a call falls into them
-//!         └─► 4 tables of 8 call sites
+//!   tally: 8 buckets of the histogram, 2 call sites, the first that there were
+//!     ├─► 59 parts of the histogram, 64 buckets each, made when a call falls into them and in none of the 8
+//!     └─► 4 tables of 8 call sites
 //! ```
+//!
+//! Most functions of a large program are called a few times. What a tally has room for itself is
+//! enough for those: six lines of memory, which the agent reads in one go.
 //!
 //! # Safety
 //!
@@ -27,7 +31,7 @@ use super::functions::Id;
 use super::layout::Header;
 use std::arch::asm;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, fence};
 use wordpatch::os::pages::{self, Place, Protection};
 
 /// Memory for tallies is mapped by so much.
@@ -40,7 +44,12 @@ const BUCKETS: usize = 64;
 const PARTS: usize = 59;
 const _: () = assert!(PARTS * BUCKETS > profiler::LAST_BUCKET as usize);
 
-/// Call sites that are told apart: tables, and what is in each.
+/// Buckets that a tally has room for itself.
+const FEW: usize = 8;
+
+/// Call sites that are told apart: those that a tally has room for itself, tables, and what is in
+/// each.
+const NEAR: usize = 2;
 const TABLES: usize = 4;
 const SITES: usize = 8;
 
@@ -68,10 +77,22 @@ pub(crate) struct Tally {
     max: AtomicU64,
     /// The complement of the least, which is zero when there is none.
     min: AtomicU64,
-    parts: [AtomicPtr<Part>; PARTS],
-    sites: [AtomicPtr<[CallSite; SITES]>; TABLES],
+    few: Few,
+    near: [CallSite; NEAR],
     /// Calls from places that are not told apart.
     elsewhere: CallSite,
+    parts: AtomicPtr<[AtomicPtr<Part>; PARTS]>,
+    sites: [AtomicPtr<[CallSite; SITES]>; TABLES],
+}
+
+/// The first buckets that calls fell into.
+#[repr(C)]
+#[derive(Debug)]
+struct Few {
+    /// One more than the bucket; zero if it is free.
+    buckets: [AtomicU16; FEW],
+    now: [AtomicU32; FEW],
+    taken: [AtomicU32; FEW],
 }
 
 /// A part of the histogram. Numbers run over: the agent looks more often than that.
@@ -112,6 +133,20 @@ fn increment(number: &AtomicU32) {
     unsafe { asm!("inc dword ptr [{}]", in(reg) number.as_ptr(), options(nostack)) }
 }
 
+/// Whether something may have been folded since the agent has looked here last. Looking is then
+/// said to be over, unless something is being folded meanwhile.
+pub(crate) fn is_news(block: &Header) -> bool {
+    let done = block.done.load(Acquire);
+    let begun = block.begun.load(Acquire);
+    if begun == block.looked.load(Relaxed) {
+        return false;
+    }
+    if begun == done {
+        block.looked.store(begun, Relaxed);
+    }
+    true
+}
+
 /// Runs `act`, which folds, and says so.
 pub(crate) fn folding(block: &Header, act: impl FnOnce()) {
     add(&block.begun, 1);
@@ -125,13 +160,10 @@ pub(crate) fn fold(block: &Header, done: &Done) {
     if done.is_null() {
         return;
     }
-    let part = |tally: &'static Tally| {
-        let bucket = profiler::bucket(done.ticks);
-        let part = made(block, &tally.parts[usize::from(bucket) / BUCKETS])?;
-        Some((tally, &part.now[usize::from(bucket) % BUCKETS]))
-    };
+    let with_bucket =
+        |tally: &'static Tally| Some((tally, tally.bucket(block, profiler::bucket(done.ticks))?));
     let Some((tally, bucket)) =
-        block.tally(done.record).and_then(|at| made(block, at)).and_then(part)
+        block.tally(done.record).and_then(|at| made(block, at)).and_then(with_bucket)
     else {
         block.lost.fetch_add(1, Relaxed);
         return;
@@ -156,21 +188,31 @@ pub(crate) fn fold(block: &Header, done: &Done) {
 
 /// Where calls from that place are added up.
 fn call_site(block: &Header, tally: &'static Tally, site: u64) -> &'static CallSite {
+    if site == 0 {
+        return &tally.elsewhere;
+    }
+    if let Some(found) = among(&tally.near, site) {
+        return found;
+    }
     for table in &tally.sites {
         let Some(table) = made(block, table) else { break };
-        for known in table {
-            match known.site.load(Relaxed) {
-                found if found == site && site != 0 => return known,
-                0 if site != 0 => match known.site.compare_exchange(0, site, Relaxed, Relaxed) {
-                    Ok(_) => return known,
-                    Err(found) if found == site => return known,
-                    Err(_) => {}
-                },
-                _ => {}
-            }
+        if let Some(found) = among(table, site) {
+            return found;
         }
     }
     &tally.elsewhere
+}
+
+/// The one of that place, or a free one that becomes it.
+fn among(all: &'static [CallSite], site: u64) -> Option<&'static CallSite> {
+    all.iter().find(|known| match known.site.load(Relaxed) {
+        0 => known.site.compare_exchange(0, site, Relaxed, Relaxed).map_or_else(
+            // A handler was here first.
+            |found| found == site,
+            |_| true,
+        ),
+        found => found == site,
+    })
 }
 
 /// What a pointer leads to, made of zeroes if there is nothing yet; `None` if there is no memory.
@@ -251,6 +293,26 @@ impl Sum {
 }
 
 impl Tally {
+    /// Where calls of that bucket are counted; `None` if there is no memory.
+    fn bucket(&'static self, block: &Header, bucket: u16) -> Option<&'static AtomicU32> {
+        let key = bucket + 1;
+        let few = self.few.buckets.iter().zip(&self.few.now);
+        for (known, now) in few {
+            match known.load(Relaxed) {
+                found if found == key => return Some(now),
+                0 => match known.compare_exchange(0, key, Relaxed, Relaxed) {
+                    Ok(_) => return Some(now),
+                    // A handler was here first.
+                    Err(found) if found == key => return Some(now),
+                    Err(_) => {}
+                },
+                _ => {}
+            }
+        }
+        let part = &made(block, &self.parts)?[usize::from(bucket) / BUCKETS];
+        Some(&made(block, part)?.now[usize::from(bucket) % BUCKETS])
+    }
+
     fn read(&self, into: &mut profiler::Tally) {
         into.calls = self.calls.untaken();
         into.ticks = self.ticks.untaken();
@@ -258,8 +320,8 @@ impl Tally {
         into.children = self.children.untaken();
         (into.min, into.max) = (!self.min.load(Relaxed), self.max.load(Relaxed));
         into.buckets.clear();
-        for (bucket, part, slot) in self.buckets() {
-            let new = part.now[slot].load(Relaxed).wrapping_sub(part.taken[slot].load(Relaxed));
+        for (bucket, now, taken) in self.buckets() {
+            let new = now.load(Relaxed).wrapping_sub(taken.load(Relaxed));
             if new != 0 {
                 into.buckets.push((bucket, u64::from(new)));
             }
@@ -281,10 +343,12 @@ impl Tally {
             sum.took(new);
         }
         let mut new = taken.buckets.iter().copied().peekable();
-        for (bucket, part, slot) in self.buckets() {
+        for (bucket, _, taken) in self.buckets() {
+            if new.peek().is_none() {
+                break;
+            }
             if let Some((_, calls)) = new.next_if(|(known, _)| *known == bucket) {
-                let before = part.taken[slot].load(Relaxed);
-                part.taken[slot].store(before.wrapping_add(calls as u32), Relaxed);
+                taken.store(taken.load(Relaxed).wrapping_add(calls as u32), Relaxed);
             }
         }
         for (from, (_, calls, ticks)) in self.call_sites().zip(&taken.arcs) {
@@ -293,17 +357,27 @@ impl Tally {
         }
     }
 
-    /// Buckets of parts that are there, in order.
-    fn buckets(&self) -> impl Iterator<Item = (u16, &Part, usize)> {
-        // SAFETY: (1) null, or a part, never unmapped.
-        let parts = self
-            .parts
+    /// Buckets that calls may have fallen into: those that it has itself, then those of parts that
+    /// are there. New ones come between those that were there, and change no order.
+    fn buckets(&self) -> impl Iterator<Item = (u16, &AtomicU32, &AtomicU32)> {
+        let Few { buckets, now, taken } = &self.few;
+        let few = buckets
             .iter()
-            .enumerate()
-            .filter_map(|(at, part)| Some((at, unsafe { part.load(Acquire).as_ref()? })));
-        parts.flat_map(|(at, part)| {
-            (0..BUCKETS).map(move |slot| ((at * BUCKETS + slot) as u16, part, slot))
-        })
+            .map_while(|bucket| bucket.load(Acquire).checked_sub(1))
+            .zip(now.iter().zip(taken))
+            .map(|(bucket, (now, taken))| (bucket, now, taken));
+        // SAFETY: (1) null, or a table of parts, never unmapped.
+        let parts = unsafe { self.parts.load(Acquire).as_ref() };
+        let parts = parts.into_iter().flatten().enumerate().filter_map(|(at, part)| {
+            // SAFETY: (1) null, or a part, never unmapped.
+            let part = unsafe { part.load(Acquire).as_ref()? };
+            Some((at, part))
+        });
+        few.chain(parts.flat_map(|(at, part)| {
+            let number = move |slot| (at * BUCKETS + slot) as u16;
+            let both = part.now.iter().zip(&part.taken).enumerate();
+            both.map(move |(slot, (now, taken))| (number(slot), now, taken))
+        }))
     }
 
     /// All other places, and then those that are told apart: new ones come behind those that were
@@ -311,8 +385,7 @@ impl Tally {
     fn call_sites(&self) -> impl Iterator<Item = &CallSite> {
         // SAFETY: as above.
         let tables = self.sites.iter().filter_map(|table| unsafe { table.load(Acquire).as_ref() });
-        [&self.elsewhere]
-            .into_iter()
-            .chain(tables.flatten().take_while(|from| from.site.load(Acquire) != 0))
+        let known = self.near.iter().chain(tables.flatten());
+        [&self.elsewhere].into_iter().chain(known.take_while(|from| from.site.load(Acquire) != 0))
     }
 }

@@ -46,8 +46,10 @@ pub(super) fn cut(values: &mut [f64], floors: &[f64], callers: &Callers) {
         (0..callers.len()).map(|at| callers.get(at).map_or(usize::MAX, <[usize]>::len)).collect();
     let mut sums = vec![0.0; values.len()];
     let mut settled = vec![false; values.len()];
-    let mut heap: BinaryHeap<_> =
-        values.iter().enumerate().map(|(at, value)| Reverse(Ranked(*value, at))).collect();
+    // Others bound nothing, and nothing bounds them.
+    let is_bound = |at: usize| callers.get(at).is_some() || !callees[at].is_empty();
+    let bound = values.iter().enumerate().filter(|(at, _)| is_bound(*at));
+    let mut heap: BinaryHeap<_> = bound.map(|(at, value)| Reverse(Ranked(*value, at))).collect();
     while let Some(Reverse(Ranked(value, at))) = heap.pop() {
         if std::mem::replace(&mut settled[at], true) {
             continue;
@@ -69,8 +71,8 @@ pub(super) fn cut(values: &mut [f64], floors: &[f64], callers: &Callers) {
 /// pinned, if there are any.
 pub(super) fn raise(values: &mut [f64], pinned: &[bool], callers: &Callers) {
     let mut settled = vec![false; values.len()];
-    let mut heap: BinaryHeap<_> =
-        values.iter().enumerate().map(|(at, value)| Ranked(*value, at)).collect();
+    let called = values.iter().enumerate().filter(|(at, _)| callers.get(*at).is_some());
+    let mut heap: BinaryHeap<_> = called.map(|(at, value)| Ranked(*value, at)).collect();
     while let Some(Ranked(value, at)) = heap.pop() {
         if value != values[at] || std::mem::replace(&mut settled[at], true) {
             continue;
@@ -84,6 +86,7 @@ pub(super) fn raise(values: &mut [f64], pinned: &[bool], callers: &Callers) {
         let raised = if free.is_empty() { all } else { &free };
         let whole: f64 = raised.iter().map(|caller| values[*caller]).sum();
         for &caller in raised {
+            // It is looked at again, if it has callers itself.
             let share =
                 if whole > 0.0 { values[caller] / whole } else { 1.0 / raised.len() as f64 };
             values[caller] = (values[caller] + missing * share).min(value);

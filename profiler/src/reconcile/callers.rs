@@ -6,7 +6,6 @@
 //! of itself say nothing of where its time comes from.
 
 use crate::profile::Profile;
-use std::collections::{BTreeSet, HashMap};
 
 /// For each function, the positions of its callers in order, itself left out; `None` if not all are
 /// known.
@@ -16,18 +15,22 @@ pub(crate) struct Callers(Vec<Option<Vec<usize>>>);
 impl Callers {
     pub(crate) fn of(profile: &Profile) -> Self {
         let place = |label: &crate::Label| (label.module, label.offset);
-        let known: HashMap<_, usize> = profile
-            .functions
-            .iter()
-            .enumerate()
-            .map(|(at, function)| (place(&function.label), at))
-            .collect();
+        let functions = profile.functions.iter().enumerate();
+        let mut known: Vec<_> =
+            functions.map(|(at, function)| (place(&function.label), at)).collect();
+        known.sort_unstable();
+        // The last of those that lie at the same place, as different functions do in no module.
+        let find = |place| {
+            let behind = known.partition_point(|(known, _)| *known <= place);
+            known[..behind].last().filter(|(known, _)| *known == place).map(|(_, at)| *at)
+        };
         let all = profile.functions.iter().map(|function| {
-            let caller = |arc: &crate::Arc| {
-                arc.caller.as_ref().and_then(|caller| known.get(&place(caller)).copied())
-            };
-            let all: Option<BTreeSet<usize>> = function.arcs.iter().map(caller).collect();
-            all.map(Vec::from_iter)
+            let caller =
+                |arc: &crate::Arc| arc.caller.as_ref().and_then(|label| find(place(label)));
+            let mut all: Vec<usize> = function.arcs.iter().map(caller).collect::<Option<_>>()?;
+            all.sort_unstable();
+            all.dedup();
+            Some(all)
         });
         Self::closed(all.collect())
     }

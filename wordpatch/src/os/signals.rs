@@ -2,6 +2,7 @@
 
 use super::{OsError, check, threads::Tid};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A set of signals.
 pub type Mask = libc::sigset_t;
@@ -12,7 +13,34 @@ pub type Mask = libc::sigset_t;
 /// thread must be able to answer it. Usable in a signal handler.
 #[must_use = "signals are blocked only while this lives"]
 pub struct Blocked {
-    before: Mask,
+    /// `None` where they were blocked at length.
+    before: Option<Mask>,
+}
+
+/// The thread that has its signals blocked at length, by its thread pointer; zero if there is none.
+///
+/// | value | meaning | who may change it |
+/// |---|---|---|
+/// | 0 | none | a thread: to its own |
+/// | a thread pointer | that thread | that thread: to 0; the child of a fork: to 0 |
+///
+/// A thread compares it with its own, which no other thread stores: so it is always `Relaxed`.
+static AT_LENGTH: AtomicUsize = AtomicUsize::new(0);
+
+/// What tells the calling thread from all others that live.
+fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: (1) the ABI of x86-64 (System V, thread-local storage) has the thread pointer there.
+    unsafe {
+        std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer,
+            options(nostack, readonly, preserves_flags));
+    }
+    pointer
+}
+
+/// In a forked child: the thread may be one of the parent's.
+pub(crate) fn forget_at_length() {
+    AT_LENGTH.store(0, Relaxed);
 }
 
 impl std::fmt::Debug for Blocked {
@@ -24,13 +52,41 @@ impl std::fmt::Debug for Blocked {
 impl Blocked {
     /// Blocks them.
     pub fn all() -> Self {
-        Self { before: block(&blockable()) }
+        if AT_LENGTH.load(Relaxed) == thread_pointer() {
+            return Self { before: None };
+        }
+        Self { before: Some(block(&blockable())) }
+    }
+
+    /// They stay blocked while thousands of locks are taken: until the result is dropped, which has
+    /// to come before this is, [`all`](Self::all) makes no system call on this thread. One thread
+    /// at a time has that.
+    pub fn at_length(&self) -> AtLength {
+        let taken = AT_LENGTH.compare_exchange(0, thread_pointer(), Relaxed, Relaxed);
+        AtLength { is_taken: taken.is_ok() }
     }
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        set_mask(&self.before);
+        if let Some(before) = &self.before {
+            set_mask(before);
+        }
+    }
+}
+
+/// Signals that stay blocked: see [`Blocked::at_length`].
+#[derive(Debug)]
+#[must_use = "it lasts only while this lives"]
+pub struct AtLength {
+    is_taken: bool,
+}
+
+impl Drop for AtLength {
+    fn drop(&mut self) {
+        if self.is_taken {
+            AT_LENGTH.store(0, Relaxed);
+        }
     }
 }
 
