@@ -191,6 +191,17 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
 }
 
 #[test]
+fn doctor_says_whether_a_calibration_would_be_taken() {
+    let to = folder("calibration");
+    std::fs::create_dir(to.join("fastinst")).unwrap();
+    let doctor = || text(&run(fastinst().arg("doctor").env("XDG_CONFIG_HOME", &to)).stdout);
+    assert!(doctor().contains("calibration: this machine has none"));
+    std::fs::write(to.join("fastinst/tmax.toml"), "nothing of the kind").unwrap();
+    let said = doctor();
+    assert!(said.contains("calibration: refused: ") && said.contains("tmax.toml"), "{said}");
+}
+
+#[test]
 fn probes_and_doctor_say_what_a_program_has() {
     if !has("gcc") {
         return;

@@ -205,6 +205,23 @@ fn what_is_wrong_is_said_in_one_line_and_the_program_runs_on() {
 }
 
 #[test]
+fn a_setting_that_is_refused_is_told_once_a_process_tree() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("refused");
+    let program = compile("calls.c", &to, &["-O2", "-finstrument-functions"]);
+    let commands = ["-c", "\"$0\"; /bin/sh -c '\"$0\"; \"$0\"; true' \"$0\"; exec \"$0\""];
+    for (key, value) in [("FASTINST_POLICY", "nosuch"), ("WORDPATCH_ACCESS", "magic")] {
+        let mut command = preloaded("/bin/sh".as_ref(), "adaptive", &to.join("p.%p"));
+        let with = run(command.args(commands).arg(&program).env(key, value));
+        let told = String::from_utf8_lossy(&with.stderr);
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(value), "{told}");
+    }
+}
+
+#[test]
 fn only_selected_functions_are_probed() {
     if !has("gcc") {
         return;

@@ -84,3 +84,30 @@ fn a_program_whose_memory_is_locked_or_charged_has_no_more_of_ours_in_it_than_is
         }
     }
 }
+
+#[test]
+fn a_limit_of_memory_that_leaves_no_room_is_told_with_one_that_does() {
+    let Some(trial) = Trial::of("calls.c", &["-O2"]) else { return };
+    for (option, kilobytes) in [("-v", 60_000_u64), ("-d", 8_000)] {
+        let path = trial.to.join("p.json");
+        // The program alone is preloaded, and not the shell.
+        let limited = |kilobytes: u64| {
+            let library = library();
+            let script = format!(
+                "ulimit {option} {kilobytes}; LD_PRELOAD={} exec \"$0\"",
+                library.display()
+            );
+            let mut command = preloaded("/bin/sh".as_ref(), "exact", &path);
+            command.env_remove("LD_PRELOAD").args(["-c", &script]).arg(&trial.program);
+            let output = patiently(&mut command);
+            assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+            text(&output.stderr)
+        };
+        let told = limited(kilobytes);
+        let enough = told.trim_end().trim_end_matches(')').rsplit(' ').next().unwrap();
+        let enough: u64 = enough.parse().unwrap_or_else(|_| panic!("{told}"));
+        assert!(told.contains(&format!("(ulimit {option} {enough})")), "{told}");
+        assert_eq!(limited(enough), "", "{told}");
+        assert!(calls(&profile(&path), "leaf") > 0.0);
+    }
+}

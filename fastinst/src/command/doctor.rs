@@ -190,12 +190,21 @@ fn signal_stacks() -> Finding {
     )
 }
 
+/// Loaded as the library would, if it was told to.
 fn calibration() -> Finding {
-    match Calibration::default_path().filter(|path| path.exists()) {
-        Some(path) => ok(format!("calibration: {}", path.display())),
-        None => note(
+    let named = std::env::var_os("WORDPATCH_CALIBRATION").map(PathBuf::from);
+    let there = named.or_else(|| Calibration::default_path().filter(|path| path.exists()));
+    let Some(path) = there else {
+        return note(
             "calibration: this machine has none",
             "the documented defaults hold; fastinst calibrate looks whether they do here",
+        );
+    };
+    match Calibration::load(&path) {
+        Ok(_) => ok(format!("calibration: {}", path.display())),
+        Err(why) => note(
+            format!("calibration: refused: {why}"),
+            "the documented defaults hold; run fastinst calibrate again, or remove the file",
         ),
     }
 }

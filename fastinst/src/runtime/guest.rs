@@ -145,15 +145,9 @@ fn begin() -> Result<(), String> {
     }
     clock::prepare();
     let start = Instants::now();
-    let config = Config::from_env().map_err(|error| error.to_string())?;
-    if !config.enabled {
-        return Ok(());
-    }
-    let policy = wordpatch::Config::from_env()
-        .and_then(|config| config.policy())
-        .map_err(|error| error.to_string())?;
-    let selector =
-        Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
+    // It is told once: what this process starts has the same settings.
+    let settings = settings().inspect_err(|_| hide_from_children())?;
+    let Some((config, policy, selector)) = settings else { return Ok(()) };
     if !config.follow {
         hide_from_children();
     }
@@ -192,6 +186,20 @@ fn begin() -> Result<(), String> {
     if sites::count() > 0 { start_agent() } else { refusal.map_or(Ok(()), Err) }
 }
 
+/// What the environment says, `None` if we are disabled; or the one line that says why it cannot be.
+fn settings() -> Result<Option<(Config, Policy, Option<Selector>)>, String> {
+    let config = Config::from_env().map_err(|error| error.to_string())?;
+    if !config.enabled {
+        return Ok(None);
+    }
+    let policy = wordpatch::Config::from_env()
+        .and_then(|config| config.policy())
+        .map_err(|error| error.to_string())?;
+    let selector =
+        Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
+    Ok(Some((config, policy, selector)))
+}
+
 /// Reserves the tables, for whoever comes first: the profiler, or a program that attaches functions
 /// of its own.
 pub(crate) fn prepare_tables() -> Result<(), String> {
@@ -206,21 +214,41 @@ pub(crate) fn prepare_tables() -> Result<(), String> {
     PREPARED.get_or_init(prepare).clone()
 }
 
-/// Whether there is address space for our tables, and for what is allocated later by us and the
-/// program: an allocation of ours that fails would be the program's end.
+/// Whether there is room for our tables, and for what is allocated later by us and the program: an
+/// allocation of ours that fails would be the program's end.
 fn look_for_room() -> Result<(), String> {
-    const ROOM: usize = 80 << 20;
-    // SAFETY: (1) a new mapping, which nobody uses.
-    let room = unsafe {
-        pages::map_private(Place::Anywhere, ROOM, Protection::None)
-            .and_then(|start| pages::unmap(start, ROOM))
+    const LIMITS: [(libc::__rlimit_resource_t, usize, Protection, &str, &str); 2] = [
+        (libc::RLIMIT_AS, 80 << 20, Protection::None, "address space", "-v"),
+        (libc::RLIMIT_DATA, 16 << 20, Protection::ReadWrite, "writable memory", "-d"),
+    ];
+    for (limit, room, protection, what, option) in LIMITS {
+        let Some(limit) = limit_of(limit) else { continue };
+        // SAFETY: (1) a new mapping, which nobody uses.
+        let found = unsafe {
+            pages::map_private(Place::Anywhere, room, protection)
+                .and_then(|start| pages::unmap(start, room))
+        };
+        if found.is_err() {
+            return Err(format!(
+                "the program's probes take {} MB of {what}, which its limit of {} MB does not leave: raise it to {} MB (ulimit {option} {})",
+                room >> 20,
+                limit >> 20,
+                (limit + room).div_ceil(1 << 20),
+                (limit + room).div_ceil(1 << 10),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A limit of this process, if there is one.
+fn limit_of(resource: libc::__rlimit_resource_t) -> Option<usize> {
+    // SAFETY: (1) a limit to write to.
+    let limit = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        (libc::getrlimit(resource, &raw mut limit) == 0).then_some(limit.rlim_cur)
     };
-    room.map_err(|_| {
-        format!(
-            "the program's probes take {} MB of address space, which its limit does not leave: raise it (ulimit -v)",
-            ROOM >> 20
-        )
-    })
+    limit.filter(|limit| *limit != libc::RLIM_INFINITY).map(|limit| limit as usize)
 }
 
 /// Starts the agent, if there is none and there is something to do. Not in a signal handler.

@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use wordpatch::os::trust;
 
 /// A folder of compiled modules.
 #[derive(Clone, Debug)]
@@ -61,16 +62,17 @@ impl Cache {
         Module::compiled(engine, compilation, bytes.into_owned())
     }
 
-    /// Whether nobody but us puts anything into the folder: what is in there is executed. A folder
-    /// that is still to be made is ours.
+    /// Whether nobody but us puts anything into the folder, or another one into its place: what is
+    /// in there is executed. A folder that is still to be made is ours, where we may make it.
     fn is_trusted(&self) -> bool {
-        match fs::metadata(&self.folder) {
+        let is_own = match fs::metadata(&self.folder) {
             Ok(metadata) => {
                 metadata.uid() == rustix::process::geteuid().as_raw()
                     && metadata.mode() & 0o022 == 0
             }
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        }
+        };
+        is_own && trust::folder_to_be(&self.folder).is_ok()
     }
 
     fn keep(&self, path: &Path, compiled: &[u8]) -> std::io::Result<()> {

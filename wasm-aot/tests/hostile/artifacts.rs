@@ -199,6 +199,33 @@ fn a_cache_folder_that_others_may_write_is_not_used() {
 }
 
 #[test]
+fn what_lies_below_a_folder_that_others_may_write_is_not_executed() {
+    let (engine, folder) = (quick(), Folder::new("above"));
+    let above = folder.0.join("above");
+    let place = above.join("cache");
+    fs::create_dir_all(&place).expect("folders");
+    let whole = Module::precompile(&engine, ADD).expect("compiled");
+    let file = place.join("add.aot");
+    fs::write(&file, &whole).expect("our file");
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).expect("our file");
+    let allow = |mode| fs::set_permissions(&above, PermissionsExt::from_mode(mode)).expect("ours");
+    allow(0o777);
+    let why = refused(&engine, &file);
+    assert!(why.contains("above: others may write to it: chmod go-w"), "{why}");
+    let sum_of_cached = |place: &Path| {
+        sum(&engine, &Cache::at(place, 1 << 20).module(&engine, ADD.as_bytes()).expect("compiled"))
+    };
+    assert_eq!((sum_of_cached(&place), sum_of_cached(&above.join("new"))), (42, 42));
+    assert_eq!(fs::read_dir(&place).expect("a folder").count(), 1, "nothing is kept there");
+    assert!(!above.join("new").exists());
+    // Where the sticky bit keeps others from exchanging it, as in /tmp.
+    allow(0o1777);
+    assert_eq!(sum(&engine, &Module::from_file(&engine, &file).expect("trusted")), 42);
+    assert_eq!(sum_of_cached(&place), 42);
+    assert_eq!(fs::read_dir(&place).expect("a folder").count(), 2);
+}
+
+#[test]
 fn what_is_damaged_in_a_cache_is_compiled_again_and_replaced() {
     let (engine, folder) = (quick(), Folder::new("damaged"));
     let place = folder.0.join("cache");

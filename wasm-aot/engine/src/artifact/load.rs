@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::module::{ModuleInfo, Names};
 use crate::offsets::Offsets;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,13 +41,11 @@ impl Opened {
     /// Opens a file that is whole, and made by us for this processor; and if it is to be executed,
     /// for us to trust.
     fn new(path: &Path, target: &Target, is_executed: bool) -> Result<Self, String> {
-        let file = open(path).map_err(|error| error.to_string())?;
+        let file = if is_executed { open_trusted(path) } else { open(path) };
+        let file = file.map_err(|error| error.to_string())?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         if !metadata.is_file() {
             return Err("not a file".into());
-        }
-        if is_executed {
-            trusted(&metadata)?;
         }
         let len = metadata.len() as usize;
         let header = check(&file, len, target)?;
@@ -153,21 +151,16 @@ fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: Part) -> Option<
     Array::mapped(mapping, header.range(part))
 }
 
-/// Whether nobody but us, or who may do everything, can have written the file.
-fn trusted(metadata: &std::fs::Metadata) -> Result<(), String> {
-    let user = rustix::process::geteuid().as_raw();
-    // Our own group counts as well: it may have other members.
-    let others = metadata.mode() & 0o022 != 0;
-    if others {
-        return Err("others may write it, and it would be executed: chmod go-w, or compile the module again".into());
-    }
-    if metadata.uid() != user && metadata.uid() != 0 {
-        return Err(format!(
-            "it belongs to user {}, and it would be executed: copy it, or compile the module yourself",
-            metadata.uid()
-        ));
-    }
-    Ok(())
+/// Opens a file that nobody but us, or the super-user, can have put there.
+fn open_trusted(path: &Path) -> std::io::Result<File> {
+    wordpatch::os::trust::open(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+            let why =
+                format!("it would be executed, and {error}, or compile the module again elsewhere");
+            std::io::Error::new(ErrorKind::PermissionDenied, why)
+        }
+        _ => error,
+    })
 }
 
 /// The header of a file that is whole, and made by us for this processor.
