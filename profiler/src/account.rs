@@ -124,8 +124,10 @@ struct Unseen {
     /// Of the latest cycle: its rate, and how much of it was not seen.
     latest: Option<(f64, f64)>,
     rates: f64,
-    rates2: f64,
-    spans2: f64,
+    /// By how much the entries of a cycle would differ with the rate of the next one: the squares,
+    /// their sum; and of rates alone.
+    steps2: f64,
+    changes2: f64,
     /// How long entries were counted, of all cycles, and not.
     watched: f64,
     hidden: f64,
@@ -135,6 +137,19 @@ impl Unseen {
     /// Of the latest cycle, or the mean of all.
     fn usual_rate(&self) -> f64 {
         self.latest.map_or_else(|| self.rates / self.cycles.max(1) as f64, |(rate, _)| rate)
+    }
+
+    /// Of the entries that were not seen, by how the rates of successive windows differ (Wolter
+    /// 2007, *Introduction to Variance Estimation*, chapter 8): windows are spread over a program's
+    /// phases, and a phase that lasts for many windows is known but for its two ends.
+    fn variance(&self) -> f64 {
+        let (rate, hidden) = self.latest.unwrap_or_default();
+        // The rate behind the last window may have changed as it did between the others.
+        let change2 = match self.cycles {
+            0 | 1 => rate * rate,
+            n => self.changes2 / (n - 1) as f64,
+        };
+        self.steps2 / 2.0 + change2 * hidden * hidden
     }
 }
 
@@ -306,6 +321,8 @@ impl Account {
         // Between two windows the rate is taken to change evenly from the one's to the other's.
         if let Some((before, hidden)) = unseen.latest.take() {
             unseen.entries += (rate - before) / 2.0 * hidden;
+            unseen.changes2 += (rate - before).powi(2);
+            unseen.steps2 += ((rate - before) * hidden).powi(2);
         }
         let whole = now.since(self.cycle.began).0 as f64;
         let Some((from, until)) = self.cycle.counted else {
@@ -320,8 +337,6 @@ impl Account {
         unseen.latest = Some((rate, hidden));
         unseen.cycles += 1;
         unseen.rates += rate;
-        unseen.rates2 += rate * rate;
-        unseen.spans2 += hidden * hidden;
         seen + rate * hidden
     }
 
@@ -376,14 +391,8 @@ impl Account {
         }
         let n = unseen.cycles as f64;
         let value = self.entries as f64 + unseen.entries;
-        let mean = unseen.rates / n;
-        let variance = if n > 1.0 {
-            ((unseen.rates2 - n * mean * mean) / (n - 1.0)).max(0.0)
-        } else {
-            mean * mean
-        };
         let by_windows =
-            student(unseen.cycles.saturating_sub(1).max(1)) * (variance * unseen.spans2).sqrt();
+            student(unseen.cycles.saturating_sub(1).max(1)) * unseen.variance().sqrt();
         // All windows may be wrong alike: see `UNKNOWN`.
         let half = by_windows.hypot(UNKNOWN * unseen.entries.max(0.0));
         // A few windows that have met no burst know little of bursts: it may have gone on as it did
