@@ -391,8 +391,7 @@ impl Account {
         }
         let n = unseen.cycles as f64;
         let value = self.entries as f64 + unseen.entries;
-        let by_windows =
-            student(unseen.cycles.saturating_sub(1).max(1)) * unseen.variance().sqrt();
+        let by_windows = student(unseen.cycles.saturating_sub(1).max(1)) * unseen.variance().sqrt();
         // All windows may be wrong alike: see `UNKNOWN`.
         let half = by_windows.hypot(UNKNOWN * unseen.entries.max(0.0));
         // A few windows that have met no burst know little of bursts: it may have gone on as it did

@@ -9,8 +9,11 @@
 use crate::Costs;
 use crate::histogram::{Histogram, bucket};
 
-/// Fewer readings have no median that is worth anything.
-const ENOUGH: u32 = 5;
+/// Fewer readings have no median that is worth anything: one in four is 300 ticks longer than the
+/// others.
+const ENOUGH: u32 = 9;
+/// So many, and a mean number of calls left out has a null of its own.
+const MANY: u32 = 25;
 
 /// By how much a null in place differs from one that is timed back to back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,13 +24,15 @@ pub(crate) struct Null {
     pub(crate) spread: f64,
 }
 
-/// Readings, by the mean number of calls that are left out before one is timed.
+/// Readings: all, and by the mean number of calls that are left out before one is timed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Nulls(Vec<Kind>);
+pub(crate) struct Nulls {
+    all: Readings,
+    kinds: Vec<(f64, Readings)>,
+}
 
-#[derive(Clone, Debug)]
-struct Kind {
-    skip: f64,
+#[derive(Clone, Debug, Default)]
+struct Readings {
     count: u32,
     readings: Histogram,
     null: Null,
@@ -37,42 +42,46 @@ impl Nulls {
     /// A null was timed where so many calls are left out on average.
     pub(crate) fn add(&mut self, skip: f64, ticks: u64, costs: &Costs) {
         let skip = alike(skip);
-        let at = self.0.iter().position(|kind| kind.skip == skip).unwrap_or_else(|| {
-            self.0.push(Kind {
-                skip,
-                count: 0,
-                readings: Histogram::default(),
-                null: Null::default(),
-            });
-            self.0.len() - 1
+        let at = self.kinds.iter().position(|kind| kind.0 == skip).unwrap_or_else(|| {
+            self.kinds.push((skip, Readings::default()));
+            self.kinds.len() - 1
         });
-        let kind = &mut self.0[at];
-        kind.count = kind.count.saturating_add(1);
-        kind.readings.add(bucket(ticks), 1.0);
-        let quantile = |share| kind.readings.quantile(share).unwrap_or(costs.bias);
-        kind.null = Null {
+        self.kinds[at].1.add(ticks, costs);
+        self.all.add(ticks, costs);
+    }
+
+    /// Of calls that are timed with so many left out: by the nearest number that much is known of,
+    /// or else by all readings.
+    pub(crate) fn at(&self, skip: f64) -> Null {
+        let distance = |kind: &&(f64, Readings)| (kind.0.ln_1p() - skip.ln_1p()).abs();
+        let known = self.kinds.iter().filter(|kind| kind.1.count >= MANY);
+        match known.min_by(|a, b| distance(a).total_cmp(&distance(b))) {
+            Some((_, readings)) => readings.null,
+            None if self.all.count >= ENOUGH => self.all.null,
+            None => Null::default(),
+        }
+    }
+
+    /// The largest excess that is taken off any call; `None` if too little is known.
+    pub(crate) fn most(&self) -> Option<f64> {
+        let excess = |readings: &Readings| readings.null.excess;
+        let known = self.kinds.iter().filter(|kind| kind.1.count >= MANY);
+        known
+            .map(|kind| excess(&kind.1))
+            .max_by(f64::total_cmp)
+            .or_else(|| (self.all.count >= ENOUGH).then(|| excess(&self.all)))
+    }
+}
+
+impl Readings {
+    fn add(&mut self, ticks: u64, costs: &Costs) {
+        self.count = self.count.saturating_add(1);
+        self.readings.add(bucket(ticks), 1.0);
+        let quantile = |share| self.readings.quantile(share).unwrap_or(costs.bias);
+        self.null = Null {
             excess: (quantile(0.5) - costs.bias).max(0.0),
             spread: (quantile(0.75) - quantile(0.25)) / 2.0,
         };
-    }
-
-    /// Of calls that are timed with so many left out: by the nearest number that enough is known
-    /// of.
-    pub(crate) fn at(&self, skip: f64) -> Null {
-        let distance = |kind: &&Kind| (kind.skip.ln_1p() - skip.ln_1p()).abs();
-        let known = self.0.iter().filter(|kind| kind.count >= ENOUGH);
-        known
-            .min_by(|a, b| distance(a).total_cmp(&distance(b)))
-            .map_or_else(Null::default, |kind| kind.null)
-    }
-
-    /// The largest excess that enough is known of; `None` if there is none.
-    pub(crate) fn most(&self) -> Option<f64> {
-        self.0
-            .iter()
-            .filter(|kind| kind.count >= ENOUGH)
-            .map(|kind| kind.null.excess)
-            .max_by(f64::total_cmp)
     }
 }
 
@@ -90,19 +99,20 @@ mod tests {
     #[test]
     fn the_median_counts_and_only_if_enough_was_read() {
         let mut nulls = Nulls::default();
-        for ticks in [60, 64, 62, 1_000_000] {
+        for ticks in [60, 64, 62, 1_000_000, 1_000_000, 61, 65, 63] {
             nulls.add(100.0, ticks, &COSTS);
         }
         assert_eq!((nulls.at(100.0), nulls.most()), (Null::default(), None));
-        nulls.add(100.0, 63, &COSTS);
+        nulls.add(3.0, 63, &COSTS);
         let null = nulls.at(100.0);
         assert!((22.0..=24.0).contains(&null.excess) && null.spread < 5.0, "{null:?}");
+        assert_eq!((nulls.at(3.0), nulls.most()), (null, Some(null.excess)));
     }
 
     #[test]
     fn what_is_left_out_less_often_has_the_null_of_its_like() {
         let mut nulls = Nulls::default();
-        for _ in 0..ENOUGH {
+        for _ in 0..MANY {
             nulls.add(10.0, 45, &COSTS);
             nulls.add(1_000.0, 80, &COSTS);
         }
@@ -111,7 +121,7 @@ mod tests {
             (5.0, 40.0, Some(40.0))
         );
         // One that reads less than back to back adds nothing.
-        (0..ENOUGH).for_each(|_| nulls.add(0.0, 30, &COSTS));
+        (0..MANY).for_each(|_| nulls.add(0.0, 30, &COSTS));
         assert_eq!(nulls.at(0.0).excess, 0.0);
     }
 }
