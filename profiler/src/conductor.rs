@@ -165,7 +165,20 @@ impl Conductor {
     #[inline]
     pub fn sample(&mut self, sample: &Sample) {
         let (costs, null) = (self.costs, self.null_of(sample.function));
+        self.pay_for_timing(sample.function, 1);
         self.account(sample.function).sample(sample, &costs, null);
+    }
+
+    /// Calls of a function that is timed completely have cost more than counting: terms have a
+    /// part of the budget of their own. A quota may have been used up since, and the calls behind
+    /// it were counted only.
+    #[inline]
+    fn pay_for_timing(&mut self, function: FuncId, calls: u64) {
+        let part = self.functions.get(function.0 as usize);
+        if part.is_some_and(|part| matches!(part.mode, Mode::Sample(Draw { skip: Skip::None, .. })))
+        {
+            self.adaptive.spent += calls as f64 * (self.costs.pair - self.costs.count);
+        }
     }
 
     /// Nothing was called and timed, in the place of a call of that function.
@@ -202,16 +215,13 @@ impl Conductor {
     /// Calls were timed, and added up. Where all calls are timed each stands for itself.
     pub fn tally(&mut self, tally: &Tally) {
         let (exact, costs) = (self.policy == Policy::Exact, self.costs);
+        self.pay_for_timing(tally.function, tally.calls);
         self.account(tally.function).tally(tally, &costs, exact);
     }
 
     /// Entries were counted since the last tick.
     pub fn entered(&mut self, function: FuncId, calls: u64) {
-        let costs = self.costs;
-        let part = self.part(function);
-        let is_complete =
-            !part.resting && matches!(part.mode, Mode::Sample(Draw { skip: Skip::None, .. }));
-        self.adaptive.spent += calls as f64 * if is_complete { costs.pair } else { costs.count };
+        self.adaptive.spent += calls as f64 * self.costs.count;
         self.account(function).entered(calls);
     }
 
@@ -329,4 +339,36 @@ impl Conductor {
 
 fn first_calls(samples: u32) -> Mode {
     Mode::Sample(Draw { quota: samples, skip: Skip::None, then: Rest::Off })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Probes for Nothing {
+        fn set(&mut self, _: FuncId, _: Mode) {}
+    }
+
+    #[test]
+    fn calls_behind_a_quota_are_paid_for_as_counted() {
+        let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
+        let policy = Policy::Adaptive { budget: 0.01 };
+        let clock = Clock { hz: 1e9, step: 1 };
+        let mut conductor = Conductor::new(policy, clock, costs, 1, Ticks(1));
+        conductor.discovered(FuncId(1), 2);
+        conductor.first(&mut Nothing);
+        let call = Sample {
+            function: FuncId(1),
+            call_site: 0,
+            ticks: 60,
+            nested: 0,
+            children: 0,
+            outermost: true,
+        };
+        (0..64).for_each(|_| conductor.sample(&call));
+        conductor.entered(FuncId(1), 1_000_000);
+        assert_eq!(conductor.adaptive.spent, 1_000_000.0 * 2.0 + 64.0 * 48.0);
+    }
 }
