@@ -35,12 +35,13 @@ static THREAD: AtomicU32 = AtomicU32::new(0);
 /// The processor time, in nanoseconds, of the agent's threads that have ended.
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// The share of one processor that looking at counters may take; and in the beginning, when what
-/// is called often is counted and timed until the agent has seen it.
+/// The share of one processor that looking at counters may take; and where the conductor wants to
+/// be asked soon: as long as it has not been, functions that are called often are counted, which
+/// costs more than a look.
 const LOOKING: u64 = 250;
-const LOOKING_AT_FIRST: u64 = 10;
-/// How long that is.
-const BEGINNING: Duration = Duration::from_millis(100);
+const LOOKING_SOON: u64 = 10;
+/// How soon that is, in seconds of the program's time.
+const SOON: f64 = 5e-3;
 /// For how long the agent only drains when threads fill their rings all the time.
 const BUSY_FOR: Duration = Duration::from_millis(5);
 /// Rings are drained when they hold so much.
@@ -396,8 +397,8 @@ impl Agent {
         // The program's clock goes as fast as it has processors: an instant that it reaches never
         // is waited for no longer than the latest.
         let until = next.since(now).0 as f64 / self.busy.max(SLOWEST);
-        let begins = self.started.elapsed() < BEGINNING;
-        let looking = looked.0.saturating_mul(if begins { LOOKING_AT_FIRST } else { LOOKING });
+        let is_soon = next.since(now) < guest::clock().ticks(SOON);
+        let looking = looked.0.saturating_mul(if is_soon { LOOKING_SOON } else { LOOKING });
         let pause = Duration::from_secs_f64(until.max(looking as f64) / hz).clamp(SOONEST, LATEST);
         guest::config().interval.map_or(pause, |interval| pause.min(interval))
     }
