@@ -50,7 +50,7 @@ pub struct Costs {
     pub pair: f64,
     /// What is measured of a call that does nothing.
     pub bias: f64,
-    /// What counting an entry takes.
+    /// What counting an entry adds to a program that does something else as well.
     pub count: f64,
     /// What switching a function off and on again takes.
     pub toggle: f64,

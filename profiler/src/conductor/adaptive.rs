@@ -28,12 +28,12 @@ const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count }
 /// two choices.
 const COMPLETE: f64 = 0.25;
 const COUNTING: f64 = 0.35;
-const TERMS: f64 = 0.2;
+const TERMS: f64 = 0.3;
 /// A term that others pass may last so many times as long as the rate lets expect.
 const PATIENCE: f64 = 4.0;
 /// What complete timing and counting leave over goes to terms and windows, but for what rates may
 /// grow by.
-const UNSPENT: f64 = 0.5;
+const UNSPENT: f64 = 0.9;
 /// How much more windows may cost than terms, and how many windows there are for a term at most.
 const WINDOWS: f64 = 2.0;
 const GLIMPSES: f64 = 6.0;
@@ -51,11 +51,6 @@ const TERM: f64 = 0.001;
 /// The window that the rate of a glimpsed function is known by, in seconds. Its length is fixed:
 /// one that waits for a number of calls waits for the next busy time.
 const WINDOW: f64 = 0.001;
-/// The part of what counting an entry costs, back to back, that a program which does something else
-/// as well is slowed down by: the rest hides behind its own work. Chosen by trial on one machine,
-/// on programs whose counts are known: with the whole cost taken off, up to four times too many
-/// calls were told.
-const VISIBLE: f64 = 0.3;
 /// Counting that has cost less than this so far, in seconds, goes on however often a function is
 /// called at the moment: many are called often for a moment and never again.
 const TRIFLE: f64 = 20e-6;
@@ -246,7 +241,7 @@ impl Conductor {
     /// how long its calls take, which the clock knows as well.
     fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
-        let count = self.costs.count * VISIBLE;
+        let count = self.costs.count;
         let Some(Life { account, plan }) = self.functions[at].life.as_deref_mut() else { return };
         let Some(began) = account.window() else {
             // It has just become frequent, and may be rare again soon.
