@@ -45,6 +45,8 @@ use journal::Journal;
 use launch::Launcher;
 use programs::{Subject, Variant, subjects};
 use serde_json::Value;
+use stacks::Shares;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -141,6 +143,10 @@ struct Trial {
     plan: Plan,
     subjects: Vec<(Subject, Truth)>,
     conditions: Vec<Condition>,
+    /// Where the time of a program goes in a condition.
+    shares: BTreeMap<(Condition, &'static str), Shares>,
+    /// Whether the kernel lets us sample.
+    has_clock: bool,
     begin: Instant,
     bar: ProgressBar,
     /// What was left out, one line each.
@@ -213,6 +219,8 @@ impl Trial {
             plan,
             subjects,
             conditions,
+            shares: BTreeMap::new(),
+            has_clock: false,
             begin,
             bar,
             notes,
@@ -228,7 +236,8 @@ impl Trial {
                 "Skipped, self_share and what depends on it: the kernel's clock is refused ({why})."
             ));
         }
-        let runs = if refused.is_some() { 0 } else { self.plan.clock_runs };
+        self.has_clock = refused.is_none();
+        let runs = self.plan.clock_runs;
         let mut known = Vec::new();
         for (subject, _) in std::mem::take(&mut self.subjects) {
             self.bar.set_message(format!("the truth of {}", subject.name()));
@@ -246,35 +255,29 @@ impl Trial {
     }
 
     /// Rounds go over all conditions and programs, so that an end that comes early leaves something
-    /// of each.
+    /// of each. What is true is found out in the same rounds, so that it holds for the machine as
+    /// it is when it is judged.
     fn judge_conditions(&mut self, report: &mut Report) -> Result<(), Box<dyn Error>> {
-        let mut errors: Vec<Errors> = self.conditions.iter().map(|_| Errors::default()).collect();
         let planned: usize =
             self.subjects.iter().map(|(subject, _)| self.plan.runs_of(subject)).sum();
         self.bar.set_length((planned * self.conditions.len()) as u64);
-        let mut missing = 0;
+        let (mut told, mut missing, mut failed) = (Vec::new(), 0, BTreeMap::new());
         for run in 0..self.plan.runs.max(self.plan.long_runs) {
-            for (condition, errors) in self.conditions.iter().zip(&mut errors) {
-                for (subject, truth) in
-                    self.subjects.iter().filter(|(subject, _)| run < self.plan.runs_of(subject))
-                {
-                    self.bar.set_message(format!(
-                        "{} {}, {}",
-                        subject.name(),
-                        run + 1,
-                        condition.name()
-                    ));
-                    match self.profile(*condition, subject, run, Policy::Default)? {
-                        Some(told) => {
-                            errors.judge(
-                                &format!("{} {} {run}", condition.name(), subject.name()),
-                                &told,
-                                truth,
-                                subject.means,
-                            );
-                        }
+            for condition in self.conditions.clone() {
+                for at in 0..self.subjects.len() {
+                    let subject = self.subjects[at].0;
+                    if run >= self.plan.runs_of(&subject) {
+                        continue;
+                    }
+                    let name = (subject.name(), condition.name());
+                    self.bar.set_message(format!("{} {}, {}", name.0, run + 1, name.1));
+                    if run < self.plan.clock_runs {
+                        self.watch(condition, &subject, run)?;
+                    }
+                    match self.profile(condition, &subject, run, Policy::Default)? {
+                        Some(profile) => told.push((condition, at, run, profile)),
                         None if self.is_over() => missing += 1,
-                        None => errors.failed += 1,
+                        None => *failed.entry(condition).or_default() += 1,
                     }
                     self.bar.inc(1);
                 }
@@ -283,10 +286,39 @@ impl Trial {
         if missing > 0 {
             self.notes.push(format!("{missing} runs were left out: the time was over."));
         }
-        for (condition, errors) in self.conditions.iter().zip(&mut errors) {
+        for condition in self.conditions.clone() {
+            let failed = failed.remove(&condition).unwrap_or_default();
+            let mut errors = Errors { failed, ..Errors::default() };
+            for (_, at, run, profile) in told.iter().filter(|told| told.0 == condition) {
+                let (subject, truth) = (&self.subjects[*at].0, self.truth_in(condition, *at));
+                let of = format!("{} {} {run}", condition.name(), subject.name());
+                errors.judge(&of, profile, &truth, subject.means);
+            }
             errors.rows(condition.name(), report);
             self.found.append(&mut errors.findings);
         }
+        Ok(())
+    }
+
+    /// What is true of a program in a condition.
+    fn truth_in(&self, condition: Condition, subject: usize) -> Truth {
+        let (subject, truth) = &self.subjects[subject];
+        let shares = self.shares.get(&(condition, subject.name())).cloned();
+        Truth { shares, ..truth.clone() }
+    }
+
+    /// Adds to where the time of a program goes, if there is time left.
+    fn watch(
+        &mut self,
+        condition: Condition,
+        subject: &Subject,
+        run: usize,
+    ) -> Result<(), Box<dyn Error>> {
+        if !self.has_clock || self.is_over() {
+            return Ok(());
+        }
+        let seen = truths::shares(&self.corpus, &self.journal, subject, condition, run)?;
+        self.shares.entry((condition, subject.name())).or_default().join(seen);
         Ok(())
     }
 
@@ -321,11 +353,11 @@ impl Trial {
     /// Policy `exact` of the demo, alone and beside competitors: nothing may be lost, and
     /// competitors may not make it stand still.
     fn judge_exact(&mut self, report: &mut Report) -> Result<(), Box<dyn Error>> {
-        let Some((subject, truth)) =
-            self.subjects.iter().find(|(subject, _)| subject.name() == "demo")
+        let Some(at) = self.subjects.iter().position(|(subject, _)| subject.name() == "demo")
         else {
             return Ok(());
         };
+        let subject = &self.subjects[at].0;
         let (mut errors, mut lost, mut times) = (Errors::default(), 0.0, [Vec::new(), Vec::new()]);
         for run in 0..self.plan.long_runs {
             for (condition, times) in
@@ -337,7 +369,7 @@ impl Trial {
                         errors.judge(
                             &format!("exact {} {run}", condition.name()),
                             &told,
-                            truth,
+                            &self.truth_in(condition, at),
                             false,
                         );
                         lost += told.lost;

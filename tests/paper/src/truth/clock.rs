@@ -11,6 +11,7 @@
 //! This module exists for `perf_event_open` and the rings that it shares with the kernel.
 #![allow(unsafe_code)]
 
+use super::conditions::{Condition, Pressure};
 use super::launch::{Group, NoProfile};
 use std::fs::{self, File};
 use std::io::{Error, Result, Write};
@@ -223,24 +224,30 @@ pub(super) fn refused() -> Option<String> {
     rings(std::process::id()).err().map(|error| error.to_string())
 }
 
-/// Runs a program to its end, and watches it.
+/// Runs a program to its end in a condition, and watches it. `usual` is how long it may take alone.
 pub(super) fn watch(
+    condition: Condition,
     program: &Command,
-    patience: Duration,
+    usual: Duration,
 ) -> std::result::Result<Watched, NoProfile> {
+    let mut pressure = Pressure::begin(condition)?;
+    let wrapped = pressure.wrap(program.get_program().as_ref());
     let mut command = Command::new("sh");
     command
         .args(["-c", "read go; exec \"$@\"", "sh"])
-        .arg(program.get_program())
+        .arg(wrapped.get_program())
+        .args(wrapped.get_args())
         .args(program.get_args());
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn()?;
     let (pid, mut go) = (child.id(), child.stdin.take().expect("a pipe"));
     let mut group = Group::of(child);
     let (rings, kernel) = rings(pid)?;
+    pressure.started(pid)?;
     go.write_all(b"go\n")?;
     drop(go);
     let mut watched = Watched { kernel, ..Watched::default() };
+    let patience = usual * condition.patience();
     let (begin, mut round) = (Instant::now(), 0_u32);
     loop {
         let ended = group.ended()?;

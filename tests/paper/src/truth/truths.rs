@@ -3,7 +3,7 @@
 //! | truth | from |
 //! |---|---|
 //! | calls | every call counted (`--policy count`), twice; functions whose counts differ are not judged |
-//! | self shares | the same file with every site switched off, under the kernel's clock |
+//! | self shares | the same file with every site switched off, under the kernel's clock, in the condition that is judged and beside its profiles |
 //! | means | functions with a known number of turns, timed alone and without probes |
 
 use super::clock;
@@ -30,12 +30,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 struct Kept {
     calls: BTreeMap<String, f64>,
     varying: usize,
-    shares: Option<Shares>,
     means: BTreeMap<String, f64>,
 }
 
-/// Finds out the truth of a program, or remembers it. `runs` under the kernel's clock; none where
-/// that is refused.
+/// Finds out the truth of a program, or remembers it; means by so many runs.
 pub(super) fn truth(
     corpus: &Corpus,
     launcher: &Launcher,
@@ -48,15 +46,13 @@ pub(super) fn truth(
         Some(kept) => kept,
         None => {
             let (calls, varying) = counts(corpus, launcher, subject)?;
-            let shares = shares(corpus, subject, runs)?;
-            let means =
-                if subject.means { means(corpus, subject, runs.max(1))? } else { BTreeMap::new() };
-            let kept = Kept { calls, varying, shares, means };
+            let means = if subject.means { means(corpus, subject, runs)? } else { BTreeMap::new() };
+            let kept = Kept { calls, varying, means };
             journal.put(&name, &kept)?;
             kept
         }
     };
-    Ok(Truth { calls: kept.calls, shares: kept.shares, means: kept.means })
+    Ok(Truth { calls: kept.calls, shares: None, means: kept.means })
 }
 
 /// What runs a build of a subject.
@@ -106,18 +102,24 @@ fn calls(json: &Value) -> Option<BTreeMap<String, f64>> {
     )
 }
 
-fn shares(
+/// Where the time goes of one run without probes, in a condition. What else a machine does changes
+/// that: threads that wait for each other spend more time in the kernel where they are preempted.
+pub(super) fn shares(
     corpus: &Corpus,
+    journal: &Journal,
     subject: &Subject,
-    runs: usize,
-) -> Result<Option<Shares>, Box<dyn Error>> {
-    let program = command(corpus, subject, Variant::Off)?;
-    let mut all = Shares::default();
-    for _ in 0..runs {
-        let watched = clock::watch(&program, 2 * PATIENCE)?;
-        all.join(stacks::shares(&watched, program.get_program().as_ref())?);
+    condition: Condition,
+    run: usize,
+) -> Result<Shares, Box<dyn Error>> {
+    let name = format!("shares-{}-{}-{run}", condition.name(), subject.name());
+    if let Some(shares) = journal.get(&name) {
+        return Ok(shares);
     }
-    Ok((runs > 0).then_some(all))
+    let program = command(corpus, subject, Variant::Off)?;
+    let watched = clock::watch(condition, &program, 2 * PATIENCE)?;
+    let shares = stacks::shares(&watched, program.get_program().as_ref())?;
+    journal.put(&name, &shares)?;
+    Ok(shares)
 }
 
 /// `NAME NANOSECONDS`, line by line: the median over the runs.
