@@ -287,8 +287,8 @@ impl Trial {
             self.notes.push(format!("{missing} runs were left out: the time was over."));
         }
         for condition in self.conditions.clone() {
-            let failed = failed.remove(&condition).unwrap_or_default();
-            let mut errors = Errors { failed, ..Errors::default() };
+            let mut errors = Errors::default();
+            errors.failed = failed.remove(&condition).unwrap_or_default();
             for (_, at, run, profile) in told.iter().filter(|told| told.0 == condition) {
                 let (subject, truth) = (&self.subjects[*at].0, self.truth_in(condition, *at));
                 let of = format!("{} {} {run}", condition.name(), subject.name());
