@@ -299,3 +299,50 @@ fn counts_begin_for_each_monitor_when_it_is_attached() {
     live.attach("hotness").expect("attached");
     assert_eq!(executed(&live, "hotness"), Some(12));
 }
+
+/// Calls through a table, of three functions in turn; `tick` is called with every turn.
+const INDIRECT: &str = r#"(module (import "host" "tick" (func $tick))
+    (type $t (func (result i32)))
+    (table funcref (elem $one $two $three))
+    (func $one (result i32) (i32.const 1))
+    (func $two (result i32) (i32.const 2))
+    (func $three (result i32) (i32.const 3))
+    (func (export "f") (param $n i32) (result i32) (local $i i32) (local $s i32)
+        (loop $again
+            (call $tick)
+            (local.set $s (i32.add (local.get $s)
+                (call_indirect (type $t) (i32.rem_u (local.get $i) (i32.const 3)))))
+            (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+        (local.get $s)))"#;
+
+/// How often calls through tables went where, as the monitor that is attached tells.
+fn targets(live: &Live) -> Vec<(String, u64)> {
+    let report = live.reports(Some("calls")).remove(0).json();
+    let rows = report["rows"].as_array().expect("rows");
+    let indirect = rows.iter().filter(|row| row["kind"] == "indirect");
+    let told = |row: &serde_json::Value| {
+        let callee = row["callee"].as_str().expect("a name").to_owned();
+        (callee, row["count"].as_u64().expect("a count"))
+    };
+    let mut found: Vec<_> = indirect.map(told).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn calls_that_are_attached_tell_where_indirect_calls_went() {
+    let (mut store, module, instance) = ticking::instance(INDIRECT, |_| {});
+    let live = Live::new(module);
+    assert_eq!(call(&mut store, instance, 6), 12);
+    // Others have it counted before, and go on.
+    live.attach("hotness").expect("attached");
+    assert_eq!(call(&mut store, instance, 6), 12);
+    for turn in 1..=2 {
+        live.attach("calls").expect("attached");
+        assert_eq!(call(&mut store, instance, 7), 13);
+        let expected = [("one", 3), ("three", 2), ("two", 2)];
+        assert_eq!(targets(&live), expected.map(|(name, count)| (name.to_owned(), turn * count)));
+        live.detach("calls").expect("detached");
+        assert_eq!(call(&mut store, instance, 6), 12);
+    }
+}

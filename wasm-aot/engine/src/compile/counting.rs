@@ -107,7 +107,8 @@ impl Translator<'_> {
     pub(super) fn count_target(&mut self, function: Value) {
         let defined = (self.index - self.info.imported.functions) as usize;
         let Some(place) = self.counting.call(defined, self.offset) else { return };
-        let words = self.layout.counter(self.counting.len() + 2 * place);
+        let before = self.counting.before + self.counting.len();
+        let words = self.layout.counter(before + 2 * place);
         let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
         let known = self.builder.ins().load(types::I64, flags, self.vmctx, words);
         let same = self.builder.ins().icmp(IntCC::Equal, known, function);

@@ -96,6 +96,11 @@ impl<'a> Recompilation<'a> {
         })
     }
 
+    /// How many calls its code counts by where they go.
+    pub(crate) fn calls(&self) -> u32 {
+        self.counting.calls()
+    }
+
     /// How many counters its code has.
     pub(crate) fn counters(&self) -> u32 {
         self.counting.len()

@@ -9,7 +9,7 @@ use super::news::News;
 use super::part::Part;
 use super::sides::Sides;
 use super::stubs::Stubs;
-use super::version::{Current, Observed, Origin, Versions, When};
+use super::version::{Counted, Current, Observed, Origin, Versions, When};
 use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
 use crate::error::Error;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,19 +25,23 @@ impl Module {
     /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or there
     /// is no memory for code near its code.
     pub fn attach_counts(&self) -> Result<(), Error> {
-        self.want_counts(true)
+        self.want_counts(match self.inner.options.targets {
+            true => Counted::Targets,
+            false => Counted::Edges,
+        })
     }
 
     /// Whether what is executed is counted at the moment.
     pub fn is_counting(&self) -> bool {
-        self.inner.options.counts || self.inner.versions.lock().observed.counts
+        self.inner.options.counts || self.inner.versions.lock().observed.counts.is_on()
     }
 
     /// How often counting has begun, if nobody counts at the moment: until it begins again,
     /// counters only tell of threads that are on their way out.
     pub(crate) fn idle_since(&self) -> Option<u64> {
         let versions = self.inner.versions.lock();
-        (!self.inner.options.counts && !versions.observed.counts).then_some(versions.count_turns)
+        (!self.inner.options.counts && !versions.observed.counts.is_on())
+            .then_some(versions.count_turns)
     }
 
     /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are
@@ -78,9 +82,9 @@ impl Module {
         self.inner.readers.subscribe()
     }
 
-    /// Has everything counted, if that is wanted, and these plans observed from now on, and no
+    /// Has that counted, and these plans observed from now on, and no
     /// others.
-    pub fn observe(&self, counts: bool, parts: &[usize]) -> Result<(), Error> {
+    pub fn observe(&self, counts: Counted, parts: &[usize]) -> Result<(), Error> {
         let mut versions = self.inner.versions.lock();
         let parts = parts.iter().chain(&versions.also).copied().collect();
         self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
@@ -145,7 +149,7 @@ impl Module {
     /// nothing else is attached.
     pub fn is_attached_alone(&self, of: Origin) -> bool {
         let versions = self.inner.versions.lock();
-        !versions.observed.counts
+        !versions.observed.counts.is_on()
             && matches!(of, Origin::Part(part) if versions.observed.parts == [part])
     }
 
@@ -159,10 +163,10 @@ impl Module {
     /// next turn of its loop. What was counted stays.
     pub fn detach_counts(&self) {
         // What cannot be compiled any more goes on as it is.
-        let _ = self.want_counts(false);
+        let _ = self.want_counts(Counted::Nothing);
     }
 
-    fn want_counts(&self, counts: bool) -> Result<(), Error> {
+    fn want_counts(&self, counts: Counted) -> Result<(), Error> {
         let mut versions = self.inner.versions.lock();
         let parts = versions.observed.parts.clone();
         self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
@@ -228,7 +232,11 @@ impl Module {
         let module = &self.inner;
         let is_there = module.options.counts || module.counting.get().is_some();
         let counters = || module.counted.sums(&module.layout, module.words());
-        is_there.then(|| Reading::new(counters(), module.departures.all()))
+        is_there.then(|| Reading {
+            counters: counters(),
+            departures: module.departures.all(),
+            targets: module.counted.targets(module),
+        })
     }
 
     /// The same when frames of machine code wait at these addresses: what is behind there in their
@@ -243,7 +251,7 @@ impl Module {
     pub fn counts_of(&self, reading: &Reading) -> Option<Counts> {
         let module = &self.inner;
         let is_there = module.options.counts || module.counting.get().is_some();
-        is_there.then(|| Counts::new(module, reading, module.counted.targets(module)))
+        is_there.then(|| Counts::new(module, reading))
     }
 }
 
@@ -313,8 +321,12 @@ impl ModuleInner {
     ) -> Result<(), Error> {
         let before = (versions.counts, versions.also_counting);
         change(versions);
-        let counts = (versions.counts || versions.also_counting > 0) && !self.options.counts;
-        let begins = counts && !versions.observed.counts;
+        let others = if versions.also_counting > 0 { Counted::Edges } else { Counted::Nothing };
+        let counts = match self.options.counts {
+            true => Counted::Nothing,
+            false => versions.counts.max(others),
+        };
+        let begins = counts.is_on() && !versions.observed.counts.is_on();
         let done = self.observe(versions, Observed { counts, parts });
         match done {
             Ok(()) => versions.count_turns += u64::from(begins),

@@ -78,8 +78,9 @@ impl ModuleInner {
         self.options.sites != Sites::NONE && self.options.reservations
     }
 
-    /// How many counters there may be in versions that are made while the program runs: no more
-    /// edges are counted than there are functions and bytes of code.
+    /// How many words for counters there may be in versions that are made while the program runs:
+    /// no more edges are counted than there are functions and bytes of code, and a call whose
+    /// target is counted, with two words, has two bytes and no edge of its own.
     pub(super) fn most_counters(&self) -> usize {
         match (self.info.bodies.first(), self.info.bodies.last()) {
             (Some(first), Some(last)) => self.info.bodies.len() + (last.end - first.start) as usize,

@@ -136,15 +136,13 @@ pub struct BlockCount {
 /// middle, by the machine instruction.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    counters: Vec<u64>,
-    departures: HashMap<usize, u64>,
+    pub(super) counters: Vec<u64>,
+    pub(super) departures: HashMap<usize, u64>,
+    /// Where calls went.
+    pub(super) targets: Targets,
 }
 
 impl Reading {
-    pub(super) fn new(counters: Vec<u64>, departures: HashMap<usize, u64>) -> Self {
-        Self { counters, departures }
-    }
-
     /// The same when frames have left at these addresses, too.
     pub(super) fn with_departures(mut self, places: impl Iterator<Item = usize>) -> Self {
         places.for_each(|pc| *self.departures.entry(pc).or_default() += 1);
@@ -158,6 +156,7 @@ impl Reading {
         for (pc, earlier) in &earlier.departures {
             self.departures.entry(*pc).and_modify(|count| *count = count.saturating_sub(*earlier));
         }
+        self.targets.subtract(&earlier.targets);
         self
     }
 
@@ -168,13 +167,14 @@ impl Reading {
         more.departures
             .iter()
             .for_each(|(pc, more)| *self.departures.entry(*pc).or_default() += more);
+        self.targets.join(&more.targets);
         self
     }
 }
 
 impl Counts {
     /// What the counters say of code that counts.
-    pub(crate) fn new(module: &Arc<ModuleInner>, reading: &Reading, targets: Targets) -> Self {
+    pub(crate) fn new(module: &Arc<ModuleInner>, reading: &Reading) -> Self {
         let departures = module.departures_by_function(&reading.departures);
         let mut rest = &reading.counters[..];
         let none = flow::Departures::default();
@@ -197,7 +197,7 @@ impl Counts {
             first_calls: functions.iter().map(before).collect(),
             functions,
             module: Arc::clone(module),
-            targets,
+            targets: reading.targets.clone(),
         }
     }
 }

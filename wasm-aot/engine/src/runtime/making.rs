@@ -5,7 +5,7 @@ use super::code::Code;
 use super::module::ModuleInner;
 use super::part::any_departs;
 use super::targets::Words;
-use super::version::{Current, Observed, Origin, Versions, When};
+use super::version::{Counted, Current, Observed, Origin, Versions, When};
 use crate::compile::{self, Callee, HookId, Noter, Options, Plan, Recompilation, Target, Wanted};
 use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -89,7 +89,10 @@ impl ModuleInner {
     /// The words that instances count with at the moment.
     pub(super) fn words(&self) -> Words {
         match self.counting.get() {
-            Some(counters) => Words { first: self.own_words(), counters: *counters, places: 0 },
+            Some(counters) => {
+                let places = self.counting_calls.get().copied().unwrap_or_default();
+                Words { first: self.own_words(), counters: *counters, places }
+            }
             None => Words { first: 0, counters: self.counters, places: self.calls },
         }
     }
@@ -159,7 +162,8 @@ impl ModuleInner {
         let Versions { observed, others, .. } = versions;
         let concerns = |function: usize| {
             let index = self.info.imported.functions + function as u32;
-            observed.counts || observed.parts.iter().any(|part| parts[*part].plan.concerns(index))
+            observed.counts.is_on()
+                || observed.parts.iter().any(|part| parts[*part].plan.concerns(index))
         };
         let (made, others): (Vec<usize>, Vec<usize>) =
             functions.partition(|function| others[version].made[*function]);
@@ -271,8 +275,12 @@ impl ModuleInner {
         // Code that counts from the beginning goes on to do so, with its own words.
         let always = self.options.counts;
         let options = Options {
-            counts: observed.counts || always,
-            targets: self.options.targets && always,
+            counts: observed.counts.is_on() || always,
+            targets: if always {
+                self.options.targets
+            } else {
+                observed.counts == Counted::Targets
+            },
             ..self.options
         };
         let target = Target::new(options)?;
@@ -284,11 +292,15 @@ impl ModuleInner {
             [before, self.attached_words()],
             &self.switching,
         )?;
-        if recompilation.counters() as usize > self.most_counters() {
+        let words = recompilation.counters() as usize + 2 * recompilation.calls() as usize;
+        if words > self.most_counters() {
             return Err(Error::Attach("instances have no room for so many counters".into()));
         }
-        if observed.counts {
+        if observed.counts.is_on() {
             self.counting.get_or_init(|| recompilation.counters());
+        }
+        if observed.counts == Counted::Targets {
+            self.counting_calls.get_or_init(|| recompilation.calls());
         }
         let mut functions = job.functions;
         // What is executed at this moment comes first, and the rest in order.
@@ -301,7 +313,13 @@ impl ModuleInner {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(self.reach(rest, size));
             (rest, size) = (later, LARGEST.min(size * 4));
-            self.piece(versions, &recompilation, (job.goal, job.when), now, observed.counts)?;
+            self.piece(
+                versions,
+                &recompilation,
+                (job.goal, job.when),
+                now,
+                observed.counts.is_on(),
+            )?;
             for (function, place) in now {
                 match job.goal {
                     Goal::Plain => versions.entered[*function] = true,

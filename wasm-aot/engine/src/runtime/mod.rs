@@ -81,4 +81,4 @@ pub use store::{AsContextMut, Demand, Demanded, Limits, Store, StoreContextMut};
 pub use store::{Growth, StoreCore};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;
-pub use version::{Origin, When};
+pub use version::{Counted, Origin, When};

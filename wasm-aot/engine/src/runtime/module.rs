@@ -60,6 +60,8 @@ pub struct ModuleInner {
     pub(crate) leave: Vec<Option<u32>>,
     /// How many counters the version of its code has that counts, once somebody wanted it.
     pub(crate) counting: OnceLock<u32>,
+    /// How many of its calls are counted by where they go, once somebody wanted that.
+    pub(crate) counting_calls: OnceLock<u32>,
     /// Versions of its code, the pieces that they are made of, and where each loop is entered in
     /// the one that is current.
     pub(crate) versions: Mutex<Versions>,
@@ -182,6 +184,7 @@ impl Module {
                 enter,
                 leave,
                 counting: OnceLock::new(),
+                counting_calls: OnceLock::new(),
                 versions: Mutex::default(),
                 bares: Bares::default(),
                 switching: OnceLock::new(),

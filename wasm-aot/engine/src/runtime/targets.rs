@@ -62,6 +62,27 @@ impl Targets {
         }
     }
 
+    /// Takes what they said before off.
+    pub(super) fn subtract(&mut self, earlier: &Self) {
+        for (place, earlier) in &earlier.counts {
+            if let Some(count) = self.counts.get_mut(place) {
+                *count = count.saturating_sub(*earlier);
+            }
+        }
+        self.counts.retain(|_, count| *count > 0);
+    }
+
+    /// Adds what others say.
+    pub(super) fn join(&mut self, more: &Self) {
+        for (place, count) in &more.counts {
+            *self.counts.entry(*place).or_default() += count;
+        }
+        self.are_told |= more.are_told;
+        for (address, module) in &more.modules {
+            self.modules.entry(*address).or_insert_with(|| Arc::clone(module));
+        }
+    }
+
     /// Whether it was counted where calls go.
     pub(crate) fn are_told(&self) -> bool {
         self.are_told

@@ -25,10 +25,29 @@ use crate::compile::{HookId, Plan};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering::Release;
 
+/// What is counted of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Counted {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// How often everything is executed.
+    Edges,
+    /// That, and where calls through tables and references go.
+    Targets,
+}
+
+impl Counted {
+    /// Whether anything is.
+    pub(super) fn is_on(self) -> bool {
+        self != Self::Nothing
+    }
+}
+
 /// What a version observes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Observed {
-    pub(super) counts: bool,
+    pub(super) counts: Counted,
     /// Attached plans, by their numbers, in the order in which their hooks fire.
     pub(super) parts: Vec<usize>,
 }
@@ -117,8 +136,8 @@ pub(crate) struct Versions {
     pub(super) observed: Observed,
     /// Which hooks are not to be there, of all plans that there are.
     pub(super) left_out: BTreeMap<usize, LeftOut>,
-    /// Whether monitors that come and go want everything counted, and how many others do.
-    pub(super) counts: bool,
+    /// What monitors that come and go want counted, and how many others want everything counted.
+    pub(super) counts: Counted,
     pub(super) also_counting: usize,
     /// How often counting has begun.
     pub(super) count_turns: u64,
@@ -335,7 +354,7 @@ impl Versions {
         let is_own = |(origin, _): &(Origin, HookId)| *origin == Origin::Own;
         let all_out =
             |part: &usize| self.plans[*part].hooks_of(index).all(|hook| is_out(*part, hook));
-        !self.observed.counts
+        !self.observed.counts.is_on()
             && !trim.left_out.iter().any(is_own)
             && self.observed.parts.iter().all(all_out)
     }

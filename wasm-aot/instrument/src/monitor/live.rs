@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
 use wasm_aot_engine::Error;
-use wasm_aot_engine::instrument::runtime::{Module, Share};
+use wasm_aot_engine::instrument::runtime::{Counted, Module, Share};
 
 /// Monitors that are attached to a module whose instances may be running, in the order in which
 /// they came.
@@ -186,7 +186,12 @@ impl Live {
             (place, share)
         });
         let begun: Vec<(usize, Share)> = begun.collect();
-        self.module.observe(!counting.is_empty(), &parts)?;
+        let counted = |place: &usize| match known[*place].choice.wants_call_targets() {
+            true => Counted::Targets,
+            false => Counted::Edges,
+        };
+        let counts = counting.iter().map(counted).max().unwrap_or_default();
+        self.module.observe(counts, &parts)?;
         begun.into_iter().for_each(|(place, share)| known[place].counted = share);
         let ended = known
             .iter_mut()

@@ -6,7 +6,7 @@ use crate::compile::{
     Action, Capture, Draft, Emitter, HookId, Inline, Moment, Plan, Receiver, Sequence, Word,
 };
 use crate::error::CompileError;
-use crate::runtime::{Origin, When};
+use crate::runtime::{Counted, Origin, When};
 use crate::{Config, Engine, Instance, Module, Optimize, Store, Val};
 use parking_lot::Mutex;
 use programs::{PROGRAMS, call_all, check_arbitrary, spelled_out};
@@ -380,7 +380,7 @@ fn in_turns(
     origin: Origin,
     tick: impl Fn(&Module, &[(u32, HookId); 2], i32) + Send + Sync + 'static,
 ) -> [u64; 2] {
-    in_turns_from(origin, |module| module.observe(false, &[0]).expect("memory"), tick)
+    in_turns_from(origin, |module| module.observe(Counted::Nothing, &[0]).expect("memory"), tick)
 }
 
 /// The same; a plan that is attached is observed as `begin` says.
@@ -468,9 +468,9 @@ fn hooks_are_left_out_while_other_plans_come_and_go() {
                     .leave_out(Origin::Part(0), &hooks[..1], true, When::NextTurn)
                     .expect("memory"),
             ),
-            19 => observe(true, &[0]),
-            29 => observe(false, &[]),
-            39 => observe(true, &[0]),
+            19 => observe(Counted::Edges, &[0]),
+            29 => observe(Counted::Nothing, &[]),
+            39 => observe(Counted::Edges, &[0]),
             49 => drop(
                 module
                     .leave_out(Origin::Part(0), &hooks[..1], false, When::NextTurn)
@@ -503,8 +503,8 @@ fn who_was_left_behind_in_a_loop_comes_along_with_what_is_observed_next() {
         9 => assert!(
             module.leave_out(Origin::Part(0), &hooks[..1], true, When::NextCall).expect("memory")
         ),
-        29 => module.observe(true, &[0]).expect("memory"),
-        49 => module.observe(false, &[]).expect("memory"),
+        29 => module.observe(Counted::Edges, &[0]).expect("memory"),
+        49 => module.observe(Counted::Nothing, &[]).expect("memory"),
         _ => {}
     });
     assert_eq!(counted, [30, 50]);
