@@ -41,6 +41,8 @@ mod source;
 mod spelling;
 mod store;
 mod stubs;
+#[cfg(test)]
+mod switch_model;
 mod targets;
 mod throw;
 mod typed;
