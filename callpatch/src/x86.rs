@@ -26,6 +26,7 @@ use wordpatch::CodeAddr;
 
 #[cfg(test)]
 mod oracle;
+pub mod stubs;
 
 /// An instruction that transfers control and can be switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -277,3 +277,67 @@ fn a_counter_in_line_is_what_it_is_said_to_be() {
         assert_eq!(all[5].memory_base(), Register::R9);
     }
 }
+
+/// The instructions of a stub as text, by where they are.
+fn listed(code: &[u8]) -> Vec<String> {
+    use iced_x86::Formatter as _;
+    let mut formatter = iced_x86::IntelFormatter::new();
+    let all = Decoder::with_ip(64, code, 0, DecoderOptions::NONE).into_iter();
+    all.map(|instruction| {
+        let mut text = String::new();
+        formatter.format(&instruction, &mut text);
+        format!("{:02}: {text}", instruction.ip())
+    })
+    .collect()
+}
+
+#[test]
+fn a_stub_that_disarms_its_site_is_what_it_is_said_to_be() {
+    let expected = [
+        "00: push rax",
+        "01: push rcx",
+        "02: mov rax,[rsp+10h]",
+        "07: mov rcx,123456789ABCDEF0h",
+        "17: mov byte ptr [rax+rcx],0A9h",
+        "21: pop rcx",
+        "22: pop rax",
+        "23: ret",
+    ];
+    assert_eq!(listed(&stubs::self_disarming(0x1234_5678_9abc_def0 + 5)), expected);
+}
+
+#[test]
+fn a_stub_that_counts_is_what_it_is_said_to_be() {
+    let expected = [
+        "00: push rax",
+        "01: mov rax,1122334455667788h",
+        "11: lock inc qword ptr [rax]",
+        "15: cmp qword ptr [rax+8],0FFFFFFFFFFFFFFFFh",
+        "20: jne short 0000000000000018h",
+        "22: pop rax",
+        "23: ret",
+        "24: lock bts dword ptr [rax+10h],0",
+        "30: jb short 0000000000000016h",
+        "32: push rcx",
+        "33: mov rcx,[rax]",
+        "36: cmp rcx,[rax+8]",
+        "40: jbe short 0000000000000037h",
+        "42: mov rcx,99AABBCCDDEEFF00h",
+        "52: mov byte ptr [rcx],0A9h",
+        "55: pop rcx",
+        "56: mov dword ptr [rax+10h],0",
+        "63: jmp short 0000000000000016h",
+    ];
+    assert_eq!(listed(&stubs::counting(0x1122_3344_5566_7788, 0x99aa_bbcc_ddee_ff00)), expected);
+}
+
+#[test]
+fn room_is_filled_with_instructions_that_do_nothing() {
+    for len in 0..=40 {
+        let mut bytes = vec![0xcc; len];
+        stubs::fill_with_nothing(&mut bytes);
+        let all: Vec<_> = Decoder::new(64, &bytes, DecoderOptions::NONE).into_iter().collect();
+        assert!(all.iter().all(|one| one.mnemonic() == iced_x86::Mnemonic::Nop), "{len}");
+        assert_eq!((all.iter().map(Instruction::len).sum(), all.len()), (len, len.div_ceil(9)));
+    }
+}

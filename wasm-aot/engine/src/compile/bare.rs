@@ -18,6 +18,7 @@ use super::access::Access;
 use super::crossing::OFF;
 use super::function::Translator;
 use super::target::Sites;
+use callpatch::x86::Form;
 use cranelift_codegen::MachBufferFinalized;
 use cranelift_codegen::ir::{
     Block, DebugTag, ExtFuncData, ExternalName, FuncRef, Function, Inst, InstBuilder, MemFlagsData,
@@ -27,9 +28,9 @@ use cranelift_codegen::isa::CallConv;
 use wasmparser::Operator;
 
 /// The first byte of a site that is on: `call rel32`.
-pub(crate) const CALL: u8 = 0xE8;
+pub(crate) const CALL: u8 = Form::Call.on();
 /// How long a site is.
-pub(crate) const LENGTH: u32 = 5;
+pub(crate) const LENGTH: u32 = Form::Call.len() as u32;
 /// The space of names of what sites call.
 pub(super) const NOBODY: u32 = 2;
 

@@ -15,13 +15,18 @@
 //! lowest byte of their distance. A thread that meets only some of the bytes switched runs over the
 //! crossing, or goes over a turn later.
 
+use callpatch::x86::stubs::fill_with_nothing as fill;
+use callpatch::x86::{Form, Role};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use std::ops::Range;
 
 /// The first byte of a crossing, or of a function's site, that is off: `test eax, imm32`.
-pub(crate) const OFF: u8 = 0xA9;
+pub(crate) const OFF: u8 = match Form::Jump.off(Role::Detour) {
+    Some(byte) => byte,
+    None => panic!("a jump out of line can be switched off"),
+};
 /// The first byte of one that is on: `jmp rel32`.
-pub(crate) const ON: u8 = 0xE9;
+pub(crate) const ON: u8 = Form::Jump.on();
 
 /// A byte that is switched where threads go over into another version of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,27 +170,6 @@ fn branch(code: &[u8], range: Range<u32>) -> Option<(Option<u32>, Range<u32>, u3
         before = here;
     }
     None
-}
-
-/// Fills with nothing, in as few instructions as there can be.
-fn fill(bytes: &mut [u8]) {
-    const NOTHING: [&[u8]; 9] = [
-        &[0x90],
-        &[0x66, 0x90],
-        &[0x0F, 0x1F, 0x00],
-        &[0x0F, 0x1F, 0x40, 0x00],
-        &[0x0F, 0x1F, 0x44, 0x00, 0x00],
-        &[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00],
-        &[0x0F, 0x1F, 0x80, 0x00, 0x00, 0x00, 0x00],
-        &[0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
-        &[0x66, 0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
-    ];
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at_mut(rest.len().min(NOTHING.len()));
-        now.copy_from_slice(NOTHING[now.len() - 1]);
-        rest = later;
-    }
 }
 
 #[cfg(test)]

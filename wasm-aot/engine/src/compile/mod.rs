@@ -44,7 +44,7 @@ pub use function::Callee;
 pub use hook::Emitter;
 pub(crate) use nested::Linked;
 pub use nested::{Calls, Guest, Import};
-pub(crate) use once::{NOTING, NoteSite, noting};
+pub(crate) use once::NoteSite;
 pub use once::{Note, Noter};
 pub use plan::{
     Action, Call, Capture, Draft, Firing, HookId, Inline, Moment, Plan, Receiver, Room, Sequence,

@@ -12,7 +12,6 @@
 //!
 //! For the code generator it is a bare site.
 
-use super::crossing::OFF;
 use super::function::Translator;
 use super::{CALL, LENGTH};
 use cranelift_codegen::MachBufferFinalized;
@@ -82,49 +81,4 @@ pub(super) fn make(
     }
     sites.sort_unstable_by_key(|site| site.at);
     sites
-}
-
-/// How long `noting` is.
-pub(crate) const NOTING: usize = 24;
-
-/// The code of `noting`, for code that can be written so many bytes further on than where it is
-/// executed.
-pub(crate) fn noting(further: usize) -> [u8; NOTING] {
-    let further = further.wrapping_sub(LENGTH as usize).to_le_bytes();
-    let mut code = [0; NOTING];
-    // push rax; push rcx; mov rax, [rsp + 16]: the place behind the site.
-    code[..9].copy_from_slice(&[0x50, 0x51, 0x48, 0x8B, 0x44, 0x24, 0x10, 0x48, 0xB9]);
-    // mov rcx, further
-    code[9..17].copy_from_slice(&further);
-    // mov byte [rax + rcx], OFF; pop rcx; pop rax; ret
-    code[17..].copy_from_slice(&[0xC6, 0x04, 0x08, OFF, 0x59, 0x58, 0xC3]);
-    code
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
-
-    #[test]
-    fn noting_is_what_it_is_said_to_be() {
-        let code = noting(0x1234_5678_9ABC_DEF0 + 5);
-        let mut formatter = IntelFormatter::new();
-        let all = Decoder::new(64, &code, DecoderOptions::NONE).into_iter().map(|instruction| {
-            let mut text = String::new();
-            formatter.format(&instruction, &mut text);
-            text
-        });
-        let expected = [
-            "push rax",
-            "push rcx",
-            "mov rax,[rsp+10h]",
-            "mov rcx,123456789ABCDEF0h",
-            "mov byte ptr [rax+rcx],0A9h",
-            "pop rcx",
-            "pop rax",
-            "ret",
-        ];
-        assert_eq!(all.collect::<Vec<_>>(), expected);
-    }
 }

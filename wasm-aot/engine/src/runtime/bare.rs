@@ -29,12 +29,14 @@ use super::code::Code;
 use super::module::ModuleInner;
 use crate::compile::{Bare, CALL, LENGTH, OFF};
 use crate::error::Error;
+use callpatch::x86::stubs::{COUNTING, counting};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{
-    AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use wordpatch::{Barrier, CodeMemory};
+use wordpatch::live::{Width, store};
+use wordpatch::{Barrier, CodeAddr, CodeMemory};
 
 /// What somebody wants of an instruction's sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ pub enum Bareness {
 }
 
 /// How long what a site calls may be.
-const STUB: usize = 80;
+const STUB: usize = COUNTING.next_multiple_of(16);
 /// How much memory is taken for such code: little at first, then more at a time.
 const SMALLEST: usize = 1 << 12;
 const LARGEST: usize = 1 << 20;
@@ -158,9 +160,10 @@ impl Site {
             cell.until.store(if self.counters > 0 { u64::MAX } else { self.latest }, Relaxed);
             let is_on =
                 self.counters > 0 || (self.flags > 0 && cell.count.load(Relaxed) <= self.latest);
-            // SAFETY: (A3) one byte; (1) a site's, in writable memory that its code keeps.
-            unsafe { AtomicU8::from_ptr(self.writable as *mut u8) }
-                .store(if is_on { CALL } else { OFF }, Release);
+            let byte = if is_on { CALL } else { OFF };
+            // SAFETY: (1) a site's byte, in writable memory that its code keeps; (2) it is ours, see
+            // `locked`; (3) both are right, see the module.
+            unsafe { store(CodeAddr::new(self.writable), Width::One, byte.into()) };
         });
     }
 
@@ -174,34 +177,18 @@ impl Site {
             return Ok(false);
         }
         let cell = Box::<Cell>::default();
-        let stub =
-            write(memory, code, &stub(std::ptr::from_ref(&*cell) as u64, self.writable as u64))?;
+        let stub = write(
+            memory,
+            code,
+            &counting(std::ptr::from_ref(&*cell) as u64, self.writable as u64),
+        )?;
         let distance = stub.wrapping_sub(self.at + LENGTH as usize) as u32;
-        let place = (self.writable + 1) as *mut u32;
-        if place.is_aligned() {
-            // SAFETY: (1) the four bytes of a site behind its first, in writable memory; (2) the
-            // first makes nothing of them.
-            unsafe { AtomicU32::from_ptr(place) }.store(distance, Relaxed);
-        } else {
-            // SAFETY: as above; nobody else writes them, and whoever executes them makes nothing of
-            // them, whole or not.
-            unsafe { place.write_unaligned(distance) };
-        }
+        // SAFETY: (1) the four bytes of a site behind its first, in writable memory; (2) nobody else
+        // writes them; (3) the first makes nothing of them, whole or not.
+        unsafe { store(CodeAddr::new(self.writable + 1), Width::Four, distance.into()) };
         self.cell = Some(cell);
         Ok(true)
     }
-}
-
-/// The code of what a site calls.
-fn stub(cell: u64, site: u64) -> Vec<u8> {
-    let mut code = vec![0x50, 0x48, 0xB8];
-    code.extend(cell.to_le_bytes());
-    code.extend([0xF0, 0x48, 0xFF, 0x00, 0x48, 0x83, 0x78, 0x08, 0xFF, 0x75, 0x02, 0x58, 0xC3]);
-    code.extend([0xF0, 0x0F, 0xBA, 0x68, 0x10, 0x00, 0x72, 0xF6]);
-    code.extend([0x51, 0x48, 0x8B, 0x08, 0x48, 0x3B, 0x48, 0x08, 0x76, 0x0D, 0x48, 0xB9]);
-    code.extend(site.to_le_bytes());
-    code.extend([0xC6, 0x01, OFF, 0x59, 0xC7, 0x40, 0x10, 0, 0, 0, 0, 0xEB, 0xD5]);
-    code
 }
 
 /// Writes code where sites of the module reach it; gives its address.
@@ -445,43 +432,4 @@ fn each_site(code: &Code, mut with: impl FnMut(Site, &[Bare])) -> Result<(), Err
         with(Site::new(code.at(at) as usize, writable + at as usize), instructions);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
-
-    #[test]
-    fn what_sites_call_is_what_the_picture_says() {
-        let code = stub(0x1122_3344_5566_7788, 0x99AA_BBCC_DDEE_FF00);
-        assert!(code.len() <= STUB);
-        let (mut formatter, mut lines) = (IntelFormatter::new(), Vec::new());
-        for instruction in &mut Decoder::with_ip(64, &code, 0, DecoderOptions::NONE) {
-            let mut text = String::new();
-            formatter.format(&instruction, &mut text);
-            lines.push(format!("{:02}: {text}", instruction.ip()));
-        }
-        let expected = [
-            "00: push rax",
-            "01: mov rax,1122334455667788h",
-            "11: lock inc qword ptr [rax]",
-            "15: cmp qword ptr [rax+8],0FFFFFFFFFFFFFFFFh",
-            "20: jne short 0000000000000018h",
-            "22: pop rax",
-            "23: ret",
-            "24: lock bts dword ptr [rax+10h],0",
-            "30: jb short 0000000000000016h",
-            "32: push rcx",
-            "33: mov rcx,[rax]",
-            "36: cmp rcx,[rax+8]",
-            "40: jbe short 0000000000000037h",
-            "42: mov rcx,99AABBCCDDEEFF00h",
-            "52: mov byte ptr [rcx],0A9h",
-            "55: pop rcx",
-            "56: mov dword ptr [rax+10h],0",
-            "63: jmp short 0000000000000016h",
-        ];
-        assert_eq!(lines, expected);
-    }
 }

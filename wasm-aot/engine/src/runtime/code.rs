@@ -5,13 +5,12 @@
 //! This module exists to own executable memory.
 #![allow(unsafe_code)]
 
-use crate::compile::{
-    Handler, NOTING, Note, NoteSite, OFF, Plan, Span, Tables, Text, TrampolineKind, noting,
-};
+use crate::compile::{Handler, Note, NoteSite, OFF, Plan, Span, Tables, Text, TrampolineKind};
 use crate::error::Error;
 use crate::offsets::{ASIDE, NOTHING};
 use crate::trap::Trap;
 use callpatch::Reach;
+use callpatch::x86::stubs::{SELF_DISARMING as NOTING, self_disarming};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -37,7 +36,7 @@ fn write(memory: &mut CodeMemory, mut code: Vec<u8>, notes: &[NoteSite]) {
         code[from..to].copy_from_slice(&(len - to as u32).to_le_bytes());
     }
     if !notes.is_empty() {
-        code.extend(noting(memory.writable(0).get().wrapping_sub(memory.base().get())));
+        code.extend(self_disarming(memory.writable(0).get().wrapping_sub(memory.base().get())));
     }
     memory.write(0, &code);
 }

@@ -14,7 +14,8 @@ use super::stubs::Stubs;
 use crate::compile::{OFF, ON, Sites, Wanted};
 use crate::error::Error;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
+use wordpatch::CodeAddr;
+use wordpatch::live::{Width, store};
 
 /// A byte that is switched: where it can be written, what it is while it is off, and while it is
 /// on.
@@ -23,9 +24,9 @@ type Place = (usize, [u8; 2]);
 /// Switches places on or off.
 pub(super) fn switch(places: &[Place], on: bool) {
     for (at, values) in places {
-        // SAFETY: (A3) one byte; (1) a place's, in memory that can be written and that its version
-        // keeps.
-        unsafe { AtomicU8::from_ptr(*at as *mut u8) }.store(values[usize::from(on)], Release);
+        // SAFETY: (1) a place's byte, in memory that can be written and that its version keeps; (2)
+        // whoever switches has the versions' lock; (3) both are right, see `switch_model`.
+        unsafe { store(CodeAddr::new(*at), Width::One, values[usize::from(on)].into()) };
     }
 }
 
@@ -144,9 +145,9 @@ impl Sides {
                     // A jump counts from its end, where the function begins.
                     let distance = stubs.address(part.function).wrapping_sub(address) as u32;
                     // SAFETY: (1) the four bytes before a function are its site's, in writable
-                    // memory, and aligned as functions are; (2) the site's first byte makes nothing
-                    // of them.
-                    unsafe { AtomicU32::from_ptr((site + 1) as *mut u32) }.store(distance, Relaxed);
+                    // memory; (2) whoever takes code in has the versions' lock; (3) the site's first
+                    // byte makes nothing of them.
+                    unsafe { store(CodeAddr::new(site + 1), Width::Four, distance.into()) };
                     Some((site, [OFF, ON]))
                 }
             };

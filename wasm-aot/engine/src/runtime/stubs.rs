@@ -8,6 +8,7 @@
 
 use super::code::Code;
 use crate::error::Error;
+use callpatch::x86::jump_through;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
 use wordpatch::CodeMemory;
 
@@ -29,10 +30,9 @@ impl Stubs {
         let mut memory = code.memory_near(slots + 8 * count)?;
         for function in 0..count {
             let at = STUB * function;
-            let distance = (slots + 8 * function - (at + 6)) as u32;
-            let mut stub = [0xFF, 0x25, 0, 0, 0, 0, 0xCC, 0xCC];
-            stub[2..6].copy_from_slice(&distance.to_le_bytes());
-            memory.write(at, &stub);
+            let here = |offset: usize| memory.base().offset(offset as isize);
+            let jump = jump_through(here(at), here(slots + 8 * function));
+            memory.write(at, &jump.ok_or_else(|| Error::Attach("the slots are too far".into()))?);
         }
         Ok(Self { memory, slots })
     }

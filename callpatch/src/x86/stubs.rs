@@ -1,0 +1,75 @@
+//! What sites of compiled WebAssembly call, and what fills the room beside them.
+
+use super::{Form, Role};
+
+/// The first byte of a site that is off.
+const OFF: u8 = match Form::Call.off(Role::Call) {
+    Some(byte) => byte,
+    None => panic!("a call can be switched off"),
+};
+
+/// Fills with nothing, in as few instructions as there can be.
+pub fn fill_with_nothing(bytes: &mut [u8]) {
+    const NOTHING: [&[u8]; 9] = [
+        &[0x90],
+        &[0x66, 0x90],
+        &[0x0f, 0x1f, 0x00],
+        &[0x0f, 0x1f, 0x40, 0x00],
+        &super::NOP5,
+        &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+        &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+        &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+        &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    ];
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at_mut(rest.len().min(NOTHING.len()));
+        now.copy_from_slice(NOTHING[now.len() - 1]);
+        rest = later;
+    }
+}
+
+/// How long [`self_disarming`] is.
+pub const SELF_DISARMING: usize = 24;
+
+/// A stub that switches off the site that has called it, in code that can be written `further`
+/// bytes behind where it is executed:
+///
+/// ```text
+///   push rax ; push rcx
+///   mov  rax, [rsp + 16]          behind the site
+///   mov  rcx, further - 5
+///   mov  byte [rax + rcx], off
+///   pop  rcx ; pop rax ; ret
+/// ```
+pub fn self_disarming(further: usize) -> [u8; SELF_DISARMING] {
+    let site = further.wrapping_sub(Form::Call.len()).to_le_bytes();
+    let mut code = [0; SELF_DISARMING];
+    code[..9].copy_from_slice(&[0x50, 0x51, 0x48, 0x8b, 0x44, 0x24, 0x10, 0x48, 0xb9]);
+    code[9..17].copy_from_slice(&site);
+    code[17..].copy_from_slice(&[0xc6, 0x04, 0x08, OFF, 0x59, 0x58, super::RET]);
+    code
+}
+
+/// How long [`counting`] is.
+pub const COUNTING: usize = 65;
+
+/// A stub that counts the calls of a site in the first word of `cell`, and switches the site off
+/// (its first byte can be written at `site`) when there were more than the second word says, unless
+/// that is all ones. The lowest bit of the third word is the lock under which it does so.
+#[rustfmt::skip]
+pub fn counting(cell: u64, site: u64) -> [u8; COUNTING] {
+    let mut code = [0; COUNTING];
+    code[..3].copy_from_slice(&[0x50, 0x48, 0xb8]);
+    code[3..11].copy_from_slice(&cell.to_le_bytes());
+    code[11..44].copy_from_slice(&[
+        0xf0, 0x48, 0xff, 0x00, 0x48, 0x83, 0x78, 0x08, 0xff, 0x75, 0x02, 0x58, super::RET, // counts
+        0xf0, 0x0f, 0xba, 0x68, 0x10, 0x00, 0x72, 0xf6, // locks
+        0x51, 0x48, 0x8b, 0x08, 0x48, 0x3b, 0x48, 0x08, 0x76, 0x0d, 0x48, 0xb9, // compares
+    ]);
+    code[44..52].copy_from_slice(&site.to_le_bytes());
+    code[52..].copy_from_slice(&[
+        0xc6, 0x01, OFF, 0x59, 0xc7, 0x40, 0x10, 0, 0, 0, 0, 0xeb, 0xd5, // switches off, unlocks
+    ]);
+    code
+}
