@@ -51,7 +51,9 @@ pub mod script;
 
 #[doc(inline)]
 pub use wasm_aot_engine::*;
+#[cfg(feature = "instrument")]
 #[doc(inline)]
 pub use wasm_aot_instrument::{monitor, observer, probe};
+#[cfg(feature = "wasi")]
 #[doc(inline)]
 pub use wasm_aot_wasi as wasi;
