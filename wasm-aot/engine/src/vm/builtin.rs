@@ -49,23 +49,23 @@ macro_rules! builtins {
 }
 
 builtins! {
-    /// Memory, pages: the size before, or -1, or [`GROWTH_INTERRUPTED`].
+    /// Memory, pages: the size before, or -1, or `GROWTH_INTERRUPTED`.
     MemoryGrow(I32, W) -> W;
     /// Address, byte, count: fills bytes that were compared with the bounds.
     Fill(W, I32, W) -> I32;
     /// Destination, source, count: copies bytes that were compared with the bounds.
     Copy(W, W, W) -> I32;
-    /// Memory, segment, place, place in the segment, count: a [`Bulk`].
+    /// Memory, segment, place, place in the segment, count: a `Bulk`.
     MemoryInit(I32, I32, W, W, W) -> I32;
     /// Segment.
     DataDrop(I32);
-    /// Table, count, element: the size before, or -1, or [`GROWTH_INTERRUPTED`].
+    /// Table, count, element: the size before, or -1, or `GROWTH_INTERRUPTED`.
     TableGrow(I32, W, W) -> W;
-    /// Table, place, element, count: a [`Bulk`].
+    /// Table, place, element, count: a `Bulk`.
     TableFill(I32, W, W, W) -> I32;
-    /// Destination, its place, source, its place, count: a [`Bulk`].
+    /// Destination, its place, source, its place, count: a `Bulk`.
     TableCopy(I32, W, I32, W, W) -> I32;
-    /// Table, segment, place, place in the segment, count: a [`Bulk`].
+    /// Table, segment, place, place in the segment, count: a `Bulk`.
     TableInit(I32, I32, W, W, W) -> I32;
     /// Segment.
     ElementDrop(I32);
