@@ -57,13 +57,13 @@ pub enum BuildError {
 /// Furnishes a program's world.
 ///
 /// ```
-/// use wasm_aot::wasi::{Buffer, Sink, WasiCtx};
+/// use wasm_aot_wasi::{Buffer, Sink, WasiCtx};
 ///
 /// let output = Buffer::default();
 /// let ctx = WasiCtx::builder().arg("greet").env("LANG", "C").stdout(Sink::Buffer(output.clone())).build()?;
 /// assert!(!ctx.interrupted());
 /// assert_eq!(output.contents(), b"");
-/// # Ok::<(), wasm_aot::wasi::BuildError>(())
+/// # Ok::<(), wasm_aot_wasi::BuildError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct WasiCtxBuilder {

@@ -12,8 +12,8 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, binary};
 /// Monitors at work on a module: what was chosen, and what they keep.
 ///
 /// ```
-/// use wasm_aot::monitor::{Choices, Watch};
-/// use wasm_aot::{Config, Engine, Linker, Store};
+/// use wasm_aot_instrument::monitor::{Choices, Watch};
+/// use wasm_aot_engine::{Config, Engine, Linker, Store};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let watch = Watch::new(Choices::new(["memory", "icount"])?)?;

@@ -19,8 +19,8 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use wasm_aot::probe::{Place, Probes, When, probe};
-//! use wasm_aot::{Engine, Linker, Module, Store, Val};
+//! use wasm_aot_instrument::probe::{Place, Probes, When, probe};
+//! use wasm_aot_engine::{Engine, Linker, Module, Store, Val};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let engine = Engine::default();
