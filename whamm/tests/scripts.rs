@@ -1,9 +1,10 @@
 //! Scripts as files: in `pass/` are scripts that are right, in `fail/` scripts that are wrong with
 //! what is said of them, in `run/` scripts with the program they are put into and what then comes
-//! out. `BLESS=1` writes down what is.
+//! out; in `rewritten/` what such programs look like. `BLESS=1` writes down what is.
 
 mod engine;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use whamm::{Options, Source};
 
@@ -113,6 +114,90 @@ fn scripts_that_show_differences_are_accepted_or_refused_as_is_said_there() {
     }
 }
 
+/// What a script's notes ask of the output.
+fn options_of(source: &Source) -> Options {
+    let mut options = Options::default();
+    for option in notes(&source.text, "option") {
+        match option {
+            "json" => options.format = whamm::Format::Json,
+            "exact-traps" => options.exact_traps = true,
+            "env" => options.destination = whamm::Destination::Environment,
+            "file" => options.destination = whamm::Destination::File("out/report.csv".into()),
+            "rooted-file" => {
+                options.destination = whamm::Destination::File("/data//out/report.csv".into());
+            }
+            "elsewhere" => {
+                options.destination = whamm::Destination::File("/database/report.csv".into());
+            }
+            "imported" => options.link = whamm::Link::Imported,
+            other => panic!("there is no option {other}"),
+        }
+    }
+    options
+}
+
+/// The functions of a module in text, without those of the run-time support.
+fn functions_of_the_program(module: &[u8]) -> String {
+    let text = wasmprinter::print_bytes(module).expect("a module can be printed");
+    let mut kept = String::new();
+    let mut is_ours = false;
+    for line in text.lines() {
+        if line.starts_with("  (func ") {
+            is_ours = line.starts_with("  (func $whamm.") || line.starts_with("  (func $lib.");
+        } else if line.starts_with("  (") {
+            is_ours = true;
+        }
+        if !is_ours && line.starts_with("  ") {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+#[test]
+fn rewritten_programs_are_byte_for_byte_what_was_written_down() {
+    let (mut table, mut differing) = (String::new(), Vec::new());
+    for path in scripts("run") {
+        let source = read(&path);
+        let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+        let app = std::fs::read(folder("apps").join(notes(&source.text, "app")[0]))
+            .expect("a script names its program");
+        let libraries: Vec<_> = notes(&source.text, "library").into_iter().map(library).collect();
+        let mut options = options_of(&source);
+        for counters in ["globals", "memory"] {
+            let script = std::slice::from_ref(&source);
+            let Ok(output) = whamm::instrument(script, &libraries, &app, &options) else {
+                continue;
+            };
+            let (bytes, digest) = (output.module.len(), blake3::hash(&output.module).to_hex());
+            let _ = writeln!(table, "{name} {counters} {bytes} {digest}");
+            if options.most_globals.is_none() {
+                let text = functions_of_the_program(&output.module);
+                let place = folder("rewritten").join(format!("{name}.wat"));
+                compare(&place, &text, &mut differing);
+            }
+            options.most_globals = Some(0);
+        }
+    }
+    for path in scripts("../monitors") {
+        let (source, libraries) = (read(&path), [library("cache_lines")]);
+        for app in ["cache", "control", "odd", "replaced", "sieve", "tables", "traps", "wide"] {
+            let program = library(app).bytes;
+            for exact_traps in [false, true] {
+                let options = Options { exact_traps, ..Options::default() };
+                let script = std::slice::from_ref(&source);
+                let done = whamm::instrument(script, &libraries, &program, &options);
+                let bytes = done.map(|output| output.module).unwrap_or_default();
+                let digest = &blake3::hash(&bytes).to_hex()[..16];
+                let _ = writeln!(table, "{} {app} {exact_traps} {digest}", source.name);
+            }
+        }
+    }
+    compare(&folder("rewritten").join("digests.txt"), &table, &mut differing);
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
 #[test]
 fn scripts_say_of_programs_what_was_written_down() {
     let mut differing = Vec::new();
@@ -120,23 +205,7 @@ fn scripts_say_of_programs_what_was_written_down() {
         let source = read(&path);
         let app = std::fs::read(folder("apps").join(notes(&source.text, "app")[0]))
             .expect("a script names its program");
-        let mut options = Options::default();
-        for option in notes(&source.text, "option") {
-            match option {
-                "json" => options.format = whamm::Format::Json,
-                "exact-traps" => options.exact_traps = true,
-                "env" => options.destination = whamm::Destination::Environment,
-                "file" => options.destination = whamm::Destination::File("out/report.csv".into()),
-                "rooted-file" => {
-                    options.destination = whamm::Destination::File("/data//out/report.csv".into());
-                }
-                "elsewhere" => {
-                    options.destination = whamm::Destination::File("/database/report.csv".into());
-                }
-                "imported" => options.link = whamm::Link::Imported,
-                other => panic!("there is no option {other}"),
-            }
-        }
+        let mut options = options_of(&source);
         let found = said_of(&path, &source, &app, &options);
         options.most_globals = Some(0);
         // There are addresses in the other, too.
