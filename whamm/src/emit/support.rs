@@ -16,10 +16,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use wasm_encoder::reencode::Reencode;
-use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, DataSection, Function, FunctionSection, GlobalSection,
-    GlobalType, MemorySection, MemoryType, TypeSection, ValType,
-};
+use wasm_encoder::{BlockType, ConstExpr, Function, GlobalType, MemoryType, ValType};
 use wasmparser::{CompositeInnerType, FunctionBody, Parser, Payload, TypeRef};
 
 /// Where texts and tables begin: below are the places that the run-time support uses itself.
@@ -551,76 +548,70 @@ impl Support {
         &self.names
     }
 
-    /// Adds everything to the sections of a module.
-    pub fn finish(
-        &mut self,
-        types: &mut TypeSection,
-        functions: &mut FunctionSection,
-        memories: &mut MemorySection,
-        globals: &mut GlobalSection,
-        code: &mut CodeSection,
-        data: &mut DataSection,
-    ) {
+    /// Everything, once nothing is added any more.
+    pub fn finish(&mut self) -> Added {
         let words = (DATA + index(self.data.len()) + 7) & !7;
         if let Some(base) = self.words.base() {
             self.globals[(base - self.layout.globals) as usize].1 = words.into();
         }
         let end = words + self.words.size();
         self.preset(0, end);
-        for (params, results) in &self.types {
-            types.ty().function(params.iter().copied(), results.iter().copied());
-        }
-        for (ty, function) in self.functions.iter().flatten() {
-            functions.function(*ty);
-            code.function(function);
-        }
-        if self.needs_memory() {
-            memories.memory(MemoryType {
-                minimum: u64::from(end.div_ceil(65536)),
-                maximum: None,
-                memory64: false,
-                shared: false,
-                page_size_log2: None,
-            });
-        }
-        for guest in self.guests.values() {
-            let none = MemoryType {
-                minimum: 0,
-                maximum: None,
-                memory64: false,
-                shared: false,
-                page_size_log2: None,
-            };
-            memories.memory(guest.memory().unwrap_or(none));
-        }
-        for &(ty, init) in &self.globals {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "the low bits are the value"
-            )]
-            let init = match ty {
-                ValType::I64 => ConstExpr::i64_const(init),
-                ValType::F32 => ConstExpr::f32_const(f32::from_bits(init as u32).into()),
-                ValType::F64 => ConstExpr::f64_const(f64::from_bits(init as u64).into()),
-                _ => ConstExpr::i32_const(init as i32),
-            };
-            globals.global(GlobalType { val_type: ty, mutable: true, shared: false }, &init);
-        }
-        for piece in pieces(&self.data) {
+        let plain = |minimum: u64| MemoryType {
+            minimum,
+            maximum: None,
+            memory64: false,
+            shared: false,
+            page_size_log2: None,
+        };
+        let own = self.needs_memory().then(|| plain(u64::from(end.div_ceil(65536))));
+        let guests = self.guests.values().map(|guest| guest.memory().unwrap_or(plain(0)));
+        let data = pieces(&self.data).into_iter().map(|piece| {
             let at = DATA + index(piece.start);
-            data.active(
-                self.layout.memory,
-                &ConstExpr::i32_const(at.cast_signed()),
-                self.data[piece].iter().copied(),
-            );
-        }
-        for guest in self.guests.values() {
-            for (at, bytes) in guest.data() {
-                data.active(guest.place, &ConstExpr::i32_const(at), bytes.iter().copied());
-            }
+            (self.layout.memory, at.cast_signed(), self.data[piece].to_vec())
+        });
+        let of_guests = self
+            .guests
+            .values()
+            .flat_map(|guest| guest.data().map(|(at, bytes)| (guest.place, at, bytes.to_vec())));
+        Added {
+            types: self.types.clone(),
+            functions: self.functions.iter().flatten().cloned().collect(),
+            memories: own.into_iter().chain(guests).collect(),
+            globals: self.globals.iter().map(|&(ty, init)| global(ty, init)).collect(),
+            data: data.chain(of_guests).collect(),
         }
     }
+}
+
+/// What is added to a module: types, functions with the indices of theirs, memories, globals, and
+/// what memories hold at first from an address on.
+#[derive(Debug)]
+pub struct Added {
+    /// Types, by parameters and results.
+    pub types: Vec<Shape>,
+    /// Functions, with the indices of their types.
+    pub functions: Vec<(u32, Function)>,
+    /// Memories.
+    pub memories: Vec<MemoryType>,
+    /// Globals, and what they hold at first.
+    pub globals: Vec<(GlobalType, ConstExpr)>,
+    /// Bytes that are in a memory from an address on at first.
+    pub data: Vec<(u32, i32, Vec<u8>)>,
+}
+
+fn global(ty: ValType, init: i64) -> (GlobalType, ConstExpr) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the low bits are the value"
+    )]
+    let init = match ty {
+        ValType::I64 => ConstExpr::i64_const(init),
+        ValType::F32 => ConstExpr::f32_const(f32::from_bits(init as u32).into()),
+        ValType::F64 => ConstExpr::f64_const(f64::from_bits(init as u64).into()),
+        _ => ConstExpr::i32_const(init as i32),
+    };
+    (GlobalType { val_type: ty, mutable: true, shared: false }, init)
 }
 
 /// Zeros need not be said: what is between long rows of them.

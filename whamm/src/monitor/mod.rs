@@ -623,14 +623,23 @@ impl<'a> Maker<'a> {
             (TypeSection::new(), FunctionSection::new(), MemorySection::new());
         let (mut globals, mut code, mut data) =
             (GlobalSection::new(), CodeSection::new(), DataSection::new());
-        self.support.finish(
-            &mut types,
-            &mut functions,
-            &mut memories,
-            &mut globals,
-            &mut code,
-            &mut data,
-        );
+        let own = self.support.finish();
+        for (params, results) in own.types {
+            types.ty().function(params, results);
+        }
+        for (ty, function) in &own.functions {
+            functions.function(*ty);
+            code.function(function);
+        }
+        for memory in own.memories {
+            memories.memory(memory);
+        }
+        for (ty, init) in &own.globals {
+            globals.global(*ty, init);
+        }
+        for (memory, at, bytes) in own.data {
+            data.active(memory, &ConstExpr::i32_const(at), bytes);
+        }
         let memory = self.support.layout().memory;
         exports.export("memory", ExportKind::Memory, memory).export(
             "whamm_buffer",

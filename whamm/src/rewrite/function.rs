@@ -42,6 +42,7 @@ use wasmparser::{
     FuncToValidate, FuncValidator, FuncValidatorAllocations, FunctionBody, Operator as O,
     ValType as W, ValidatorResources,
 };
+use whamm_rewrite::BodyPlan;
 
 /// A probe that matched a site.
 #[derive(Clone)]
@@ -55,18 +56,6 @@ struct Action<'p> {
     gains: tally::Gains,
 }
 
-/// A rewritten function.
-pub(crate) struct Rewritten {
-    /// Its locals, beyond the parameters.
-    pub(crate) locals: Vec<(u32, ValType)>,
-    /// Its code.
-    pub(crate) code: Vec<u8>,
-    /// Where instructions went: places in the file, and in the code.
-    pub(crate) moved: Vec<(u64, usize)>,
-    /// What the validator can use again.
-    pub(crate) allocations: FuncValidatorAllocations,
-}
-
 type Validator = FuncValidator<ValidatorResources>;
 
 /// A function while it is rewritten.
@@ -76,9 +65,8 @@ struct Walker<'r, 'a> {
     ops: Vec<Op<'a>>,
     validator: Validator,
     locals: Locals,
-    out: Vec<u8>,
-    moved: Vec<(u64, usize)>,
-    inserts: Vec<(usize, Vec<u8>)>,
+    /// What becomes of the body.
+    plan: BodyPlan,
     stretch: Option<Stretch>,
     /// Whether the program is likely to spend its time in the stretch.
     hot_stretch: bool,
@@ -176,14 +164,14 @@ fn result(b: Bound) -> Option<u8> {
     if let Bound::Res(n) = b { Some(n) } else { None }
 }
 
-/// Rewrites a function.
-pub(crate) fn rewrite<'a>(
+/// Plans what becomes of a function's body; gives back what the validator can use again.
+pub(crate) fn plan<'a>(
     r: &mut Rewriter<'a>,
     fid: u32,
     to_validate: FuncToValidate<ValidatorResources>,
     body: &FunctionBody<'a>,
     allocations: FuncValidatorAllocations,
-) -> Result<Rewritten, wasmparser::Error> {
+) -> Result<(BodyPlan, FuncValidatorAllocations), wasmparser::Error> {
     let mut validator = to_validate.into_validator(allocations);
     let mut reader = body.get_binary_reader();
     validator.read_locals(&mut reader)?;
@@ -210,9 +198,7 @@ pub(crate) fn rewrite<'a>(
         ops,
         validator,
         locals: Locals::new(base),
-        out: vec![],
-        moved: vec![],
-        inserts: vec![],
+        plan: BodyPlan::default(),
         stretch: None,
         hot_stretch: false,
         here: 0,
@@ -238,32 +224,8 @@ pub(crate) fn rewrite<'a>(
     walker.function()?;
     let mut locals: Vec<(u32, ValType)> = declared.into_iter().map(|(n, t)| (n, val(t))).collect();
     locals.extend(walker.locals.types().iter().map(|&t| (1, t)));
-    let (code, moved) = merge(&walker.out, &walker.inserts, &walker.moved);
-    Ok(Rewritten { locals, code, moved, allocations: walker.validator.into_allocations() })
-}
-
-/// Puts in what was to be added up at places that had been passed.
-fn merge(
-    out: &[u8],
-    inserts: &[(usize, Vec<u8>)],
-    moved: &[(u64, usize)],
-) -> (Vec<u8>, Vec<(u64, usize)>) {
-    let extra: usize = inserts.iter().map(|i| i.1.len()).sum();
-    let mut code = Vec::with_capacity(out.len() + extra);
-    let mut places = Vec::with_capacity(moved.len());
-    let (mut done, mut shift, mut at) = (0, 0, 0);
-    for (place, bytes) in inserts {
-        while at < moved.len() && moved[at].1 < *place {
-            places.push((moved[at].0, moved[at].1 + shift));
-            at += 1;
-        }
-        code.extend_from_slice(&out[done..*place]);
-        code.extend_from_slice(bytes);
-        (done, shift) = (*place, shift + bytes.len());
-    }
-    code.extend_from_slice(&out[done..]);
-    places.extend(moved[at..].iter().map(|m| (m.0, m.1 + shift)));
-    (code, places)
+    walker.plan.locals = locals;
+    Ok((walker.plan, walker.validator.into_allocations()))
 }
 
 fn ends_function(op: &O<'_>) -> bool {
@@ -275,7 +237,7 @@ fn ends_function(op: &O<'_>) -> bool {
 
 impl<'a> Walker<'_, 'a> {
     fn put(&mut self) -> InstructionSink<'_> {
-        InstructionSink::new(&mut self.out)
+        self.plan.put()
     }
 
     /// A type on the operand stack, for a local that holds such a value.
@@ -747,7 +709,7 @@ impl<'a> Walker<'_, 'a> {
         if self.ops[i].is_label() {
             self.end_stretch();
         }
-        self.moved.push((self.ops[i].offset, self.out.len()));
+        self.plan.leave_out(self.ops[i].place());
         if wrapped {
             self.put().end();
         }
@@ -790,7 +752,7 @@ impl<'a> Walker<'_, 'a> {
             return;
         }
         for &(sum, amount) in &action.gains {
-            self.out.extend(tally::increase(sum, amount, self.r.support.reach()));
+            self.plan.code.extend(tally::increase(sum, amount, self.r.support.reach()));
         }
         let (pc, index, last) = self.site(i, at_entry);
         let mut scope = self.scope(action, i, args, results);
@@ -818,13 +780,13 @@ impl<'a> Walker<'_, 'a> {
         let predicate = if alt { None } else { action.predicate.as_ref() };
         emitter.body(predicate, action.rest.as_ref().unwrap_or(&body.stmts));
         let code = std::mem::take(&mut emitter.out);
-        self.out.extend(code);
+        self.plan.code.extend(code);
         self.locals.release(mark);
     }
 
     fn moved_bulk(&self, bulk: Bulk) -> Bulk {
         match bulk {
-            Bulk::Copy(memory) => Bulk::Copy(self.r.remap.memory(memory)),
+            Bulk::Copy(memory) => Bulk::Copy(self.r.indices.memory(memory)),
             other => other,
         }
     }

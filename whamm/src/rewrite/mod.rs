@@ -9,7 +9,6 @@ mod function;
 mod hot;
 mod known;
 mod module;
-mod remap;
 mod removal;
 mod rows;
 mod shadow;
@@ -31,12 +30,12 @@ use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Var};
 use crate::library::{Library, Oracle};
 use crate::types::Ty;
 use known::Facts;
-use remap::Remap;
 use rows::Rows;
 use shadow::Shadows;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
+use whamm_rewrite::{Emitted, Indices, Program as Decoded, emit};
 
 /// Choices about the output.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +91,10 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) options: &'a Options,
     pub(crate) facts: Facts<'a>,
     pub(crate) support: Support,
-    pub(crate) remap: Remap,
+    /// How indices of the program move.
+    pub(crate) indices: Indices,
+    /// Libraries whose memories are imported for us.
+    pub(crate) memories_added: Vec<u32>,
     pub(crate) globals: Vec<Storage>,
     pub(crate) added_only: std::collections::HashSet<u32>,
     pub(crate) rows: Rows,
@@ -268,8 +270,11 @@ pub fn rewrite(
         );
     }
     let program = removal::without(program);
-    let mut rewriter = Rewriter::new(&program, libraries, &app, options);
-    let output = rewriter.module()?;
+    let decoded = Decoded::decode(bytes).map_err(module::wrong)?;
+    let mut rewriter = Rewriter::new(&program, libraries, &app, &decoded, options);
+    let plan = rewriter.plan(&decoded)?;
+    let Emitted { module: output, lost } = emit(&decoded, &plan).map_err(module::wrong)?;
+    rewriter.lost.extend(lost);
     rewriter.complain(said);
     if said.has_errors() {
         return Err(std::mem::take(said));
@@ -290,8 +295,8 @@ fn linked(
     libraries: &[Library],
     app: &App<'_>,
     options: &Options,
-    remap: &mut Remap,
-) -> Support {
+    indices: &mut Indices,
+) -> (Support, Vec<u32>) {
     let printing = prints(program);
     let mut outlet = outlet(app, options);
     let core = (options.link == Link::Imported)
@@ -326,22 +331,24 @@ fn linked(
     for (module, name) in wanted {
         let existing = app.imports.iter().position(|i| i.module == module && i.name == name);
         let index = existing.map_or_else(
-            || remap.import_function(&module, &name),
+            || indices.import_function(&module, &name),
             |n| u32::try_from(n).unwrap_or(0),
         );
         layout.imports.insert((module, name), index);
     }
+    let mut added = Vec::new();
     for library in memories.chain(core.iter().filter(|c| c.memory).map(|_| CORE)) {
-        layout.library_memories.insert(library, remap.import_memory(library));
+        layout.library_memories.insert(library, indices.import_memory());
+        added.push(library);
     }
-    layout.functions = remap.functions();
-    layout.memory = remap.memories();
-    layout.app_memory = (!app.memories.is_empty()).then(|| remap.memory(0));
+    layout.functions = indices.functions();
+    layout.memory = indices.memories();
+    layout.app_memory = (!app.memories.is_empty()).then(|| indices.memory(0));
     match &mut outlet {
         _ if core.is_some() => {
             outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0));
         }
-        Outlet::Lent(memory) => *memory = remap.memory(*memory),
+        Outlet::Lent(memory) => *memory = indices.memory(*memory),
         _ => {}
     }
     let mut support = Support::new(layout, outlet);
@@ -356,7 +363,7 @@ fn linked(
     if options.format == Format::Json {
         support.preset_json();
     }
-    support
+    (support, added)
 }
 
 impl<'a> Rewriter<'a> {
@@ -364,11 +371,12 @@ impl<'a> Rewriter<'a> {
         program: &'a Program,
         libraries: &'a [Library],
         app: &'a App<'a>,
+        decoded: &Decoded<'_>,
         options: &'a Options,
     ) -> Self {
         let printing = prints(program);
-        let mut remap = Remap::new(app);
-        let mut support = linked(program, libraries, app, options, &mut remap);
+        let mut indices = Indices::new(decoded);
+        let (mut support, memories_added) = linked(program, libraries, app, options, &mut indices);
         let added_only = tally::added_only(program);
         let globals: Vec<Storage> = program
             .globals
@@ -386,7 +394,7 @@ impl<'a> Rewriter<'a> {
             oracle: RefCell::new(Oracle::default()),
             failures: RefCell::default(),
             app_memory: support.layout().app_memory,
-            shifted: remap.added_memories(),
+            shifted: indices.added_memories(),
             lines: asks_lines.then(|| Lines::read(app.bytes)),
         };
         let (mut asks_functions, mut asks_traps) = (false, false);
@@ -411,7 +419,8 @@ impl<'a> Rewriter<'a> {
             options,
             facts,
             support,
-            remap,
+            indices,
+            memories_added,
             globals,
             added_only,
             rows: Rows::default(),

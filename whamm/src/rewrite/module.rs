@@ -1,11 +1,10 @@
-//! The whole module: sections in their order, with what was added at their ends.
+//! What becomes of the whole program: its bodies, and what is added behind them.
 
 use super::known::Nowhere;
 use super::rows::Source;
 use super::{Link, Rewriter, WASI, function, hot, tally};
 use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
-use crate::dwarf::Moves;
 use crate::emit::code::{Emitter, Scope};
 use crate::emit::locals::Locals;
 use crate::emit::storage::{Storage, WORD, keep, word};
@@ -16,32 +15,8 @@ use crate::fold::Nothing;
 use crate::hir::{Probe, Stmt, Variable};
 use crate::library::first_line;
 use crate::types::Ty;
-use wasm_encoder::reencode::{Reencode, utils};
-use wasm_encoder::{
-    CodeSection, CustomSection, DataCountSection, DataSection, ElementSection, EntityType,
-    ExportKind, ExportSection, Function, FunctionSection, GlobalSection, ImportSection,
-    MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TableSection,
-    TagSection, TypeSection, ValType,
-};
-use wasmparser::{ExternalKind, Parser, Payload};
-
-/// The sections of the output, as far as they are done.
-#[derive(Default)]
-struct Sections {
-    types: TypeSection,
-    imports: ImportSection,
-    functions: FunctionSection,
-    tables: TableSection,
-    memories: MemorySection,
-    tags: TagSection,
-    globals: GlobalSection,
-    exports: ExportSection,
-    elements: ElementSection,
-    data_count: Option<u32>,
-    data: DataSection,
-    names: Option<Vec<u8>>,
-    customs: Vec<(String, Vec<u8>)>,
-}
+use wasm_encoder::{EntityType, ExportKind, Function, MemoryType, ValType};
+use whamm_rewrite::{BodyPlan, Plan, Program as Decoded};
 
 /// How many words one function collects: engines like functions that are not too large.
 const COLLECTED: usize = 2000;
@@ -49,7 +24,7 @@ const COLLECTED: usize = 2000;
 /// How many words of a type are stored by one call.
 const TOGETHER: usize = 8;
 
-fn wrong(e: impl std::fmt::Display) -> Diagnostics {
+pub(super) fn wrong(e: impl std::fmt::Display) -> Diagnostics {
     Diagnostics::general(
         Kind::InvalidModule,
         format!("the program cannot be rewritten: {}", first_line(&e)),
@@ -64,7 +39,8 @@ fn call(function: u32) -> Vec<u8> {
 }
 
 impl<'a> Rewriter<'a> {
-    pub(super) fn module(&mut self) -> Result<Vec<u8>, Diagnostics> {
+    /// What becomes of the program.
+    pub(super) fn plan(&mut self, decoded: &Decoded<'_>) -> Result<Plan, Diagnostics> {
         let entry = self.wire();
         if self.program.probes.iter().any(|probe| function::is_shared(&probe.body)) {
             let in_tables = self
@@ -74,24 +50,29 @@ impl<'a> Rewriter<'a> {
                 .flat_map(|segment| segment.items.iter().flatten().copied());
             self.hot = hot::hot(self.app.functions(), in_tables).map_err(wrong)?;
         }
-        let (bodies, moved) = self.bodies()?;
+        let bodies = self.bodies()?;
         self.write_flush();
         let start = self.write_start(entry);
         self.write_functions();
-        let mut sections = self.sections().map_err(wrong)?;
-        self.add_imports(&mut sections);
-        self.exports(&mut sections, entry);
-        let mut code = CodeSection::new();
-        let mut offsets = Vec::new();
-        for body in &bodies {
-            code.function(body);
-            offsets.push(code.byte_len() - body.byte_len());
-        }
-        let Sections { types, functions, memories, globals, data, .. } = &mut sections;
-        self.support.finish(types, functions, memories, globals, &mut code, data);
-        let (module, lost) = self.assemble(&sections, &code, start, &offsets, &moved);
-        self.lost.extend(lost);
-        Ok(module)
+        let imports = self.imports();
+        let exports = self.exports();
+        let rerouted = entry.and_then(|e| Some((e.name?.to_owned(), e.wrapper)));
+        let names = self.support.names().to_vec();
+        let own = self.support.finish();
+        let indices = self.indices.clone();
+        let mut plan = Plan {
+            indices,
+            imports,
+            exports,
+            rerouted,
+            start,
+            names,
+            bodies,
+            ..Plan::new(decoded)
+        };
+        (plan.types, plan.functions) = (own.types, own.functions);
+        (plan.memories, plan.globals, plan.data) = (own.memories, own.globals, own.data);
+        Ok(plan)
     }
 
     /// Makes the report come out when the program ends: what takes the place of its entry, and of
@@ -104,9 +85,9 @@ impl<'a> Rewriter<'a> {
             let exit = u32::try_from(exit).unwrap_or(0);
             let shim = self.support.reserve("whamm.proc_exit");
             let mut body = Function::new([]);
-            body.instructions().call(flush).local_get(0).call(self.remap.original(exit)).end();
+            body.instructions().call(flush).local_get(0).call(self.indices.original(exit)).end();
             self.support.define(shim, &(vec![ValType::I32], vec![]), body);
-            self.remap.replaced = Some((exit, shim));
+            self.indices.replace(exit, shim);
         }
         let (name, function) =
             match (self.app.exported("_start"), self.app.start, self.app.exported("main")) {
@@ -125,36 +106,29 @@ impl<'a> Rewriter<'a> {
         for n in 0..u32::try_from(params.len()).unwrap_or(0) {
             body.instructions().local_get(n);
         }
-        body.instructions().call(self.remap.function(function)).call(flush).end();
+        body.instructions().call(self.indices.function(function)).call(flush).end();
         self.support.define(wrapper, &shape, body);
         Some(Entry { name, wrapper })
     }
 
-    /// Every function, and where its instructions went.
-    #[expect(clippy::type_complexity, reason = "places before and after, by function")]
-    fn bodies(&mut self) -> Result<(Vec<Function>, Vec<Vec<(u64, usize)>>), Diagnostics> {
+    /// What becomes of every function.
+    fn bodies(&mut self) -> Result<Vec<BodyPlan>, Diagnostics> {
         let mut list = Vec::new();
-        let mut moved = Vec::new();
         let mut allocations = wasmparser::FuncValidatorAllocations::default();
         let first = self.app.imported_functions();
         let app = self.app;
         for (n, body) in (first..).zip(app.bodies()) {
             let (to_validate, body) = body.map_err(wrong)?;
-            let done =
-                function::rewrite(self, n, to_validate, &body, allocations).map_err(|e| {
-                    Diagnostics::general(
-                        Kind::InvalidModule,
-                        format!("the program is not a valid module: {}", first_line(&e)),
-                    )
-                })?;
-            allocations = done.allocations;
-            let mut function = Function::new(done.locals);
-            let before = function.byte_len();
-            function.raw(done.code);
-            list.push(function);
-            moved.push(done.moved.into_iter().map(|m| (m.0, m.1 + before)).collect());
+            let done = function::plan(self, n, to_validate, &body, allocations).map_err(|e| {
+                Diagnostics::general(
+                    Kind::InvalidModule,
+                    format!("the program is not a valid module: {}", first_line(&e)),
+                )
+            })?;
+            allocations = done.1;
+            list.push(done.0);
         }
-        Ok((list, moved))
+        Ok(list)
     }
 
     /// Code of ours outside of the program's functions.
@@ -481,7 +455,7 @@ impl<'a> Rewriter<'a> {
         code.extend(self.run_probes(Event::Begin, &mut locals));
         let original = match entry {
             Some(Entry { name: None, wrapper }) => Some(wrapper),
-            _ => self.app.start.map(|s| self.remap.function(s)),
+            _ => self.app.start.map(|s| self.indices.function(s)),
         };
         let maps = self.free_code(&mut locals, &[], &mut |e| e.core_maps());
         code.splice(0..0, maps);
@@ -514,56 +488,19 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// The program's own sections, with indices that moved.
-    fn sections(&mut self) -> Result<Sections, wasm_encoder::reencode::Error> {
-        let mut s = Sections::default();
-        let bytes = self.app.bytes;
-        let remap = &mut self.remap;
-        for payload in Parser::new(0).parse_all(bytes) {
-            match payload? {
-                Payload::TypeSection(r) => utils::parse_type_section(remap, &mut s.types, r)?,
-                Payload::ImportSection(r) => utils::parse_import_section(remap, &mut s.imports, r)?,
-                Payload::FunctionSection(r) => {
-                    utils::parse_function_section(remap, &mut s.functions, r)?;
-                }
-                Payload::TableSection(r) => utils::parse_table_section(remap, &mut s.tables, r)?,
-                Payload::MemorySection(r) => {
-                    utils::parse_memory_section(remap, &mut s.memories, r)?;
-                }
-                Payload::TagSection(r) => utils::parse_tag_section(remap, &mut s.tags, r)?,
-                Payload::GlobalSection(r) => utils::parse_global_section(remap, &mut s.globals, r)?,
-                Payload::ElementSection(r) => {
-                    utils::parse_element_section(remap, &mut s.elements, r)?;
-                }
-                Payload::DataCountSection { count, .. } => s.data_count = Some(count),
-                Payload::DataSection(r) => utils::parse_data_section(remap, &mut s.data, r)?,
-                Payload::CustomSection(c) if c.name() == "name" => {
-                    s.names = Some(c.data().to_vec());
-                }
-                // Hints and relocations speak of places in the code, which have moved.
-                Payload::CustomSection(c) if c.name() == "linking" => {
-                    self.lost.push("what a linker needs of an object file is left out: instrument the linked program".into());
-                }
-                Payload::CustomSection(c)
-                    if c.name().starts_with("metadata.code") || c.name().starts_with("reloc.") => {}
-                Payload::CustomSection(c) => s.customs.push((c.name().into(), c.data().to_vec())),
-                _ => {}
-            }
-        }
-        Ok(s)
-    }
-
-    fn add_imports(&mut self, sections: &mut Sections) {
-        for (module, name) in self.remap.functions_added.clone() {
+    /// What is imported for us.
+    fn imports(&mut self) -> Vec<(String, String, EntityType)> {
+        let mut list = Vec::new();
+        for (module, name) in self.indices.imported().1.to_vec() {
             let shape = match (module.as_str(), name.as_str()) {
                 (WASI, name) => destination::shape(name),
                 (core::MODULE, name) if self.options.link == Link::Imported => core::shape(name),
                 _ => self.library_shape(&module, &name),
             };
             let ty = self.support.ty(&shape);
-            sections.imports.import(&module, &name, EntityType::Function(ty));
+            list.push((module, name, EntityType::Function(ty)));
         }
-        for library in self.remap.memories_added.clone() {
+        for library in self.memories_added.clone() {
             if library == CORE {
                 let ty = MemoryType {
                     minimum: 0,
@@ -572,7 +509,7 @@ impl<'a> Rewriter<'a> {
                     shared: false,
                     page_size_log2: None,
                 };
-                sections.imports.import(core::MODULE, "memory", EntityType::Memory(ty));
+                list.push((core::MODULE.into(), "memory".into(), EntityType::Memory(ty)));
                 continue;
             }
             let library = &self.libraries[library as usize];
@@ -584,9 +521,10 @@ impl<'a> Rewriter<'a> {
                     shared: false,
                     page_size_log2: None,
                 };
-                sections.imports.import(&library.module, name, EntityType::Memory(ty));
+                list.push((library.module.clone(), name.clone(), EntityType::Memory(ty)));
             }
         }
+        list
     }
 
     fn library_shape(&self, module: &str, name: &str) -> (Vec<ValType>, Vec<ValType>) {
@@ -601,153 +539,34 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    fn exports(&mut self, sections: &mut Sections, entry: Option<Entry>) {
-        for export in &self.app.exports {
-            let wrapped =
-                entry.filter(|e| export.kind == ExternalKind::Func && e.name == Some(export.name));
-            match wrapped {
-                Some(entry) => {
-                    sections.exports.export(export.name, ExportKind::Func, entry.wrapper);
-                }
-                None => {
-                    let index = self
-                        .remap
-                        .external_index(export.kind, export.index)
-                        .unwrap_or(export.index);
-                    if let Ok(kind) = self.remap.export_kind(export.kind) {
-                        sections.exports.export(export.name, kind, index);
-                    }
-                }
-            }
-        }
+    /// What is exported beside what the program exports.
+    fn exports(&mut self) -> Vec<(String, ExportKind, u32)> {
+        let mut list = Vec::new();
         for (name, getter) in &self.getters {
             if self.app.exports.iter().all(|e| e.name != name) {
-                sections.exports.export(name, ExportKind::Func, *getter);
+                list.push((name.clone(), ExportKind::Func, *getter));
             }
         }
-        let Some(flush) = self.flush else { return };
+        let Some(flush) = self.flush else { return list };
         // A program may be instrumented again, and then has such exports already.
         let again = (2..)
             .find(|n| self.app.exported(&format!("whamm:flush:{n}")).is_none())
             .filter(|_| self.app.exported("whamm:flush").is_some());
         let own = |name: &str| again.map_or_else(|| name.to_string(), |n| format!("{name}:{n}"));
-        sections.exports.export(&own("whamm:flush"), ExportKind::Func, flush);
+        list.push((own("whamm:flush"), ExportKind::Func, flush));
         let memory = self.support.layout().memory;
         match self.support.outlet() {
             Outlet::Kept => {
                 let report = self.support.runtime("kept_report");
-                sections.exports.export(&own("whamm:report"), ExportKind::Func, report);
-                sections.exports.export(&own("whamm:memory"), ExportKind::Memory, memory);
+                list.push((own("whamm:report"), ExportKind::Func, report));
+                list.push((own("whamm:memory"), ExportKind::Memory, memory));
             }
             Outlet::Own => {
-                sections.exports.export("memory", ExportKind::Memory, memory);
+                list.push(("memory".into(), ExportKind::Memory, memory));
             }
             Outlet::Lent(_) | Outlet::Core(_) => {}
         }
-    }
-
-    fn assemble(
-        &self,
-        s: &Sections,
-        code: &CodeSection,
-        start: Option<u32>,
-        offsets: &[usize],
-        moved: &[Vec<(u64, usize)>],
-    ) -> (Vec<u8>, Vec<String>) {
-        let mut module = Module::new();
-        module
-            .section(&s.types)
-            .section(&s.imports)
-            .section(&s.functions)
-            .section(&s.tables)
-            .section(&s.memories);
-        if !s.tags.is_empty() {
-            module.section(&s.tags);
-        }
-        module.section(&s.globals).section(&s.exports);
-        if let Some(function_index) = start {
-            module.section(&StartSection { function_index });
-        }
-        module.section(&s.elements);
-        if s.data_count.is_some() {
-            module.section(&DataCountSection { count: s.data.len() });
-        }
-        module.section(code).section(&s.data);
-        let places = Places::new(self, code.len(), offsets, moved);
-        let (customs, lost) = crate::dwarf::moved(&s.customs, &places);
-        for (name, data) in customs {
-            module.section(&CustomSection { name: name.into(), data: data.into() });
-        }
-        module.section(&self.names(s.names.as_deref()));
-        (module.finish(), lost)
-    }
-
-    /// The names of the program, with indices that moved, and ours.
-    fn names(&self, old: Option<&[u8]>) -> NameSection {
-        let mut names = NameSection::new();
-        let mut functions = NameMap::new();
-        let mut all: Vec<(u32, String)> = self
-            .app
-            .names
-            .iter()
-            .map(|(&n, name)| (self.remap.original(n), (*name).to_string()))
-            .collect();
-        all.extend(self.support.names().iter().cloned());
-        all.extend(
-            (self.app.imported_functions()..)
-                .zip(&self.remap.functions_added)
-                .map(|(n, added)| (n, added.1.clone())),
-        );
-        all.sort();
-        all.dedup_by_key(|n| n.0);
-        for (n, name) in &all {
-            functions.append(*n, name);
-        }
-        let mut done = false;
-        if let Some(old) = old {
-            let reader = wasmparser::NameSectionReader::new(wasmparser::BinaryReader::new(old, 0));
-            for part in reader.into_iter().flatten() {
-                if !done && !matches!(part, wasmparser::Name::Module { .. }) {
-                    names.functions(&functions);
-                    done = true;
-                }
-                self.other_names(&mut names, part);
-            }
-        }
-        if !done {
-            names.functions(&functions);
-        }
-        names
-    }
-
-    fn other_names(&self, names: &mut NameSection, part: wasmparser::Name<'_>) {
-        use wasmparser::Name as N;
-        let plain = |map: wasmparser::NameMap<'_>, index: &dyn Fn(u32) -> u32| {
-            let mut all = NameMap::new();
-            for naming in map.into_iter().flatten() {
-                all.append(index(naming.index), naming.name);
-            }
-            all
-        };
-        let same = |n: u32| n;
-        match part {
-            N::Module { name, .. } => names.module(name),
-            N::Local(map) => {
-                let mut all = wasm_encoder::IndirectNameMap::new();
-                for function in map.into_iter().flatten() {
-                    all.append(self.remap.original(function.index), &plain(function.names, &same));
-                }
-                names.locals(&all);
-            }
-            N::Type(map) => names.types(&plain(map, &same)),
-            N::Table(map) => names.tables(&plain(map, &same)),
-            N::Memory(map) => names.memories(&plain(map, &|n| self.remap.memory(n))),
-            N::Global(map) => names.globals(&plain(map, &same)),
-            N::Element(map) => names.elements(&plain(map, &same)),
-            N::Data(map) => names.data(&plain(map, &same)),
-            N::Tag(map) => names.tag(&plain(map, &same)),
-            _ => {}
-        }
+        list
     }
 }
 
@@ -757,40 +576,4 @@ struct Entry {
     /// The export, unless it is the start function.
     name: Option<&'static str>,
     wrapper: u32,
-}
-
-/// Where instructions went, counted from the beginning of the code section.
-struct Places(Vec<(u64, u64)>);
-
-impl Places {
-    fn new(
-        r: &Rewriter<'_>,
-        functions: u32,
-        offsets: &[usize],
-        moved: &[Vec<(u64, usize)>],
-    ) -> Self {
-        // Before the first body stands how many there are.
-        let mut prefix = Vec::new();
-        wasm_encoder::Encode::encode(&functions, &mut prefix);
-        let mut all = Vec::new();
-        for (offset, ops) in offsets.iter().zip(moved) {
-            all.extend(
-                ops.iter().map(|(old, new)| {
-                    (old - r.app.code_start, (prefix.len() + offset + new) as u64)
-                }),
-            );
-        }
-        Self(all)
-    }
-}
-
-impl Moves for Places {
-    fn begin(&self, address: u64) -> Option<u64> {
-        self.0.get(self.0.partition_point(|p| p.0 < address)).map(|p| p.1)
-    }
-
-    fn end(&self, address: u64) -> Option<u64> {
-        let (old, new) = *self.0.get(self.0.partition_point(|p| p.0 < address).checked_sub(1)?)?;
-        Some(new + (address - old))
-    }
 }

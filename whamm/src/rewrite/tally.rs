@@ -15,6 +15,7 @@ use crate::types::Ty;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use wasm_encoder::{InstructionSink, ValType};
+use whamm_rewrite::Spot;
 
 /// A counter, and whether it is an i64.
 pub(crate) type Sum = (u32, bool);
@@ -63,7 +64,7 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct Stretch {
     /// Where in the code it is counted.
-    pub(crate) at: usize,
+    pub(crate) at: Spot,
     /// What its runs add to, and how much.
     pub(crate) sums: BTreeMap<Sum, i64>,
     /// Counters that go up where it is run: by how much, and which.
@@ -72,7 +73,7 @@ pub(crate) struct Stretch {
 
 impl Stretch {
     /// A stretch that begins at a place in the code.
-    pub(crate) fn new(at: usize) -> Self {
+    pub(crate) fn new(at: Spot) -> Self {
         Self { at, ..Self::default() }
     }
 

@@ -7,6 +7,7 @@
 
 pub(crate) use crate::events::Nesting;
 use crate::events::{self, Instruction, labels, leaves};
+use std::ops::Range;
 use wasmparser::{FunctionBody, Operator};
 
 /// An instruction where it stands.
@@ -37,6 +38,11 @@ pub(crate) struct Op<'a> {
 }
 
 impl Op<'_> {
+    /// Where its bytes are in the program.
+    pub(crate) fn place(&self) -> Range<u64> {
+        self.offset..self.offset + self.bytes.len() as u64
+    }
+
     /// Whether control may come here from elsewhere than the instruction before.
     pub(crate) fn is_label(&self) -> bool {
         self.nesting == Nesting::Loop || (self.nesting == Nesting::End && self.targeted)

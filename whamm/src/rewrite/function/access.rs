@@ -51,7 +51,7 @@ impl<'a> Walker<'_, 'a> {
         match bound {
             Bound::Local(n) => Some(Storage::Locals(n.into())),
             Bound::MemoryBytes => {
-                let memory = self.r.remap.memory(access(&self.ops[i])?.memory);
+                let memory = self.r.indices.memory(access(&self.ops[i])?.memory);
                 let local = self.locals.take(ValType::I64);
                 let found = *self.r.app.memories.get(access(&self.ops[i])?.memory as usize)?;
                 self.put().memory_size(memory);

@@ -182,16 +182,16 @@ impl<'a> Walker<'_, 'a> {
         let Some((unless, no)) = rare(&shared.stmts) else { return };
         let (mut own, mut asked) = (Vec::new(), Vec::<(Vec<u8>, Vec<u32>)>::new());
         for site in waiting {
-            let start = self.out.len();
+            let start = self.plan.code.len();
             self.hand_over(&site.values, &site.operands);
-            let handed = self.out.split_off(start);
+            let handed = self.plan.code.split_off(start);
             // What is asked a second time has the same answer.
             if let Some((_, numbers)) = asked.iter().find(|before| before.0 == handed) {
                 own.extend(numbers);
                 continue;
             }
             let numbers: Vec<u32> = shared.types.iter().map(|&ty| self.locals.take(ty)).collect();
-            self.out.extend(&handed);
+            self.plan.code.extend(&handed);
             let question = self.question(unless, &numbers);
             self.set_and(&numbers, &question);
             if !asked.is_empty() {
@@ -244,14 +244,14 @@ impl<'a> Walker<'_, 'a> {
         );
         emitter.body(None, stmts);
         let code = std::mem::take(&mut emitter.out);
-        self.out.extend(code);
+        self.plan.code.extend(code);
     }
 
     /// Puts numbers from the stack into locals, and goes on with code that may begin by getting
     /// one.
     fn set_and(&mut self, numbers: &[u32], code: &[u8]) {
         let (&[first, ref others @ ..], mut get) = (numbers, Vec::new()) else {
-            self.out.extend(code);
+            self.plan.code.extend(code);
             return;
         };
         for &local in others.iter().rev() {
@@ -261,11 +261,11 @@ impl<'a> Walker<'_, 'a> {
         match code.strip_prefix(&get[..]) {
             Some(rest) => {
                 self.put().local_tee(first);
-                self.out.extend(rest);
+                self.plan.code.extend(rest);
             }
             None => {
                 self.put().local_set(first);
-                self.out.extend(code);
+                self.plan.code.extend(code);
             }
         }
     }

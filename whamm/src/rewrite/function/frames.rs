@@ -57,7 +57,7 @@ impl<'a> Walker<'_, 'a> {
                 emitter.expr(init);
                 emitter.store(storage, &variable.ty);
                 let code = std::mem::take(&mut emitter.out);
-                self.out.extend(code);
+                self.plan.code.extend(code);
             }
         }
     }
@@ -95,7 +95,7 @@ impl<'a> Walker<'_, 'a> {
             }
             emitter.store(Storage::Globals(first), &variable.ty);
             let code = std::mem::take(&mut emitter.out);
-            self.out.extend(code);
+            self.plan.code.extend(code);
         }
     }
 }

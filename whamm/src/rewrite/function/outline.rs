@@ -284,7 +284,7 @@ impl<'a> Walker<'_, 'a> {
         );
         values.iter().for_each(|value| emitter.expr(value));
         let code = std::mem::take(&mut emitter.out);
-        self.out.extend(code);
+        self.plan.code.extend(code);
     }
 
     /// Writes a call of a function with the body of an action, if it can be one and is not better

@@ -140,13 +140,13 @@ impl<'a> Walker<'_, 'a> {
         };
         let (remains, replacement) = self.replacement(action, i, &replaced);
         if let Some(condition) = condition {
-            self.out.extend(condition);
+            self.plan.code.extend(condition);
             let left = [&replaced.operands[..remains.kept], &remains.given].concat();
             let ty = self.r.support.block(&left);
             self.put().if_(ty);
         }
         self.stand_in(action, i, saved, &remains, replacement);
-        self.moved.push((self.ops[i].offset, self.out.len()));
+        self.plan.leave_out(self.ops[i].place());
         if action.predicate.is_some() {
             self.put().else_();
             self.emit(exits, i, saved, &[], false);
@@ -240,7 +240,7 @@ impl<'a> Walker<'_, 'a> {
         let functions = (0..u32::try_from(app.functions.len()).unwrap_or(0)).map(|f| {
             let (params, results) = app.shape(f);
             Callee {
-                index: self.r.remap.function(f),
+                index: self.r.indices.function(f),
                 params: types(params),
                 results: types(results),
             }
@@ -376,7 +376,7 @@ impl<'a> Walker<'_, 'a> {
         let rest = if is_arm { i + 1..end } else { i..end + 1 };
         let next = rest.end;
         for k in rest {
-            self.moved.push((self.ops[k].offset, self.out.len()));
+            self.plan.leave_out(self.ops[k].place());
             let operator = self.ops[k].operator.clone();
             self.validator.op(self.ops[k].offset, &operator)?;
         }

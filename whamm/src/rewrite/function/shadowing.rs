@@ -152,9 +152,7 @@ impl<'a> Walker<'_, 'a> {
     /// Writes an instruction of the program; shadows and what is noted of segments follow it.
     pub(super) fn write_op(&mut self, i: usize) {
         let change = if self.reachable() { self.before_change(i) } else { None };
-        self.moved.push((self.ops[i].offset, self.out.len()));
-        let op = &self.ops[i];
-        self.r.remap.write(&op.operator, op.bytes, &mut self.out);
+        self.plan.keep(self.ops[i].place());
         self.after_change(i, change);
         self.dropped(i);
     }

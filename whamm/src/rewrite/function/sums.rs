@@ -353,7 +353,7 @@ impl<'a> Walker<'_, 'a> {
         self.present_stretch();
         let support = &mut self.r.support;
         let slot = if wide { ValType::I64 } else { ValType::I32 };
-        let at = self.out.len();
+        let at = self.plan.here();
         self.stretch
             .get_or_insert_with(|| Stretch::new(at))
             .counter(amount, wide, || support.counter(slot))
@@ -364,7 +364,7 @@ impl<'a> Walker<'_, 'a> {
         if self.stretch.is_none() {
             self.hot_stretch = self.is_hot(self.here);
         }
-        let at = self.out.len();
+        let at = self.plan.here();
         self.stretch.get_or_insert_with(|| Stretch::new(at))
     }
 
@@ -379,7 +379,7 @@ impl<'a> Walker<'_, 'a> {
     pub(super) fn begin_stretch(&mut self) {
         let counters = std::mem::take(&mut self.behind_branch);
         if !counters.is_empty() {
-            let mut stretch = Stretch::new(self.out.len());
+            let mut stretch = Stretch::new(self.plan.here());
             for (wide, global) in counters {
                 stretch.counter(1, wide, || global);
             }
@@ -395,7 +395,7 @@ impl<'a> Walker<'_, 'a> {
         if let (true, Some((&sum, &amount))) =
             (!self.hot_stretch && sums.len() == 1 && stretch.is_plain(), sums.first_key_value())
         {
-            self.inserts.push((stretch.at, tally::increase(sum, amount, self.r.support.reach())));
+            self.plan.insert(stretch.at, tally::increase(sum, amount, self.r.support.reach()));
             return;
         }
         if !sums.is_empty() {
@@ -406,6 +406,6 @@ impl<'a> Walker<'_, 'a> {
                 self.r.parts.entry(sum).or_default().push(Part { runs, amount });
             }
         }
-        self.inserts.push((stretch.at, stretch.code(self.r.support.reach())));
+        self.plan.insert(stretch.at, stretch.code(self.r.support.reach()));
     }
 }

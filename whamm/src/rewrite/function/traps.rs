@@ -57,7 +57,7 @@ impl<'a> Walker<'_, 'a> {
 
     fn memory_size(&mut self, memory: u32) {
         let Some(&found) = self.r.app.memories.get(memory as usize) else { return };
-        let index = self.r.remap.memory(memory);
+        let index = self.r.indices.memory(memory);
         self.put().memory_size(index);
         if !found.wide {
             self.put().i64_extend_i32_u();

@@ -1,0 +1,236 @@
+//! The third pass: a program and a plan become a module, section by section.
+
+use crate::decode::{self, Program};
+use crate::indices::Indices;
+use crate::plan::{BodyPlan, Part, Plan};
+use crate::{Error, debug, names};
+use wasm_encoder::reencode::{Reencode, utils};
+use wasm_encoder::{
+    CodeSection, ConstExpr, CustomSection, DataCountSection, DataSection, ElementSection,
+    ExportSection, Function, FunctionSection, GlobalSection, ImportSection, MemorySection, Module,
+    StartSection, TableSection, TagSection, TypeSection,
+};
+use wasmparser::{ExternalKind, Parser, Payload};
+
+/// A module, and what could not be kept true in it.
+#[derive(Clone, Debug)]
+pub struct Emitted {
+    /// The module.
+    pub module: Vec<u8>,
+    /// What it says of itself that had to be left out or is not true any more, a sentence each.
+    pub lost: Vec<String>,
+}
+
+/// The sections of the output.
+#[derive(Default)]
+struct Sections {
+    types: TypeSection,
+    imports: ImportSection,
+    functions: FunctionSection,
+    tables: TableSection,
+    memories: MemorySection,
+    tags: TagSection,
+    globals: GlobalSection,
+    exports: ExportSection,
+    elements: ElementSection,
+    counts_data: bool,
+    code: CodeSection,
+    data: DataSection,
+    names: Option<Vec<u8>>,
+    customs: Vec<(String, Vec<u8>)>,
+    lost: Vec<String>,
+}
+
+/// Carries out a plan.
+pub fn emit(program: &Program<'_>, plan: &Plan) -> Result<Emitted, Error> {
+    let mut indices = plan.indices.clone();
+    let mut sections = Sections::default();
+    sections.copy(program.bytes, plan, &mut indices)?;
+    let moved = sections.bodies(program, plan, &mut indices)?;
+    sections.add(plan);
+    Ok(sections.assemble(program, plan, &moved))
+}
+
+impl Sections {
+    /// The program's own sections but its code, with indices that moved.
+    fn copy(&mut self, bytes: &[u8], plan: &Plan, indices: &mut Indices) -> Result<(), Error> {
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload? {
+                Payload::TypeSection(s) => utils::parse_type_section(indices, &mut self.types, s)?,
+                Payload::ImportSection(s) => {
+                    utils::parse_import_section(indices, &mut self.imports, s)?;
+                }
+                Payload::FunctionSection(s) => {
+                    utils::parse_function_section(indices, &mut self.functions, s)?;
+                }
+                Payload::TableSection(s) => {
+                    utils::parse_table_section(indices, &mut self.tables, s)?;
+                }
+                Payload::MemorySection(s) => {
+                    utils::parse_memory_section(indices, &mut self.memories, s)?;
+                }
+                Payload::TagSection(s) => utils::parse_tag_section(indices, &mut self.tags, s)?,
+                Payload::GlobalSection(s) => {
+                    utils::parse_global_section(indices, &mut self.globals, s)?;
+                }
+                Payload::ExportSection(s) => {
+                    for export in s {
+                        self.export(&export?, plan, indices)?;
+                    }
+                }
+                Payload::ElementSection(s) => {
+                    utils::parse_element_section(indices, &mut self.elements, s)?;
+                }
+                Payload::DataCountSection { .. } => self.counts_data = true,
+                Payload::DataSection(s) => utils::parse_data_section(indices, &mut self.data, s)?,
+                Payload::CustomSection(custom) => self.custom(custom.name(), custom.data()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn export(
+        &mut self,
+        export: &wasmparser::Export<'_>,
+        plan: &Plan,
+        indices: &mut Indices,
+    ) -> Result<(), Error> {
+        let is_function = export.kind == ExternalKind::Func;
+        let rerouted = plan.rerouted.as_ref().filter(|other| is_function && other.0 == export.name);
+        let index = match rerouted {
+            Some((_, other)) => *other,
+            None => indices.external_index(export.kind, export.index)?,
+        };
+        self.exports.export(export.name, indices.export_kind(export.kind)?, index);
+        Ok(())
+    }
+
+    /// Hints and relocations speak of places in the code, which have moved.
+    fn custom(&mut self, name: &str, data: &[u8]) {
+        let speaks_of_places =
+            ["metadata.code", "reloc."].iter().any(|kind| name.starts_with(kind));
+        match name {
+            "name" => self.names = Some(data.to_vec()),
+            "linking" => {
+                let lost = "what a linker needs of an object file is left out: instrument the linked program";
+                self.lost.push(lost.into());
+            }
+            _ if speaks_of_places => {}
+            _ => self.customs.push((name.into(), data.to_vec())),
+        }
+    }
+
+    /// The program's bodies; for each, where it begins in the section's contents and where its
+    /// instructions went.
+    fn bodies(
+        &mut self,
+        program: &Program<'_>,
+        plan: &Plan,
+        indices: &mut Indices,
+    ) -> Result<Vec<debug::Moved>, Error> {
+        let mut all = Vec::with_capacity(plan.bodies.len());
+        for planned in &plan.bodies {
+            let mut function = Function::new(planned.locals.iter().copied());
+            let before = function.byte_len();
+            let (code, mut moved) = body(program.bytes, planned, indices)?;
+            function.raw(code);
+            self.code.function(&function);
+            moved.iter_mut().for_each(|place| place.1 += before);
+            all.push((self.code.byte_len() - function.byte_len(), moved));
+        }
+        Ok(all)
+    }
+
+    /// What is added stands behind what was there.
+    fn add(&mut self, plan: &Plan) {
+        for (module, name, ty) in &plan.imports {
+            self.imports.import(module, name, *ty);
+        }
+        for (params, results) in &plan.types {
+            self.types.ty().function(params.iter().copied(), results.iter().copied());
+        }
+        for (ty, function) in &plan.functions {
+            self.functions.function(*ty);
+            self.code.function(function);
+        }
+        for memory in &plan.memories {
+            self.memories.memory(*memory);
+        }
+        for (ty, init) in &plan.globals {
+            self.globals.global(*ty, init);
+        }
+        for (memory, at, bytes) in &plan.data {
+            self.data.active(*memory, &ConstExpr::i32_const(*at), bytes.iter().copied());
+        }
+        for (name, kind, index) in &plan.exports {
+            self.exports.export(name, *kind, *index);
+        }
+    }
+
+    fn assemble(self, program: &Program<'_>, plan: &Plan, moved: &[debug::Moved]) -> Emitted {
+        let mut module = Module::new();
+        module
+            .section(&self.types)
+            .section(&self.imports)
+            .section(&self.functions)
+            .section(&self.tables)
+            .section(&self.memories);
+        if !self.tags.is_empty() {
+            module.section(&self.tags);
+        }
+        module.section(&self.globals).section(&self.exports);
+        if let Some(function_index) = plan.start {
+            module.section(&StartSection { function_index });
+        }
+        module.section(&self.elements);
+        if self.counts_data {
+            module.section(&DataCountSection { count: self.data.len() });
+        }
+        module.section(&self.code).section(&self.data);
+        let places = debug::Addresses::new(program.code_start, self.code.len(), moved);
+        let (customs, own) = debug::moved(&self.customs, &places);
+        for (name, data) in customs {
+            module.section(&CustomSection { name: name.into(), data: data.into() });
+        }
+        module.section(&names::section(plan, self.names.as_deref()));
+        let mut lost = self.lost;
+        lost.extend(own);
+        Emitted { module: module.finish(), lost }
+    }
+}
+
+/// `else`, `catch`, `end`, `delegate` and `catch_all`: they cannot be read without the block that
+/// they belong to, and refer to nothing that moves.
+const PARTS_OF_BLOCKS: [u8; 5] = [0x05, 0x07, 0x0b, 0x18, 0x19];
+
+/// The code of a body, and where each instruction went: its place in the program, and in the code.
+fn body(
+    bytes: &[u8],
+    plan: &BodyPlan,
+    indices: &mut Indices,
+) -> Result<(Vec<u8>, debug::Places), Error> {
+    let (mut code, mut moved) = (Vec::new(), Vec::with_capacity(plan.steps.len()));
+    let (moves, mut failure) = (indices.move_any(), None);
+    plan.in_order(|part| match part {
+        Part::Own(own) => code.extend_from_slice(own),
+        Part::Step(step) => {
+            moved.push((step.place.start, code.len()));
+            if !step.is_kept {
+                return;
+            }
+            let Some(own) = bytes.get(step.place.start as usize..step.place.end as usize) else {
+                failure = Some(Error::Place(step.place.clone()));
+                return;
+            };
+            if !moves || own.first().is_some_and(|opcode| PARTS_OF_BLOCKS.contains(opcode)) {
+                return code.extend_from_slice(own);
+            }
+            match decode::operator(own) {
+                Ok(operator) => indices.write(operator, own, &mut code),
+                Err(error) => failure = Some(error),
+            }
+        }
+    });
+    failure.map_or(Ok((code, moved)), Err)
+}

@@ -1,0 +1,140 @@
+//! Indices that move because something was imported for our own use.
+
+use crate::decode::Program;
+use wasm_encoder::Encode;
+use wasm_encoder::reencode::{Error, Reencode};
+use wasmparser::Operator;
+
+/// How indices of the program become indices of what is written.
+///
+/// Imported functions and memories come before all others, so that those of the program which are
+/// its own move. What is added otherwise stands behind what was there, and moves nothing.
+#[derive(Clone, Debug)]
+pub struct Indices {
+    imported_functions: u32,
+    imported_memories: u32,
+    total_functions: u32,
+    total_memories: u32,
+    /// Functions imported for us: module and name.
+    functions: Vec<(String, String)>,
+    /// How many memories were imported for us.
+    memories: u32,
+    replaced: Option<(u32, u32)>,
+}
+
+impl Indices {
+    /// Nothing moves yet.
+    pub fn new(program: &Program<'_>) -> Self {
+        Self {
+            imported_functions: program.imported_functions,
+            imported_memories: program.imported_memories,
+            total_functions: program.functions,
+            total_memories: program.memories,
+            functions: Vec::new(),
+            memories: 0,
+            replaced: None,
+        }
+    }
+
+    fn added(&self) -> u32 {
+        u32::try_from(self.functions.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Imports a function: its index. The same function is imported once.
+    pub fn import_function(&mut self, module: &str, name: &str) -> u32 {
+        let is = |f: &(String, String)| f.0 == module && f.1 == name;
+        let at = self.functions.iter().position(is).unwrap_or_else(|| {
+            self.functions.push((module.to_owned(), name.to_owned()));
+            self.functions.len() - 1
+        });
+        self.imported_functions + u32::try_from(at).unwrap_or(u32::MAX)
+    }
+
+    /// Imports a memory: its index.
+    pub fn import_memory(&mut self) -> u32 {
+        self.memories += 1;
+        self.imported_memories + self.memories - 1
+    }
+
+    /// Has a function take the place of another wherever the program refers to that.
+    pub fn replace(&mut self, function: u32, by: u32) {
+        self.replaced = Some((function, by));
+    }
+
+    /// Functions that were imported for us, and the index of the first.
+    pub fn imported(&self) -> (u32, &[(String, String)]) {
+        (self.imported_functions, &self.functions)
+    }
+
+    /// How many functions there are, before any is added behind them.
+    pub fn functions(&self) -> u32 {
+        self.total_functions + self.added()
+    }
+
+    /// How many memories there are, before any is added behind them.
+    pub fn memories(&self) -> u32 {
+        self.total_memories + self.memories
+    }
+
+    /// How many memories were imported for us.
+    pub fn added_memories(&self) -> u32 {
+        self.memories
+    }
+
+    /// Where a memory went.
+    pub fn memory(&self, memory: u32) -> u32 {
+        if memory < self.imported_memories { memory } else { memory + self.memories }
+    }
+
+    /// Where a function went, whatever takes its place.
+    pub fn original(&self, function: u32) -> u32 {
+        if function < self.imported_functions { function } else { function + self.added() }
+    }
+
+    /// Where a function went, or what takes its place.
+    pub fn function(&self, function: u32) -> u32 {
+        match self.replaced {
+            Some((old, new)) if old == function => new,
+            _ => self.original(function),
+        }
+    }
+
+    /// Whether any instruction may say something else afterwards.
+    pub(crate) fn move_any(&self) -> bool {
+        !self.functions.is_empty() || self.replaced.is_some() || self.memories > 0
+    }
+
+    /// Whether an instruction says something else afterwards.
+    fn changes(&self, op: &Operator<'_>) -> bool {
+        match op {
+            Operator::Call { function_index }
+            | Operator::ReturnCall { function_index }
+            | Operator::RefFunc { function_index } => {
+                self.function(*function_index) != *function_index
+            }
+            _ => self.memories > 0,
+        }
+    }
+
+    /// Writes an instruction of the program.
+    pub(crate) fn write(&mut self, op: Operator<'_>, bytes: &[u8], out: &mut Vec<u8>) {
+        if self.changes(&op)
+            && let Ok(instruction) = self.instruction(op)
+        {
+            return instruction.encode(out);
+        }
+        out.extend_from_slice(bytes);
+    }
+}
+
+impl Reencode for Indices {
+    type Error = std::convert::Infallible;
+
+    fn function_index(&mut self, func: u32) -> Result<u32, Error> {
+        Ok(self.function(func))
+    }
+
+    fn memory_index(&mut self, memory: u32) -> Result<u32, Error> {
+        Ok(self.memory(memory))
+    }
+}

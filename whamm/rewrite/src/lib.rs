@@ -1,0 +1,67 @@
+//! Puts code into WebAssembly modules, in three passes.
+//!
+//! ```text
+//!     bytes ─ decode ─▶ Program ─ (yours) ─▶ Plan ─ emit ─▶ bytes
+//! ```
+//!
+//! [`Program::decode`] finds the bodies of a program's functions. A [`Plan`] says what becomes of
+//! them: for each body a [`BodyPlan`], instructions of the program in order with code of ours
+//! between them, and behind what was there functions, globals and memories. Nothing is done until
+//! [`emit`] carries the plan out. Instructions are copied byte by byte, except for indices that
+//! move because something is imported; names and debug information follow.
+//!
+//! A program that counts how often its functions are called:
+//!
+//! ```
+//! use wasm_encoder::{ConstExpr, ExportKind, GlobalType, ValType};
+//! use whamm_rewrite::{BodyPlan, Plan, Program, emit};
+//!
+//! let bytes = wat::parse_str("(module (func (export \"f\") (nop)))")?;
+//! let program = Program::decode(&bytes)?;
+//! let mut plan = Plan::new(&program);
+//! for body in &program.bodies {
+//!     let calls = program.globals + plan.globals.len() as u32;
+//!     let ty = GlobalType { val_type: ValType::I64, mutable: true, shared: false };
+//!     plan.globals.push((ty, ConstExpr::i64_const(0)));
+//!     plan.exports.push((format!("calls:{}", body.function), ExportKind::Global, calls));
+//!     let mut own = BodyPlan::of(body)?;
+//!     own.put().global_get(calls).i64_const(1).i64_add().global_set(calls);
+//!     body.instructions()?.into_iter().for_each(|instruction| own.keep(instruction.place));
+//!     plan.bodies.push(own);
+//! }
+//! let counting = emit(&program, &plan)?.module;
+//! wasmparser::Validator::new().validate_all(&counting)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! It validates nothing: a plan whose code does not fit gives a module that is not valid. It knows
+//! nothing of scripts, events or reports.
+#![forbid(unsafe_code)]
+
+mod debug;
+mod decode;
+mod emit;
+mod indices;
+mod names;
+mod plan;
+
+pub use decode::{Body, Instruction, Program};
+pub use emit::{Emitted, emit};
+pub use indices::Indices;
+pub use plan::{BodyPlan, Plan, Spot};
+
+use std::ops::Range;
+
+/// Why a program cannot be rewritten.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no module.
+    #[error("{0}")]
+    Malformed(#[from] wasmparser::Error),
+    /// Something in it cannot be written.
+    #[error("{0}")]
+    Unwritten(#[from] wasm_encoder::reencode::Error),
+    /// A plan keeps an instruction where the program has none.
+    #[error("there is no instruction at {} to {} of the program", .0.start, .0.end)]
+    Place(Range<u64>),
+}

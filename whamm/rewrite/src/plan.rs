@@ -1,0 +1,186 @@
+//! The second pass gives this: what is put where, and nothing done yet.
+
+use crate::Error;
+use crate::decode::{Body, Program};
+use crate::indices::Indices;
+use std::ops::Range;
+use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
+use wasm_encoder::{
+    ConstExpr, EntityType, ExportKind, Function, GlobalType, InstructionSink, MemoryType, ValType,
+};
+
+/// What becomes of a program: insertions into its bodies, and what is added behind its own
+/// functions, globals and memories.
+#[derive(Debug)]
+pub struct Plan {
+    /// Imports for our own use move the program's indices.
+    pub indices: Indices,
+    /// The types of what `indices` imports: its functions, then its memories.
+    pub imports: Vec<(String, String, EntityType)>,
+    /// Types of functions, by parameters and results.
+    pub types: Vec<(Vec<ValType>, Vec<ValType>)>,
+    /// Functions, with the indices of their types.
+    pub functions: Vec<(u32, Function)>,
+    /// Memories.
+    pub memories: Vec<MemoryType>,
+    /// Globals, and what they hold at first.
+    pub globals: Vec<(GlobalType, ConstExpr)>,
+    /// Bytes that are in a memory from an address on at first.
+    pub data: Vec<(u32, i32, Vec<u8>)>,
+    /// Exports.
+    pub exports: Vec<(String, ExportKind, u32)>,
+    /// An exported function of the program in whose place another one is exported.
+    pub rerouted: Option<(String, u32)>,
+    /// What runs when the module is instantiated.
+    pub start: Option<u32>,
+    /// Names of functions that are ours.
+    pub names: Vec<(u32, String)>,
+    /// For each of the program's own functions what its body becomes.
+    pub bodies: Vec<BodyPlan>,
+}
+
+impl Plan {
+    /// A plan by which a program stays as it is, but that it has no bodies yet: these are planned
+    /// one by one, see [`BodyPlan::unchanged`].
+    pub fn new(program: &Program<'_>) -> Self {
+        let indices = Indices::new(program);
+        let start = program.start;
+        Self {
+            indices,
+            imports: Vec::new(),
+            types: Vec::new(),
+            functions: Vec::new(),
+            memories: Vec::new(),
+            globals: Vec::new(),
+            data: Vec::new(),
+            exports: Vec::new(),
+            rerouted: None,
+            start,
+            names: Vec::new(),
+            bodies: Vec::new(),
+        }
+    }
+}
+
+/// A place in a plan, behind everything that was planned before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spot {
+    code: usize,
+    steps: usize,
+}
+
+/// An instruction of the program in a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// How much of our own code stands before it.
+    pub(crate) code: usize,
+    /// Where it is in the program.
+    pub(crate) place: Range<u64>,
+    /// Whether it is copied, or only its place is told.
+    pub(crate) is_kept: bool,
+}
+
+/// What becomes of a body, in order: instructions of the program, and code of ours between them.
+///
+/// It is laid down from the beginning to the end; only counters for a stretch of code, whose amount
+/// is known at its end, are [put in later](Self::insert) at the [`Spot`] where it began.
+#[derive(Clone, Debug, Default)]
+pub struct BodyPlan {
+    /// The locals beyond the parameters, by number and type: the program's first.
+    pub locals: Vec<(u32, ValType)>,
+    /// Our own code, in order; what is appended stands behind the last instruction that was kept.
+    pub code: Vec<u8>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) later: Vec<(Spot, Vec<u8>)>,
+}
+
+impl BodyPlan {
+    /// A body that stays as it is.
+    pub fn unchanged(body: &Body<'_>) -> Result<Self, Error> {
+        let mut plan = Self::of(body)?;
+        body.instructions()?.into_iter().for_each(|instruction| plan.keep(instruction.place));
+        Ok(plan)
+    }
+
+    /// The beginning of a body: its locals, and nothing else yet.
+    pub fn of(body: &Body<'_>) -> Result<Self, Error> {
+        let ty = |ty| RoundtripReencoder.val_type(ty).map_err(Error::from);
+        let locals = body.locals()?.into_iter().map(|(count, of)| Ok((count, ty(of)?)));
+        Ok(Self { locals: locals.collect::<Result<_, Error>>()?, ..Self::default() })
+    }
+
+    /// Code of ours goes on here.
+    pub fn put(&mut self) -> InstructionSink<'_> {
+        InstructionSink::new(&mut self.code)
+    }
+
+    /// The instruction of the program with these bytes comes next.
+    pub fn keep(&mut self, place: Range<u64>) {
+        self.steps.push(Step { code: self.code.len(), place, is_kept: true });
+    }
+
+    /// The instruction is left out; debug information that speaks of it speaks of what comes next.
+    pub fn leave_out(&mut self, place: Range<u64>) {
+        self.steps.push(Step { code: self.code.len(), place, is_kept: false });
+    }
+
+    /// The place that has been reached. What was left out here comes behind what is put in here.
+    pub fn here(&self) -> Spot {
+        let code = self.code.len();
+        let left_out = |step: &&Step| !step.is_kept && step.code == code;
+        let steps = self.steps.len() - self.steps.iter().rev().take_while(left_out).count();
+        Spot { code, steps }
+    }
+
+    /// Puts code in at a place that has been passed, behind what was put in there before.
+    pub fn insert(&mut self, spot: Spot, code: Vec<u8>) {
+        self.later.push((spot, code));
+    }
+
+    /// What is put in, in order: the instruction before which it stands, or nothing behind the
+    /// last one; and the code.
+    pub fn insertions(&self) -> Vec<(Option<Range<u64>>, Vec<u8>)> {
+        let mut list: Vec<(Option<Range<u64>>, Vec<u8>)> = Vec::new();
+        let mut pending = Vec::new();
+        self.in_order(|part| match part {
+            Part::Own(code) => pending.extend_from_slice(code),
+            Part::Step(step) => {
+                if !pending.is_empty() {
+                    list.push((Some(step.place.clone()), std::mem::take(&mut pending)));
+                }
+            }
+        });
+        if !pending.is_empty() {
+            list.push((None, pending));
+        }
+        list
+    }
+
+    /// Goes through the plan in order.
+    pub(crate) fn in_order<'p>(&'p self, mut each: impl FnMut(Part<'p>)) {
+        let mut later: Vec<&(Spot, Vec<u8>)> = self.later.iter().collect();
+        later.sort_by_key(|(spot, _)| *spot);
+        let end = Spot { code: self.code.len(), steps: self.steps.len() };
+        let (mut code, mut steps) = (0, 0);
+        let mut go_to = |spot: Spot, each: &mut dyn FnMut(Part<'p>)| {
+            for step in &self.steps[steps..spot.steps] {
+                each(Part::Own(&self.code[code..step.code]));
+                each(Part::Step(step));
+                code = step.code;
+            }
+            each(Part::Own(&self.code[code..spot.code]));
+            (code, steps) = (spot.code, spot.steps);
+        };
+        for (spot, own) in later {
+            go_to(*spot, &mut each);
+            each(Part::Own(own));
+        }
+        go_to(end, &mut each);
+    }
+}
+
+/// A part of a plan.
+pub(crate) enum Part<'p> {
+    Own(&'p [u8]),
+    Step(&'p Step),
+}

@@ -1,0 +1,158 @@
+//! The passes from outside: what stays, what moves, what is counted.
+
+#[path = "../examples/count_calls.rs"]
+#[allow(dead_code, reason = "an example has an entry of its own")]
+mod count_calls;
+
+use std::collections::BTreeMap;
+use wasm_encoder::{EntityType, ExportKind};
+use whamm_rewrite::{BodyPlan, Plan, Program, emit};
+
+const PROGRAM: &str = r#"(module $named
+    (import "host" "seen" (func $seen (param i32)))
+    (type $unary (func (param i32) (result i32)))
+    (memory (export "memory") 1) (table funcref (elem $twice $fac))
+    (func $twice (type $unary) (i32.mul (local.get 0) (i32.const 2)))
+    (func $fac (export "fac") (param $n i32) (result i32)
+        (if (result i32) (i32.eqz (local.get $n))
+            (then (i32.const 1))
+            (else (i32.mul (local.get $n) (call $fac (i32.sub (local.get $n) (i32.const 1)))))))
+    (func (export "main") (param i32) (result i32)
+        (call $seen (i32.const 7))
+        (i32.store (i32.const 8) (call_indirect (type $unary) (local.get 0) (i32.const 0)))
+        (i32.add (i32.load (i32.const 8)) (call $fac (local.get 0)))))"#;
+
+fn program() -> Vec<u8> {
+    wat::parse_str(PROGRAM).expect("it is text")
+}
+
+fn unchanged(program: &Program<'_>) -> Plan {
+    let mut plan = Plan::new(program);
+    let bodies = program.bodies.iter().map(|body| BodyPlan::unchanged(body).expect("it is read"));
+    plan.bodies = bodies.collect();
+    plan
+}
+
+fn valid(module: &[u8]) {
+    wasmparser::Validator::new().validate_all(module).expect("it is valid");
+}
+
+/// What `main` gives for 5, which numbers the host has seen, and what exported globals hold.
+fn run(module: &[u8]) -> (i32, Vec<i32>, BTreeMap<String, i64>) {
+    let engine = wasmi::Engine::default();
+    let module = wasmi::Module::new(&engine, module).expect("it is valid");
+    let mut store = wasmi::Store::new(&engine, Vec::new());
+    let mut linker = wasmi::Linker::new(&engine);
+    for name in ["seen", "also"] {
+        linker
+            .func_wrap("host", name, |mut caller: wasmi::Caller<'_, Vec<i32>>, number: i32| {
+                caller.data_mut().push(number);
+            })
+            .expect("a new name");
+    }
+    let instance = linker.instantiate_and_start(&mut store, &module).expect("it starts");
+    let main = instance.get_typed_func::<i32, i32>(&store, "main").expect("exported");
+    let result = main.call(&mut store, 5).expect("no trap");
+    let globals = instance.exports(&store).filter_map(|export| {
+        let name = export.name().to_owned();
+        Some((name, export.into_global()?))
+    });
+    let globals: Vec<(String, wasmi::Global)> = globals.collect();
+    let held =
+        globals.into_iter().filter_map(|(name, global)| Some((name, global.get(&store).i64()?)));
+    let held = held.collect();
+    (result, store.into_data(), held)
+}
+
+#[test]
+fn a_plan_without_insertions_gives_the_program() {
+    let bytes = program();
+    let program = Program::decode(&bytes).expect("a module");
+    let plan = unchanged(&program);
+    assert!(plan.bodies.iter().all(|body| body.insertions().is_empty()));
+    let emitted = emit(&program, &plan).expect("it is carried out");
+    valid(&emitted.module);
+    assert!(emitted.lost.is_empty());
+    // Bodies and everything that refers to them are the same, byte for byte.
+    let again = Program::decode(&emitted.module).expect("a module");
+    for (before, after) in program.bodies.iter().zip(&again.bodies) {
+        let bytes_of = |all: &[u8], body: &whamm_rewrite::Body<'_>| {
+            let list = body.instructions().expect("it is read");
+            let end = list.last().expect("an end").place.end as usize;
+            all[list[0].place.start as usize..end].to_vec()
+        };
+        assert_eq!(bytes_of(&bytes, before), bytes_of(&emitted.module, after));
+    }
+    assert_eq!(run(&bytes), run(&emitted.module));
+}
+
+#[test]
+fn imports_move_what_is_behind_them_and_names_follow() {
+    let bytes = program();
+    let program = Program::decode(&bytes).expect("a module");
+    let mut plan = unchanged(&program);
+    let also = plan.indices.import_function("host", "also");
+    assert_eq!((also, plan.indices.import_function("host", "also")), (1, 1));
+    // Of the type of what the program imports: its second.
+    plan.imports.push(("host".into(), "also".into(), EntityType::Function(1)));
+    let body = &program.bodies[2];
+    let mut own = BodyPlan::of(body).expect("it is read");
+    own.put().i32_const(11).call(also);
+    let behind_that = own.here();
+    body.instructions().expect("it is read").into_iter().for_each(|i| own.keep(i.place));
+    let mut late = Vec::new();
+    wasm_encoder::InstructionSink::new(&mut late).i32_const(12).call(also);
+    own.insert(behind_that, late);
+    let insertions = own.insertions();
+    assert_eq!(insertions.len(), 1, "{insertions:?}");
+    plan.bodies[2] = own;
+    plan.exports.push(("twice".into(), ExportKind::Func, plan.indices.function(1)));
+    let module = emit(&program, &plan).expect("it is carried out").module;
+    valid(&module);
+    assert_eq!(run(&module).1, [11, 12, 7]);
+    let text = |name: &str| module.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+    assert!(text("named") && text("fac") && text("twice"));
+}
+
+#[test]
+fn an_instruction_that_is_left_out_is_gone() {
+    let bytes = program();
+    let program = Program::decode(&bytes).expect("a module");
+    let mut plan = unchanged(&program);
+    let body = &program.bodies[2];
+    let mut own = BodyPlan::of(body).expect("it is read");
+    for instruction in body.instructions().expect("it is read") {
+        match instruction.operator {
+            wasmparser::Operator::Call { function_index: 0 } => {
+                own.leave_out(instruction.place);
+                own.put().drop();
+            }
+            _ => own.keep(instruction.place),
+        }
+    }
+    plan.bodies[2] = own;
+    let module = emit(&program, &plan).expect("it is carried out").module;
+    valid(&module);
+    assert_eq!((run(&module).0, run(&module).1), (130, vec![]));
+}
+
+#[test]
+fn calls_are_counted_without_a_script() {
+    let counting = count_calls::counting(&program()).expect("it is rewritten");
+    valid(&counting);
+    let (result, seen, counts) = run(&counting);
+    assert_eq!((result, seen), (130, vec![7]));
+    let expected = [("calls:2:2", 5), ("calls:3:0", 1), ("calls:3:2", 1), ("calls:indirect:3", 1)];
+    assert_eq!(counts, expected.map(|(name, count)| (name.to_owned(), count)).into());
+}
+
+#[test]
+fn a_place_that_is_not_there_and_what_is_no_module_are_errors() {
+    let bytes = program();
+    let program = Program::decode(&bytes).expect("a module");
+    let mut plan = unchanged(&program);
+    plan.bodies[0].keep(5..1 << 40);
+    let error = emit(&program, &plan).expect_err("nothing is there");
+    assert!(error.to_string().contains("there is no instruction at 5"), "{error}");
+    assert!(Program::decode(b"no module").is_err());
+}
