@@ -142,17 +142,36 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
     notes
 }
 
-/// Whether a profile is being written, and nothing else left to be done for it.
-static AT_DISK: AtomicBool = AtomicBool::new(false);
+/// Whether a profile is being made or written, and nothing is waited for but the processor and the
+/// disk.
+static UNHINDERED: AtomicBool = AtomicBool::new(false);
 
-/// Whether whoever writes the profile waits for nothing but the kernel.
-pub(crate) fn is_at_disk() -> bool {
-    AT_DISK.load(Relaxed)
+/// Whether the agent, which makes the profile, waits for no lock that another thread may have.
+pub(crate) fn is_unhindered() -> bool {
+    UNHINDERED.load(Relaxed)
+}
+
+/// What is done while this lives waits for nothing but the processor and the disk.
+#[derive(Debug)]
+pub(crate) struct Unhindered(());
+
+impl Unhindered {
+    /// By the agent.
+    pub(crate) fn begin() -> Self {
+        UNHINDERED.store(true, Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Unhindered {
+    fn drop(&mut self) {
+        UNHINDERED.store(false, Relaxed);
+    }
 }
 
 /// In a forked child: whoever was writing is in the parent.
 pub(crate) fn forget() {
-    AT_DISK.store(false, Relaxed);
+    UNHINDERED.store(false, Relaxed);
     crate::runtime::handover::forget();
 }
 
@@ -160,7 +179,6 @@ pub(crate) fn forget() {
 pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result<(), OutputError> {
     let bytes = config.format.bytes(profile, &TableOptions::default());
     let bytes = bytes.map_err(|error| OutputError { path: path.clone(), error })?;
-    AT_DISK.store(true, Relaxed);
     if config.handover.is_some() {
         // There was no place in the mapping: the folder is for this, and the command that reads it
         // removes it.
@@ -169,7 +187,6 @@ pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result
     let is_named = path.as_os_str().as_bytes().ends_with(config.output.as_os_str().as_bytes());
     let written =
         if is_named && is_stream(&path) { pour(&path, &bytes) } else { replace(&path, &bytes) };
-    AT_DISK.store(false, Relaxed);
     written.map_err(|error| OutputError { path, error })
 }
 

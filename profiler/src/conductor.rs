@@ -316,17 +316,14 @@ impl Conductor {
     /// The same before [`Profile::reconcile`], which makes the figures: for callers that have the
     /// evidence of a clock.
     pub fn draft(&self, now: Ticks) -> Profile {
-        let lives = self
-            .functions
-            .iter()
-            .enumerate()
-            .filter_map(|(at, part)| Some((at, &part.life.as_ref()?.account)));
-        let accounts =
-            lives.filter(|(at, account)| *at > 0 && account.entries > 0).map(|(at, account)| {
-                let mut account = account.clone();
-                account.turn(now);
-                (FuncId(at as u32), account)
-            });
+        let lives = self.functions.iter().enumerate().skip(1);
+        let lives = lives.filter_map(|(at, part)| Some((at, &part.life.as_ref()?.account)));
+        let called: Vec<_> = lives.filter(|(_, account)| account.entries > 0).collect();
+        let accounts = called.into_iter().map(|(at, account)| {
+            let mut account = account.clone();
+            account.turn(now);
+            (FuncId(at as u32), account)
+        });
         let nobody = self.functions.first().and_then(|part| part.life.as_ref());
         let lost = nobody.map_or(0, |life| life.account.lost);
         let watched = now.since(self.began);

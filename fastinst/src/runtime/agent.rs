@@ -16,7 +16,7 @@ use super::{arrivals, clock, guest, measure, modes, sharing, sites, stub, tally,
 use crate::format::Format;
 use crate::handover::Writer;
 use crate::names::Names;
-use crate::output;
+use crate::output::{self, Unhindered};
 use profiler::{Clock, ClockEvidence, Conductor, Mode, Nesting, Probes, Sample, Slow};
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -64,8 +64,8 @@ pub(crate) fn call() {
     wake(&CALLS);
 }
 
-/// How long the disk may take, when many want it.
-const DISK: Duration = Duration::from_secs(20);
+/// How long a profile of very many functions may take to be made, and the disk, when many want it.
+const WORK: Duration = Duration::from_secs(20);
 
 /// How long the agent's thread has to begin.
 const ARRIVAL: Duration = Duration::from_secs(1);
@@ -78,14 +78,15 @@ pub(crate) fn is_there() -> bool {
 
 /// Has the profile written, and waits for it. Returns whether it was. Patience is for an agent that
 /// may wait for us, when we are in a signal handler that has interrupted who knows what; once it
-/// only waits for the disk, it waits for nobody else.
+/// only waits for the processor and the disk, it waits for nobody else.
 pub(crate) fn write_now(patience: Duration) -> bool {
     if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
         return false;
     }
     let wish = WISHES.ask();
     call();
-    WISHES.await_answer(wish, patience) || (output::is_at_disk() && WISHES.await_answer(wish, DISK))
+    WISHES.await_answer(wish, patience)
+        || (output::is_unhindered() && WISHES.await_answer(wish, WORK))
 }
 
 /// Has the profile written some time soon. Usable in a signal handler.
@@ -373,6 +374,7 @@ impl Agent {
     /// waits for the profile: most often the program ends.
     fn tick(&mut self, is_awaited: bool) -> Duration {
         self.look_for_modules();
+        let _unhindered = is_awaited.then(Unhindered::begin);
         let looking = Ticks::now();
         let busy = self.drain_while_busy();
         let now = self.count_by_the_clock();
@@ -644,7 +646,7 @@ impl Agent {
         if is_handed_over {
             return;
         }
-        let profile = self.profile(guest::config().format);
+        let (profile, _unhindered) = self.profile(guest::config().format);
         if profile.functions.is_empty() && sites::count() == 0 {
             // A program without probes that might have loaded some.
             return;
@@ -684,23 +686,24 @@ impl Agent {
     fn hand_over(&mut self, writer: &Writer) -> bool {
         let start = agent_time();
         self.hand_over_counts(writer);
-        let profile = self.profile(Format::Profile);
+        let (profile, _unhindered) = self.profile(Format::Profile);
         let (called, all) = (profile.functions.len(), self.functions.len());
         let taken = writer.put(&profile.to_bytes(profiler::Packing::Plain), all);
         self.pace.handed_over(Instant::now(), agent_time().saturating_sub(start), called);
         taken
     }
 
-    fn profile(&mut self, format: Format) -> profiler::Profile {
+    fn profile(&mut self, format: Format) -> (profiler::Profile, Unhindered) {
         let clock = measure::clock_since(self.started, guest::clock());
         let garden = garden();
+        let unhindered = Unhindered::begin();
         let evidence = self.witness.evidence(&garden, &mut self.names);
         let facts = self.facts(clock, evidence);
         let mut profile = self.conductor.draft(clock::work());
         let functions = &self.functions;
         let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
         output::describe(&mut profile, &garden, &mut self.names, &facts, format, bed_of);
-        profile
+        (profile, unhindered)
     }
 
     fn facts(&self, clock: Clock, evidence: ClockEvidence) -> output::Facts {
