@@ -118,6 +118,11 @@ fn features() -> WasmFeatures {
 }
 
 impl<'a> App<'a> {
+    /// Whether a memory or a table has addresses of 64 bits.
+    pub fn is_wide(&self) -> bool {
+        self.memories.iter().any(|m| m.wide) || self.tables.iter().any(|t| t.wide)
+    }
+
     /// Reads and validates a module; its function bodies are validated when they are walked.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Diagnostics> {
         let mut app = Self {

@@ -136,7 +136,13 @@ fn run_everywhere(program: &[u8], script: &Source, calls: &[Call]) -> Compared {
 /// What one outcome has and the other has not.
 fn difference(one: &Outcome, other: &Outcome) -> String {
     let only = |a: &Outcome, b: &Outcome| {
-        a.1.iter().filter(|row| !b.1.contains(row)).cloned().collect::<Vec<_>>()
+        let mut rest = b.1.clone();
+        // A row may come several times: each is another site.
+        let is_only_here = |row: &&String| {
+            let found = rest.iter().position(|other| other == *row);
+            found.map(|at| rest.swap_remove(at)).is_none()
+        };
+        a.1.iter().filter(is_only_here).cloned().collect::<Vec<_>>()
     };
     let ends = if one.0 == other.0 { String::new() } else { format!("{:?}\n{:?}", one.0, other.0) };
     format!("{ends}\nrewritten: {:#?}\nattached: {:#?}", only(one, other), only(other, one))

@@ -328,9 +328,15 @@ impl<'a> Walker<'_, 'a> {
                 Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
                 _ => continue,
             };
-            // What the body asks for at other events only is not missed.
+            // What the body asks for at other events only is not missed; but types also tell apart
+            // what has addresses of 64 bits.
             let event = fold::OfEvent(probe.matched.event);
-            let is_missed = || body.declared.contains(bound) || fold::asks(body, event, *bound);
+            let is_missed = || {
+                body.declared.contains(bound)
+                    || probe.alternative
+                    || self.r.app.is_wide()
+                    || fold::asks(body, event, *bound)
+            };
             if !wasm.is_some_and(|w| ty.accepts(w)) && is_missed() {
                 return None;
             }

@@ -461,7 +461,7 @@ impl<'a> Rewriter<'a> {
         for (span, message) in self.facts.failures.borrow().iter() {
             said.push(Kind::GeneralError, Some(*span), message.clone());
         }
-        if self.app.memories.iter().any(|m| m.wide) || self.app.tables.iter().any(|t| t.wide) {
+        if self.app.is_wide() {
             for span in &self.program.narrow {
                 let message = "this rule leaves out what has 64-bit addresses in the program";
                 said.push_help(
