@@ -401,6 +401,12 @@ impl Account {
         Figure::estimated(value, half, self.entries as f64).with_more_above(more)
     }
 
+    /// The same where rates were learned while a few calls were timed, in less time than a switch
+    /// takes: all that is known is that no call is shorter than a tick.
+    pub(crate) fn calls_without_windows(&self) -> Figure {
+        self.calls().with_more_above(self.unseen.hidden)
+    }
+
     /// Whether every call was timed that has ended.
     pub(crate) fn is_complete(&self) -> bool {
         self.unseen.cycles == 0 && self.samples + self.lost >= self.entries && self.samples > 0
@@ -532,6 +538,19 @@ mod tests {
         let calls = account.calls().value;
         // 999 in 100,000 ticks, as the cycle before has told.
         assert!((calls - before - 500.0 - 9_990.0).abs() < 1.0, "{before} and {calls}");
+    }
+
+    #[test]
+    fn a_few_timed_calls_tell_no_rate() {
+        let mut account = Account::new(Ticks(0));
+        for cycle in 1..=20 {
+            account.entered(10);
+            account.stop_counting(Ticks((cycle - 1) * 1_000_000), Ticks(cycle * 1_000_000 - 1));
+            account.turn(Ticks(cycle * 1_000_000));
+        }
+        let (known, unknown) = (account.calls(), account.calls_without_windows());
+        assert_eq!((known.value, known.interval().0), (unknown.value, unknown.interval().0));
+        assert_eq!(unknown.interval().1, known.interval().1 + account.unseen.hidden);
     }
 
     #[test]

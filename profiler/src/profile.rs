@@ -349,7 +349,10 @@ impl Function {
         let ns = 1e9 / clock.hz;
         let extremes = account.extremes(costs);
         Self {
-            calls: account.calls(),
+            calls: match policy {
+                Policy::Paper { .. } => account.calls_without_windows(),
+                Policy::Adaptive { .. } | Policy::Exact | Policy::Count => account.calls(),
+            },
             samples: account.samples,
             min: extremes.map(|(min, _)| min.max(0.0) * ns),
             max: extremes.map(|(_, max)| max.max(0.0) * ns),
