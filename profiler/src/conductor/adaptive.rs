@@ -35,8 +35,8 @@ const PATIENCE: f64 = 4.0;
 /// grow by.
 const UNSPENT: f64 = 0.9;
 /// How much more windows may cost than terms, and how many windows there are for a term at most.
-const WINDOWS: f64 = 2.0;
-const GLIMPSES: f64 = 6.0;
+const WINDOWS: f64 = 6.0;
+const GLIMPSES: f64 = 16.0;
 /// What may be spent on a function that was never called.
 const WAITING: f64 = 0.01;
 /// Of complete timing, the part that goes to long calls first: there tails live, a probe is a few
@@ -49,8 +49,9 @@ const LONG_CALL: f64 = 1e-6;
 /// out, since calls that follow each other are alike.
 const TERM: f64 = 0.001;
 /// The window that the rate of a glimpsed function is known by, in seconds. Its length is fixed:
-/// one that waits for a number of calls waits for the next busy time.
-const WINDOW: f64 = 0.001;
+/// one that waits for a number of calls waits for the next busy time. Longer than the phases that
+/// many programs go through again and again, of which a shorter one meets a single one.
+const WINDOW: f64 = 0.003;
 /// Counting that has cost less than this so far, in seconds, goes on however often a function is
 /// called at the moment: many are called often for a moment and never again.
 const TRIFLE: f64 = 20e-6;
