@@ -137,8 +137,8 @@ fn registry() -> &'static Registry {
         // SAFETY: (1) leaked above and never freed.
         Ok(_) => unsafe { &*fresh },
         Err(other) => {
-            // SAFETY: (1) made above, and nobody knows of it; (2) what another thread has put there
-            // is leaked.
+            // SAFETY: (1) made above, and no other thread knows of it; (2) what another thread has
+            // put there is leaked.
             unsafe {
                 drop(Box::from_raw(fresh));
                 &*other

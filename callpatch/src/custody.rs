@@ -1,17 +1,17 @@
-//! Custody: who switches the sites of a probe, when several want to.
+//! Custody: which of several actors switches the sites of a probe.
 //!
-//! A probe has several sites, and three actors who know nothing of each other switch them: the hook
-//! that has seen enough *retires* the probe, the agent arms it again for the next epoch, the user
-//! turns it on and off. Deciding and storing are two things, and between them anything can happen:
-//! a retirement that was decided first and stored last leaves a probe off that everybody believes
-//! on, for ever, since only a hook that runs retires; an arming that is late leaves one on that its
-//! user turned off.
+//! A probe has several sites, and three actors that know nothing of each other switch them: the
+//! hook that has seen enough *retires* the probe, the agent arms it again for the next epoch, the
+//! user turns it on and off. Deciding and storing are two steps, and another actor may act between
+//! them: a retirement that was decided first and stored last leaves a probe off that all three
+//! believe on, for ever, since only a hook that runs retires; an arming that is late leaves one on
+//! that its user turned off.
 //!
 //! So the decision and the stores are tied together. One word says what the probe shall be and
-//! whether somebody is *carrying that out*. Who changes the state while nobody is, carries it out.
-//! Who changes it while somebody is, leaves: **whoever carries out looks again before he lays
-//! custody down, and carries out what he then finds.** Nobody ever waits, also not a signal handler
-//! that has interrupted a carrier on its own thread.
+//! whether an actor, the *carrier*, is carrying that out. An actor that changes the state while
+//! there is no carrier becomes the carrier. An actor that changes it while there is one leaves:
+//! **the carrier looks again before it lays custody down, and carries out what it then finds.** No
+//! actor ever waits, also not a signal handler that has interrupted a carrier on its own thread.
 //!
 //! | state | sites | who may change it, by which act |
 //! |---|---|---|
@@ -99,7 +99,7 @@ pub enum Verdict {
     Unchanged(State),
 }
 
-/// What is wanted of a probe, in 32 bits: two of state, one that says whether somebody carries it
+/// What is wanted of a probe, in 32 bits: two of state, one that says whether an actor carries it
 /// out, the rest its term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Word(u32);
@@ -138,13 +138,12 @@ impl Word {
         Self(self.0 & !CARRIED)
     }
 
-    /// The word after `act`, which its actor or somebody else carries out; `None` if the act leads
-    /// nowhere from here.
+    /// The word after `act`, which its actor or the present carrier carries out; `None` if the act
+    /// leads nowhere from here.
     fn after(self, act: Act) -> Option<Self> {
         let (state, begins) = match (self.state(), act) {
             (State::Off, Act::Enable) | (State::Retired, Act::Rearm) => (State::On, true),
-            // A new term, so that whoever carries out the old word finds another when he looks
-            // again.
+            // A new term, so that the carrier of the old word finds another when it looks again.
             (state, Act::Renew) => (state, true),
             (State::On | State::Retired, Act::Disable) => (State::Off, false),
             (State::On, Act::Retire(term)) if term == self.term() => (State::Retired, false),
@@ -161,18 +160,20 @@ impl Word {
     }
 }
 
-/// What is wanted of one probe, and who carries it out. Four bytes, so that many lie densely.
+/// What is wanted of one probe, and whether an actor carries it out. Four bytes, so that many lie
+/// densely.
 ///
 /// | bits | meaning | who may change them |
 /// |---|---|---|
 /// | 0–1 | the state | any actor, as the table of the module says |
-/// | 2 | somebody carries it out | set with the state by an actor who finds it clear; cleared by that actor |
-/// | 3–31 | the term | who arms |
+/// | 2 | an actor carries it out | set with the state by an actor that finds it clear; cleared by the same |
+/// | 3–31 | the term | the actor that arms |
 ///
 /// Every change is a compare-and-swap: a carrier's stores are made before custody is laid down, and
 /// the next one's after it was taken up. Changes and loads are sequentially consistent, for callers
-/// whose sites come and go: who adds a site and then looks at the state, and who changes the state
-/// and then looks for sites, cannot both miss the other, if they keep to that order too.
+/// whose sites come and go: a thread that adds a site and then looks at the state, and one that
+/// changes the state and then looks for sites, cannot both miss the other, if they keep to that
+/// order too.
 #[derive(Debug)]
 pub struct Custody(AtomicU32);
 
@@ -182,7 +183,7 @@ impl Custody {
         Self(AtomicU32::new(Word::new(state).0))
     }
 
-    /// Of a probe that nobody knows yet, in memory that is there already: as [`new`](Self::new).
+    /// Of a probe that no actor knows yet, in memory that is there already: as [`new`](Self::new).
     pub fn settle(&self, state: State) {
         self.0.store(Word::new(state).0, Ordering::SeqCst);
     }
@@ -199,7 +200,7 @@ impl Custody {
         self.word().term()
     }
 
-    /// Whether somebody is still switching sites.
+    /// Whether an actor is still switching sites.
     pub fn is_carried(&self) -> bool {
         self.word().is_carried()
     }
@@ -235,9 +236,9 @@ impl Custody {
         }
     }
 
-    /// The first half of [`act`](Self::act), for who does many at once: begins them all, switches
-    /// their sites by [`set_all`](crate::set_all), which opens pages once for all of them, and then
-    /// lays custody down.
+    /// The first half of [`act`](Self::act), for an actor with many probes: begins them all,
+    /// switches their sites by [`set_all`](crate::set_all), which opens pages once for all of them,
+    /// and then lays custody down.
     pub fn begin(&self, act: Act) -> Begun<'_> {
         let mut word = self.word();
         loop {
@@ -311,7 +312,8 @@ impl Carrier<'_> {
 }
 
 impl Drop for Carrier<'_> {
-    /// Where `carry_out` has panicked, or nobody laid custody down: others can take it up.
+    /// Where `carry_out` has panicked, or the carrier has not laid custody down: others can take it
+    /// up.
     fn drop(&mut self) {
         self.custody.0.fetch_and(!CARRIED, Ordering::Release);
     }

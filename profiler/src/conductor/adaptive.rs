@@ -75,7 +75,7 @@ const FIRM: f64 = 0.02;
 /// A choice is made at once when counting has taken more than this many budgets since the last
 /// look.
 const SURGE: f64 = 1.0;
-/// Between two looks in the beginning, in seconds.
+/// Between two looks in the beginning and while a window is open, in seconds.
 const SHORT_TICK: f64 = 0.001;
 /// How much of what was known of a rate is kept at a choice.
 const MEMORY: f64 = 0.5;
@@ -187,7 +187,7 @@ impl Conductor {
                 self.spare(at, budget, probes);
             }
         }
-        let pause = if beginning || self.adaptive.is_open { SHORT_TICK.min(WINDOW) } else { TICK };
+        let pause = if beginning || self.adaptive.is_open { SHORT_TICK } else { TICK };
         Ticks(now.0 + self.clock.ticks(pause).0)
     }
 
