@@ -12,7 +12,7 @@ use wasmparser::{
 
 /// An imported function.
 #[derive(Clone, Debug)]
-pub struct Import<'a> {
+pub(crate) struct Import<'a> {
     /// The module it comes from.
     pub module: &'a str,
     /// Its name there.
@@ -21,7 +21,7 @@ pub struct Import<'a> {
 
 /// A memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Whether it has addresses of 64 bits.
     pub wide: bool,
     /// The size of its pages, as a power of two.
@@ -32,7 +32,7 @@ pub struct Memory {
 
 /// A table.
 #[derive(Clone, Copy, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// Whether it has indices of 64 bits.
     pub wide: bool,
     /// Whether segments tell all that it holds when the program starts.
@@ -41,11 +41,11 @@ pub struct Table {
 
 /// Functions that a segment puts into a table when the program starts, from an entry on; `None` is
 /// no function.
-pub type Placed = (u32, Vec<Option<u32>>);
+pub(crate) type Placed = (u32, Vec<Option<u32>>);
 
 /// A segment of references.
 #[derive(Clone, Debug)]
-pub struct ElementSegment {
+pub(crate) struct ElementSegment {
     /// How many it has once the program runs: those that are put into a table at the start are
     /// gone.
     pub len: usize,
@@ -56,7 +56,7 @@ pub struct ElementSegment {
 }
 
 /// A module, and what is known of it.
-pub struct App<'a> {
+pub(crate) struct App<'a> {
     /// All of it.
     pub bytes: &'a [u8],
     /// Parameters and results of the types that are functions.
@@ -119,12 +119,12 @@ fn features() -> WasmFeatures {
 
 impl<'a> App<'a> {
     /// Whether a memory or a table has addresses of 64 bits.
-    pub fn is_wide(&self) -> bool {
+    pub(crate) fn is_wide(&self) -> bool {
         self.memories.iter().any(|m| m.wide) || self.tables.iter().any(|t| t.wide)
     }
 
     /// Reads and validates a module; its function bodies are validated when they are walked.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, Diagnostics> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, Diagnostics> {
         let mut app = Self {
             bytes,
             types: vec![],
@@ -349,7 +349,7 @@ impl<'a> App<'a> {
     }
 
     /// Bodies of functions, with what validates them.
-    pub fn bodies(
+    pub(crate) fn bodies(
         &self,
     ) -> impl Iterator<
         Item = Result<(FuncToValidate<ValidatorResources>, FunctionBody<'a>), wasmparser::Error>,
@@ -368,14 +368,14 @@ impl<'a> App<'a> {
     }
 
     /// Functions of its own, with their bodies.
-    pub fn functions(&self) -> impl Iterator<Item = (u32, &FunctionBody<'a>)> {
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (u32, &FunctionBody<'a>)> {
         (self.imported_functions()..).zip(self.bodies.iter().map(|body| &body.3))
     }
 
     /// A type as the validator knows it, with the index that the program gives it. A reference to a
     /// function needs no certain type, unless the program itself has such references: then it runs
     /// where they are known.
-    pub fn val(&self, ty: ValType, typed: bool) -> wasm_encoder::ValType {
+    pub(crate) fn val(&self, ty: ValType, typed: bool) -> wasm_encoder::ValType {
         if !typed && is_typed(&ty) {
             return wasm_encoder::ValType::FUNCREF;
         }
@@ -394,7 +394,7 @@ impl<'a> App<'a> {
     }
 
     /// Parameters and results of a function.
-    pub fn shape(&self, function: u32) -> (&[ValType], &[ValType]) {
+    pub(crate) fn shape(&self, function: u32) -> (&[ValType], &[ValType]) {
         let ty = self
             .functions
             .get(function as usize)
@@ -404,12 +404,12 @@ impl<'a> App<'a> {
     }
 
     /// How many functions are imported.
-    pub fn imported_functions(&self) -> u32 {
+    pub(crate) fn imported_functions(&self) -> u32 {
         u32::try_from(self.imports.len()).unwrap_or(u32::MAX)
     }
 
     /// The function that is exported under a name.
-    pub fn exported(&self, name: &str) -> Option<u32> {
+    pub(crate) fn exported(&self, name: &str) -> Option<u32> {
         self.exports
             .iter()
             .find(|e| e.kind == ExternalKind::Func && e.name == name)
@@ -417,13 +417,13 @@ impl<'a> App<'a> {
     }
 
     /// The name of a function: of the name section.
-    pub fn name(&self, function: u32) -> &'a str {
+    pub(crate) fn name(&self, function: u32) -> &'a str {
         self.names.get(&function).copied().unwrap_or("")
     }
 }
 
 /// Whether a type is a reference to a certain type.
-pub fn is_typed(ty: &ValType) -> bool {
+pub(crate) fn is_typed(ty: &ValType) -> bool {
     matches!(ty, ValType::Ref(reference) if reference.type_index().is_some())
 }
 

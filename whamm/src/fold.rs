@@ -11,7 +11,7 @@ use crate::syntax::ast::{BinOp, UnOp};
 use crate::types::Ty;
 
 /// What is known of a site.
-pub trait Known {
+pub(crate) trait Known {
     /// The value of a variable of the event.
     fn bound(&self, bound: Bound, ty: &Ty) -> Option<ExprKind>;
 
@@ -29,7 +29,7 @@ pub trait Known {
 
 /// Nothing is known.
 #[derive(Clone, Copy, Debug)]
-pub struct Nothing;
+pub(crate) struct Nothing;
 
 impl Known for Nothing {
     fn bound(&self, _: Bound, _: &Ty) -> Option<ExprKind> {
@@ -94,12 +94,12 @@ fn asks_at(place: &Place, in_expr: &dyn Fn(&Expr) -> bool) -> bool {
 }
 
 /// Folds where nothing is known of a site.
-pub fn pure(e: Expr) -> Expr {
+pub(crate) fn pure(e: Expr) -> Expr {
     fold(e, &Nothing)
 }
 
 /// Whether an expression is a value.
-pub fn is_constant(e: &Expr) -> bool {
+pub(crate) fn is_constant(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Str(_) => true,
         ExprKind::Tuple(parts) => parts.iter().all(is_constant),
@@ -108,7 +108,7 @@ pub fn is_constant(e: &Expr) -> bool {
 }
 
 /// Folds as far as is known.
-pub fn fold(e: Expr, known: &dyn Known) -> Expr {
+pub(crate) fn fold(e: Expr, known: &dyn Known) -> Expr {
     let Expr { kind, ty, span } = e;
     let sub = |e: Box<Expr>| Box::new(fold(*e, known));
     let all = |list: Vec<Expr>| list.into_iter().map(|e| fold(e, known)).collect::<Vec<_>>();
@@ -201,7 +201,7 @@ fn logic(op: BinOp, a: Expr, b: Expr, known: &dyn Known) -> ExprKind {
 }
 
 /// Whether evaluating an expression can do more than give a value.
-pub fn calls(e: &Expr) -> bool {
+pub(crate) fn calls(e: &Expr) -> bool {
     let mut found = false;
     e.walk(&mut |e| {
         let division =

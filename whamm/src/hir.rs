@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// Which variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Var {
+pub(crate) enum Var {
     /// Of this execution of a probe or function.
     Local(u32),
     /// Of the site, by its number in the probe.
@@ -26,7 +26,7 @@ pub enum Var {
 
 /// An expression with its type.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Expr {
+pub(crate) struct Expr {
     /// What it is.
     pub kind: ExprKind,
     /// Of which type.
@@ -37,7 +37,7 @@ pub struct Expr {
 
 /// The kinds of expressions.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ExprKind {
+pub(crate) enum ExprKind {
     /// A whole number.
     Int(i128),
     /// A fraction.
@@ -76,7 +76,7 @@ pub enum ExprKind {
 
 /// Which function of which library, and when.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LibraryCall {
+pub(crate) struct LibraryCall {
     /// The number of the library.
     pub library: u32,
     /// The name of the function.
@@ -87,7 +87,7 @@ pub struct LibraryCall {
 
 /// Functions that the language has.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Builtin {
+pub(crate) enum Builtin {
     /// Address and length, text: whether they are equal.
     StrCmp,
     /// Address and length, text: whether the one contains the other.
@@ -147,7 +147,7 @@ pub enum Builtin {
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stmt {
+pub(crate) enum Stmt {
     /// A local variable gets its first value.
     Declare(u32, Option<Expr>),
     /// A place gets a value.
@@ -174,7 +174,7 @@ pub enum Stmt {
 
 /// Where a value can be put.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub(crate) enum Place {
     /// A variable.
     Var(Var, Ty),
     /// A variable of the event: an operand, a result, a local.
@@ -187,7 +187,7 @@ pub enum Place {
 
 impl Place {
     /// The type of what is there.
-    pub fn ty(&self) -> Ty {
+    pub(crate) fn ty(&self) -> Ty {
         match self {
             Self::Var(_, ty) | Self::Bound(_, ty) => ty.clone(),
             Self::Element(map, _) => match &map.ty {
@@ -204,7 +204,7 @@ impl Place {
 
 /// A variable that outlives an execution.
 #[derive(Clone, Debug)]
-pub struct Variable {
+pub(crate) struct Variable {
     /// Its name.
     pub name: Rc<str>,
     /// Its type.
@@ -221,7 +221,7 @@ pub struct Variable {
 
 /// What a probe does, and what it needs for that.
 #[derive(Clone, Debug, Default)]
-pub struct Body {
+pub(crate) struct Body {
     /// Under which condition.
     pub predicate: Option<Expr>,
     /// What happens.
@@ -242,7 +242,7 @@ pub struct Body {
 
 /// A probe for one event in one mode.
 #[derive(Clone, Debug)]
-pub struct Probe {
+pub(crate) struct Probe {
     /// The number of its script.
     pub script: u16,
     /// Its number in the script, which begins its identity in a report.
@@ -261,14 +261,14 @@ pub struct Probe {
 
 impl Probe {
     /// Its identity in a report.
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         format!("{}_{}", self.number, self.matched.path())
     }
 }
 
 /// A function of a script.
 #[derive(Clone, Debug)]
-pub struct Function {
+pub(crate) struct Function {
     /// Its name.
     pub name: Rc<str>,
     /// How many of the locals are parameters.
@@ -283,7 +283,7 @@ pub struct Function {
 
 /// Everything that was checked.
 #[derive(Clone, Debug, Default)]
-pub struct Program {
+pub(crate) struct Program {
     /// One instance each: globals of the scripts, and what the sites of a rule share.
     pub globals: Vec<Variable>,
     /// One instance for each activation of a function.
@@ -303,7 +303,7 @@ pub struct Program {
 impl Expr {
     /// Whether every bound variable in it is known when a site is matched, and nothing else can
     /// change its value.
-    pub fn is_static(&self) -> bool {
+    pub(crate) fn is_static(&self) -> bool {
         match &self.kind {
             ExprKind::Bound(b) => b.is_static(),
             ExprKind::Var(_) | ExprKind::Call(..) => false,
@@ -325,7 +325,7 @@ impl Expr {
     }
 
     /// Whether two computations give the same, wherever they are written.
-    pub fn same(&self, other: &Self) -> bool {
+    pub(crate) fn same(&self, other: &Self) -> bool {
         let kinds = match (&self.kind, &other.kind) {
             (ExprKind::Unary(op, a), ExprKind::Unary(of, b)) => op == of && a.same(b),
             (ExprKind::Cast(a), ExprKind::Cast(b)) => a.same(b),
@@ -338,7 +338,7 @@ impl Expr {
     }
 
     /// The expressions directly inside.
-    pub fn children(&self) -> Vec<&Self> {
+    pub(crate) fn children(&self) -> Vec<&Self> {
         match &self.kind {
             ExprKind::Field(a, _) | ExprKind::Unary(_, a) | ExprKind::Cast(a) => vec![a],
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => vec![a, b],
@@ -352,7 +352,7 @@ impl Expr {
     }
 
     /// Looks at this and everything inside.
-    pub fn walk(&self, look: &mut dyn FnMut(&Self)) {
+    pub(crate) fn walk(&self, look: &mut dyn FnMut(&Self)) {
         look(self);
         for child in self.children() {
             child.walk(look);
@@ -375,7 +375,7 @@ impl Place {
 
 impl Stmt {
     /// Looks at every statement, from the outside in.
-    pub fn visit(&self, look: &mut dyn FnMut(&Self)) {
+    pub(crate) fn visit(&self, look: &mut dyn FnMut(&Self)) {
         look(self);
         let blocks: [&[Self]; 2] = match self {
             Self::If(_, a, b) => [a, b],
@@ -388,7 +388,7 @@ impl Stmt {
     }
 
     /// Looks at every expression.
-    pub fn walk(&self, look: &mut dyn FnMut(&Expr)) {
+    pub(crate) fn walk(&self, look: &mut dyn FnMut(&Expr)) {
         self.visit(&mut |stmt| match stmt {
             Self::Declare(_, Some(e))
             | Self::Do(e)
@@ -411,7 +411,7 @@ impl Stmt {
 
 impl Body {
     /// Looks at every expression of the predicate, the statements and what is done first.
-    pub fn walk(&self, look: &mut dyn FnMut(&Expr)) {
+    pub(crate) fn walk(&self, look: &mut dyn FnMut(&Expr)) {
         for e in self
             .predicate
             .iter()

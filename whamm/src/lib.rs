@@ -15,30 +15,43 @@
 //! [`instrument`] puts probes into a program's code; [`compile_monitor`] makes a module of its own,
 //! which an engine attaches to programs. Neither runs anything, except for library calls that a
 //! script wants to be evaluated while compiling.
+//!
+//! | to do | with |
+//! |---|---|
+//! | put probes into a program, or make a monitor of them | [`instrument`], [`compile_monitor`] |
+//! | see what is wrong with scripts, without a program | [`check_scripts`] |
+//! | see what a rule matches and which variables it can use | [`info`] |
+//! | format a script | [`layout`] |
+//!
+//! They take a [`Source`] for each script, a [`LibraryFile`] for each library, and [`Options`], and
+//! give an [`Output`] or [`Diagnostics`]. Nothing else is public; which instructions and variables
+//! there are is in `wasm_aot_body::events`.
 #![forbid(unsafe_code)]
 
-pub mod app;
-pub mod check;
-pub mod diagnostic;
-pub mod dwarf;
-pub mod emit;
-pub mod fold;
-pub mod hir;
-pub mod library;
-pub mod merging;
-pub mod monitor;
-pub mod range;
-pub mod rewrite;
-pub mod rule;
-pub mod source;
-pub mod syntax;
+mod app;
+mod check;
+mod diagnostic;
+mod emit;
+mod fold;
+mod hir;
+mod info;
+mod library;
+mod merging;
+mod monitor;
+mod range;
+mod rewrite;
+mod rule;
+mod source;
+mod syntax;
 
 pub use diagnostic::{Diagnostics, Kind, Severity};
 pub use emit::report::Format;
+pub use info::{Asked, info};
 pub use library::LibraryFile;
 pub use rewrite::{Destination, Link, Options};
 pub use source::Source;
-pub use wasm_aot_body::{events, types};
+
+use wasm_aot_body::{events, types};
 
 use library::Library;
 

@@ -26,7 +26,7 @@ pub struct LibraryFile {
 
 /// What a function of a library takes and gives.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Signature {
+pub(crate) struct Signature {
     /// What it takes.
     pub params: Vec<Ty>,
     /// What it gives.
@@ -35,7 +35,7 @@ pub struct Signature {
 
 /// A library whose exports are known.
 #[derive(Debug)]
-pub struct Library {
+pub(crate) struct Library {
     /// What scripts call it.
     pub name: String,
     /// Where its functions are imported from.
@@ -66,7 +66,7 @@ pub(crate) fn module(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String>
 
 impl Library {
     /// Reads the exports of a library.
-    pub fn read(file: &LibraryFile) -> Result<Self, Diagnostics> {
+    pub(crate) fn read(file: &LibraryFile) -> Result<Self, Diagnostics> {
         let fail = |e: String| {
             Diagnostics::general(
                 Kind::GeneralError,
@@ -164,13 +164,13 @@ fn signature(params: &[ValType], results: &[ValType]) -> Option<Signature> {
 }
 
 /// The first line of an error's text.
-pub fn first_line(e: &dyn std::fmt::Display) -> String {
+pub(crate) fn first_line(e: &dyn std::fmt::Display) -> String {
     e.to_string().lines().next().unwrap_or("").to_string()
 }
 
 /// Why a library could not be asked.
 #[derive(Debug, Error)]
-pub enum AskError {
+pub(crate) enum AskError {
     /// It could not be instantiated.
     #[error("the library `{0}` cannot run while compiling: {1}")]
     Instantiate(String, String),
@@ -181,7 +181,7 @@ pub enum AskError {
 
 /// Libraries that are running, to be asked while compiling.
 #[derive(Debug, Default)]
-pub struct Oracle {
+pub(crate) struct Oracle {
     running: HashMap<u32, (wasmi::Store<wasmi::StoreLimits>, wasmi::Instance)>,
 }
 
@@ -237,7 +237,7 @@ impl Oracle {
     }
 
     /// Calls a function with constant arguments.
-    pub fn ask(
+    pub(crate) fn ask(
         &mut self,
         number: u32,
         library: &Library,

@@ -9,7 +9,7 @@ use crate::types::Ty;
 
 /// The largest value of an expression that is folded; none if it may be negative, or nothing
 /// smaller than its type is plain.
-pub fn most(e: &Expr) -> Option<u64> {
+pub(crate) fn most(e: &Expr) -> Option<u64> {
     if !(e.ty.is_int() || e.ty == Ty::Bool) {
         return None;
     }

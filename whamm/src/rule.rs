@@ -10,7 +10,7 @@ use crate::syntax::ast::{Part, Rule};
 
 /// One event in one mode.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Match {
+pub(crate) struct Match {
     /// What happens.
     pub event: Event,
     /// Where in its course.
@@ -19,7 +19,7 @@ pub struct Match {
 
 impl Match {
     /// `wasm:package:event:mode`, as a report shows it.
-    pub fn path(self) -> String {
+    pub(crate) fn path(self) -> String {
         match self.event {
             Event::Opcode(_)
             | Event::FuncEntry
@@ -36,7 +36,7 @@ impl Match {
 
 impl Match {
     /// Why a name means nothing here that means something elsewhere, and what helps.
-    pub fn lacks(self, name: &str) -> (String, String) {
+    pub(crate) fn lacks(self, name: &str) -> (String, String) {
         let event = self.event.names().1;
         if self.event.variable(name).is_some() && self.event.has_lost_operands(self.mode) {
             let message = format!("`{name}` is known only before the instruction");
@@ -104,17 +104,17 @@ fn class(pattern: &[u8], c: u8) -> Option<usize> {
 }
 
 /// Whether a name matches a part of a rule.
-pub fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     pattern.is_empty() || pattern.split('|').any(|p| glob(p.as_bytes(), name.as_bytes()))
 }
 
 /// Whether a part names one thing only.
-pub fn is_exact(pattern: &str) -> bool {
+pub(crate) fn is_exact(pattern: &str) -> bool {
     !pattern.is_empty() && !pattern.contains(['*', '?', '[', '|'])
 }
 
 /// The names that are spelled most like a pattern.
-pub fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub(crate) fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let plain: String = pattern.chars().filter(|c| !"*?[]|!".contains(*c)).take(64).collect();
     let mut scored: Vec<_> = names
         .map(|n| {
@@ -160,7 +160,7 @@ fn unmatched(said: &mut Diagnostics, level: &str, part: &Part, names: &[&str]) {
 const PACKAGES: [&str; 6] = ["opcode", "func", "block", "report", "begin", "end"];
 
 /// Every event and mode that a rule means, in the order of the table. None, if something was said.
-pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
+pub(crate) fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
     let part = |n: usize| rule.parts.get(n);
     let [provider, package] = [&rule.parts[0], &rule.parts[1]];
     if PACKAGES.contains(&&*provider.pattern) {

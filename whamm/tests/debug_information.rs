@@ -41,7 +41,7 @@ fn program() -> Option<Vec<u8>> {
 
 /// Of every multiplication in `square`: which file and line it is said to be of.
 fn multiplications(bytes: &[u8]) -> Vec<(String, u32)> {
-    let lines = whamm::dwarf::Lines::read(bytes);
+    let lines = whamm_rewrite::Lines::read(bytes);
     let mut start = 0;
     let mut found = Vec::new();
     for payload in wasmparser::Parser::new(0).parse_all(bytes) {

@@ -1,5 +1,6 @@
 //! What the body of a WebAssembly function says by itself, before anything is compiled: its blocks,
-//! its loops, where counters have to stand, and which events there are to observe.
+//! its loops, where counters have to stand, and which events there are to observe; and what the
+//! reports of monitors look like ([`report`]), on which compilers and engines agree.
 //!
 //! # How often each instruction was executed, from as few counters as there can be
 //!
@@ -18,6 +19,7 @@ pub mod events;
 mod graph;
 mod loops;
 mod places;
+pub mod report;
 mod solution;
 pub mod types;
 

@@ -3,8 +3,8 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 use std::fmt::Write;
-use whamm::events::{Bound, Event, Instruction, Mode, by_code, code_of, instructions};
-use whamm::types::Ty;
+use wasm_aot_body::events::{Bound, Event, Instruction, Mode, by_code, code_of, instructions};
+use wasm_aot_body::types::Ty;
 
 /// Patterns that mean several instructions, and the modes that these have.
 const PATTERNS: [(&str, &[&str]); 13] = [

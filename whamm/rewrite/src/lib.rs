@@ -42,12 +42,14 @@ mod debug;
 mod decode;
 mod emit;
 mod indices;
+mod lines;
 mod names;
 mod plan;
 
 pub use decode::{Body, Instruction, Program};
 pub use emit::{Emitted, emit};
 pub use indices::Indices;
+pub use lines::Lines;
 pub use plan::{BodyPlan, Plan, Spot};
 
 use std::ops::Range;

@@ -26,7 +26,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// The library that is part of the language.
-pub const CORE: u32 = u32::MAX;
+pub(crate) const CORE: u32 = u32::MAX;
 
 /// The library of engines that change probes while they run: `whamm:dyninstr`.
 pub(crate) const DYNINSTR: u32 = u32::MAX - 1;
@@ -60,7 +60,7 @@ pub(crate) struct Checker<'a> {
 
 /// Checks scripts against each other's absence: each has its own names. Of libraries that could not
 /// be read nothing more is said.
-pub fn check(
+pub(crate) fn check(
     sources: &[Source],
     libraries: &[Library],
     unread: &[&str],

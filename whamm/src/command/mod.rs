@@ -1,12 +1,10 @@
 //! Commands: what is read, what is written, and what is said.
 
-mod info;
-
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use whamm::{Destination, Diagnostics, Format, Kind, LibraryFile, Link, Options, Source};
+use whamm::{Asked, Destination, Diagnostics, Format, Kind, LibraryFile, Link, Options, Source};
 
 /// Instruments WebAssembly with scripts.
 #[derive(Debug, Parser)]
@@ -32,7 +30,17 @@ enum What {
     /// Put probes into a program, or make a monitor of them.
     Instr(Box<Instr>),
     /// What a rule matches, and what can be used there.
-    Info(info::Info),
+    Info {
+        /// The rule, or the beginning of one, as in `wasm:opcode:call`.
+        #[arg(short, long)]
+        rule: String,
+        /// Also the variables, with their types.
+        #[arg(short, long)]
+        vars: bool,
+        /// Also the functions.
+        #[arg(short, long)]
+        functions: bool,
+    },
     /// Say what is wrong with scripts.
     Check {
         /// The scripts.
@@ -178,7 +186,10 @@ pub(crate) fn run(command: Command) -> ExitCode {
     let json = command.json;
     let result = match command.what {
         What::Instr(instr) => instr.run(),
-        What::Info(info) => info.run(json),
+        What::Info { rule, vars: variables, functions } => {
+            whamm::info(&rule, Asked { variables, functions, json })
+                .and_then(|text| print(text.as_bytes()))
+        }
         What::Check { scripts: paths, libraries } => check(&paths, &libraries),
         What::Fmt { scripts, check } => format_all(&scripts, check),
         What::Manual(manual) => manual
@@ -199,7 +210,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
 }
 
 /// What was asked for goes to stdout; a reader that has enough is no failure.
-pub(crate) fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
+fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
     match std::io::stdout().write_all(text) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Diagnostics::general(
             Kind::GeneralError,

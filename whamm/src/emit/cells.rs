@@ -28,7 +28,7 @@ const HEAD: u32 = 16;
 
 /// The row of cells that a site's record has behind itself.
 #[derive(Clone, Debug)]
-pub struct SiteRow {
+pub(crate) struct SiteRow {
     /// The variable of the site that is the map.
     pub variable: u32,
     /// Where it begins in the record.
@@ -39,7 +39,7 @@ pub struct SiteRow {
 
 /// Maps that may have cells, and the rows of cells that they have.
 #[derive(Debug, Default)]
-pub struct Cells {
+pub(crate) struct Cells {
     /// The handles of maps that nothing looks at until the report, and how many cells a row of
     /// theirs has at most.
     maps: BTreeMap<u32, u64>,
@@ -76,7 +76,7 @@ fn largest(key: &Expr) -> Option<Expr> {
 
 /// The row that a site's record has behind it, which ends at `at`: that of the first map, of those
 /// in `free`, which is added to at keys that allow it.
-pub fn site_row(stmts: &[Stmt], at: u32, free: impl Fn(u32) -> bool) -> Option<SiteRow> {
+pub(crate) fn site_row(stmts: &[Stmt], at: u32, free: impl Fn(u32) -> bool) -> Option<SiteRow> {
     let mut found = None;
     for stmt in stmts {
         stmt.visit(&mut |stmt| {
@@ -92,7 +92,7 @@ pub fn site_row(stmts: &[Stmt], at: u32, free: impl Fn(u32) -> bool) -> Option<S
 
 impl Support {
     /// Lets the map of a site have cells: nothing looks at it until the report.
-    pub fn defer(&mut self, map: u32, ty: &Ty) {
+    pub(crate) fn defer(&mut self, map: u32, ty: &Ty) {
         self.defer_up_to(map, ty, MOST_OF_SITE);
     }
 
@@ -103,7 +103,12 @@ impl Support {
     }
 
     /// Lets those of the global maps have cells that are only added to.
-    pub fn defer_all(&mut self, program: &Program, globals: &[Storage], added_only: &HashSet<u32>) {
+    pub(crate) fn defer_all(
+        &mut self,
+        program: &Program,
+        globals: &[Storage],
+        added_only: &HashSet<u32>,
+    ) {
         for (n, (storage, variable)) in (0..).zip(globals.iter().zip(&program.globals)) {
             if let (Storage::Constant(map), true) = (storage, added_only.contains(&n)) {
                 self.defer_up_to(*map, &variable.ty, MOST);
@@ -165,7 +170,7 @@ impl Emitter<'_> {
 
     /// Begins the row behind a record that was just made: its head says whose it is. Rows are
     /// chained from a global on.
-    pub fn begin_row(&mut self, row: &SiteRow, record: u32, map: u32, chain: u32) {
+    pub(crate) fn begin_row(&mut self, row: &SiteRow, record: u32, map: u32, chain: u32) {
         let memory = self.memory();
         let at = |n: u32| word(row.at + n, memory);
         self.put().local_get(record).global_get(chain).i32_store(at(0));
@@ -183,7 +188,7 @@ impl Emitter<'_> {
     }
 
     /// Pushes how many bytes a record has, with the row behind it.
-    pub fn size_with(&mut self, row: &SiteRow) {
+    pub(crate) fn size_with(&mut self, row: &SiteRow) {
         self.count_of(row);
         self.put().i32_const(3).i32_shl().i32_const((row.at + HEAD).cast_signed()).i32_add();
     }
@@ -199,7 +204,7 @@ impl Emitter<'_> {
 
     /// Adds what has come together in cells to the maps; rows of sites are chained from a global
     /// on, if there are any.
-    pub fn settle_cells(&mut self, chain: Option<u32>) {
+    pub(crate) fn settle_cells(&mut self, chain: Option<u32>) {
         if let Some(chain) = chain {
             let settle = self.support.runtime("settle_chain");
             self.put().global_get(chain).call(settle);

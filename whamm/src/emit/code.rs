@@ -18,7 +18,7 @@ use wasm_encoder::{BlockType, InstructionSink, ValType};
 
 /// Where everything is that a body refers to.
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
+pub(crate) struct Scope {
     /// Variables of the site.
     pub sites: Vec<Storage>,
     /// Global and shared variables.
@@ -47,7 +47,7 @@ pub struct Scope {
 
 /// A bulk operation on memory.
 #[derive(Clone, Copy, Debug)]
-pub enum Bulk {
+pub(crate) enum Bulk {
     /// From a data segment.
     Init(u32),
     /// From a memory.
@@ -57,7 +57,7 @@ pub enum Bulk {
 }
 
 /// Writes instructions.
-pub struct Emitter<'a> {
+pub(crate) struct Emitter<'a> {
     /// What was written.
     pub out: Vec<u8>,
     /// The rest of the module.
@@ -92,7 +92,7 @@ pub(crate) fn written(_: &mut InstructionSink<'_>) {}
 
 impl<'a> Emitter<'a> {
     /// Nothing written yet.
-    pub fn new(
+    pub(crate) fn new(
         support: &'a mut Support,
         locals: &'a mut Locals,
         scope: &'a Scope,
@@ -118,12 +118,12 @@ impl<'a> Emitter<'a> {
     }
 
     /// The writer of single instructions.
-    pub fn put(&mut self) -> InstructionSink<'_> {
+    pub(crate) fn put(&mut self) -> InstructionSink<'_> {
         InstructionSink::new(&mut self.out)
     }
 
     /// Makes room for the local variables of a body.
-    pub fn enter(&mut self, locals: &[Ty]) {
+    pub(crate) fn enter(&mut self, locals: &[Ty]) {
         for ty in locals {
             let slots = ty.slots();
             let first = slots.first().map_or(0, |_| self.row(&slots));
@@ -133,14 +133,14 @@ impl<'a> Emitter<'a> {
     }
 
     /// Makes room for the local variables of another body in the same function.
-    pub fn own_locals(&mut self, locals: &[Ty]) {
+    pub(crate) fn own_locals(&mut self, locals: &[Ty]) {
         self.own.clear();
         self.types.clear();
         self.enter(locals);
     }
 
     /// Makes room for the local variables of a function, whose parameters are there already.
-    pub fn enter_function(&mut self, locals: &[Ty], params: usize) {
+    pub(crate) fn enter_function(&mut self, locals: &[Ty], params: usize) {
         let mut next = 0;
         for ty in &locals[..params] {
             self.own.push(next);
@@ -162,7 +162,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// A whole body: a condition that is left to be tested, then statements.
-    pub fn body(&mut self, condition: Option<&Expr>, stmts: &[Stmt]) {
+    pub(crate) fn body(&mut self, condition: Option<&Expr>, stmts: &[Stmt]) {
         let condition = condition.map(|c| self.fold(c));
         match condition.as_ref().map(|c| &c.kind) {
             Some(ExprKind::Bool(false)) => (),
@@ -196,7 +196,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// The statements of a function, which leaves by `return`.
-    pub fn function_body(&mut self, stmts: &[Stmt]) {
+    pub(crate) fn function_body(&mut self, stmts: &[Stmt]) {
         self.function = true;
         self.block(stmts);
     }

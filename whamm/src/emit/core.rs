@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 use wasm_encoder::ValType;
 
 /// The module whose functions and memory are imported.
-pub const MODULE: &str = "whamm_core";
+pub(crate) const MODULE: &str = "whamm_core";
 
 /// How the library calls a kind of maps.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// In the names of functions that find and put values.
     pub key: &'static str,
     /// In the names of functions that make maps.
@@ -44,7 +44,7 @@ fn is_word(ty: &Ty) -> bool {
 }
 
 /// How the library calls maps of a type, if it has them.
-pub fn pair(ty: &Ty) -> Option<&'static Pair> {
+pub(crate) fn pair(ty: &Ty) -> Option<&'static Pair> {
     let Ty::Map(kv) = ty else { return None };
     let found = match &kv.0 {
         Ty::Str => 1,
@@ -59,28 +59,28 @@ pub fn pair(ty: &Ty) -> Option<&'static Pair> {
 
 impl Pair {
     /// The function that makes a map, and gives its number.
-    pub fn create(&self) -> String {
+    pub(crate) fn create(&self) -> String {
         format!("create_{}_i32", self.kind)
     }
 
     /// The function that makes the map with a number.
-    pub fn create_with_id(&self) -> String {
+    pub(crate) fn create_with_id(&self) -> String {
         format!("create_{}_i32_with_id", self.kind)
     }
 
     /// The function that gives what a key has, or 0.
-    pub fn get(&self) -> String {
+    pub(crate) fn get(&self) -> String {
         format!("get_{}_i32", self.key)
     }
 
     /// The function that gives a key a value.
-    pub fn insert(&self) -> String {
+    pub(crate) fn insert(&self) -> String {
         format!("insert_{}_i32", self.key)
     }
 }
 
 /// The type of a function of the library.
-pub fn shape(name: &str) -> Shape {
+pub(crate) fn shape(name: &str) -> Shape {
     let word = ValType::I32;
     let of = |prefix: &str| {
         name.strip_prefix(prefix).and_then(|n| PAIRS.iter().find(|p| n == format!("{}_i32", p.key)))
@@ -105,7 +105,7 @@ pub fn shape(name: &str) -> Shape {
 /// What is written: in a program the sites are known, in a monitor their maps are made when they
 /// are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// A program with probes.
     Program,
     /// A module for an engine.
@@ -114,7 +114,7 @@ pub enum Target {
 
 /// What a program uses of the library.
 #[derive(Debug, Default)]
-pub struct Used {
+pub(crate) struct Used {
     /// Functions.
     pub functions: BTreeSet<String>,
     /// Types of maps that the library cannot hold here.
@@ -124,7 +124,7 @@ pub struct Used {
 }
 
 /// The function that prints a value of a type.
-pub fn printer(ty: &Ty) -> Option<String> {
+pub(crate) fn printer(ty: &Ty) -> Option<String> {
     (ty.is_numeric() || *ty == Ty::Bool).then(|| format!("put{ty}"))
 }
 
@@ -174,7 +174,7 @@ fn own_maps(program: &Program, format: Format) -> BTreeSet<Ty> {
 
 impl Used {
     /// What a program uses, if it prints anything.
-    pub fn by(program: &Program, printing: bool, format: Format, target: Target) -> Self {
+    pub(crate) fn by(program: &Program, printing: bool, format: Format, target: Target) -> Self {
         let mut used = Self { own_maps: own_maps(program, format), ..Self::default() };
         if printing {
             used.texts();

@@ -16,7 +16,7 @@ const WORDS: u32 = 1 << 31;
 
 /// How words are reached.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reach {
+pub(crate) struct Reach {
     /// The global that has the address of the first.
     base: u32,
     /// In which memory they are.
@@ -25,14 +25,14 @@ pub struct Reach {
 
 impl Reach {
     /// Prepares for [`set`](Self::set), before the value is pushed.
-    pub fn ready(self, put: &mut InstructionSink<'_>, counter: u32) {
+    pub(crate) fn ready(self, put: &mut InstructionSink<'_>, counter: u32) {
         if is_word(counter) {
             put.global_get(self.base);
         }
     }
 
     /// Pushes what a counter has.
-    pub fn get(self, put: &mut InstructionSink<'_>, counter: u32, ty: ValType) {
+    pub(crate) fn get(self, put: &mut InstructionSink<'_>, counter: u32, ty: ValType) {
         if !is_word(counter) {
             put.global_get(counter);
             return;
@@ -43,7 +43,7 @@ impl Reach {
     }
 
     /// Pops what a counter is to have.
-    pub fn set(self, put: &mut InstructionSink<'_>, counter: u32, ty: ValType) {
+    pub(crate) fn set(self, put: &mut InstructionSink<'_>, counter: u32, ty: ValType) {
         if !is_word(counter) {
             put.global_set(counter);
             return;
@@ -54,7 +54,7 @@ impl Reach {
 }
 
 /// Whether a counter is in memory.
-pub fn is_word(counter: u32) -> bool {
+pub(crate) fn is_word(counter: u32) -> bool {
     counter >= WORDS
 }
 
@@ -79,12 +79,12 @@ impl Words {
 
 impl Support {
     /// A new counter, or another number that begins with zero.
-    pub fn counter(&mut self, ty: ValType) -> u32 {
+    pub(crate) fn counter(&mut self, ty: ValType) -> u32 {
         self.counters(&[(ty, 0)])
     }
 
     /// New numbers, one behind the other. All of those in memory begin with zero.
-    pub fn counters(&mut self, slots: &[(ValType, i64)]) -> u32 {
+    pub(crate) fn counters(&mut self, slots: &[(ValType, i64)]) -> u32 {
         let most = self.layout.most_globals.unwrap_or(MOST);
         let fits = self.layout.globals as usize + self.global_count() + slots.len() < most as usize;
         if fits || slots.iter().any(|slot| slot.1 != 0) {
@@ -99,7 +99,7 @@ impl Support {
     }
 
     /// How counters in memory are reached.
-    pub fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> Reach {
         Reach { base: self.words.base.unwrap_or_default(), memory: self.layout.memory }
     }
 }

@@ -10,7 +10,7 @@ use crate::rewrite::Destination;
 use wasm_encoder::{BlockType, ValType};
 
 /// The type of a function of WASI that a report uses.
-pub fn shape(name: &str) -> Shape {
+pub(crate) fn shape(name: &str) -> Shape {
     let (word, long) = (ValType::I32, ValType::I64);
     match name {
         "path_open" => (vec![word, word, word, word, word, long, long, word, word], vec![word]),

@@ -26,13 +26,13 @@ fn is_at_hand(e: &Expr) -> bool {
 
 impl Emitter<'_> {
     /// Pushes the slots of an expression's value, after folding it.
-    pub fn expr(&mut self, e: &Expr) {
+    pub(crate) fn expr(&mut self, e: &Expr) {
         let e = self.fold(e);
         self.value(&e);
     }
 
     /// Pushes the slots of the value of an expression that is folded.
-    pub fn value(&mut self, e: &Expr) {
+    pub(crate) fn value(&mut self, e: &Expr) {
         match &e.kind {
             ExprKind::Int(n) => self.int(*n, &e.ty),
             ExprKind::Float(x) => self.float(*x, &e.ty),

@@ -10,7 +10,7 @@ use crate::library::Library;
 use crate::types::Ty;
 
 /// Writes a function: its type and its code.
-pub fn write(
+pub(crate) fn write(
     support: &mut Support,
     function: &Function,
     globals: &[Storage],

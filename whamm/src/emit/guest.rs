@@ -23,7 +23,7 @@ const SHORT: usize = 160;
 
 /// A library that can become part of a module.
 #[derive(Debug, Default)]
-pub struct Guest {
+pub(crate) struct Guest {
     bytes: Vec<u8>,
     types: Vec<Shape>,
     functions: Vec<u32>,
@@ -57,7 +57,7 @@ fn range(range: &Range<u64>) -> Option<Range<usize>> {
 
 impl Guest {
     /// Reads a library; none if it needs more than a guest has.
-    pub fn read(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut guest = Self { bytes: bytes.to_vec(), ..Self::default() };
         for payload in Parser::new(0).parse_all(bytes) {
             guest.section(payload.ok()?)?;
@@ -140,20 +140,20 @@ impl Guest {
 
 impl Support {
     /// Makes a library a part of the module.
-    pub fn host(&mut self, library: u32, mut guest: Guest) {
+    pub(crate) fn host(&mut self, library: u32, mut guest: Guest) {
         guest.place = self.layout.memory + 1 + index(self.guests.len());
         self.layout.library_memories.insert(library, guest.place);
         self.guests.insert(library, guest);
     }
 
     /// Whether a library is a part of the module.
-    pub fn is_guest(&self, library: u32) -> bool {
+    pub(crate) fn is_guest(&self, library: u32) -> bool {
         self.guests.contains_key(&library)
     }
 
     /// Whether a function of a library that is part of the module only gives an answer: it changes
     /// nothing, never traps, and ends.
-    pub fn only_asks(&self, library: u32, name: &str) -> bool {
+    pub(crate) fn only_asks(&self, library: u32, name: &str) -> bool {
         let Some((guest, &number)) =
             self.guests.get(&library).and_then(|guest| Some((guest, guest.exports.get(name)?)))
         else {

@@ -5,7 +5,7 @@ use wasm_encoder::ValType;
 
 /// The local variables added to a function.
 #[derive(Debug, Default)]
-pub struct Locals {
+pub(crate) struct Locals {
     base: u32,
     types: Vec<ValType>,
     free: HashMap<ValType, Vec<u32>>,
@@ -14,37 +14,37 @@ pub struct Locals {
 
 impl Locals {
     /// Behind those that the function has already.
-    pub fn new(base: u32) -> Self {
+    pub(crate) fn new(base: u32) -> Self {
         Self { base, ..Self::default() }
     }
 
     /// One for a while, until [`Self::release`].
-    pub fn take(&mut self, ty: ValType) -> u32 {
+    pub(crate) fn take(&mut self, ty: ValType) -> u32 {
         let local = self.free.get_mut(&ty).and_then(Vec::pop).unwrap_or_else(|| self.keep(ty));
         self.used.push(local);
         local
     }
 
     /// One for good.
-    pub fn keep(&mut self, ty: ValType) -> u32 {
+    pub(crate) fn keep(&mut self, ty: ValType) -> u32 {
         self.types.push(ty);
         self.base + u32::try_from(self.types.len() - 1).unwrap_or(u32::MAX)
     }
 
     /// Where the use of those that were taken from now on will end.
-    pub fn mark(&self) -> usize {
+    pub(crate) fn mark(&self) -> usize {
         self.used.len()
     }
 
     /// Ends the use of those taken since a mark.
-    pub fn release(&mut self, mark: usize) {
+    pub(crate) fn release(&mut self, mark: usize) {
         for local in self.used.drain(mark.min(self.used.len())..) {
             self.free.entry(self.types[(local - self.base) as usize]).or_default().push(local);
         }
     }
 
     /// The types of all, in order.
-    pub fn types(&self) -> &[ValType] {
+    pub(crate) fn types(&self) -> &[ValType] {
         &self.types
     }
 }

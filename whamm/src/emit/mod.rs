@@ -5,17 +5,17 @@
 //! used), [`code::Emitter`] turns statements into instructions, and [`report`] describes variables
 //! to the code that prints them.
 
-pub mod cells;
-pub mod code;
-pub mod core;
-pub mod counters;
-pub mod destination;
-pub mod expression;
-pub mod function;
-pub mod guest;
-pub mod locals;
-pub mod print;
-pub mod replacement;
-pub mod report;
-pub mod storage;
-pub mod support;
+pub(crate) mod cells;
+pub(crate) mod code;
+pub(crate) mod core;
+pub(crate) mod counters;
+pub(crate) mod destination;
+pub(crate) mod expression;
+pub(crate) mod function;
+pub(crate) mod guest;
+pub(crate) mod locals;
+pub(crate) mod print;
+pub(crate) mod replacement;
+pub(crate) mod report;
+pub(crate) mod storage;
+pub(crate) mod support;

@@ -12,7 +12,7 @@ use wasm_encoder::ValType;
 
 /// A function of the program: its final index, and its type.
 #[derive(Clone, Debug)]
-pub struct Callee {
+pub(crate) struct Callee {
     /// Where it stands in the output.
     pub index: u32,
     /// What it takes.
@@ -23,7 +23,7 @@ pub struct Callee {
 
 /// The functions of the program that can be called instead of an instruction.
 #[derive(Clone, Debug, Default)]
-pub struct Callees {
+pub(crate) struct Callees {
     /// By their indices in the program as it was.
     pub functions: Vec<Callee>,
     /// Their indices, by name.
@@ -32,7 +32,7 @@ pub struct Callees {
 
 impl Callees {
     /// The function that a constant index or name means.
-    pub fn find(&self, which: &Expr) -> Option<&Callee> {
+    pub(crate) fn find(&self, which: &Expr) -> Option<&Callee> {
         let number = match &which.kind {
             ExprKind::Int(n) => u32::try_from(*n).ok()?,
             ExprKind::Str(name) => *self.names.get(&**name)?,
@@ -44,7 +44,7 @@ impl Callees {
 
 /// Where a probe puts what it leaves instead of an instruction.
 #[derive(Clone, Debug)]
-pub struct Replacement {
+pub(crate) struct Replacement {
     /// What can be called.
     pub callees: Rc<Callees>,
     /// How many operands from the top are all that is left of them, because the others were
@@ -58,7 +58,7 @@ pub struct Replacement {
 
 /// What the body of a replacement does, wherever in it.
 #[derive(Debug, Default)]
-pub struct Deeds<'a> {
+pub(crate) struct Deeds<'a> {
     /// It leaves the operands out.
     pub drops: bool,
     /// What it calls instead.
@@ -69,7 +69,7 @@ pub struct Deeds<'a> {
 
 impl<'a> Deeds<'a> {
     /// Those of a body.
-    pub fn of(stmts: &'a [Stmt]) -> Self {
+    pub(crate) fn of(stmts: &'a [Stmt]) -> Self {
         let mut deeds = Self::default();
         deeds.look(stmts);
         deeds
@@ -102,7 +102,7 @@ impl<'a> Deeds<'a> {
 }
 
 /// Whether every way through a body calls something instead, or returns a value.
-pub fn always_gives(stmts: &[Stmt], fold: &dyn Fn(&Expr) -> Expr) -> bool {
+pub(crate) fn always_gives(stmts: &[Stmt], fold: &dyn Fn(&Expr) -> Expr) -> bool {
     stmts.iter().any(|stmt| match stmt {
         Stmt::Return(value) => value.is_some(),
         Stmt::Do(Expr { kind: ExprKind::Builtin(Builtin::Event(function), _), .. }) => {

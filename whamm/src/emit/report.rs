@@ -19,13 +19,9 @@ pub enum Format {
     Json,
 }
 
-/// What the CSV begins with.
-pub const HEADING: &str = "\n================================= REPORT CSV FLUSH ====================================\n\
-id, id_type, name, whamm_type, wasm_type, script_id, fname, fid, pc, probe_id, value(s)\n";
-
 /// Whose rows are of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub(crate) enum Owner {
     /// Sites of one event, which the identity of the probe names.
     Site,
     /// Activations.
@@ -35,7 +31,7 @@ pub enum Owner {
 }
 
 /// A variable as rows of sites refer to it: eleven numbers.
-pub fn description(
+pub(crate) fn description(
     support: &mut Support,
     variable: &Variable,
     probe: &str,
@@ -104,14 +100,14 @@ impl Emitter<'_> {
     }
 
     /// The heading, if the format has one.
-    pub fn heading(&mut self, format: Format) {
+    pub(crate) fn heading(&mut self, format: Format) {
         if format == Format::Csv {
-            self.say(HEADING);
+            self.say(wasm_aot_body::report::HEADING);
         }
     }
 
     /// The row of a variable that exists once.
-    pub fn global_row(
+    pub(crate) fn global_row(
         &mut self,
         variable: &Variable,
         storage: Storage,
@@ -130,14 +126,14 @@ impl Emitter<'_> {
     }
 
     /// Empties what was written.
-    pub fn finish_report(&mut self) {
+    pub(crate) fn finish_report(&mut self) {
         let flush = self.support.runtime("flush");
         self.put().call(flush);
     }
 }
 
 /// Where a global or shared variable lives: in new globals or counters, or, a map, at an address.
-pub fn place(
+pub(crate) fn place(
     support: &mut Support,
     variable: &Variable,
     new: impl Fn(&mut Support, &[(wasm_encoder::ValType, i64)]) -> u32,
@@ -155,7 +151,7 @@ pub fn place(
 
 /// The slots of a constant, as bits.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are the value")]
-pub fn constants(support: &mut Support, e: &crate::hir::Expr) -> Vec<i64> {
+pub(crate) fn constants(support: &mut Support, e: &crate::hir::Expr) -> Vec<i64> {
     use crate::hir::ExprKind as K;
     match &e.kind {
         K::Int(n) => vec![*n as i64],

@@ -9,11 +9,11 @@ use crate::types::Ty;
 use wasm_encoder::{InstructionSink, MemArg, MemArgTarget, ValType};
 
 /// How wide a slot is in memory: always a word.
-pub const WORD: u32 = 8;
+pub(crate) const WORD: u32 = 8;
 
 /// Where the slots of a variable are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storage {
+pub(crate) enum Storage {
     /// Locals from this one on.
     Locals(u32),
     /// Globals from this one on.
@@ -153,7 +153,7 @@ impl Emitter<'_> {
     }
 
     /// Pushes the slots of a variable.
-    pub fn load(&mut self, storage: Storage, ty: &Ty) {
+    pub(crate) fn load(&mut self, storage: Storage, ty: &Ty) {
         for (i, slot) in (0..).zip(ty.slots()) {
             match storage {
                 Storage::Locals(first) => written(self.put().local_get(first + i)),
@@ -173,7 +173,7 @@ impl Emitter<'_> {
     }
 
     /// Pops the slots of a variable.
-    pub fn store(&mut self, storage: Storage, ty: &Ty) {
+    pub(crate) fn store(&mut self, storage: Storage, ty: &Ty) {
         for (i, slot) in (0u32..).zip(ty.slots()).collect::<Vec<_>>().into_iter().rev() {
             match storage {
                 Storage::Locals(first) => {
@@ -268,7 +268,7 @@ impl Emitter<'_> {
 }
 
 /// A part of a tuple: where it is, and its type.
-pub fn part(storage: Storage, ty: &Ty, n: u32) -> (Storage, Ty) {
+pub(crate) fn part(storage: Storage, ty: &Ty, n: u32) -> (Storage, Ty) {
     let Ty::Tuple(parts) = ty else { return (storage, ty.clone()) };
     let before: usize = parts.iter().take(n as usize).map(|p| p.slots().len()).sum();
     let before = u32::try_from(before).unwrap_or(0);
@@ -284,7 +284,7 @@ pub fn part(storage: Storage, ty: &Ty, n: u32) -> (Storage, Ty) {
 }
 
 /// Pushes a slot from memory, whose address is on the stack.
-pub fn fetch(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
+pub(crate) fn fetch(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
     match slot {
         ValType::I64 => put.i64_load(at),
         ValType::F32 => put.f32_load(at),
@@ -294,7 +294,7 @@ pub fn fetch(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
 }
 
 /// Pops a slot, and its address from below it.
-pub fn keep(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
+pub(crate) fn keep(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
     match slot {
         ValType::I64 => put.i64_store(at),
         ValType::F32 => put.f32_store(at),
@@ -304,6 +304,6 @@ pub fn keep(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
 }
 
 /// A word of our memory.
-pub fn word(offset: u32, memory: u32) -> MemArg {
+pub(crate) fn word(offset: u32, memory: u32) -> MemArg {
     MemArg { offset: offset.into(), align: 2, target: MemArgTarget::Memory(memory), ordering: None }
 }

@@ -26,7 +26,7 @@ const DATA: u32 = 5632;
 type Variables = Vec<ValType>;
 
 /// A function's type.
-pub type Shape = (Vec<ValType>, Vec<ValType>);
+pub(crate) type Shape = (Vec<ValType>, Vec<ValType>);
 
 struct Template {
     bytes: Vec<u8>,
@@ -45,7 +45,7 @@ pub(super) fn shape(params: &[wasmparser::ValType], results: &[wasmparser::ValTy
 }
 
 /// A type of one library as the other writes it.
-pub fn val(t: wasmparser::ValType) -> ValType {
+pub(crate) fn val(t: wasmparser::ValType) -> ValType {
     wasm_encoder::reencode::RoundtripReencoder.val_type(t).unwrap_or(ValType::I32)
 }
 
@@ -138,7 +138,7 @@ impl Template {
 
 /// How a report leaves the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outlet {
+pub(crate) enum Outlet {
     /// Through WASI, whose memory is ours.
     Own,
     /// Through WASI, whose memory is the program's, which has this index.
@@ -151,7 +151,7 @@ pub enum Outlet {
 
 /// Indices at which what is added begins, and what is imported.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// Types that are there already.
     pub types: u32,
     /// Functions that are there already, imports included.
@@ -172,7 +172,7 @@ pub struct Layout {
 
 /// What is added to a module.
 #[derive(Debug)]
-pub struct Support {
+pub(crate) struct Support {
     pub(super) layout: Layout,
     /// Libraries that are part of the module, by number.
     pub(super) guests: BTreeMap<u32, Guest>,
@@ -210,7 +210,7 @@ pub(crate) fn index(n: usize) -> u32 {
 
 impl Support {
     /// Nothing added yet.
-    pub fn new(layout: Layout, outlet: Outlet) -> Self {
+    pub(crate) fn new(layout: Layout, outlet: Outlet) -> Self {
         Self {
             layout,
             guests: BTreeMap::new(),
@@ -236,17 +236,17 @@ impl Support {
     }
 
     /// Where things are.
-    pub fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// How the report leaves.
-    pub fn outlet(&self) -> &Outlet {
+    pub(crate) fn outlet(&self) -> &Outlet {
         &self.outlet
     }
 
     /// The index of a function type.
-    pub fn ty(&mut self, shape: &Shape) -> u32 {
+    pub(crate) fn ty(&mut self, shape: &Shape) -> u32 {
         if let Some(&found) = self.known_types.get(shape) {
             return found;
         }
@@ -257,7 +257,7 @@ impl Support {
     }
 
     /// An index for a function that will be written later.
-    pub fn reserve(&mut self, name: &str) -> u32 {
+    pub(crate) fn reserve(&mut self, name: &str) -> u32 {
         let number = self.layout.functions + index(self.functions.len());
         self.functions.push(None);
         if !name.is_empty() {
@@ -267,13 +267,13 @@ impl Support {
     }
 
     /// The function at a reserved index.
-    pub fn define(&mut self, number: u32, shape: &Shape, function: Function) {
+    pub(crate) fn define(&mut self, number: u32, shape: &Shape, function: Function) {
         let ty = self.ty(shape);
         self.functions[(number - self.layout.functions) as usize] = Some((ty, function));
     }
 
     /// A function with a body that is called from several places.
-    pub fn shared_body(
+    pub(crate) fn shared_body(
         &mut self,
         name: &str,
         shape: Shape,
@@ -294,7 +294,7 @@ impl Support {
     }
 
     /// The type of a block that leaves these behind.
-    pub fn block(&mut self, results: &[ValType]) -> BlockType {
+    pub(crate) fn block(&mut self, results: &[ValType]) -> BlockType {
         match results {
             [] => BlockType::Empty,
             [one] => BlockType::Result(*one),
@@ -303,24 +303,24 @@ impl Support {
     }
 
     /// A new mutable global.
-    pub fn global(&mut self, ty: ValType, init: i64) -> u32 {
+    pub(crate) fn global(&mut self, ty: ValType, init: i64) -> u32 {
         self.globals.push((ty, init));
         self.layout.globals + index(self.globals.len() - 1)
     }
 
     /// New mutable globals, one behind the other.
-    pub fn globals(&mut self, slots: &[(ValType, i64)]) -> u32 {
+    pub(crate) fn globals(&mut self, slots: &[(ValType, i64)]) -> u32 {
         let all: Vec<u32> = slots.iter().map(|&(ty, init)| self.global(ty, init)).collect();
         all.first().copied().unwrap_or(0)
     }
 
     /// How many globals there are.
-    pub fn global_count(&self) -> usize {
+    pub(crate) fn global_count(&self) -> usize {
         self.globals.len()
     }
 
     /// The address of some bytes.
-    pub fn bytes(&mut self, bytes: &[u8], align: usize) -> u32 {
+    pub(crate) fn bytes(&mut self, bytes: &[u8], align: usize) -> u32 {
         while !(DATA as usize + self.data.len()).is_multiple_of(align) {
             self.data.push(0);
         }
@@ -330,7 +330,7 @@ impl Support {
     }
 
     /// The address of a text.
-    pub fn text(&mut self, text: &str) -> u32 {
+    pub(crate) fn text(&mut self, text: &str) -> u32 {
         if let Some(&at) = self.texts.get(text) {
             return at;
         }
@@ -340,7 +340,7 @@ impl Support {
     }
 
     /// Address and length of a text, as eight bytes.
-    pub fn pair(&mut self, text: &str) -> [u8; 8] {
+    pub(crate) fn pair(&mut self, text: &str) -> [u8; 8] {
         let (at, len) = (self.text(text), index(text.len()));
         let mut bytes = [0; 8];
         bytes[..4].copy_from_slice(&at.to_le_bytes());
@@ -349,7 +349,7 @@ impl Support {
     }
 
     /// The descriptor of a type, as the run-time support reads it.
-    pub fn descriptor(&mut self, ty: &Ty) -> Vec<u8> {
+    pub(crate) fn descriptor(&mut self, ty: &Ty) -> Vec<u8> {
         match ty {
             Ty::U8 | Ty::U16 | Ty::U32 => b"u".to_vec(),
             Ty::I8 | Ty::I16 | Ty::I32 => b"i".to_vec(),
@@ -379,7 +379,7 @@ impl Support {
     }
 
     /// The address of a descriptor with its end.
-    pub fn descriptor_at(&mut self, ty: &Ty) -> u32 {
+    pub(crate) fn descriptor_at(&mut self, ty: &Ty) -> u32 {
         let mut bytes = self.descriptor(ty);
         bytes.push(0);
         let key: Rc<str> = format!("\u{1}descriptor of {ty}").into();
@@ -392,7 +392,7 @@ impl Support {
     }
 
     /// Leaves out what prints values of types that do not occur.
-    pub fn spare(&mut self, fractions: bool, maps: bool) {
+    pub(crate) fn spare(&mut self, fractions: bool, maps: bool) {
         self.spared.extend(
             (!fractions)
                 .then_some([("put_f32", "no_f32"), ("put_f64", "no_f64")])
@@ -403,17 +403,17 @@ impl Support {
     }
 
     /// Lets the core library hold maps, except for those of some types.
-    pub fn share_maps(&mut self, own: BTreeSet<Ty>) {
+    pub(crate) fn share_maps(&mut self, own: BTreeSet<Ty>) {
         self.own_maps = Some(own);
     }
 
     /// How the core library calls a map of this type, if it holds such maps here.
-    pub fn core_pair(&self, ty: &Ty) -> Option<&'static Pair> {
+    pub(crate) fn core_pair(&self, ty: &Ty) -> Option<&'static Pair> {
         if self.own_maps.as_ref()?.contains(ty) { None } else { core::pair(ty) }
     }
 
     /// A new empty map: its address, or its number in the core library.
-    pub fn map(&mut self, ty: &Ty) -> u32 {
+    pub(crate) fn map(&mut self, ty: &Ty) -> u32 {
         let Ty::Map(kv) = ty else { return 0 };
         if let Some(pair) = self.core_pair(ty) {
             self.core_maps.push(pair);
@@ -428,7 +428,7 @@ impl Support {
     }
 
     /// The index of a function of the run-time support.
-    pub fn runtime(&mut self, name: &str) -> u32 {
+    pub(crate) fn runtime(&mut self, name: &str) -> u32 {
         let number = *Template::get()
             .names
             .get(name)
@@ -492,24 +492,19 @@ impl Support {
     }
 
     /// Rows are written as JSON.
-    pub fn preset_json(&mut self) {
+    pub(crate) fn preset_json(&mut self) {
         self.preset(2, 1);
     }
 
-    /// The descriptor of the system to which is written.
-    pub fn preset_fd(&mut self, fd: u32) {
-        self.preset(4, fd);
-    }
-
     /// The file to which is written.
-    pub fn preset_path(&mut self, path: &str) {
+    pub(crate) fn preset_path(&mut self, path: &str) {
         let at = self.text(path);
         self.preset(8, at);
         self.preset(9, index(path.len()));
     }
 
     /// The index of a function of a script; it will have to be written.
-    pub fn script_function(&mut self, number: u32, program: &Program) -> u32 {
+    pub(crate) fn script_function(&mut self, number: u32, program: &Program) -> u32 {
         if let Some(&found) = self.called.get(&number) {
             return found;
         }
@@ -520,18 +515,18 @@ impl Support {
     }
 
     /// A function of a script that was asked for and is not written yet.
-    pub fn unwritten(&self) -> Option<(u32, u32)> {
+    pub(crate) fn unwritten(&self) -> Option<(u32, u32)> {
         let missing = |f: &u32| self.functions[(f - self.layout.functions) as usize].is_none();
         self.called.iter().find(|(_, f)| missing(f)).map(|(&n, &f)| (n, f))
     }
 
     /// The index of an imported function of a library.
-    pub fn imported(&self, module: &str, name: &str) -> Option<u32> {
+    pub(crate) fn imported(&self, module: &str, name: &str) -> Option<u32> {
         self.layout.imports.get(&(module.to_string(), name.to_string())).copied()
     }
 
     /// Whether a memory is needed at all.
-    pub fn needs_memory(&self) -> bool {
+    pub(crate) fn needs_memory(&self) -> bool {
         !self.data.is_empty()
             || !self.linked.is_empty()
             || !self.guests.is_empty()
@@ -539,17 +534,17 @@ impl Support {
     }
 
     /// How many memories there are.
-    pub fn memories(&self) -> u32 {
+    pub(crate) fn memories(&self) -> u32 {
         self.layout.memory + 1 + index(self.guests.len())
     }
 
     /// Names of the functions that were added.
-    pub fn names(&self) -> &[(u32, String)] {
+    pub(crate) fn names(&self) -> &[(u32, String)] {
         &self.names
     }
 
     /// Everything, once nothing is added any more.
-    pub fn finish(&mut self) -> Added {
+    pub(crate) fn finish(&mut self) -> Added {
         let words = (DATA + index(self.data.len()) + 7) & !7;
         if let Some(base) = self.words.base() {
             self.globals[(base - self.layout.globals) as usize].1 = words.into();
@@ -586,7 +581,7 @@ impl Support {
 /// What is added to a module: types, functions with the indices of theirs, memories, globals, and
 /// what memories hold at first from an address on.
 #[derive(Debug)]
-pub struct Added {
+pub(crate) struct Added {
     /// Types, by parameters and results.
     pub types: Vec<Shape>,
     /// Functions, with the indices of their types.

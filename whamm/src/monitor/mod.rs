@@ -30,7 +30,7 @@ use crate::events::{Bound, Event};
 use crate::fold::Nothing;
 use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Variable};
 use crate::library::Library;
-use crate::merging::{self, Declaration};
+use crate::merging;
 use crate::rewrite::tally::added_only;
 use crate::rewrite::{Link, Options, needed, prints};
 use crate::types::Ty;
@@ -45,7 +45,7 @@ use wasm_encoder::{
 };
 
 /// The module that an engine must have which runs what others do not know.
-pub const EXTENSION: (&str, &str) = ("wasm-aot:ext", "v1");
+pub(crate) const EXTENSION: (&str, &str) = ("wasm-aot:ext", "v1");
 
 /// How many bytes of names an engine hands over at once.
 const BUFFER: usize = 1024;
@@ -92,7 +92,7 @@ struct Chain {
 }
 
 /// Makes the module.
-pub fn compile(
+pub(crate) fn compile(
     program: &Program,
     libraries: &[Library],
     options: &Options,
@@ -672,10 +672,10 @@ impl<'a> Maker<'a> {
             module.section(&StartSection { function_index });
         }
         module.section(&code).section(&data).section(&section);
-        let declaration = Declaration::of(self.program);
+        let declaration = merging::declaration(self.program);
         if !declaration.is_empty() {
             let data = declaration.to_string().into_bytes().into();
-            module.section(&CustomSection { name: merging::SECTION.into(), data });
+            module.section(&CustomSection { name: wasm_aot_body::report::SECTION.into(), data });
         }
         module.finish()
     }

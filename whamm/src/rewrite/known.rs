@@ -26,7 +26,7 @@ pub(crate) struct Facts<'a> {
     /// How many memories were put before the ones that the program defines.
     pub(crate) shifted: u32,
     /// Source places, if any probe asks for them.
-    pub(crate) lines: Option<crate::dwarf::Lines>,
+    pub(crate) lines: Option<whamm_rewrite::Lines>,
 }
 
 /// No site: statements before the program starts, reports, functions.

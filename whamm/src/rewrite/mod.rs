@@ -18,7 +18,6 @@ mod walk;
 use crate::app::App;
 use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
-use crate::dwarf::Lines;
 use crate::emit::core::{self, Target, Used};
 use crate::emit::guest::Guest;
 use crate::emit::replacement::Callees;
@@ -35,7 +34,7 @@ use shadow::Shadows;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
-use whamm_rewrite::{Emitted, Indices, Program as Decoded, emit};
+use whamm_rewrite::{Emitted, Indices, Lines, Program as Decoded, emit};
 
 /// Choices about the output.
 #[derive(Clone, Debug, Default)]
@@ -252,7 +251,7 @@ fn outlet(app: &App<'_>, options: &Options) -> Outlet {
 }
 
 /// Rewrites a program.
-pub fn rewrite(
+pub(crate) fn rewrite(
     program: &Program,
     libraries: &[Library],
     bytes: &[u8],

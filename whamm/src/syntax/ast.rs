@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 /// A whole script.
 #[derive(Clone, Debug, Default)]
-pub struct Script {
+pub(crate) struct Script {
     /// What it consists of, in order.
     pub items: Vec<Item>,
     /// Names whose declarations could not be read: nothing more has to be said of them.
@@ -15,7 +15,7 @@ pub struct Script {
 
 /// A part of a script.
 #[derive(Clone, Debug)]
-pub enum Item {
+pub(crate) enum Item {
     /// `use library;`
     Use(Name),
     /// A statement outside of all probes.
@@ -30,7 +30,7 @@ pub enum Item {
 
 /// The body of a probe or a function, without a head.
 #[derive(Clone, Debug)]
-pub struct StrayBlock {
+pub(crate) struct StrayBlock {
     /// What happens.
     pub body: Vec<Stmt>,
     /// Whether it is a function's.
@@ -39,7 +39,7 @@ pub struct StrayBlock {
 
 /// A name and where it stands.
 #[derive(Clone, Debug)]
-pub struct Name {
+pub(crate) struct Name {
     /// The name.
     pub text: String,
     /// Where.
@@ -48,7 +48,7 @@ pub struct Name {
 
 /// A named and typed thing: a parameter or a type bound.
 #[derive(Clone, Debug)]
-pub struct Param {
+pub(crate) struct Param {
     /// Its name.
     pub name: Name,
     /// Its type.
@@ -57,7 +57,7 @@ pub struct Param {
 
 /// A function.
 #[derive(Clone, Debug)]
-pub struct FnDef {
+pub(crate) struct FnDef {
     /// What calls it.
     pub name: Name,
     /// What it takes.
@@ -70,20 +70,18 @@ pub struct FnDef {
 
 /// A rule and what happens where it matches.
 #[derive(Clone, Debug)]
-pub struct ProbeDef {
+pub(crate) struct ProbeDef {
     /// Where.
     pub rule: Rule,
     /// Under which condition.
     pub predicate: Option<Expr>,
     /// What happens.
     pub body: Vec<Stmt>,
-    /// From the rule to the closing brace.
-    pub span: Span,
 }
 
 /// `provider:package:event:mode`, or fewer parts.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Two to four parts.
     pub parts: Vec<Part>,
     /// All of it.
@@ -92,7 +90,7 @@ pub struct Rule {
 
 /// One part of a rule.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub(crate) struct Part {
     /// A pattern; empty means anything.
     pub pattern: String,
     /// Where the pattern stands.
@@ -105,7 +103,7 @@ pub struct Part {
 
 /// What a type parameter may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Constraint {
+pub(crate) enum Constraint {
     /// i32, i64, f32, f64.
     Numeric,
     /// i32, i64.
@@ -116,7 +114,7 @@ pub enum Constraint {
 
 /// How long a variable lives, and who sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Storage {
+pub(crate) struct Storage {
     /// Printed in the report.
     pub report: bool,
     /// What was said about sharing.
@@ -125,7 +123,7 @@ pub struct Storage {
 
 /// What a declaration says about sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub(crate) enum Class {
     /// One for each site.
     Unshared,
     /// One for all sites of a rule.
@@ -136,7 +134,7 @@ pub enum Class {
 
 /// A statement.
 #[derive(Clone, Debug)]
-pub struct Stmt {
+pub(crate) struct Stmt {
     /// What it is.
     pub kind: StmtKind,
     /// Where.
@@ -145,7 +143,7 @@ pub struct Stmt {
 
 /// The kinds of statements.
 #[derive(Clone, Debug)]
-pub enum StmtKind {
+pub(crate) enum StmtKind {
     /// A variable comes into being.
     Decl {
         /// How it is stored.
@@ -216,7 +214,7 @@ pub enum StmtKind {
 
 /// An expression.
 #[derive(Clone, Debug)]
-pub struct Expr {
+pub(crate) struct Expr {
     /// What it is.
     pub kind: ExprKind,
     /// Where.
@@ -225,7 +223,7 @@ pub struct Expr {
 
 /// When a library call happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub(crate) enum When {
     /// Each time control comes by.
     Now,
     /// `@static`: once, when a site is matched, for its value.
@@ -236,7 +234,7 @@ pub enum When {
 
 /// The kinds of expressions.
 #[derive(Clone, Debug)]
-pub enum ExprKind {
+pub(crate) enum ExprKind {
     /// A whole number in decimal.
     Int(i128),
     /// One in hexadecimal or binary: the bits of its type.
@@ -271,7 +269,7 @@ pub enum ExprKind {
 
 /// Operators with one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UnOp {
+pub(crate) enum UnOp {
     /// Logical.
     Not,
     /// Bit by bit.
@@ -282,8 +280,7 @@ pub enum UnOp {
 
 /// Operators with two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "named as in every language")]
-pub enum BinOp {
+pub(crate) enum BinOp {
     And,
     Or,
     BitOr,
@@ -306,7 +303,7 @@ pub enum BinOp {
 
 impl BinOp {
     /// All operators, a longer one before its prefixes, with how tightly each binds.
-    pub const ALL: [(&'static str, Self, u8); 18] = [
+    pub(crate) const ALL: [(&'static str, Self, u8); 18] = [
         ("&&", Self::And, 1),
         ("||", Self::Or, 1),
         ("==", Self::Eq, 5),
@@ -328,17 +325,17 @@ impl BinOp {
     ];
 
     /// How it is written.
-    pub fn symbol(self) -> &'static str {
+    pub(crate) fn symbol(self) -> &'static str {
         Self::ALL.iter().find(|o| o.1 == self).map_or("?", |o| o.0)
     }
 
     /// Whether it gives a truth from two equal types.
-    pub fn compares(self) -> bool {
+    pub(crate) fn compares(self) -> bool {
         matches!(self, Self::Eq | Self::Ne | Self::Ge | Self::Gt | Self::Le | Self::Lt)
     }
 
     /// Whether it combines truths.
-    pub fn is_logic(self) -> bool {
+    pub(crate) fn is_logic(self) -> bool {
         matches!(self, Self::And | Self::Or)
     }
 }

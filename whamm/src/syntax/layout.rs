@@ -124,7 +124,7 @@ fn symbols<'a>(text: &'a str, rules: &[(usize, usize)]) -> Vec<Symbol<'a>> {
 }
 
 /// A script in the usual layout.
-pub fn layout(source: &Source) -> Result<String, Diagnostics> {
+pub(crate) fn layout(source: &Source) -> Result<String, Diagnostics> {
     let mut said = Diagnostics::new(std::slice::from_ref(source));
     let script = super::parse(0, source, &mut said);
     if said.has_errors() {

@@ -5,17 +5,17 @@
 //! characters, a `Cursor` that knows blanks and comments, and one file per level of the grammar. A
 //! statement that cannot be read is reported and skipped, so that one run tells of all of them.
 
-pub mod ast;
+pub(crate) mod ast;
 mod cursor;
 mod expression;
 
-pub mod layout;
+pub(crate) mod layout;
 mod literal;
 mod rule;
 mod script;
 mod statement;
 
-pub use script::{expression, parse};
+pub(crate) use script::{expression, parse};
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use crate::types::Ty;
 use std::collections::HashSet;
 
 /// Reads a script. What cannot be read is said, and left out.
-pub fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
+pub(crate) fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
     let mut cursor = Cursor {
         text: &source.text,
         at: 0,
@@ -56,7 +56,7 @@ pub fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
 }
 
 /// Reads one expression: the formulas of the event table.
-pub fn expression(text: &str) -> Option<Expr> {
+pub(crate) fn expression(text: &str) -> Option<Expr> {
     let mut said = Diagnostics::default();
     let mut cursor = Cursor {
         text,
@@ -147,7 +147,7 @@ impl Cursor<'_> {
             Ok(predicate) => (predicate, self.block()?),
             Err(unread) => (None, self.stray_block(start).ok_or(unread)?),
         };
-        Ok(ProbeDef { rule, predicate, body, span: self.span(start) })
+        Ok(ProbeDef { rule, predicate, body })
     }
 
     fn predicate(&mut self) -> Read<Option<Expr>> {

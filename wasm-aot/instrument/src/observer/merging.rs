@@ -1,9 +1,9 @@
 //! What several threads have seen, as one report.
 
 use super::{Observation, ObserverError};
+use wasm_aot_body::report::{Declaration, SECTION};
 use wasm_aot_engine::instrument::runtime::ModuleInner;
 use wasmparser::{Parser, Payload};
-use whamm::merging::{Declaration, SECTION};
 
 /// Why the reports of several instances of a module do not become one, if so. A module without
 /// reports leaves that to whoever reads its memory.

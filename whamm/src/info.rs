@@ -1,21 +1,61 @@
-//! `whamm info`: what a rule matches, and what can be used there.
+//! What a rule matches, and what can be used there.
 
-use clap::Args;
-use whamm::events::{Bound, Definition, Event, explanation};
-use whamm::rule::{self, Match};
-use whamm::{Diagnostics, Source};
+use crate::diagnostic::Diagnostics;
+use crate::events::{Bound, Definition, Event, explanation};
+use crate::rule::{self, Match};
+use crate::source::Source;
 
-#[derive(Debug, Args)]
-pub(crate) struct Info {
-    /// The rule, or the beginning of one, as in `wasm:opcode:call`.
-    #[arg(short, long)]
-    rule: String,
+/// What to tell of what a rule matches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
     /// Also the variables, with their types.
-    #[arg(short, long)]
-    vars: bool,
+    pub variables: bool,
     /// Also the functions.
-    #[arg(short, long)]
-    functions: bool,
+    pub functions: bool,
+    /// As JSON, one object per line.
+    pub json: bool,
+}
+
+/// What a rule matches, or the beginning of one, as in `wasm:opcode:call`; and what can be used
+/// there.
+pub fn info(rule: &str, asked: Asked) -> Result<String, Diagnostics> {
+    let matches = expand(rule)?;
+    let mut text = String::new();
+    let mut before: Option<(Event, Vec<(String, Definition)>)> = None;
+    for m in matches {
+        let variables = variables(m);
+        let functions: Vec<_> = ["drop_args", "alt_call_by_id", "alt_call_by_name", "dup_at"]
+            .iter()
+            .filter_map(|n| signature(m, n))
+            .collect();
+        if asked.json {
+            text += &format!("{}\n", object(m, &variables, &functions));
+            continue;
+        }
+        text += &format!("{}\n", m.path());
+        let shown = before.as_ref().filter(|(event, _)| *event == m.event).map(|(_, list)| list);
+        if asked.variables {
+            text += &format!("    {}\n", explanation::mode(m.event, m.mode));
+            for (name, definition) in
+                variables.iter().filter(|v| shown.is_none_or(|list| !list.contains(v)))
+            {
+                text += &line(m, name, definition);
+            }
+            if let Some(gone) = shown.and_then(|list| list.iter().find(|v| !variables.contains(v)))
+            {
+                text += &format!("    without `{}`\n", gone.0);
+            }
+        }
+        if asked.functions {
+            functions.iter().for_each(|function| text += &format!("    {function}\n"));
+        }
+        before = Some((m.event, variables));
+    }
+    if asked.functions && !asked.json {
+        text += "everywhere:\n";
+        EVERYWHERE.iter().for_each(|line| text += &format!("    {line}\n"));
+    }
+    Ok(text)
 }
 
 /// A rule with the parts that were not given.
@@ -36,9 +76,9 @@ fn expand(rule: &str) -> Result<Vec<Match>, Diagnostics> {
     for full in completed(rule) {
         let source = Source::new("--rule", format!("{full} {{ }}"));
         let mut said = Diagnostics::new(std::slice::from_ref(&source));
-        let script = whamm::syntax::parse(0, &source, &mut said);
+        let script = crate::syntax::parse(0, &source, &mut said);
         for item in &script.items {
-            if let whamm::syntax::ast::Item::Probe(probe) = item {
+            if let crate::syntax::ast::Item::Probe(probe) = item {
                 found.extend(rule::expand(&probe.rule, &mut said));
             }
         }
@@ -70,50 +110,6 @@ fn signature(m: Match, name: &str) -> Option<String> {
 fn variables(m: Match) -> Vec<(String, Definition)> {
     let all = m.event.variables().into_iter();
     all.filter(|(name, _)| m.event.variable_at(name, m.mode, 0).is_some()).collect()
-}
-
-impl Info {
-    pub(crate) fn run(&self, json: bool) -> Result<Diagnostics, Diagnostics> {
-        let matches = expand(&self.rule)?;
-        let mut text = String::new();
-        let mut before: Option<(Event, Vec<(String, Definition)>)> = None;
-        for m in matches {
-            let variables = variables(m);
-            let functions: Vec<_> = ["drop_args", "alt_call_by_id", "alt_call_by_name", "dup_at"]
-                .iter()
-                .filter_map(|n| signature(m, n))
-                .collect();
-            if json {
-                text += &format!("{}\n", object(m, &variables, &functions));
-                continue;
-            }
-            text += &format!("{}\n", m.path());
-            let shown =
-                before.as_ref().filter(|(event, _)| *event == m.event).map(|(_, list)| list);
-            if self.vars {
-                text += &format!("    {}\n", explanation::mode(m.event, m.mode));
-                for (name, definition) in
-                    variables.iter().filter(|v| shown.is_none_or(|list| !list.contains(v)))
-                {
-                    text += &line(m, name, definition);
-                }
-                if let Some(gone) =
-                    shown.and_then(|list| list.iter().find(|v| !variables.contains(v)))
-                {
-                    text += &format!("    without `{}`\n", gone.0);
-                }
-            }
-            if self.functions {
-                functions.iter().for_each(|function| text += &format!("    {function}\n"));
-            }
-            before = Some((m.event, variables));
-        }
-        if self.functions && !json {
-            text += "everywhere:\n";
-            EVERYWHERE.iter().for_each(|line| text += &format!("    {line}\n"));
-        }
-        super::print(text.as_bytes())
-    }
 }
 
 fn object(m: Match, variables: &[(String, Definition)], functions: &[String]) -> serde_json::Value {

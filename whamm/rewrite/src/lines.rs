@@ -1,4 +1,4 @@
-//! Debug information: source places of a program's instructions.
+//! Source lines of a program's instructions, read from its debug information.
 
 use gimli::{EndianSlice, LittleEndian};
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ pub struct Lines {
 }
 
 /// The sections with debug information, by name.
-pub fn sections(bytes: &[u8]) -> HashMap<&str, &[u8]> {
+fn sections(bytes: &[u8]) -> HashMap<&str, &[u8]> {
     let custom =
         |p| if let Ok(Payload::CustomSection(c)) = p { Some((c.name(), c.data())) } else { None };
     Parser::new(0)
