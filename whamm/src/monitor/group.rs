@@ -8,7 +8,7 @@ use crate::emit::storage::{Storage, WORD};
 use crate::events::{self, Bound, Event, Instruction, Mode};
 use crate::fold::{self, OfEvent};
 use crate::hir::{Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
-use crate::rewrite::tally::is_added_only;
+use crate::rewrite::region::is_added_only;
 use crate::types::Ty;
 use std::collections::BTreeMap;
 use std::rc::Rc;

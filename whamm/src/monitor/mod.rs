@@ -31,7 +31,7 @@ use crate::fold::Nothing;
 use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Variable};
 use crate::library::Library;
 use crate::merging;
-use crate::rewrite::tally::added_only;
+use crate::rewrite::region::added_only;
 use crate::rewrite::{Link, Options, needed, prints};
 use crate::types::Ty;
 use elements::Element;

@@ -21,10 +21,10 @@ mod traps;
 pub(crate) use outline::is_shared;
 pub(crate) use traps::Segment;
 
-use super::hot;
+use super::hot::Heat;
 use super::known::{Site, access};
+use super::region::{self, Part, Region};
 use super::rows::Source;
-use super::tally::{self, Part, Stretch};
 use super::walk::{self, Nesting, Op};
 use super::{Rewriter, frames_of};
 use crate::emit::code::{Bulk, Emitter, Scope};
@@ -50,10 +50,10 @@ struct Action<'p> {
     probe: &'p Probe,
     sites: Vec<Storage>,
     predicate: Option<Expr>,
-    /// What is left to do at the site, if the rest is done for the stretch or is among the gains.
+    /// What is left to do at the site, if the rest is done for the region or is among the increments.
     rest: Option<Vec<crate::hir::Stmt>>,
-    /// What is added to sums each time, and has no part in the stretch.
-    gains: tally::Gains,
+    /// What is added to sums each time, and has no part in the region.
+    increments: region::Increments,
 }
 
 type Validator = FuncValidator<ValidatorResources>;
@@ -67,40 +67,27 @@ struct Walker<'r, 'a> {
     locals: Locals,
     /// What becomes of the body.
     plan: BodyPlan,
-    stretch: Option<Stretch>,
-    /// Whether the program is likely to spend its time in the stretch.
-    hot_stretch: bool,
+    regions: sums::Regions,
     /// The instruction at hand.
     here: usize,
-    /// Whether the program is likely to spend its time at each instruction.
-    hot: Vec<bool>,
+    heat: Heat,
     /// Whether references to certain types occur.
     typed: bool,
-    /// Whether each instruction is in a loop so tight that a call would cost more than what is
-    /// called.
-    tight: Vec<bool>,
-    /// Calls of libraries that are put off.
-    waiting: Vec<batch::Waiting>,
-    /// Whether operands are followed.
-    follows: bool,
-    /// Of operands on the stack: the local whose value they are.
-    origins: Vec<Option<u32>>,
-    /// Locals in which operands waited.
-    spare: Vec<(u32, ValType)>,
+    batch: batch::Batch,
+    origins: origins::Origins,
     /// What is known of the entry that the instruction before got from a table, in a local.
     got: Option<(usize, u32)>,
-    /// Counters of what goes on behind the present branch, by whether they are i64.
-    behind_branch: BTreeMap<bool, u32>,
-    /// What happens behind ends, and on account of which instruction.
-    deferred: HashMap<usize, Vec<(Action<'a>, usize)>>,
-    /// What happens where control falls out of blocks, before that instruction.
-    leaving: HashMap<usize, Vec<(Action<'a>, usize)>>,
-    frames: Vec<Storage>,
-    reported: BTreeSet<u32>,
-    entry: Vec<&'a Probe>,
-    exit: Vec<&'a Probe>,
-    block_start: Vec<&'a Probe>,
-    block_end: Vec<&'a Probe>,
+    scheduled: Scheduled<'a>,
+    frames: frames::Frames,
+}
+
+/// What happens later than at its instruction, and on account of which instruction.
+#[derive(Default)]
+struct Scheduled<'p> {
+    /// Behind ends.
+    behind: HashMap<usize, Vec<(Action<'p>, usize)>>,
+    /// Where control falls out of blocks, before that instruction.
+    leaving: HashMap<usize, Vec<(Action<'p>, usize)>>,
 }
 
 /// The numbers of the operands that a body asks for.
@@ -180,45 +167,28 @@ pub(crate) fn plan<'a>(
     let typed = r.app.typed_references
         || declared.iter().any(|(_, ty)| crate::app::is_typed(ty))
         || ops.iter().any(|op| walk::is_typed(&op.operator));
-    let probes = |event| r.probes_of(event);
-    let (entry, exit) = (probes(Event::FuncEntry), probes(Event::FuncExit));
-    let (block_start, block_end) = (probes(Event::BlockStart), probes(Event::BlockEnd));
     let base = validator.len_locals();
-    let reported: BTreeSet<u32> =
-        (0..).zip(&r.program.frames).filter(|f| f.1.report).map(|f| f.0).collect();
     for event in ops.iter().filter_map(|op| op.event) {
-        *r.present.entry(event.index).or_default() += 1;
+        *r.findings.present.entry(event.index).or_default() += 1;
     }
-    let sites = ops.iter().filter(|op| op.event.is_some_and(|e| r.asking[e.index])).count();
+    let sites = ops.iter().filter(|op| op.event.is_some_and(|e| r.probes.ask_operands(e))).count();
     let all = r.hot.get(&fid).is_some_and(|&most| sites <= most);
-    let hot = if all { vec![true; ops.len()] } else { hot::looping(&ops) };
-    let tight = walk::tight(&ops);
+    let heat = Heat::of(&ops, all);
     let mut walker = Walker {
         fid,
         ops,
         validator,
         locals: Locals::new(base),
         plan: BodyPlan::default(),
-        stretch: None,
-        hot_stretch: false,
+        regions: sums::Regions::default(),
         here: 0,
-        hot,
+        heat,
         typed,
-        tight,
-        waiting: vec![],
-        follows: Walker::follows(&r.program.probes),
-        origins: vec![],
-        spare: vec![],
+        batch: batch::Batch::default(),
+        origins: origins::Origins::of(&r.program.probes),
         got: None,
-        behind_branch: BTreeMap::new(),
-        deferred: HashMap::new(),
-        leaving: HashMap::new(),
-        frames: vec![],
-        reported,
-        entry,
-        exit,
-        block_start,
-        block_end,
+        scheduled: Scheduled::default(),
+        frames: frames::Frames::of(r.program),
         r,
     };
     walker.function()?;
@@ -250,7 +220,7 @@ impl<'a> Walker<'_, 'a> {
     }
 
     fn is_hot(&self, index: usize) -> bool {
-        self.hot[index]
+        self.heat.hot[index]
     }
 
     fn site(&self, index: usize, at_entry: bool) -> (u32, u32, bool) {
@@ -264,11 +234,12 @@ impl<'a> Walker<'_, 'a> {
 
     fn function(&mut self) -> Result<(), wasmparser::Error> {
         self.begin_frames();
-        let unwinds = self.r.probes_of(Event::FuncUnwind);
+        let unwinds = self.r.probes.of_event(Event::FuncUnwind);
         // Exceptions leave an activation, too: what its variables hold is added up then.
-        let catches = self.r.app.exceptions && !(unwinds.is_empty() && self.reported.is_empty());
+        let catches =
+            self.r.app.exceptions && !(unwinds.is_empty() && self.frames.reported.is_empty());
         let results = self.results_type();
-        let entries = self.structural(&self.entry.clone(), 0, true);
+        let entries = self.structural(&self.r.probes.of_event(Event::FuncEntry), 0, true);
         self.emit(&entries, 0, &[], &[], false);
         if catches {
             let handler = self.handler_type();
@@ -356,12 +327,12 @@ impl<'a> Walker<'_, 'a> {
             .map(|v| v.init.as_ref().map(|e| fold::fold(e.clone(), &site)))
             .collect();
         let sums = if predicate.is_none() { self.sums(body, &site, &values) } else { None };
-        self.r.matched.insert(probe.rule);
-        self.r.first.extend(inits.into_iter().map(|e| (None, e)));
+        self.r.findings.matched.insert(probe.rule);
+        self.r.ledger.first.extend(inits.into_iter().map(|e| (None, e)));
         let inline = matches!(probe.matched.mode, Mode::Before | Mode::None)
             && matches!(probe.matched.event, Event::Opcode(_) | Event::BlockStart)
             && self.reachable();
-        let (mut rest, mut gains) = (None, vec![]);
+        let (mut rest, mut increments) = (None, vec![]);
         match sums.filter(|_| inline) {
             Some(sums) => {
                 self.sum_up(probe, pc, sums);
@@ -369,7 +340,7 @@ impl<'a> Walker<'_, 'a> {
             }
             None if inline && predicate.is_none() => {
                 if let Some((left, own)) = self.usual(body, (pc, number, last), index) {
-                    (rest, gains) = (Some(left), own);
+                    (rest, increments) = (Some(left), own);
                 }
             }
             None => {}
@@ -381,11 +352,11 @@ impl<'a> Walker<'_, 'a> {
             .map(|(variable, value)| self.variable(variable, value, probe, index))
             .collect();
         for (n, (storage, variable)) in (0..).zip(sites.iter().zip(&body.sites)) {
-            if let (Storage::Constant(map), true) = (storage, tally::is_added_only(body, n)) {
+            if let (Storage::Constant(map), true) = (storage, region::is_added_only(body, n)) {
                 self.r.support.defer(*map, &variable.ty);
             }
         }
-        Some(Action { probe, sites, predicate, rest, gains })
+        Some(Action { probe, sites, predicate, rest, increments })
     }
 
     /// A variable of a site. Where a function begins, a row says where its first instruction
@@ -404,7 +375,7 @@ impl<'a> Walker<'_, 'a> {
         let late = if constant { None } else { own.init.take() };
         let storage = crate::emit::report::place(&mut self.r.support, &own, Support::counters);
         if let Some(e) = late {
-            self.r.first.push((Some((storage, own.ty.clone())), e));
+            self.r.ledger.first.push((Some((storage, own.ty.clone())), e));
         }
         if variable.report {
             let words: Vec<Source> = match storage {
@@ -414,7 +385,13 @@ impl<'a> Walker<'_, 'a> {
                 }
                 _ => vec![],
             };
-            self.r.rows.add(&mut self.r.support, variable, Some(probe), (self.fid, pc), &words);
+            self.r.ledger.rows.add(
+                &mut self.r.support,
+                variable,
+                Some(probe),
+                (self.fid, pc),
+                &words,
+            );
         }
         storage
     }
@@ -422,7 +399,9 @@ impl<'a> Walker<'_, 'a> {
     /// Probes of an instruction in some modes.
     fn probes(&self, index: usize, modes: &[Mode]) -> Vec<&'a Probe> {
         let Some(event) = self.ops[index].event else { return Vec::new() };
-        self.r.by_event[event.index]
+        self.r
+            .probes
+            .at(event)
             .iter()
             .copied()
             .filter(|p| modes.contains(&p.matched.mode))
@@ -431,7 +410,7 @@ impl<'a> Walker<'_, 'a> {
 
     /// Whether a probe of an instruction may want to know its operands.
     fn asks_operands(&self, i: usize) -> bool {
-        self.ops[i].event.is_some_and(|e| self.r.asking[e.index])
+        self.ops[i].event.is_some_and(|e| self.r.probes.ask_operands(e))
     }
 
     fn match_all(
@@ -450,12 +429,12 @@ impl<'a> Walker<'_, 'a> {
         self.here = i;
         self.before(i);
         if self.ops[i].is_label() {
-            self.end_stretch();
+            self.end_region();
         }
         let mark = self.locals.mark();
         let reachable = self.reachable();
         let behind = matches!(nesting, Nesting::End | Nesting::Loop);
-        for (action, opener) in self.leaving.remove(&i).unwrap_or_default() {
+        for (action, opener) in self.scheduled.leaving.remove(&i).unwrap_or_default() {
             if reachable {
                 self.action(&action, opener, &[], &[], false, None);
             }
@@ -479,7 +458,7 @@ impl<'a> Walker<'_, 'a> {
             later = self.later(i, &args);
             let mut exits = vec![];
             if ends_function(&self.ops[i].operator) {
-                exits = self.structural(&self.exit.clone(), i, false);
+                exits = self.structural(&self.r.probes.of_event(Event::FuncExit), i, false);
             }
             if alts.is_empty() {
                 first.append(&mut exits);
@@ -550,7 +529,7 @@ impl<'a> Walker<'_, 'a> {
 
     /// Probes at `unreachable` for the way out that no wrapper sees.
     fn unwinding(&mut self, i: usize) {
-        let unwinds = self.r.probes_of(Event::FuncUnwind);
+        let unwinds = self.r.probes.of_event(Event::FuncUnwind);
         let actions = self.structural(&unwinds, i, false);
         self.emit(&actions, i, &[], &[], false);
     }
@@ -559,10 +538,10 @@ impl<'a> Walker<'_, 'a> {
     fn blocks(&mut self, i: usize, reachable: bool) -> Vec<Action<'a>> {
         let mut list = Vec::new();
         if self.ops[i].leads {
-            list.extend(self.structural(&self.block_start.clone(), i, false));
+            list.extend(self.structural(&self.r.probes.of_event(Event::BlockStart), i, false));
         }
         if self.ops[i].closes && (reachable || self.ops[i].leads) {
-            list.extend(self.structural(&self.block_end.clone(), i, false));
+            list.extend(self.structural(&self.r.probes.of_event(Event::BlockEnd), i, false));
         }
         list
     }
@@ -651,7 +630,7 @@ impl<'a> Walker<'_, 'a> {
             self.emit(&entries, i, &held, &[], false);
         }
         if self.ops[i].nesting == Nesting::End && reachable {
-            for (action, opener) in self.deferred.remove(&i).unwrap_or_default() {
+            for (action, opener) in self.scheduled.behind.remove(&i).unwrap_or_default() {
                 self.action(&action, opener, &[], &[], false, None);
             }
         }
@@ -668,12 +647,17 @@ impl<'a> Walker<'_, 'a> {
             }
             let (exits, behind): (Vec<_>, Vec<_>) =
                 waiting.into_iter().partition(|a| a.probe.matched.mode == Mode::Exit);
-            self.deferred.entry(end).or_default().extend(behind.into_iter().map(|a| (a, i)));
+            self.scheduled
+                .behind
+                .entry(end)
+                .or_default()
+                .extend(behind.into_iter().map(|a| (a, i)));
             if !exits.is_empty() {
                 // The first arm of a choice is left where the second begins.
                 let other = (i..end)
                     .find(|&k| self.ops[k].nesting == Nesting::Else && self.ops[k].partner == i);
-                self.leaving
+                self.scheduled
+                    .leaving
                     .entry(other.unwrap_or(end))
                     .or_default()
                     .extend(exits.into_iter().map(|a| (a, i)));
@@ -703,8 +687,8 @@ impl<'a> Walker<'_, 'a> {
         let op = &self.ops[i];
         let trapping = self.r.options.exact_traps && op.event.is_some_and(|e| !never_traps(e));
         if walk::interrupts(&op.operator) || trapping {
-            self.end_stretch();
-            self.begin_stretch();
+            self.end_region();
+            self.begin_region();
         }
     }
 
@@ -713,7 +697,7 @@ impl<'a> Walker<'_, 'a> {
         let i = self.ops.len() - 1;
         self.make_calls();
         if self.ops[i].is_label() {
-            self.end_stretch();
+            self.end_region();
         }
         self.plan.leave_out(self.ops[i].place());
         if wrapped {
@@ -725,7 +709,7 @@ impl<'a> Walker<'_, 'a> {
         actions.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &results, &[]));
         let after = self.probes(i, &[Mode::After]);
         actions.extend(self.match_all(&after, i, &results, &[]));
-        actions.extend(self.structural(&self.exit.clone(), i, false));
+        actions.extend(self.structural(&self.r.probes.of_event(Event::FuncExit), i, false));
         if reachable {
             let refs: Vec<&Action<'_>> = actions.iter().collect();
             let saved = self.save(&refs, i, &results, false);
@@ -735,10 +719,10 @@ impl<'a> Walker<'_, 'a> {
             self.end_frames();
         }
         // Functions whose end nothing comes to have rows, too.
-        for n in self.reported.clone() {
+        for n in self.frames.reported.clone() {
             self.sum_of_frames(n);
         }
-        self.end_stretch();
+        self.end_region();
         self.validated(i)
     }
 
@@ -757,8 +741,8 @@ impl<'a> Walker<'_, 'a> {
         if !alt && replacing.is_none() && self.call_body(action, i, args, at_entry) {
             return;
         }
-        for &(sum, amount) in &action.gains {
-            self.plan.code.extend(tally::increase(sum, amount, self.r.support.reach()));
+        for &(sum, amount) in &action.increments {
+            self.plan.code.extend(region::increase(sum, amount, self.r.support.reach()));
         }
         let (pc, index, last) = self.site(i, at_entry);
         let mut scope = self.scope(action, i, args, results);

@@ -24,6 +24,22 @@ struct Call {
     looping: bool,
 }
 
+/// Of each instruction of a function.
+pub(crate) struct Heat {
+    /// Whether the program is likely to spend its time there.
+    pub(crate) hot: Vec<bool>,
+    /// Whether it is in a loop so tight that a call would cost more than what is called.
+    pub(crate) tight: Vec<bool>,
+}
+
+impl Heat {
+    /// Of a function that may be hot as a whole.
+    pub(crate) fn of(ops: &[Op<'_>], all: bool) -> Self {
+        let hot = if all { vec![true; ops.len()] } else { looping(ops) };
+        Self { hot, tight: tight(ops) }
+    }
+}
+
 /// Functions that are hot as a whole, if they do not have more sites than this.
 pub(crate) fn hot<'a>(
     bodies: impl Iterator<Item = (u32, &'a FunctionBody<'a>)>,
@@ -85,7 +101,7 @@ fn recursive(calls: &[Call]) -> HashSet<u32> {
 }
 
 /// Whether each instruction is in a loop.
-pub(crate) fn looping(ops: &[Op<'_>]) -> Vec<bool> {
+fn looping(ops: &[Op<'_>]) -> Vec<bool> {
     let mut end = 0;
     let looping = |(i, op): (usize, &Op<'_>)| {
         if op.nesting == Nesting::Loop {
@@ -94,4 +110,29 @@ pub(crate) fn looping(ops: &[Op<'_>]) -> Vec<bool> {
         i < end
     };
     ops.iter().enumerate().map(looping).collect()
+}
+
+/// How many instructions a tight loop has at most, and how many if it computes with fractions: what
+/// it holds in registers for fractions would have to leave them for every call.
+const TIGHT: usize = 16;
+const TIGHT_FRACTIONS: usize = 48;
+
+/// Whether each instruction is in a loop that is short, calls nothing, and has no other in it.
+fn tight(ops: &[Op<'_>]) -> Vec<bool> {
+    let mut tight = vec![false; ops.len()];
+    let mut inner = ops.len();
+    for (i, op) in ops.iter().enumerate().rev().filter(|(_, op)| op.nesting == Nesting::Loop) {
+        // Those that begin later have been seen.
+        let body = &ops[i..=op.partner];
+        let fractions = body.iter().any(|op| op.event.is_some_and(|e| e.name.starts_with('f')));
+        let most = if fractions { TIGHT_FRACTIONS } else { TIGHT };
+        let calls = body
+            .iter()
+            .any(|op| matches!(op.operator, Operator::Call { .. } | Operator::CallIndirect { .. }));
+        if inner > op.partner && body.len() <= most && !calls {
+            tight[i..=op.partner].fill(true);
+        }
+        inner = i;
+    }
+    tight
 }

@@ -5,14 +5,17 @@
 //! are imported for our own use come before the program's own, whose indices then move. The
 //! program's memory is used only to hand bytes to the system, and given back as it was.
 
+mod findings;
 mod function;
 mod hot;
 mod known;
+mod ledger;
 mod module;
+mod probes;
+pub(crate) mod region;
 mod removal;
 mod rows;
 mod shadow;
-pub(crate) mod tally;
 mod walk;
 
 use crate::app::App;
@@ -24,13 +27,15 @@ use crate::emit::replacement::Callees;
 use crate::emit::report::{self, Format};
 use crate::emit::storage::Storage;
 use crate::emit::support::{Layout, Outlet, Support};
-use crate::events::{Bound, Event};
-use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Var};
+use crate::events::Bound;
+use crate::hir::{Builtin, Expr, ExprKind, Program, Stmt, Var};
 use crate::library::{Library, Oracle};
 use crate::types::Ty;
+use findings::Findings;
 use known::Facts;
-use rows::Rows;
-use shadow::Shadows;
+use ledger::Ledger;
+use probes::Probes;
+use shadow::{Shadows, Tables};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -95,44 +100,14 @@ pub(crate) struct Rewriter<'a> {
     /// Libraries whose memories are imported for us.
     pub(crate) memories_added: Vec<u32>,
     pub(crate) globals: Vec<Storage>,
-    pub(crate) added_only: std::collections::HashSet<u32>,
-    pub(crate) rows: Rows,
-    /// Elements of maps with constant keys that are summed in Wasm globals.
-    pub(crate) elements: BTreeMap<(u32, Vec<tally::Constant>), tally::Summed>,
-    /// What the runs of stretches add to sums.
-    pub(crate) parts: BTreeMap<tally::Sum, Vec<tally::Part>>,
-    /// Counters of choices that fall otherwise, as global variables, by what each undoes and what
-    /// it does.
-    pub(crate) otherwise: HashMap<[tally::Gains; 2], u32>,
-    /// What happens for sites before the program starts.
-    pub(crate) first: Vec<(Option<(Storage, Ty)>, Expr)>,
-    /// Sites at which frames' variables are reported: function, variable, where it is added up.
-    pub(crate) framed: BTreeMap<(u32, u32), u32>,
-    pub(crate) by_event: Vec<Vec<&'a Probe>>,
-    /// Whether probes of an event may want to know operands or results.
-    pub(crate) asking: Vec<bool>,
-    pub(crate) structural: Vec<&'a Probe>,
-    pub(crate) matched: BTreeSet<u32>,
-    /// How often each instruction stands in the program, by its place in the table.
-    pub(crate) present: BTreeMap<usize, u32>,
-    /// What the program says of itself that could not be kept true.
-    pub(crate) lost: Vec<String>,
+    pub(crate) probes: Probes<'a>,
+    pub(crate) ledger: Ledger,
+    pub(crate) findings: Findings,
+    tables: Tables,
     /// Exports that tell what variables hold: names and functions.
     pub(crate) getters: Vec<(String, u32)>,
     /// The functions that can be called instead of instructions, once a probe asks.
     pub(crate) callees: Option<Rc<Callees>>,
-    /// Which functions tables hold.
-    shadows: Shadows,
-    /// Whether shadows are kept up.
-    pub(crate) shadowed: bool,
-    /// What tables hold that never change: address and length.
-    pub(crate) fixed: HashMap<u32, (u32, u32)>,
-    /// Where the types of tables' entries are, if they are known.
-    pub(crate) entry_types: HashMap<u32, Option<u32>>,
-    /// Whether a probe asks if an instruction is about to trap.
-    pub(crate) asks_traps: bool,
-    /// Globals with the lengths of segments that the program gives up.
-    pub(crate) segments: HashMap<function::Segment, u32>,
     /// Functions that are hot as a whole, if they do not have more sites than this.
     pub(crate) hot: HashMap<u32, usize>,
     /// The function that writes the report, if there is one.
@@ -273,7 +248,7 @@ pub(crate) fn rewrite(
     let mut rewriter = Rewriter::new(&program, libraries, &app, &decoded, options);
     let plan = rewriter.plan(&decoded)?;
     let Emitted { module: output, lost } = emit(&decoded, &plan).map_err(module::wrong)?;
-    rewriter.lost.extend(lost);
+    rewriter.findings.lost.extend(lost);
     rewriter.complain(said);
     if said.has_errors() {
         return Err(std::mem::take(said));
@@ -376,7 +351,7 @@ impl<'a> Rewriter<'a> {
         let printing = prints(program);
         let mut indices = Indices::new(decoded);
         let (mut support, memories_added) = linked(program, libraries, app, options, &mut indices);
-        let added_only = tally::added_only(program);
+        let added_only = region::added_only(program);
         let globals: Vec<Storage> = program
             .globals
             .iter()
@@ -396,20 +371,8 @@ impl<'a> Rewriter<'a> {
             shifted: indices.added_memories(),
             lines: asks_lines.then(|| Lines::read(app.bytes)),
         };
-        let (mut asks_functions, mut asks_traps) = (false, false);
-        each_expr(program, &mut |e| {
-            asks_traps |= matches!(e.kind, ExprKind::Bound(Bound::Trap));
-            asks_functions |= matches!(e.kind, ExprKind::Bound(Bound::ResolvedFid | Bound::Trap));
-        });
-        let shadows = if asks_functions { Shadows::of(app) } else { Shadows::default() };
-        let mut by_event: Vec<Vec<&Probe>> = vec![Vec::new(); crate::events::instructions().len()];
-        let mut structural = Vec::new();
-        for probe in &program.probes {
-            match probe.matched.event {
-                Event::Opcode(op) => by_event[op.index].push(probe),
-                _ => structural.push(probe),
-            }
-        }
+        let probes = Probes::of(program);
+        let shadows = if probes.ask_functions { Shadows::of(app) } else { Shadows::default() };
         let flush = printing.then(|| support.reserve("whamm.flush"));
         Self {
             program,
@@ -421,35 +384,15 @@ impl<'a> Rewriter<'a> {
             indices,
             memories_added,
             globals,
-            added_only,
-            rows: Rows::default(),
-            elements: BTreeMap::new(),
-            parts: BTreeMap::new(),
-            otherwise: HashMap::new(),
-            first: vec![],
-            framed: BTreeMap::new(),
-            asking: by_event.iter().map(|probes| probes.iter().any(|p| asks_operands(p))).collect(),
-            by_event,
-            structural,
-            matched: BTreeSet::new(),
-            present: BTreeMap::new(),
-            lost: vec![],
+            probes,
+            ledger: Ledger { added_only, ..Ledger::default() },
+            findings: Findings::default(),
+            tables: Tables { shadows, ..Tables::default() },
             getters: vec![],
             callees: None,
-            shadowed: shadows.changing,
-            shadows,
-            fixed: HashMap::new(),
-            entry_types: HashMap::new(),
-            asks_traps,
-            segments: HashMap::new(),
             hot: HashMap::new(),
             flush,
         }
-    }
-
-    /// Probes of an event that is no instruction.
-    pub(crate) fn probes_of(&self, event: Event) -> Vec<&'a Probe> {
-        self.structural.iter().copied().filter(|p| p.matched.event == event).collect()
     }
 
     /// Everything that could not be expressed, and rules that matched nothing.
@@ -478,76 +421,13 @@ impl<'a> Rewriter<'a> {
             );
             said.push_help(Kind::InstrumentationError, Some(probe.span), message, help);
         }
-        for lost in self.lost.drain(..) {
-            said.push(Kind::ProbeWarning, None, lost);
-        }
-        let mut rules: BTreeMap<u32, Vec<&Probe>> = BTreeMap::new();
-        for probe in self
-            .program
-            .probes
-            .iter()
-            .filter(|p| p.matched.event.has_sites() && !self.matched.contains(&p.rule))
-        {
-            rules.entry(probe.rule).or_default().push(probe);
-        }
-        for probes in rules.values() {
-            let message = "this rule matches nothing in the program";
-            said.push_help(
-                Kind::ProbeWarning,
-                Some(probes[0].span),
-                message,
-                self.near_misses(probes),
-            );
-        }
-    }
-
-    /// What the program has that is nearest to a rule without matches.
-    fn near_misses(&self, probes: &[&Probe]) -> String {
-        let mut meant: Vec<_> = probes
-            .iter()
-            .filter_map(|p| if let Event::Opcode(op) = p.matched.event { Some(op) } else { None })
-            .collect();
-        meant.dedup_by_key(|op| op.index);
-        let count: u32 = meant.iter().filter_map(|op| self.present.get(&op.index)).sum();
-        if count > 0 || meant.is_empty() {
-            let bounded = probes.iter().any(|p| !p.body.declared.is_empty());
-            let what = match (probes.iter().any(|p| p.body.predicate.is_some()), bounded) {
-                (true, true) => "the predicate and the type bounds exclude",
-                (false, true) => "the type bounds exclude",
-                (true, false) => "the predicate excludes",
-                (false, false) => "what the body asks for excludes",
-            };
-            let these = if meant.is_empty() {
-                "all places".into()
-            } else {
-                format!("all of its {count} such instructions")
-            };
-            return format!("{what} {these}");
-        }
-        let names = || self.present.keys().map(|&index| crate::events::instructions()[index].name);
-        match crate::rule::nearest(meant[0].name, names())[..] {
-            [] => "the program has no such instruction".into(),
-            ref near => format!("the program has no such instruction; it has {}", near.join(", ")),
-        }
+        self.findings.tell(&self.program.probes, said);
     }
 
     /// Whether a statement anywhere uses a variable of frames.
     pub(crate) fn uses_frames(&self) -> bool {
         !self.program.frames.is_empty()
     }
-}
-
-/// Whether a probe looks at operands, changes them, or takes the instruction's place.
-fn asks_operands(probe: &Probe) -> bool {
-    let body = &probe.body;
-    let mut asks = !body.bounds.is_empty()
-        || !body.assigned.is_empty()
-        || probe.matched.mode.name().contains("alt");
-    body.walk(&mut |e| {
-        asks |= matches!(e.kind, ExprKind::Builtin(Builtin::Event(_), _));
-        asks |= matches!(e.kind, ExprKind::Bound(b) if !b.is_static());
-    });
-    asks
 }
 
 /// Variables of frames that a body uses.

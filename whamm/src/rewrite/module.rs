@@ -2,7 +2,7 @@
 
 use super::known::Nowhere;
 use super::rows::Source;
-use super::{Link, Rewriter, WASI, function, hot, tally};
+use super::{Link, Rewriter, WASI, function, hot, region};
 use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::code::{Emitter, Scope};
@@ -148,10 +148,10 @@ impl<'a> Rewriter<'a> {
     }
 
     fn run_probes(&mut self, event: Event, locals: &mut Locals) -> Vec<u8> {
-        let probes: Vec<&Probe> = self.probes_of(event);
+        let probes: Vec<&Probe> = self.probes.of_event(event);
         let mut code = Vec::new();
         for probe in probes {
-            self.matched.insert(probe.rule);
+            self.findings.matched.insert(probe.rule);
             let body = probe.body.clone();
             code.extend(self.free_code(locals, &body.locals, &mut |e| {
                 e.body(body.predicate.as_ref(), &body.stmts);
@@ -172,7 +172,7 @@ impl<'a> Rewriter<'a> {
             None => code.extend(self.settling(&mut locals)),
         }
         code.extend(self.run_probes(Event::End, &mut locals));
-        if self.probes_of(Event::Report).is_empty() {
+        if self.probes.of_event(Event::Report).is_empty() {
             code.extend(self.report(&mut locals));
         } else {
             code.extend(self.run_probes(Event::Report, &mut locals));
@@ -217,11 +217,11 @@ impl<'a> Rewriter<'a> {
         self.support.define(function, &(vec![], results), body);
     }
 
-    /// What runs of stretches have added since the last report goes to the sums.
+    /// What runs of regiones have added since the last report goes to the sums.
     fn add_up(&mut self, locals: &mut Locals) -> Vec<u8> {
         let mut code = Vec::new();
-        for ((sum, wide), parts) in std::mem::take(&mut self.parts) {
-            let slot = tally::slot(wide);
+        for ((sum, wide), parts) in std::mem::take(&mut self.ledger.parts) {
+            let slot = region::slot(wide);
             let (before, now) = (self.support.counter(slot), locals.take(slot));
             let reach = self.support.reach();
             let totals: Vec<u32> = parts
@@ -231,7 +231,7 @@ impl<'a> Rewriter<'a> {
                     self.support.define(
                         index,
                         &(vec![], vec![slot]),
-                        tally::total(chunk, wide, reach),
+                        region::total(chunk, wide, reach),
                     );
                     index
                 })
@@ -270,10 +270,10 @@ impl<'a> Rewriter<'a> {
 
     /// Sums of elements with constant keys go to their maps, and begin anew.
     fn merge_elements(&mut self, locals: &mut Locals) -> Vec<u8> {
-        let elements = std::mem::take(&mut self.elements);
+        let elements = std::mem::take(&mut self.ledger.elements);
         let mut code = Vec::new();
-        for tally::Summed { map, key, sum: (counter, wide) } in elements.into_values() {
-            let (reach, slot) = (self.support.reach(), tally::slot(wide));
+        for region::Summed { map, key, sum: (counter, wide) } in elements.into_values() {
+            let (reach, slot) = (self.support.reach(), region::slot(wide));
             let Ty::Map(kv) = map.ty.clone() else { continue };
             let held = Storage::Globals(counter);
             let stmt = Stmt::Update(
@@ -315,11 +315,11 @@ impl<'a> Rewriter<'a> {
     }
 
     fn frame_rows(&mut self) {
-        for ((fid, n), first) in std::mem::take(&mut self.framed) {
+        for ((fid, n), first) in std::mem::take(&mut self.ledger.framed) {
             let variable: &'a Variable = &self.program.frames[n as usize];
             let words: Vec<Source> =
                 (first..).zip(variable.ty.slots()).map(|(g, s)| Source::Counter(g, s)).collect();
-            self.rows.add(&mut self.support, variable, None, (fid, 0), &words);
+            self.ledger.rows.add(&mut self.support, variable, None, (fid, 0), &words);
         }
     }
 
@@ -327,11 +327,11 @@ impl<'a> Rewriter<'a> {
         let format = self.options.format;
         self.frame_rows();
         let program = self.program;
-        if self.rows.is_empty() && !program.globals.iter().any(|g| g.report) {
+        if self.ledger.rows.is_empty() && !program.globals.iter().any(|g| g.report) {
             return Vec::new();
         }
         let mut code = self.free_code(locals, &[], &mut |e| e.heading(format));
-        if !self.rows.is_empty() {
+        if !self.ledger.rows.is_empty() {
             code.extend(self.site_rows(locals));
         }
         let mut maps = 0;
@@ -352,9 +352,9 @@ impl<'a> Rewriter<'a> {
 
     /// Collects the words of all sites in a fresh part of memory, and writes the rows.
     fn site_rows(&mut self, locals: &mut Locals) -> Vec<u8> {
-        let sources = self.rows.words.clone();
-        let (packed, count, descriptions) = self.rows.pack();
-        let functions = self.rows.functions();
+        let sources = self.ledger.rows.words.clone();
+        let (packed, count, descriptions) = self.ledger.rows.pack();
+        let functions = self.ledger.rows.functions();
         let mut names = vec![0u8; (functions.last().map_or(0, |f| *f as usize) + 1) * 8];
         for fid in functions {
             let pair = self.support.pair(self.app.name(fid));
@@ -441,7 +441,7 @@ impl<'a> Rewriter<'a> {
         let program = self.program;
         let mut code = self
             .free_code(&mut locals, &program.start_locals, &mut |e| e.body(None, &program.start));
-        for (target, value) in std::mem::take(&mut self.first) {
+        for (target, value) in std::mem::take(&mut self.ledger.first) {
             code.extend(self.free_code(&mut locals, &[], &mut |e| {
                 e.expr(&value);
                 match &target {

@@ -1,6 +1,6 @@
 //! Rows of the report for sites: packed, for the run-time support to unpack.
 
-use super::tally::{self, Part};
+use super::region::{self, Part};
 use crate::emit::counters::Reach;
 use crate::emit::report;
 use crate::emit::support::Support;
@@ -46,7 +46,7 @@ impl Source {
                 put.i32_const(value.cast_signed());
             }
             Self::Counter(counter, ty) => reach.get(put, *counter, *ty),
-            Self::Parts(parts, wide) => tally::push(put, parts, *wide, reach),
+            Self::Parts(parts, wide) => region::push(put, parts, *wide, reach),
         }
     }
 }

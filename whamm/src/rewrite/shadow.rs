@@ -8,6 +8,7 @@
 //! program changes tables.
 
 use super::Rewriter;
+use super::function::Segment;
 use crate::app::App;
 use std::collections::HashMap;
 use wasmparser::Operator as O;
@@ -38,6 +39,19 @@ pub(super) struct Shadows {
     described: HashMap<u32, u32>,
     /// Functions of segments, and where they are.
     segments: HashMap<u32, (u32, u32)>,
+}
+
+/// What is known of a program's tables, and what has been asked of them so far.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    /// Which functions they hold.
+    pub(super) shadows: Shadows,
+    /// What those hold that never change: address and length.
+    pub(super) fixed: HashMap<u32, (u32, u32)>,
+    /// Where the types of entries are, if they are known.
+    pub(super) entry_types: HashMap<u32, Option<u32>>,
+    /// Globals with the lengths of segments that the program gives up.
+    pub(super) segments: HashMap<Segment, u32>,
 }
 
 /// A function in a shadow: nothing known is zero.
@@ -98,12 +112,12 @@ impl Shadows {
 impl Rewriter<'_> {
     /// The address where a table's shadow is described: its address and its length.
     pub(super) fn shadow(&mut self, table: u32) -> u32 {
-        if let Some(&found) = self.shadows.described.get(&table) {
+        if let Some(&found) = self.tables.shadows.described.get(&table) {
             return found;
         }
         let (at, len) = self.first_entries(table);
         let described = self.support.bytes(&[at.to_le_bytes(), len.to_le_bytes()].concat(), 4);
-        self.shadows.described.insert(table, described);
+        self.tables.shadows.described.insert(table, described);
         described
     }
 
@@ -130,7 +144,7 @@ impl Rewriter<'_> {
 
     /// The functions of a segment: address and length.
     pub(super) fn segment_entries(&mut self, segment: u32) -> (u32, u32) {
-        if let Some(&found) = self.shadows.segments.get(&segment) {
+        if let Some(&found) = self.tables.shadows.segments.get(&segment) {
             return found;
         }
         let list: Vec<Option<u32>> = self
@@ -141,7 +155,7 @@ impl Rewriter<'_> {
             .unwrap_or_default();
         let bytes: Vec<u8> = list.iter().flat_map(|f| entry(*f)).collect();
         let found = (self.support.bytes(&bytes, 4), u32::try_from(list.len()).unwrap_or(0));
-        self.shadows.segments.insert(segment, found);
+        self.tables.shadows.segments.insert(segment, found);
         found
     }
 
@@ -153,7 +167,7 @@ impl Rewriter<'_> {
             && table >= app.imported_tables
             && !app.exports.iter().any(|e| e.kind == wasmparser::ExternalKind::Table);
         let items_known = app.element_segments.iter().all(|s| s.known);
-        if !(private && items_known && self.shadows.complete && app.simple_types) {
+        if !(private && items_known && self.tables.shadows.complete && app.simple_types) {
             return None;
         }
         let numbers: Vec<u32> = app.functions.iter().map(|&ty| self.number_of_type(ty)).collect();

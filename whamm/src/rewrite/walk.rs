@@ -86,31 +86,6 @@ pub(crate) fn is_typed(op: &Operator<'_>) -> bool {
     }
 }
 
-/// How many instructions a tight loop has at most, and how many if it computes with fractions: what
-/// it holds in registers for fractions would have to leave them for every call.
-const TIGHT: usize = 16;
-const TIGHT_FRACTIONS: usize = 48;
-
-/// Whether each instruction is in a loop that is short, calls nothing, and has no other in it.
-pub(crate) fn tight(ops: &[Op<'_>]) -> Vec<bool> {
-    let mut tight = vec![false; ops.len()];
-    let mut inner = ops.len();
-    for (i, op) in ops.iter().enumerate().rev().filter(|(_, op)| op.nesting == Nesting::Loop) {
-        // Those that begin later have been seen.
-        let body = &ops[i..=op.partner];
-        let fractions = body.iter().any(|op| op.event.is_some_and(|e| e.name.starts_with('f')));
-        let most = if fractions { TIGHT_FRACTIONS } else { TIGHT };
-        let calls = body
-            .iter()
-            .any(|op| matches!(op.operator, Operator::Call { .. } | Operator::CallIndirect { .. }));
-        if inner > op.partner && body.len() <= most && !calls {
-            tight[i..=op.partner].fill(true);
-        }
-        inner = i;
-    }
-    tight
-}
-
 /// The instructions of a function.
 pub(crate) fn walk<'a>(
     file: &'a [u8],

@@ -33,7 +33,7 @@ impl<'a> Walker<'_, 'a> {
         Scope {
             sites: action.sites.clone(),
             globals: self.r.globals.clone(),
-            frames: self.frames.clone(),
+            frames: self.frames.storage.clone(),
             bounds,
             running: true,
             repeated: self.is_hot(i),

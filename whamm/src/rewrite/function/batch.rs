@@ -1,7 +1,7 @@
 //! Calls of libraries that are put off, to be made together.
 //!
 //! A library that is part of the module sees nothing of the program, and the program nothing of it.
-//! So it does not matter when in a stretch of straight code it is called, as long as the order of
+//! So it does not matter when in a straight-line region it is called, as long as the order of
 //! calls stays: the operands wait in locals until something comes behind which control may not go
 //! on, or which another probe looks at. Then sites that do the same share one call.
 //!
@@ -35,6 +35,14 @@ pub(super) struct Waiting {
     tight: bool,
 }
 
+/// Calls that are put off.
+#[derive(Default)]
+pub(super) struct Batch {
+    waiting: Vec<Waiting>,
+    /// Locals in which operands waited.
+    spare: Vec<(u32, ValType)>,
+}
+
 impl<'a> Walker<'_, 'a> {
     /// Puts off what the only action at an instruction does, if that is worth while: its operands
     /// are kept, and stay on the stack.
@@ -44,17 +52,18 @@ impl<'a> Walker<'_, 'a> {
         }
         let Some((shared, values)) = self.handed(action, i, true) else { return false };
         let hot = self.is_hot(i);
-        let fits = self.waiting.last().is_some_and(|last| last.shared == shared && last.hot == hot);
+        let fits =
+            self.batch.waiting.last().is_some_and(|last| last.shared == shared && last.hot == hot);
         let worth = if hot { self.asks_first(&shared) } else { fits || self.followed(i) };
         if !worth || !self.only_guests(action) {
             return false;
         }
-        if !fits || self.waiting.len() == MOST {
+        if !fits || self.batch.waiting.len() == MOST {
             self.make_calls();
         }
         let Some((operands, held)) = self.put_by(&values, args) else { return false };
-        let tight = hot && self.tight[i];
-        self.waiting.push(Waiting { shared, values, operands, held, hot, tight });
+        let tight = hot && self.heat.tight[i];
+        self.batch.waiting.push(Waiting { shared, values, operands, held, hot, tight });
         true
     }
 
@@ -84,13 +93,13 @@ impl<'a> Walker<'_, 'a> {
         only
     }
 
-    /// Whether another site that looks the same comes in the same stretch.
+    /// Whether another site that looks the same comes in the same region.
     fn followed(&self, i: usize) -> bool {
         let width = |op: &Op<'_>| op.event.and_then(events::Instruction::accessed);
         let ahead = self.ops[i + 1..]
             .iter()
             .take_while(|op| !op.is_label() && !walk::interrupts(&op.operator));
-        ahead.filter(|op| op.event.is_some_and(|e| self.r.asking[e.index])).map(width).next()
+        ahead.filter(|op| op.event.is_some_and(|e| self.r.probes.ask_operands(e))).map(width).next()
             == Some(width(&self.ops[i]))
     }
 
@@ -141,14 +150,15 @@ impl<'a> Walker<'_, 'a> {
     }
 
     fn hold(&mut self, ty: ValType) -> u32 {
-        let free = self.spare.iter().position(|s| s.1 == ty);
-        free.map_or_else(|| self.locals.keep(ty), |n| self.spare.swap_remove(n).0)
+        let free = self.batch.spare.iter().position(|s| s.1 == ty);
+        free.map_or_else(|| self.locals.keep(ty), |n| self.batch.spare.swap_remove(n).0)
     }
 
     /// Before an instruction: makes calls that cannot wait until it is behind.
     pub(super) fn before(&mut self, i: usize) {
         let due = match self.ops[i].operator {
             O::LocalSet { local_index } | O::LocalTee { local_index } => self
+                .batch
                 .waiting
                 .iter()
                 .any(|w| w.operands.values().any(|s| *s == Storage::Locals(local_index))),
@@ -161,7 +171,7 @@ impl<'a> Walker<'_, 'a> {
 
     /// Makes the calls that were put off.
     pub(super) fn make_calls(&mut self) {
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = std::mem::take(&mut self.batch.waiting);
         let Some(first) = waiting.first() else { return };
         let mark = self.locals.mark();
         if first.hot {
@@ -173,7 +183,7 @@ impl<'a> Walker<'_, 'a> {
             self.put().call(callee);
         }
         self.locals.release(mark);
-        self.spare.extend(waiting.into_iter().flat_map(|site| site.held));
+        self.batch.spare.extend(waiting.into_iter().flat_map(|site| site.held));
     }
 
     /// Sees in place whether there is anything to do.

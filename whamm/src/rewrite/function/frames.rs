@@ -2,6 +2,23 @@
 //! is wrapped.
 
 use super::*;
+use crate::hir::Program;
+
+/// Variables of an activation.
+#[derive(Default)]
+pub(super) struct Frames {
+    /// Where each is while the activation lasts.
+    pub(super) storage: Vec<Storage>,
+    /// Those that the report tells.
+    pub(super) reported: BTreeSet<u32>,
+}
+
+impl Frames {
+    pub(super) fn of(program: &Program) -> Self {
+        let reported = (0..).zip(&program.frames).filter(|f| f.1.report).map(|f| f.0).collect();
+        Self { storage: vec![], reported }
+    }
+}
 
 impl<'a> Walker<'_, 'a> {
     pub(super) fn results_type(&mut self) -> BlockType {
@@ -34,14 +51,14 @@ impl<'a> Walker<'_, 'a> {
         }
         for (n, variable) in (0..).zip(&self.r.program.frames) {
             if !used.contains(&n) {
-                self.frames.push(Storage::Constant(0));
-                self.reported.remove(&n);
+                self.frames.storage.push(Storage::Constant(0));
+                self.frames.reported.remove(&n);
                 continue;
             }
             let slots: Vec<u32> =
                 variable.ty.slots().into_iter().map(|s| self.locals.keep(s)).collect();
             let storage = Storage::Locals(slots.first().copied().unwrap_or(0));
-            self.frames.push(storage);
+            self.frames.storage.push(storage);
             if let Some(init) = &variable.init {
                 let (pc, index, last) = self.site(0, true);
                 let site = Site { facts: &self.r.facts, fid: self.fid, op: None, pc, index, last };
@@ -69,12 +86,12 @@ impl<'a> Walker<'_, 'a> {
         let support = &mut self.r.support;
         let counters =
             || support.counters(&slots.iter().map(|&slot| (slot, 0)).collect::<Vec<_>>());
-        *self.r.framed.entry((self.fid, n)).or_insert_with(counters)
+        *self.r.ledger.framed.entry((self.fid, n)).or_insert_with(counters)
     }
 
     /// At every end of an activation, what its variables hold is added to the function's sums.
     pub(super) fn end_frames(&mut self) {
-        for n in self.reported.clone() {
+        for n in self.frames.reported.clone() {
             let (variable, first) = (&self.r.program.frames[n as usize], self.sum_of_frames(n));
             let known = fold::Nothing;
             let scope = Scope::default();
@@ -89,7 +106,7 @@ impl<'a> Walker<'_, 'a> {
             if variable.ty.is_numeric() {
                 emitter.load(Storage::Globals(first), &variable.ty);
             }
-            emitter.load(self.frames[n as usize], &variable.ty);
+            emitter.load(self.frames.storage[n as usize], &variable.ty);
             if variable.ty.is_numeric() {
                 emitter.operator(crate::syntax::ast::BinOp::Add, &variable.ty);
             }

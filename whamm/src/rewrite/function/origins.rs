@@ -7,18 +7,29 @@
 
 use super::*;
 
-impl Walker<'_, '_> {
-    /// Whether operands can be followed: no probe changes values.
-    pub(super) fn follows(probes: &[Probe]) -> bool {
-        probes.iter().all(|probe| {
-            probe.body.assigned.is_empty() && !probe.matched.mode.name().contains("alt")
-        })
-    }
+/// Where the operands on the stack come from.
+#[derive(Default)]
+pub(super) struct Origins {
+    /// Whether operands are followed: no probe changes values.
+    pub(super) followed: bool,
+    /// The local whose value each operand is.
+    pub(super) stack: Vec<Option<u32>>,
+}
 
+impl Origins {
+    pub(super) fn of(probes: &[Probe]) -> Self {
+        let followed = probes.iter().all(|probe| {
+            probe.body.assigned.is_empty() && !probe.matched.mode.name().contains("alt")
+        });
+        Self { followed, stack: vec![] }
+    }
+}
+
+impl Walker<'_, '_> {
     /// The local of which an operand is the value, by its number from the top.
     pub(super) fn origin(&self, operand: u8) -> Option<u32> {
-        let below_top = self.origins.len().checked_sub(1 + usize::from(operand))?;
-        self.origins[below_top]
+        let below_top = self.origins.stack.len().checked_sub(1 + usize::from(operand))?;
+        self.origins.stack[below_top]
     }
 
     /// Goes on behind an instruction, which is valid.
@@ -26,7 +37,7 @@ impl Walker<'_, '_> {
         let operator = self.ops[i].operator.clone();
         let taken = operator.operator_arity(&self.validator).map(|arity| arity.0 as usize);
         self.validator.op(self.ops[i].offset, &operator)?;
-        if self.follows {
+        if self.origins.followed {
             self.follow(&operator, taken);
         }
         Ok(())
@@ -35,16 +46,17 @@ impl Walker<'_, '_> {
     fn follow(&mut self, operator: &O<'_>, taken: Option<usize>) {
         if let O::LocalSet { local_index } | O::LocalTee { local_index } = operator {
             self.origins
+                .stack
                 .iter_mut()
                 .filter(|origin| **origin == Some(*local_index))
                 .for_each(|origin| *origin = None);
         }
         let height = self.validator.operand_stack_height() as usize;
-        let left = taken.map_or(0, |taken| self.origins.len().saturating_sub(taken));
-        self.origins.truncate(left.min(height));
-        self.origins.resize(height, None);
+        let left = taken.map_or(0, |taken| self.origins.stack.len().saturating_sub(taken));
+        self.origins.stack.truncate(left.min(height));
+        self.origins.stack.resize(height, None);
         if let (O::LocalGet { local_index } | O::LocalTee { local_index }, Some(top)) =
-            (operator, self.origins.last_mut())
+            (operator, self.origins.stack.last_mut())
         {
             *top = Some(*local_index);
         }

@@ -60,7 +60,7 @@ pub(super) struct Shared {
     pub(super) stmts: Vec<Stmt>,
     pub(super) types: Vec<ValType>,
     /// What is added to sums before them.
-    pub(super) gains: tally::Gains,
+    pub(super) increments: region::Increments,
 }
 
 /// The numbers, as the site computes them; and the type of each.
@@ -204,7 +204,7 @@ impl<'a> Walker<'_, 'a> {
                 vec![Stmt::If(handing.expr(fold::fold(predicate.clone(), known))?, stmts, vec![])];
         }
         let types = handing.values.iter().map(|e| e.ty.slots()[0]).collect();
-        Some((Shared { stmts, types, gains: action.gains.clone() }, handing.values))
+        Some((Shared { stmts, types, increments: action.increments.clone() }, handing.values))
     }
 
     /// The code of statements, given where the numbers are; the rarer case of a choice is a call,
@@ -246,7 +246,7 @@ impl<'a> Walker<'_, 'a> {
         let mut handing = Handing { constants: true, ..Handing::default() };
         let stmts = handing.stmts(stmts, &Nothing)?;
         let types = handing.values.iter().map(|e| e.ty.slots()[0]).collect();
-        Some((self.callee(&Shared { stmts, types, gains: vec![] }, 1, false)?, handing.values))
+        Some((self.callee(&Shared { stmts, types, increments: vec![] }, 1, false)?, handing.values))
     }
 
     /// The function that does something several times, each time with other numbers; perhaps even
@@ -256,10 +256,10 @@ impl<'a> Walker<'_, 'a> {
         let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
         let reach = self.r.support.reach();
         let mut code: Vec<u8> = shared
-            .gains
+            .increments
             .iter()
             .flat_map(|&(sum, amount)| {
-                tally::increase(sum, amount * i64::try_from(times).unwrap_or(0), reach)
+                region::increase(sum, amount * i64::try_from(times).unwrap_or(0), reach)
             })
             .collect();
         let own: Vec<u32> = (0..u32::try_from(params.len()).ok()?).collect();
@@ -346,7 +346,7 @@ impl<'a> Walker<'_, 'a> {
         let other = match rare(stmts) {
             Some((_, no)) => {
                 let rarely =
-                    Shared { stmts: no.to_vec(), types: shared.types.clone(), gains: vec![] };
+                    Shared { stmts: no.to_vec(), types: shared.types.clone(), increments: vec![] };
                 Some(self.passing(&rarely, values, way, true)?)
             }
             None => None,
@@ -364,9 +364,9 @@ impl<'a> Walker<'_, 'a> {
             emitter.put().local_set(local);
         }
         let mut code: Vec<u8> = shared
-            .gains
+            .increments
             .iter()
-            .flat_map(|&(sum, amount)| tally::increase(sum, amount, reach))
+            .flat_map(|&(sum, amount)| region::increase(sum, amount, reach))
             .collect();
         code.append(&mut emitter.out);
         let back = |code: &mut Vec<u8>, n: u32| {

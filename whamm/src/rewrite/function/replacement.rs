@@ -259,9 +259,9 @@ impl<'a> Walker<'_, 'a> {
     /// Nothing is known of what is on the stack in the place of an instruction's results.
     fn forget_origins(&mut self, gives: usize) {
         let height = self.validator.operand_stack_height() as usize;
-        self.origins.truncate(height.saturating_sub(gives));
-        if self.follows {
-            self.origins.resize(height, None);
+        self.origins.stack.truncate(height.saturating_sub(gives));
+        if self.origins.followed {
+            self.origins.stack.resize(height, None);
         }
         self.got = None;
     }
@@ -360,8 +360,8 @@ impl<'a> Walker<'_, 'a> {
         if is_arm {
             self.write_op(i);
             self.validated(i)?;
-            self.end_stretch();
-            self.begin_stretch();
+            self.end_region();
+            self.begin_region();
         } else if self.ops[i].nesting == Nesting::If {
             operands.push(ValType::I32);
         }

@@ -43,7 +43,7 @@ impl<'a> Walker<'_, 'a> {
     /// Keeps the operands of an instruction that changes a table or uses up a segment, if a probe
     /// wants to know.
     pub(super) fn before_change(&mut self, i: usize) -> Option<Change> {
-        if !self.r.shadowed {
+        if !self.r.tables.shadows.changing {
             return None;
         }
         let operator = self.ops[i].operator.clone();
@@ -179,7 +179,7 @@ impl<'a> Walker<'_, 'a> {
     pub(super) fn entry(&mut self, table: u32, operand: (u32, ValType)) {
         let (memory, imported) =
             (self.r.support.layout().memory, table < self.r.app.imported_tables);
-        if self.r.shadows.changing || imported {
+        if self.r.tables.shadows.changing || imported {
             let (shadow, get) = (self.r.shadow(table), self.r.support.runtime("fid_get"));
             self.put().i32_const(shadow.cast_signed());
             self.put_index(operand);
@@ -187,10 +187,13 @@ impl<'a> Walker<'_, 'a> {
             return;
         }
         // What never changes is looked up in place.
-        let (at, len) = *self.r.fixed.get(&table).unwrap_or(&(0, 0));
-        let (at, len) =
-            if self.r.fixed.contains_key(&table) { (at, len) } else { self.r.first_entries(table) };
-        self.r.fixed.insert(table, (at, len));
+        let (at, len) = *self.r.tables.fixed.get(&table).unwrap_or(&(0, 0));
+        let (at, len) = if self.r.tables.fixed.contains_key(&table) {
+            (at, len)
+        } else {
+            self.r.first_entries(table)
+        };
+        self.r.tables.fixed.insert(table, (at, len));
         self.put_index(operand);
         self.put().i32_const(len.cast_signed()).i32_lt_u().if_(BlockType::Result(ValType::I32));
         self.put_index(operand);

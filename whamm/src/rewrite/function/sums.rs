@@ -1,4 +1,4 @@
-//! Sums: what probes add to a counter at every site of a stretch is counted once, for the stretch.
+//! Sums: what probes add to a counter at every site of a region is counted once, for the region.
 //!
 //! Where it depends on whether a branch is taken, what is counted is how often control goes on
 //! behind the branch: the rest of the runs took it.
@@ -6,13 +6,13 @@
 use super::*;
 use crate::emit::cells::rise;
 use crate::hir::{Body, Stmt};
-use crate::rewrite::tally::{Constant, Summed};
+use crate::rewrite::region::{Constant, Summed};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 
 /// What is added to a place: each time, and in addition each time that control goes on behind the
 /// branch.
-pub(super) struct Gain<'p> {
+pub(super) struct Increment<'p> {
     addend: Addend<'p>,
     always: i64,
     through: i64,
@@ -33,7 +33,7 @@ enum Instead<'p> {
     /// The same.
     Nothing,
     /// They only add something else to global variables.
-    Sums(&'p [Stmt], tally::Gains),
+    Sums(&'p [Stmt], region::Increments),
     /// One or the other.
     Choice(&'p Expr, Box<[Self; 2]>),
     /// All that they do.
@@ -71,6 +71,17 @@ fn of_operand(cond: &Expr) -> Option<bool> {
     }
 }
 
+/// Straight-line regions, as far as they are known at the instruction at hand.
+#[derive(Default)]
+pub(super) struct Regions {
+    /// The one that goes on here.
+    open: Option<Region>,
+    /// Whether the program is likely to spend its time in it.
+    is_hot: bool,
+    /// Counters of what goes on behind the present branch, by whether they are i64.
+    behind_branch: BTreeMap<bool, u32>,
+}
+
 impl<'a> Walker<'_, 'a> {
     /// What a body adds to what, if that is all it does.
     pub(super) fn sums(
@@ -78,7 +89,7 @@ impl<'a> Walker<'_, 'a> {
         body: &'a Body,
         site: &Site<'_>,
         values: &[Option<Expr>],
-    ) -> Option<Vec<Gain<'a>>> {
+    ) -> Option<Vec<Increment<'a>>> {
         if body.stmts.is_empty() || !body.locals.is_empty() || !body.inits.is_empty() {
             return None;
         }
@@ -87,8 +98,10 @@ impl<'a> Walker<'_, 'a> {
             return None;
         }
         let mut list = Vec::new();
-        self.gains(&body.stmts, site, (1, 0), &mut list)?;
-        list.sort_by_key(|gain| if let Addend::Site(n, _) = gain.addend { n } else { u32::MAX });
+        self.increments(&body.stmts, site, (1, 0), &mut list)?;
+        list.sort_by_key(
+            |increment| if let Addend::Site(n, _) = increment.addend { n } else { u32::MAX },
+        );
         let all_used = (0..body.sites.len()).all(|n| {
             list.iter().any(|l| matches!(l.addend, Addend::Site(m, _) if m as usize == n))
         });
@@ -96,47 +109,47 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// What statements add that are run (always, through) times.
-    fn gains(
+    fn increments(
         &self,
         stmts: &'a [Stmt],
         site: &Site<'_>,
         times: (i64, i64),
-        list: &mut Vec<Gain<'a>>,
+        list: &mut Vec<Increment<'a>>,
     ) -> Option<()> {
         for stmt in stmts {
             if let Stmt::If(cond, yes, no) = stmt {
                 let cond = fold::fold(cond.clone(), site);
                 match cond.kind {
-                    ExprKind::Bool(true) => self.gains(yes, site, times, list)?,
-                    ExprKind::Bool(false) => self.gains(no, site, times, list)?,
+                    ExprKind::Bool(true) => self.increments(yes, site, times, list)?,
+                    ExprKind::Bool(false) => self.increments(no, site, times, list)?,
                     _ => {
                         let [set, unset] = self.split(site, times)?;
                         let [yes_times, no_times] =
                             if of_operand(&cond)? { [set, unset] } else { [unset, set] };
-                        self.gains(yes, site, yes_times, list)?;
-                        self.gains(no, site, no_times, list)?;
+                        self.increments(yes, site, yes_times, list)?;
+                        self.increments(no, site, no_times, list)?;
                     }
                 }
                 continue;
             }
-            let (place, amount) = tally::addition(stmt)?;
+            let (place, amount) = region::addition(stmt)?;
             let addend = self.addend(place, site)?;
             // An element that is added to is there, whatever it becomes: sums of elements must not
             // fall.
             if let (Addend::Element { .. }, Stmt::Update(_, op, value)) = (&addend, stmt) {
                 rise(*op, value)?;
             }
-            let gain = Gain {
+            let increment = Increment {
                 addend,
                 always: amount.wrapping_mul(times.0),
                 through: amount.wrapping_mul(times.1),
             };
-            match list.iter_mut().find(|l| l.addend.is(&gain.addend)) {
+            match list.iter_mut().find(|l| l.addend.is(&increment.addend)) {
                 Some(known) => {
-                    known.always = known.always.wrapping_add(gain.always);
-                    known.through = known.through.wrapping_add(gain.through);
+                    known.always = known.always.wrapping_add(increment.always);
+                    known.through = known.through.wrapping_add(increment.through);
                 }
-                None => list.push(gain),
+                None => list.push(increment),
             }
         }
         Some(())
@@ -160,14 +173,14 @@ impl<'a> Walker<'_, 'a> {
     fn addend(&self, place: &'a Place, site: &Site<'_>) -> Option<Addend<'a>> {
         match place {
             Place::Var(Var::Site(n), ty) => Some(Addend::Site(*n, ty)),
-            Place::Var(Var::Global(n), ty) if self.r.added_only.contains(n) => {
+            Place::Var(Var::Global(n), ty) if self.r.ledger.added_only.contains(n) => {
                 Some(Addend::Global(*n, ty))
             }
             Place::Element(map, key) => {
                 let ExprKind::Var(Var::Global(n)) = map.kind else { return None };
                 let key = fold::fold((**key).clone(), site);
                 let constants =
-                    tally::constants(&key).filter(|_| self.r.added_only.contains(&n))?;
+                    region::constants(&key).filter(|_| self.r.ledger.added_only.contains(&n))?;
                 Some(Addend::Element { number: n, constants, map, key, ty: place.ty() })
             }
             _ => None,
@@ -175,7 +188,7 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// Of a choice that only the site can make, and that usually only adds: this is added for the
-    /// stretch, and the site undoes it if the choice falls otherwise. What a script says first is
+    /// region, and the site undoes it if the choice falls otherwise. What a script says first is
     /// taken to be the usual. Where the program is not likely to spend its time and sites share
     /// what they do, it is added there: that is smaller.
     pub(super) fn usual(
@@ -183,7 +196,7 @@ impl<'a> Walker<'_, 'a> {
         body: &'a Body,
         (pc, number, last): (u32, u32, bool),
         index: usize,
-    ) -> Option<(Vec<Stmt>, tally::Gains)> {
+    ) -> Option<(Vec<Stmt>, region::Increments)> {
         let [Stmt::If(cond, yes, no)] = &body.stmts[..] else { return None };
         let plain = body.locals.is_empty() && body.inits.is_empty() && body.sites.is_empty();
         if !plain || yes.is_empty() || no.is_empty() {
@@ -211,14 +224,19 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// What statements add to global variables, if that is all they do.
-    fn sum_of(&self, stmts: &'a [Stmt], site: &Site<'_>) -> Option<tally::Gains> {
-        let mut gains = Vec::new();
-        self.gains(stmts, site, (1, 0), &mut gains)?;
-        self.globals(&gains)
+    fn sum_of(&self, stmts: &'a [Stmt], site: &Site<'_>) -> Option<region::Increments> {
+        let mut increments = Vec::new();
+        self.increments(stmts, site, (1, 0), &mut increments)?;
+        self.globals(&increments)
     }
 
     /// How statements differ from what is taken to be usual.
-    fn instead(&self, stmts: &'a [Stmt], site: &Site<'_>, usual: &tally::Gains) -> Instead<'a> {
+    fn instead(
+        &self,
+        stmts: &'a [Stmt],
+        site: &Site<'_>,
+        usual: &region::Increments,
+    ) -> Instead<'a> {
         match (self.sum_of(stmts, site), stmts) {
             (Some(sums), _) if sums == *usual => Instead::Nothing,
             (Some(sums), _) => Instead::Sums(stmts, sums),
@@ -233,7 +251,7 @@ impl<'a> Walker<'_, 'a> {
     fn written_out(
         &mut self,
         instead: Instead<'a>,
-        usual: &tally::Gains,
+        usual: &region::Increments,
         span: crate::source::Span,
     ) -> Vec<Stmt> {
         let (stmts, sums) = match instead {
@@ -246,7 +264,7 @@ impl<'a> Walker<'_, 'a> {
             Instead::All(stmts) => (stmts, None),
         };
         let other = sums.clone().unwrap_or_default();
-        let wide = usual.iter().chain(&other).any(|gain| gain.0.1);
+        let wide = usual.iter().chain(&other).any(|increment| increment.0.1);
         let counter = self.otherwise(wide, usual, &other);
         let ty = if wide { Ty::U64 } else { Ty::U32 };
         let one = Expr { kind: ExprKind::Int(1), ty: ty.clone(), span };
@@ -255,46 +273,51 @@ impl<'a> Walker<'_, 'a> {
         std::iter::once(count).chain(rest.iter().cloned()).collect()
     }
 
-    /// Where gains go that are all of global variables.
-    fn globals(&self, gains: &[Gain<'a>]) -> Option<tally::Gains> {
-        let of = |gain: &Gain<'a>| match (&gain.addend, gain.through) {
+    /// Where increments go that are all of global variables.
+    fn globals(&self, increments: &[Increment<'a>]) -> Option<region::Increments> {
+        let of = |increment: &Increment<'a>| match (&increment.addend, increment.through) {
             (Addend::Global(n, ty), 0) => match self.r.globals[*n as usize] {
-                Storage::Globals(global) => Some(((global, tally::is_wide(ty)), gain.always)),
+                Storage::Globals(global) => Some(((global, region::is_wide(ty)), increment.always)),
                 _ => None,
             },
             _ => None,
         };
-        gains.iter().map(of).collect()
+        increments.iter().map(of).collect()
     }
 
     /// A counter, as a global variable of its own, of how often this is done instead of what is
     /// usual.
-    fn otherwise(&mut self, wide: bool, usual: &tally::Gains, other: &tally::Gains) -> u32 {
+    fn otherwise(
+        &mut self,
+        wide: bool,
+        usual: &region::Increments,
+        other: &region::Increments,
+    ) -> u32 {
         let key = [usual.clone(), other.clone()];
-        if let Some(&known) = self.r.otherwise.get(&key) {
+        if let Some(&known) = self.r.ledger.otherwise.get(&key) {
             return known;
         }
         let global = self.r.support.counter(if wide { ValType::I64 } else { ValType::I32 });
         let undone = usual.iter().map(|&(sum, amount)| (sum, amount.wrapping_neg()));
         for (sum, amount) in undone.chain(other.iter().copied()) {
-            self.r.parts.entry(sum).or_default().push(Part { runs: (global, wide), amount });
+            self.r.ledger.parts.entry(sum).or_default().push(Part { runs: (global, wide), amount });
         }
         let variable = u32::try_from(self.r.globals.len()).unwrap_or(u32::MAX);
         self.r.globals.push(Storage::Globals(global));
-        self.r.otherwise.insert(key, variable);
+        self.r.ledger.otherwise.insert(key, variable);
         variable
     }
 
-    /// Adds to the current stretch, and to the one behind the branch.
-    pub(super) fn sum_up(&mut self, probe: &Probe, pc: u32, sums: Vec<Gain<'a>>) {
-        for Gain { addend, always, through } in sums {
+    /// Adds to the current region, and to the one behind the branch.
+    pub(super) fn sum_up(&mut self, probe: &Probe, pc: u32, sums: Vec<Increment<'a>>) {
+        for Increment { addend, always, through } in sums {
             match addend {
                 Addend::Site(n, ty) => {
                     let slot = ty.slots()[0];
                     let source = self.count(always, through, slot);
                     let variable = &probe.body.sites[n as usize];
                     if variable.report {
-                        self.r.rows.add(
+                        self.r.ledger.rows.add(
                             &mut self.r.support,
                             variable,
                             Some(probe),
@@ -305,7 +328,7 @@ impl<'a> Walker<'_, 'a> {
                 }
                 Addend::Global(n, ty) => {
                     if let Storage::Globals(global) = self.r.globals[n as usize] {
-                        self.add((global, tally::is_wide(ty)), always, through);
+                        self.add((global, region::is_wide(ty)), always, through);
                     }
                 }
                 Addend::Element { number, constants, map, key, ty } => {
@@ -315,7 +338,13 @@ impl<'a> Walker<'_, 'a> {
                         key,
                         sum: (support.counter(slot), slot == ValType::I64),
                     };
-                    let sum = self.r.elements.entry((number, constants)).or_insert_with(summed).sum;
+                    let sum = self
+                        .r
+                        .ledger
+                        .elements
+                        .entry((number, constants))
+                        .or_insert_with(summed)
+                        .sum;
                     self.add(sum, always, through);
                 }
             }
@@ -338,74 +367,75 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    fn add(&mut self, sum: tally::Sum, always: i64, through: i64) {
+    fn add(&mut self, sum: region::Sum, always: i64, through: i64) {
         if always != 0 {
-            self.present_stretch().add(sum, always);
+            self.present_region().add(sum, always);
         }
         if through != 0 {
             let runs = (self.passages(sum.1), sum.1);
-            self.r.parts.entry(sum).or_default().push(Part { runs, amount: through });
+            self.r.ledger.parts.entry(sum).or_default().push(Part { runs, amount: through });
         }
     }
 
-    /// A counter of the current stretch.
+    /// A counter of the current region.
     fn counter(&mut self, amount: i64, wide: bool) -> u32 {
-        self.present_stretch();
+        self.present_region();
         let support = &mut self.r.support;
         let slot = if wide { ValType::I64 } else { ValType::I32 };
         let at = self.plan.here();
-        self.stretch
-            .get_or_insert_with(|| Stretch::new(at))
+        self.regions
+            .open
+            .get_or_insert_with(|| Region::new(at))
             .counter(amount, wide, || support.counter(slot))
     }
 
-    /// The stretch that goes on here, or begins here.
-    fn present_stretch(&mut self) -> &mut Stretch {
-        if self.stretch.is_none() {
-            self.hot_stretch = self.is_hot(self.here);
+    /// The region that goes on here, or begins here.
+    fn present_region(&mut self) -> &mut Region {
+        if self.regions.open.is_none() {
+            self.regions.is_hot = self.is_hot(self.here);
         }
         let at = self.plan.here();
-        self.stretch.get_or_insert_with(|| Stretch::new(at))
+        self.regions.open.get_or_insert_with(|| Region::new(at))
     }
 
-    /// A counter of the stretch that begins behind the branch.
+    /// A counter of the region that begins behind the branch.
     fn passages(&mut self, wide: bool) -> u32 {
         let support = &mut self.r.support;
         let slot = if wide { ValType::I64 } else { ValType::I32 };
-        *self.behind_branch.entry(wide).or_insert_with(|| support.counter(slot))
+        *self.regions.behind_branch.entry(wide).or_insert_with(|| support.counter(slot))
     }
 
-    /// Behind a branch whose passages are counted a stretch begins.
-    pub(super) fn begin_stretch(&mut self) {
-        let counters = std::mem::take(&mut self.behind_branch);
+    /// Behind a branch whose passages are counted a region begins.
+    pub(super) fn begin_region(&mut self) {
+        let counters = std::mem::take(&mut self.regions.behind_branch);
         if !counters.is_empty() {
-            let mut stretch = Stretch::new(self.plan.here());
+            let mut region = Region::new(self.plan.here());
             for (wide, global) in counters {
-                stretch.counter(1, wide, || global);
+                region.counter(1, wide, || global);
             }
-            self.stretch = Some(stretch);
-            self.hot_stretch = self.is_hot(self.here);
+            self.regions.open = Some(region);
+            self.regions.is_hot = self.is_hot(self.here);
         }
     }
 
-    /// Ends a stretch: its runs are counted, and what they add is noted for the report.
-    pub(super) fn end_stretch(&mut self) {
-        let Some(mut stretch) = self.stretch.take() else { return };
-        let sums = std::mem::take(&mut stretch.sums);
+    /// Ends a region: its runs are counted, and what they add is noted for the report.
+    pub(super) fn end_region(&mut self) {
+        let Some(mut region) = self.regions.open.take() else { return };
+        let sums = std::mem::take(&mut region.sums);
         if let (true, Some((&sum, &amount))) =
-            (!self.hot_stretch && sums.len() == 1 && stretch.is_plain(), sums.first_key_value())
+            (!self.regions.is_hot && sums.len() == 1 && region.is_plain(), sums.first_key_value())
         {
-            self.plan.insert(stretch.at, tally::increase(sum, amount, self.r.support.reach()));
+            self.plan.insert(region.at, region::increase(sum, amount, self.r.support.reach()));
             return;
         }
         if !sums.is_empty() {
             let wide = sums.keys().any(|s| s.1);
             let slot = if wide { ValType::I64 } else { ValType::I32 };
-            let runs = (stretch.counter(1, wide, || self.r.support.counter(slot)), wide);
+            let runs = (region.counter(1, wide, || self.r.support.counter(slot)), wide);
             for (sum, amount) in sums {
-                self.r.parts.entry(sum).or_default().push(Part { runs, amount });
+                self.r.ledger.parts.entry(sum).or_default().push(Part { runs, amount });
             }
         }
-        self.plan.insert(stretch.at, stretch.code(self.r.support.reach()));
+        self.plan.insert(region.at, region.code(self.r.support.reach()));
     }
 }

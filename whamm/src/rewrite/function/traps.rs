@@ -68,7 +68,7 @@ impl<'a> Walker<'_, 'a> {
     /// The global that says how long a segment is that the program gives up at some time, or its
     /// length.
     fn segment(&mut self, segment: Segment) -> Result<u32, i64> {
-        if let Some(&global) = self.r.segments.get(&segment) {
+        if let Some(&global) = self.r.tables.segments.get(&segment) {
             return Ok(global);
         }
         let app = self.r.app;
@@ -77,11 +77,11 @@ impl<'a> Walker<'_, 'a> {
             Segment::Element(n) => app.element_segments.get(n as usize).map_or(0, |s| s.len),
         };
         let len = i64::try_from(len).unwrap_or(i64::MAX);
-        if !self.r.shadows.dropping || len == 0 {
+        if !self.r.tables.shadows.dropping || len == 0 {
             return Err(len);
         }
         let global = self.r.support.global(ValType::I64, len);
-        self.r.segments.insert(segment, global);
+        self.r.tables.segments.insert(segment, global);
         Ok(global)
     }
 
@@ -94,7 +94,7 @@ impl<'a> Walker<'_, 'a> {
 
     /// A segment that the program gives up is empty from now on.
     pub(super) fn dropped(&mut self, i: usize) {
-        if !self.r.asks_traps || !self.reachable() {
+        if !self.r.probes.ask_traps || !self.reachable() {
             return;
         }
         let segment = match self.ops[i].operator {
@@ -205,11 +205,12 @@ impl<'a> Walker<'_, 'a> {
         self.put().if_(BlockType::Result(ValType::I32)).i32_const(1).else_();
         let known = self
             .r
+            .tables
             .entry_types
             .get(&table)
             .copied()
             .unwrap_or_else(|| self.r.types_of_entries(table));
-        self.r.entry_types.insert(table, known);
+        self.r.tables.entry_types.insert(table, known);
         if let Some(types) = known {
             let (memory, wanted) = (self.r.support.layout().memory, self.r.number_of_type(ty));
             self.entry(table, index);

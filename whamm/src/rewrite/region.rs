@@ -1,9 +1,9 @@
-//! Counting by stretches instead of by instructions.
+//! Counting by regiones instead of by instructions.
 //!
 //! What is added to a variable that nothing reads while the program runs need not be added
-//! instruction by instruction: it is enough to count how often control runs through a stretch of
-//! code as a whole, where the stretch begins. What the runs add up to is computed when the report
-//! is due; so two stretches never wait for each other's sums. A stretch ends before an instruction
+//! instruction by instruction: it is enough to count how often control runs through a region of
+//! code as a whole, where the region begins. What the runs add up to is computed when the report
+//! is due; so two regiones never wait for each other's sums. A region ends before an instruction
 //! that control can come to from elsewhere, and after one behind which it may not go on: a branch,
 //! a call, a trap that is certain. Sites whose counters would always be equal share one.
 
@@ -21,7 +21,7 @@ use whamm_rewrite::Spot;
 pub(crate) type Sum = (u32, bool);
 
 /// What is added to which sums.
-pub(crate) type Gains = Vec<(Sum, i64)>;
+pub(crate) type Increments = Vec<(Sum, i64)>;
 
 /// An element of a map that is summed in a Wasm global until the report.
 #[derive(Clone, Debug)]
@@ -50,19 +50,19 @@ pub(crate) fn constants(key: &Expr) -> Option<Vec<Constant>> {
     })
 }
 
-/// What the runs of a stretch add to a sum: how often it was run is in a counter, and each run adds
+/// What the runs of a region add to a sum: how often it was run is in a counter, and each run adds
 /// an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// How often the stretch was run.
+    /// How often the region was run.
     pub(crate) runs: Sum,
     /// What each run adds.
     pub(crate) amount: i64,
 }
 
-/// A stretch.
+/// A region.
 #[derive(Debug, Default)]
-pub(crate) struct Stretch {
+pub(crate) struct Region {
     /// Where in the code it is counted.
     pub(crate) at: Spot,
     /// What its runs add to, and how much.
@@ -71,8 +71,8 @@ pub(crate) struct Stretch {
     counters: BTreeMap<(i64, bool), u32>,
 }
 
-impl Stretch {
-    /// A stretch that begins at a place in the code.
+impl Region {
+    /// A region that begins at a place in the code.
     pub(crate) fn new(at: Spot) -> Self {
         Self { at, ..Self::default() }
     }
