@@ -198,6 +198,11 @@ pub(crate) fn plan<'a>(
     Ok((walker.plan, walker.validator.into_allocations()))
 }
 
+/// Whether an instruction branches to labels, so that it has `at_target`.
+fn is_branch(op: &O<'_>) -> bool {
+    matches!(op, O::Br { .. } | O::BrIf { .. } | O::BrTable { .. })
+}
+
 fn ends_function(op: &O<'_>) -> bool {
     matches!(
         op,
@@ -285,7 +290,11 @@ impl<'a> Walker<'_, 'a> {
         results: &[W],
     ) -> Option<Action<'a>> {
         let body = &probe.body;
-        let at_instruction = matches!(probe.matched.mode, Mode::Before | Mode::After);
+        let at_instruction = match probe.matched.mode {
+            Mode::Before | Mode::After => true,
+            Mode::SemanticAfter => is_branch(&self.ops[index].operator),
+            _ => false,
+        };
         for (bound, ty) in &body.bounds {
             let wasm = match bound {
                 Bound::Arg(n) if args.is_empty() && at_instruction && !self.reachable() => {
@@ -560,9 +569,11 @@ impl<'a> Walker<'_, 'a> {
     }
 
     fn at_target(&self, i: usize) -> Vec<&'a Probe> {
-        let branch =
-            matches!(self.ops[i].operator, O::Br { .. } | O::BrIf { .. } | O::BrTable { .. });
-        if branch { self.probes(i, &[Mode::SemanticAfter]) } else { Vec::new() }
+        if is_branch(&self.ops[i].operator) {
+            self.probes(i, &[Mode::SemanticAfter])
+        } else {
+            Vec::new()
+        }
     }
 
     /// Probes whose code comes behind the instruction. Those that ask for results are matched once
