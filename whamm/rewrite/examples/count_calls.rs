@@ -25,7 +25,7 @@ pub(crate) fn counting(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let mut plan = Plan::new(&program);
     let mut counters: BTreeMap<String, u32> = BTreeMap::new();
     for body in &program.bodies {
-        let mut own = BodyPlan::of(body)?;
+        let mut own = BodyPlan::empty(body)?;
         for instruction in body.instructions()? {
             if let Some(callee) = callee(&instruction.operator) {
                 let next = program.globals + counters.len() as u32;

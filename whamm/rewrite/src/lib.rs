@@ -24,7 +24,7 @@
 //!     let ty = GlobalType { val_type: ValType::I64, mutable: true, shared: false };
 //!     plan.globals.push((ty, ConstExpr::i64_const(0)));
 //!     plan.exports.push((format!("calls:{}", body.function), ExportKind::Global, calls));
-//!     let mut own = BodyPlan::of(body)?;
+//!     let mut own = BodyPlan::empty(body)?;
 //!     own.put().global_get(calls).i64_const(1).i64_add().global_set(calls);
 //!     body.instructions()?.into_iter().for_each(|instruction| own.keep(instruction.place));
 //!     plan.bodies.push(own);

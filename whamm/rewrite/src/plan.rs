@@ -82,8 +82,9 @@ pub(crate) struct Step {
 
 /// What becomes of a body, in order: instructions of the program, and code of ours between them.
 ///
-/// It is laid down from the beginning to the end; only counters for a stretch of code, whose amount
-/// is known at its end, are [put in later](Self::insert) at the [`Spot`] where it began.
+/// It is written from the beginning to the end. Only a counter for a straight-line region, whose
+/// increment is known at the region's end, is [put in later](Self::insert) at the [`Spot`] where
+/// the region begins.
 #[derive(Clone, Debug, Default)]
 pub struct BodyPlan {
     /// The locals beyond the parameters, by number and type: the program's first.
@@ -97,13 +98,13 @@ pub struct BodyPlan {
 impl BodyPlan {
     /// A body that stays as it is.
     pub fn unchanged(body: &Body<'_>) -> Result<Self, Error> {
-        let mut plan = Self::of(body)?;
+        let mut plan = Self::empty(body)?;
         body.instructions()?.into_iter().for_each(|instruction| plan.keep(instruction.place));
         Ok(plan)
     }
 
     /// The beginning of a body: its locals, and nothing else yet.
-    pub fn of(body: &Body<'_>) -> Result<Self, Error> {
+    pub fn empty(body: &Body<'_>) -> Result<Self, Error> {
         let ty = |ty| RoundtripReencoder.val_type(ty).map_err(Error::from);
         let locals = body.locals()?.into_iter().map(|(count, of)| Ok((count, ty(of)?)));
         Ok(Self { locals: locals.collect::<Result<_, Error>>()?, ..Self::default() })

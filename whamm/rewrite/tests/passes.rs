@@ -96,7 +96,7 @@ fn imports_move_what_is_behind_them_and_names_follow() {
     // Of the type of what the program imports: its second.
     plan.imports.push(("host".into(), "also".into(), EntityType::Function(1)));
     let body = &program.bodies[2];
-    let mut own = BodyPlan::of(body).expect("it is read");
+    let mut own = BodyPlan::empty(body).expect("it is read");
     own.put().i32_const(11).call(also);
     let behind_that = own.here();
     body.instructions().expect("it is read").into_iter().for_each(|i| own.keep(i.place));
@@ -120,7 +120,7 @@ fn an_instruction_that_is_left_out_is_gone() {
     let program = Program::decode(&bytes).expect("a module");
     let mut plan = unchanged(&program);
     let body = &program.bodies[2];
-    let mut own = BodyPlan::of(body).expect("it is read");
+    let mut own = BodyPlan::empty(body).expect("it is read");
     for instruction in body.instructions().expect("it is read") {
         match instruction.operator {
             wasmparser::Operator::Call { function_index: 0 } => {
