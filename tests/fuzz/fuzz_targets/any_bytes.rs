@@ -1,0 +1,13 @@
+//! Any bytes are refused or rewritten, as a program and as a library.
+#![no_main]
+
+#[path = "../../../whamm/tests/fuzz/body.rs"]
+#[allow(dead_code, reason = "a target has one of the bodies")]
+mod body;
+
+use arbtest::arbitrary::Unstructured;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let _ = body::bytes(&mut Unstructured::new(data));
+});
