@@ -664,21 +664,25 @@ impl Emitter<'_> {
     pub(super) fn constant_memory(&mut self, e: &Expr) -> u32 {
         let known = match &e.kind {
             ExprKind::Int(n) => u32::try_from(*n).ok(),
-            ExprKind::Builtin(Builtin::MemId(library), _) => self.library_memory(*library),
+            ExprKind::Builtin(Builtin::MemId(library), _) => {
+                if let Some(memory) = self.library_memory(*library) {
+                    return memory;
+                }
+                None
+            }
             _ => None,
         };
+        // Numbers are those of the program's memories; ours and libraries' have others by the way.
         if let Some(memory) = known {
-            let count = self.support.memories();
-            if memory >= count {
-                let message = format!("there is no memory {memory}: there are {count}");
-                self.support.refused.push((
-                    e.span,
-                    message,
-                    "use `memid(library)` or `APP_MEMID`".into(),
-                ));
-                return 0;
-            }
-            return memory;
+            let message = match self.support.program_memories() {
+                count if memory < count => return memory,
+                0 => format!("there is no memory {memory}: none of the program is known here"),
+                1 => format!("there is no memory {memory}: the program has one, memory 0"),
+                count => format!("there is no memory {memory}: the program has {count}"),
+            };
+            let help = "use `memid(library)` or `APP_MEMID`";
+            self.support.refused.push((e.span, message, help.into()));
+            return 0;
         }
         let (message, help) = match e.kind {
             ExprKind::Bound(Bound::AppMemId) => (

@@ -533,9 +533,9 @@ impl Support {
             || self.words.size() > 0
     }
 
-    /// How many memories there are.
-    pub(crate) fn memories(&self) -> u32 {
-        self.layout.memory + 1 + index(self.guests.len())
+    /// How many memories the program has: none for a monitor, which sees no memory of a program.
+    pub(crate) fn program_memories(&self) -> u32 {
+        self.layout.memory
     }
 
     /// Names of the functions that were added.
