@@ -603,10 +603,16 @@ fn a_trap_leaves_a_dump_where_one_is_wanted() {
         assert!(bytes.starts_with(b"\0asm") && bytes.windows(9).any(|part| part == b"corestack"));
         fs::remove_file(&dump).expect("it is there");
     }
-    let output = place.run(&["run", "--dump", "/nowhere/at/all", "--invoke", "f", &trap, "0"]);
-    assert!(
-        output.status.code() == Some(134) && errors(&output).contains("--dump /nowhere/at/all"),
-        "{}",
-        errors(&output)
-    );
+    // A dump that could not be written is refused before the program has run for it.
+    let folder = place.0.display().to_string();
+    for (file, help) in [
+        ("/nowhere/at/all".to_owned(), "name a file in a folder that exists"),
+        (folder, "name a file in it"),
+        (format!("{trap}/file"), "name a file in a folder that exists"),
+    ] {
+        let (text, code) = place.bad(&["run", "--dump", &file, "--invoke", "f", &trap, "0"]);
+        assert_eq!(code, 2, "{text}");
+        assert!(text.starts_with(&format!("wasm-aot: --dump {file}: ")), "{text}");
+        assert!(text.ends_with(&format!(": {help}\n")), "{text}");
+    }
 }

@@ -147,32 +147,125 @@ fn a_thread_that_cannot_be_started_is_a_negative_number() {
 }
 
 #[test]
-fn a_monitor_that_is_called_is_named_when_a_thread_would_need_one_of_its_own() {
+fn each_thread_has_instances_of_monitors_that_are_called() {
     let place = Place::new("spawning-monitor");
-    let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32)))
-        (func (export "wasm:opcode:i32.atomic.rmw.add (pc)") (param i32) (call $print (local.get 0))))"#;
+    // It remembers the thread that it is told of, and says where it adds.
+    let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32))) (import "wasm-aot:ext" "v1" (func))
+        (global $thread (mut i32) (i32.const -1))
+        (func (export "engine:thread_start (thread)") (param i32) (global.set $thread (local.get 0)))
+        (func (export "wasm:opcode:i32.atomic.rmw.add (arg0)") (param i32) (call $print (global.get $thread)))
+        (func (export "engine:thread_end (thread)") (param i32)
+            (if (i32.ne (global.get $thread) (local.get 0)) (then (unreachable)))))"#;
     let monitor = place.file("calling.wat", monitor);
-    let done = run(
-        &place,
-        &["--monitor", &monitor],
-        "(drop (call $spawn (i32.const 0))) (call $wait_for (i32.const 1))",
-        "(call $come)",
-    );
-    assert!(
-        !done.status.success() && errors(&done).contains("monitor calling"),
-        "{}",
-        errors(&done)
-    );
+    let main = format!("{FOUR} (call $wait_for (i32.const 4))");
+    let done = run(&place, &["--monitor", &monitor], &main, "(call $come)");
+    assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""));
+    let mut threads = done.stdout;
+    threads.sort_unstable();
+    assert_eq!(String::from_utf8_lossy(&threads), "1234");
+    // What is only added up needs one instance.
     let adds = r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
         (func (export "wasm:opcode:i32.atomic.rmw.add") (global.set $n (i32.add (global.get $n) (i32.const 1))))
         (func (export "wasm:exit") (call $print (global.get $n))))"#;
     let adds = place.file("adds.wat", adds);
-    let main = format!("{FOUR} (call $wait_for (i32.const 4))");
     let done = run(&place, &["--monitor", &adds], &main, "(call $come)");
     assert_eq!(
         (done.status.code(), String::from_utf8_lossy(&done.stdout).as_ref()),
         (Some(0), "4"),
         "{}",
         errors(&done)
+    );
+}
+
+/// Where threads count that they have come, by the address.
+const ADDED: &str = "report var seen: map<u32, u32>; report unshared var all: i64;
+    wasm:opcode:i32.atomic.rmw.add:before { seen[effective_addr]++; all += arg0 as i64; }";
+
+#[test]
+fn what_instances_of_threads_report_is_one_report() {
+    let place = Place::new("spawning-reports");
+    let script = place.file("added.mm", ADDED);
+    // Two come twice and end, two wait until the start has returned.
+    let thread = "(call $come)
+        (if (i32.lt_u (local.get $arg) (i32.const 2)) (then (call $come) (return)))
+        (call $wait)";
+    let main = format!("{FOUR} (call $wait_for (i32.const 8))");
+    for options in ["", ",toggle", ",calls=1000"] {
+        let monitor = format!("{script}{options}");
+        let done = run(&place, &["--monitor", &monitor], &main, thread);
+        let report = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""), "{options}");
+        assert!(report.lines().any(|row| row.ends_with(", 0->8")), "{options}: {report}");
+        assert!(report.lines().any(|row| row.ends_with(", 8")), "{options}: {report}");
+        assert_eq!(report.matches("id, id_type").count(), 1, "{options}: {report}");
+    }
+    let done = run(&place, &["--monitor", &script, "--json"], &main, thread);
+    let said: serde_json::Value = serde_json::from_slice(&done.stderr).expect("an object");
+    assert!(said["added"].to_string().contains("0->8"), "{said}");
+}
+
+#[test]
+fn a_monitor_that_cannot_have_instances_is_named_before_a_thread_needs_one() {
+    let place = Place::new("spawning-unmergeable");
+    let script = "report var last: i32; wasm:opcode:i32.atomic.rmw.add:before { last = arg0; }";
+    let script = place.file("last.mm", script);
+    let note = "monitor last: note: the program ends when it starts a thread: what it reports cannot be merged: last";
+    let done = run(&place, &["--monitor", &script], "(call $come)", "(call $come)");
+    assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
+    assert!(errors(&done).contains(note), "{}", errors(&done));
+    assert!(String::from_utf8_lossy(&done.stdout).contains(", 1\n"));
+    let done =
+        run(&place, &["--monitor", &script], &format!("{FOUR} (call $wait)"), "(call $come)");
+    assert_eq!(done.status.code(), Some(1), "{}", errors(&done));
+    assert!(errors(&done).contains("monitor last: it does more than add"), "{}", errors(&done));
+}
+
+#[test]
+fn each_thread_has_a_budget_of_instructions() {
+    let place = Place::new("spawning-budget");
+    // A thread that computes, and ends all when its own budget is spent.
+    let done = run(
+        &place,
+        &["--max-instructions", "20000"],
+        &format!("{FOUR} (call $wait)"),
+        "(call $spin)",
+    );
+    assert_eq!(done.status.code(), Some(134), "{}", errors(&done));
+    assert!(errors(&done).contains("the budget of instructions is used up"), "{}", errors(&done));
+    assert!(errors(&done).contains("!spin"), "{}", errors(&done));
+    // Four threads together take more than one may.
+    let thread = "(local $i i32)
+        (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 1000))))
+        (call $come)";
+    let main = format!("{FOUR} (call $wait_for (i32.const 4))");
+    for (budget, code) in [("10000", 0), ("5000", 134)] {
+        let done = run(&place, &["--max-instructions", budget], &main, thread);
+        assert_eq!(done.status.code(), Some(code), "{}", errors(&done));
+    }
+}
+
+#[test]
+fn the_state_of_a_thread_that_traps_is_dumped() {
+    let place = Place::new("spawning-dump");
+    let dump = place.0.join("thread.core");
+    let dump_option = dump.display().to_string();
+    let done = run(
+        &place,
+        &["--dump", &dump_option],
+        &format!("{FOUR} (call $wait)"),
+        "(if (i32.eq (local.get $arg) (i32.const 3)) (then (call $wait_for (i32.const 3)) (unreachable))) (call $wait)",
+    );
+    assert_eq!(done.status.code(), Some(134), "{}", errors(&done));
+    let dump = std::fs::read(&dump).expect("it was written");
+    let sections = wasmparser::Parser::new(0).parse_all(&dump);
+    let names: Vec<String> = sections
+        .filter_map(|section| match section.expect("a core dump is a module") {
+            wasmparser::Payload::CustomSection(section) => Some(section.name().to_owned()),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        ["core", "corestack"].iter().all(|name| names.iter().any(|other| other == name)),
+        "{names:?}"
     );
 }

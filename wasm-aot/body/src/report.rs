@@ -15,6 +15,9 @@ use crate::types::Ty;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
+/// What stands for the elements of a map that has none.
+const EMPTY_MAP: &str = "empty map";
+
 /// What the CSV begins with.
 pub const HEADING: &str = "\n================================= REPORT CSV FLUSH ====================================\n\
 id, id_type, name, whamm_type, wasm_type, script_id, fname, fid, pc, probe_id, value(s)\n";
@@ -188,11 +191,8 @@ fn merged(how: &Merging, ty: &str, one: &str, other: &str) -> Result<String, Str
     };
     let value = named(inner.rsplit(',').next().unwrap_or_default())?;
     let mut all: BTreeMap<Key, String> = BTreeMap::new();
-    for element in [one, other]
-        .into_iter()
-        .flat_map(|map| map.split(';'))
-        .filter(|element| !element.is_empty())
-    {
+    let maps = [one, other].into_iter().filter(|map| *map != EMPTY_MAP);
+    for element in maps.flat_map(|map| map.split(';')).filter(|element| !element.is_empty()) {
         let (key, text) =
             element.rsplit_once("->").ok_or_else(|| format!("{element}: no element of a map"))?;
         let text = match all.remove(&Key::of(key)) {
@@ -200,6 +200,9 @@ fn merged(how: &Merging, ty: &str, one: &str, other: &str) -> Result<String, Str
             Some(before) => added(how, &value, &before, text)?,
         };
         all.insert(Key::of(key), text);
+    }
+    if all.is_empty() {
+        return Ok(EMPTY_MAP.into());
     }
     Ok(all
         .into_iter()
@@ -277,6 +280,11 @@ mod tests {
         let merged = declaration.merge(&[&one, &other]).expect("merged");
         let wanted = report("12", "(1,2)->7;(9,9)->2;(10,0)->1", "true", "+3.5e0", "44");
         assert_eq!(merged, wanted.replace("hello\n", "hello\nhello\n"));
+        let empty = report("1", "empty map", "false", "+1e0", "1");
+        let merged = declaration.merge(&[&empty, &one, &empty]).expect("merged");
+        assert!(merged.contains(", (1,2)->3;(10,0)->1\n"), "{merged}");
+        let merged = declaration.merge(&[&empty, &empty]).expect("merged");
+        assert!(merged.contains(", empty map\n"), "{merged}");
         let error = Declaration::default().merge(&[&one, &other]).expect_err("not declared");
         assert!(error.starts_with("n: the monitor does not say"), "{error}");
     }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wasm_aot::observer::{Needs, Program};
+use wasm_aot::observer::{Needs, Program, Switches};
 use wasm_aot::wasi::WasiCtx;
 use wasm_aot::{AsContextMut, Engine, Module, Store};
 
@@ -78,7 +78,7 @@ fn packed(
             store.as_context_mut(),
             engine,
             &program,
-            PATIENCE,
+            (PATIENCE, &Switches::default()),
         )?;
         // What goes wrong at the program's places is told when it runs.
         let needs = observer.needs(&mut store, &program).unwrap_or(Needs::Calls);

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wasm_aot::monitor::{Live, Report, Watch};
-use wasm_aot::observer::{Observation, Program, Selection};
+use wasm_aot::observer::{Observation, Program, Selection, Switches};
 use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
 use wordpatch::os::sockets::{self, Listener};
@@ -260,9 +260,11 @@ impl Control {
         let (limits, patience) = (*limits, *patience);
         let compare = move |mut store: wasm_aot::StoreContextMut<'_, World>| {
             store.set_limits(limits);
+            let how = (patience, &Switches::default());
             let observer = compiled
-                .instantiate(store.as_context_mut(), &engine, &program, patience)
+                .instantiate(store.as_context_mut(), &engine, &program, how)
                 .map_err(super::Failure::said)?;
+            compiled.remark(&observer);
             own.compare(store, observer, &program).map_err(|error| error.to_string())
         };
         let matched = self.carry_out(compare)?;

@@ -9,6 +9,7 @@ mod compile;
 mod control;
 mod ctl;
 mod inspect;
+mod joining;
 mod linking;
 mod manual;
 mod modules;

@@ -97,7 +97,7 @@ impl Packed {
         let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, _>>()?;
         let module =
             Module::new(engine, &self.module).map_err(|error| named("its module", error))?;
-        Ok(Compiled { chosen, module, libraries })
+        Ok(Compiled { chosen, module, libraries, has_threads: false })
     }
 }
 
@@ -107,6 +107,8 @@ pub(crate) struct Compiled {
     chosen: Chosen,
     module: Module,
     libraries: Vec<(String, Module)>,
+    /// Whether each thread of the program has an instance of it.
+    pub(crate) has_threads: bool,
 }
 
 impl Chosen {
@@ -232,18 +234,39 @@ impl Chosen {
         }
         let named = |error| Failure::new(format!("monitor {}: {error}", self.file.display()));
         let module = Module::new(engine, self.bytes()?).map_err(named)?;
-        Ok(Compiled { chosen: self.clone(), module, libraries })
+        Ok(Compiled { chosen: self.clone(), module, libraries, has_threads: false })
     }
 }
 
 impl Compiled {
-    /// Makes an instance of it, and of its libraries, in the store in which the program runs.
+    /// What it is called.
+    pub(crate) fn name(&self) -> String {
+        self.chosen.name()
+    }
+
+    /// Whether it can be switched while the program runs.
+    pub(crate) fn is_toggled(&self) -> bool {
+        self.chosen.toggled
+    }
+
+    /// Says once what a person should know of how it was made.
+    pub(crate) fn remark(&self, observer: &Observer) {
+        if observer.is_foreign() {
+            super::complain(format!(
+                "monitor {}: the existing compiler has made it: labels of br_table are numbered from imm0",
+                self.name()
+            ));
+        }
+    }
+
+    /// Makes an instance of it, and of its libraries, in a store in which the program runs. All
+    /// instances of a monitor have the same switches.
     pub(crate) fn instantiate(
         &self,
         mut store: StoreContextMut<'_, World>,
         engine: &Engine,
         program: &Arc<Program>,
-        patience: Duration,
+        (patience, switches): (Duration, &Switches),
     ) -> Result<Observer, Failure> {
         let mut linker = Linker::new(engine);
         wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.monitors)?;
@@ -251,27 +274,22 @@ impl Compiled {
         linker.func_wrap(wasi::MODULE, "proc_exit", |_: i32| {
             Err::<(), _>(Error::host("a monitor does not end the program"))
         })?;
-        let switches = Switches::default();
-        add_to_linker(&mut linker, program, &switches)?;
+        add_to_linker(&mut linker, program, switches)?;
         let name = self.chosen.name();
         store.set_deadline(Some(patience));
         let linking = Linking::libraries(&name, &self.libraries, &mut linker, &mut store)?;
-        let observer = Observer::new(&mut store, &linker, &name, &self.module, &switches);
+        let observer = Observer::new(&mut store, &linker, &name, &self.module, switches);
         store.set_deadline(None);
         let mut observer = observer.map_err(refused)?;
         linking.finish(observer.instance(), &mut store)?;
         observer.on_failure(|what| super::complain(what));
         observer.set_toggled(self.chosen.toggled);
         // Threads have stores of their own.
-        (!program.imports("wasi", "thread-spawn")).then(|| observer.set_alone());
+        (!super::threads::are_wanted(program)).then(|| observer.set_alone());
         self.chosen.contained.then(|| observer.set_contained(patience));
         self.chosen.is_off.then(|| observer.set_off());
         self.chosen.calls.into_iter().for_each(|calls| observer.set_calls(calls));
-        if observer.is_foreign() {
-            super::complain(format!(
-                "monitor {name}: the existing compiler has made it: labels of br_table are numbered from imm0"
-            ));
-        }
+        self.has_threads.then(|| observer.set_threads());
         Ok(observer)
     }
 }

@@ -1,17 +1,19 @@
 //! `wasm-aot run`
 
 use super::control::{Asked, Control};
+use super::joining::{self, Joining};
 use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation};
 use super::spell;
 use super::threads::{self, Parts, Threads};
 use super::{Failure, Making, about, print, read};
 use clap::Args;
+use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wasm_aot::observer::{self, ProbeCalls, Program};
+use wasm_aot::observer::{self, ProbeCalls, Program, Switches};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
 use wasm_aot::{
     AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap,
@@ -104,6 +106,7 @@ enum HowCalled {
 impl Run {
     pub(crate) fn run(self) -> Result<(), Failure> {
         super::signal::watch();
+        self.dump.as_deref().map_or(Ok(()), is_writable)?;
         let observation = self.monitoring.begin()?;
         let engine = self.making.engine_with(|config| {
             config.counts(observation.counts()).call_targets(observation.call_targets());
@@ -118,16 +121,20 @@ impl Run {
             World { program: self.world(interruption.clone())?, monitors, threads: None },
         );
         let carried = self.carried()?;
-        let observed = Arc::new(match observation.modules() {
-            _ if !carried.is_empty() => {
+        let (observed, joining) = match observation.modules() {
+            [] if !carried.is_empty() => {
                 self.observed(&engine, &mut store, &observation, &carried)?
             }
             [] if observation.hooks() => {
-                observer::Observation::of(&self.load_observed(&engine, &observation)?)
+                let module = self.load_observed(&engine, &observation)?;
+                (Arc::new(observer::Observation::of(&module)), None)
             }
-            [] => observer::Observation::of(&self.load(&engine, &self.module)?),
-            _ => self.observed(&engine, &mut store, &observation, &[])?,
-        });
+            [] => {
+                let module = self.load(&engine, &self.module)?;
+                (Arc::new(observer::Observation::of(&module)), None)
+            }
+            _ => self.observed(&engine, &mut store, &observation, &carried)?,
+        };
         let module = observed.module().clone();
         let limits = Limits {
             stack: self.max_stack,
@@ -140,7 +147,8 @@ impl Run {
             self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
         store.set_deadline(timeout);
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        self.threads(&engine, &mut store, &module, (limits, until, &interruption))?;
+        let bounds = (limits, until, &interruption);
+        self.threads(&engine, &mut store, &module, bounds, joining.clone())?;
         let stop = store.interrupt_handle();
         let (stopper, knocking) = (interruption.clone(), interruption.clone());
         super::signal::on_interrupt(move || {
@@ -184,12 +192,18 @@ impl Run {
             true => {
                 for name in observed.names() {
                     match modules::said(store.as_context_mut(), &observed, Some(&name), patience) {
-                        Ok(text) => said.push((name, text)),
+                        Ok(text) => {
+                            let all = joining.as_ref().map(|joining| joining.whole(&name, &text));
+                            said.push((name, all.unwrap_or(text)));
+                        }
                         Err(why) => super::complain(why),
                     }
                 }
             }
-            false => observed.report(&mut store).into_iter().for_each(super::complain),
+            false => match &joining {
+                Some(joining) => joining.report(&mut store)?,
+                None => observed.report(&mut store).into_iter().for_each(super::complain),
+            },
         }
         observation.end(&module, said);
         done
@@ -208,14 +222,14 @@ impl Run {
     }
 
     /// The program, with the calls of monitors that are modules: those that were asked for, and
-    /// those in its file.
+    /// those in its file; and what the program's threads need of them.
     fn observed(
         &self,
         engine: &Engine,
         store: &mut Store<World>,
         observation: &Observation,
         carried: &[Packed],
-    ) -> Result<observer::Observation, Failure> {
+    ) -> Result<(Arc<observer::Observation>, Option<Arc<Joining>>), Failure> {
         let path = &self.module;
         let code = match Module::is_machine_code(path) {
             true => Some(Module::from_file(&self.making.engine()?, path).map_err(about(path))?),
@@ -228,13 +242,24 @@ impl Run {
         .map_err(about(path))?
         .at_path(path.display().to_string());
         let patience = duration("--monitor-patience", &self.monitor_patience)?;
-        store.set_limits(modules::limits(self.max_monitor_memory, self.max_stack));
+        let limits = modules::limits(self.max_monitor_memory, self.max_stack);
+        store.set_limits(limits);
         let all = carried.iter().map(|packed| packed.compile(engine));
         let all = all.chain(observation.modules().iter().map(|chosen| chosen.compile(engine)));
-        let instantiate = |compiled: Result<Compiled, Failure>| {
-            compiled?.instantiate(store.as_context_mut(), engine, &program, patience)
+        let mut all = all.collect::<Result<Vec<_>, _>>()?;
+        if threads::are_wanted(&program) {
+            for compiled in &mut all {
+                compiled.has_threads =
+                    joining::is_needed(compiled, engine, &program, (limits, patience))?;
+            }
+        }
+        let instantiate = |compiled: &Compiled| {
+            let how = (patience, &Switches::default());
+            let observer = compiled.instantiate(store.as_context_mut(), engine, &program, how)?;
+            compiled.remark(&observer);
+            Ok::<_, Failure>(observer)
         };
-        let observers = all.map(instantiate).collect::<Result<Vec<_>, _>>()?;
+        let observers = all.iter().map(instantiate).collect::<Result<Vec<_>, _>>()?;
         // For built-in monitors that count, the program is compiled.
         let code = code.filter(|_| !observation.counts() && !self.needs_own_code());
         let calls = match self.monitor_calls {
@@ -271,7 +296,20 @@ impl Run {
         {
             super::complain(format!("monitor {name}: note: this export is called nowhere: {why}"));
         }
-        Ok(observed)
+        let observation = Arc::new(observed);
+        all.retain(|compiled| compiled.has_threads);
+        let joining = (!all.is_empty()).then(|| {
+            Arc::new(Joining {
+                engine: engine.clone(),
+                observation: Arc::clone(&observation),
+                program,
+                monitors: all,
+                limits,
+                patience,
+                reports: Mutex::default(),
+            })
+        });
+        Ok((observation, joining))
     }
 
     /// Runs the program; tells how it has ended, and whether anything of it was executed.
@@ -291,7 +329,7 @@ impl Run {
         let threads = store.data_mut().threads.as_ref().map(|(threads, _)| threads.clone());
         let linker = match threads::link(engine, store, &libraries, threads.as_ref(), traps) {
             Ok(linker) => linker,
-            Err(error) => return (ended(&self.module, error), false),
+            Err(error) => return (ended(&self.module, &error), false),
         };
         observed.begin(store).into_iter().for_each(super::complain);
         let done = linker
@@ -316,7 +354,7 @@ impl Run {
             Err(error) => match observed.blame(&error) {
                 Some(blame) if error.trap() == Some(Trap::Interrupted) => {
                     super::complain(blame);
-                    ended(&self.module, error)
+                    ended(&self.module, &error)
                 }
                 Some(blame) => {
                     Err(Failure::with_code(format!("{blame}; the program was stopped"), 134))
@@ -329,7 +367,7 @@ impl Run {
                             code,
                         ))
                     }
-                    _ => ended(&self.module, error),
+                    _ => ended(&self.module, &error),
                 },
             },
         };
@@ -354,9 +392,10 @@ impl Run {
         store: &mut Store<World>,
         module: &Module,
         (limits, until, interruption): (Limits, Option<Instant>, &Interruption),
-    ) -> Result<Option<Threads>, Failure> {
-        if !threads::are_wanted(module) {
-            return Ok(None);
+        joining: Option<Arc<Joining>>,
+    ) -> Result<(), Failure> {
+        if !module.imports().any(|import| (import.module, import.name) == threads::SPAWN) {
+            return Ok(());
         }
         let libraries = self.libraries(engine)?;
         let (engine, path, module) = (engine.clone(), self.module.clone(), module.clone());
@@ -366,10 +405,12 @@ impl Run {
         );
         let traps = self.unknown_imports == UnknownImports::Trap;
         let (budget, dump) = (self.max_instructions, self.dump.clone());
-        let parts = Parts { engine, path, module, libraries, limits, budget, dump, until, traps };
+        let parts =
+            Parts { engine, path, module, libraries, limits, budget, dump, until, traps, joining };
         let threads = Threads::new(parts, ctx, (store.interrupt_handle(), interruption.clone()))?;
-        store.data_mut().threads = Some((threads.clone(), threads.world()));
-        Ok(Some(threads))
+        let world = threads.world();
+        store.data_mut().threads = Some((threads, world));
+        Ok(())
     }
 
     /// Calls what is to be called; gives what a function gave, as lines.
@@ -489,16 +530,45 @@ pub(super) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>,
     };
     let Some(dump) = store.core_dump(&program.display().to_string()) else { return };
     if let Err(error) = std::fs::write(file, dump) {
-        super::complain(format!("--dump {}: {error}", file.display()));
+        super::complain(unwritten(file, &error));
     }
 }
 
+/// Why a dump is not written, and what helps.
+fn unwritten(file: &Path, error: &std::io::Error) -> String {
+    use std::io::ErrorKind as Kind;
+    let help = match error.kind() {
+        Kind::NotFound | Kind::NotADirectory => "name a file in a folder that exists",
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => "name a file that you may write",
+        Kind::IsADirectory => "name a file in it",
+        Kind::StorageFull | Kind::QuotaExceeded => "name a file where there is room",
+        _ => "name another file",
+    };
+    format!("--dump {}: {error}: {help}", file.display())
+}
+
+/// Refuses a dump that could not be written, before the program has run for it. A file that is
+/// there is left as it is.
+fn is_writable(file: &Path) -> Result<(), Failure> {
+    // Opening a pipe would wait for its reader.
+    if file.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        return Ok(());
+    }
+    let was_there = file.exists();
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    opened.map_err(|error| Failure::usage(unwritten(file, &error)))?;
+    if !was_there {
+        let _ = std::fs::remove_file(file);
+    }
+    Ok(())
+}
+
 /// How the program's end is passed on.
-pub(super) fn ended(path: &Path, error: Error) -> Result<(), Failure> {
+pub(super) fn ended(path: &Path, error: &Error) -> Result<(), Failure> {
     let path = path.display();
     match error {
         Error::Exit(0) => Ok(()),
-        Error::Exit(code) => Err(Failure::silent(code as u8)),
+        Error::Exit(code) => Err(Failure::silent(*code as u8)),
         error if error.trap() == Some(Trap::Interrupted) => match super::signal::received() {
             Some(signal) => Err(Failure::with_code(format!("{path}: {error}"), 128 + signal)),
             None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 134)),

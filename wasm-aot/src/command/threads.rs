@@ -5,13 +5,15 @@
 //! that thread only, and that of the program's start all others.
 
 use super::Failure;
+use super::joining::Joining;
 use super::modules::{self, World};
 use super::run::{dump, ended};
 use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use wasm_aot::observer::Program;
 use wasm_aot::wasi::{self, Interruption, Shared, WasiCtx};
 use wasm_aot::{
     Caller, Engine, Error, ExternType, InterruptHandle, Limits, Linker, Memory, Module,
@@ -19,7 +21,7 @@ use wasm_aot::{
 };
 
 /// What programs import to start threads, and export to be started.
-const SPAWN: (&str, &str) = ("wasi", "thread-spawn");
+pub(super) const SPAWN: (&str, &str) = ("wasi", "thread-spawn");
 const START: &str = "wasi_thread_start";
 /// Threads are numbered below that.
 const MOST: u32 = 1 << 29;
@@ -49,6 +51,8 @@ pub(crate) struct Parts {
     pub(crate) until: Option<Instant>,
     /// Whether imports that nothing defines trap.
     pub(crate) traps: bool,
+    /// Monitors of which each thread has an instance.
+    pub(crate) joining: Option<Arc<Joining>>,
 }
 
 #[derive(Debug)]
@@ -65,14 +69,16 @@ struct State {
     next: u32,
     /// Those that run, by their numbers, and what stops each; the program's own thread is 0.
     running: BTreeMap<u32, (InterruptHandle, Interruption)>,
+    /// Those that execute the program no more, and whose monitors report: nothing stops these.
+    reporting: BTreeSet<u32>,
     /// How the program has ended, if a thread has ended it.
     ended: Option<Result<(), Failure>>,
     is_over: bool,
 }
 
 /// Whether a program can start threads.
-pub(crate) fn are_wanted(module: &Module) -> bool {
-    module.imports().any(|import| (import.module, import.name) == SPAWN)
+pub(crate) fn are_wanted(program: &Program) -> bool {
+    program.imports(SPAWN.0, SPAWN.1)
 }
 
 impl Threads {
@@ -146,9 +152,9 @@ impl Threads {
         let ended = state.ended.take();
         state.running.remove(&0);
         state.stop();
-        while !state.running.is_empty() && !self.0.changed.wait_until(&mut state, until).timed_out()
-        {
-        }
+        while !(state.running.is_empty() && state.reporting.is_empty())
+            && !self.0.changed.wait_until(&mut state, until).timed_out()
+        {}
         ended
     }
 }
@@ -161,10 +167,16 @@ impl State {
         }
         loop {
             self.next = self.next % (MOST - 1) + 1;
-            if !self.running.contains_key(&self.next) {
+            if !self.running.contains_key(&self.next) && !self.reporting.contains(&self.next) {
                 return Some(self.next);
             }
         }
+    }
+
+    /// A thread executes the program no more, and what its monitors have seen is to be told.
+    fn begin_report(&mut self, number: u32) {
+        self.running.remove(&number);
+        self.reporting.insert(number);
     }
 
     /// Has all threads stop, and no others begin.
@@ -174,6 +186,16 @@ impl State {
             interruption.raise();
             handle.interrupt();
         }
+    }
+}
+
+impl Parts {
+    /// Bounds what the program may do in a thread's store.
+    fn bound(&self, store: &mut Store<World>) -> Result<(), Failure> {
+        store.set_limits(self.limits);
+        store.set_instruction_budget(self.budget)?;
+        store.set_deadline(self.until.map(|until| until.saturating_duration_since(Instant::now())));
+        Ok(())
     }
 }
 
@@ -187,6 +209,12 @@ impl Group {
             return;
         }
         let parts = &self.parts;
+        if let Some(Err(failure)) = parts.joining.as_ref().map(|joining| joining.join(&mut store)) {
+            return self.end(Err(failure));
+        }
+        if let Err(failure) = parts.bound(&mut store) {
+            return self.end(Err(failure));
+        }
         let linked = link(
             &parts.engine,
             &mut store,
@@ -209,12 +237,19 @@ impl Group {
             };
             start.map_err(why)?.call(&mut store, (number.cast_signed(), argument))
         });
-        if let Err(error) = done {
+        if let Err(error) = &done {
             // Those that are stopped afterwards have nothing to tell.
             if !self.state.lock().is_over {
-                dump(&mut store, &error, parts.dump.as_deref(), &parts.path);
+                dump(&mut store, error, parts.dump.as_deref(), &parts.path);
             }
+        }
+        self.state.lock().begin_report(number);
+        if let Err(error) = &done {
             self.end(ended(&parts.path, error));
+        }
+        if let Some(joining) = &parts.joining {
+            store.disregard_interruption();
+            joining.leave(&mut store, done.as_ref().err());
         }
     }
 
@@ -222,13 +257,7 @@ impl Group {
         let program = WasiCtx::builder().build().map_err(Failure::new)?;
         let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
         let threads = Some((Threads(Arc::clone(self)), self.world.for_thread(interruption)));
-        let mut store = Store::new(&self.parts.engine, World { program, monitors, threads });
-        store.set_limits(self.parts.limits);
-        store.set_instruction_budget(self.parts.budget)?;
-        store.set_deadline(
-            self.parts.until.map(|until| until.saturating_duration_since(Instant::now())),
-        );
-        Ok(store)
+        Ok(Store::new(&self.parts.engine, World { program, monitors, threads }))
     }
 
     /// A thread can be stopped from now on, unless all have been.
@@ -259,7 +288,10 @@ impl Drop for Leaving<'_> {
         if std::thread::panicking() {
             self.0.end(Err(Failure::new(format!("thread {} has panicked", self.1))));
         }
-        self.0.state.lock().running.remove(&self.1);
+        let mut state = self.0.state.lock();
+        state.running.remove(&self.1);
+        state.reporting.remove(&self.1);
+        drop(state);
         self.0.changed.notify_all();
     }
 }

@@ -248,6 +248,13 @@ impl Module {
         }
     }
 
+    /// A store is about to be gone in which it could be executed, too.
+    pub fn unbind(&self, store: StoreId) {
+        if let Some((stores, _)) = self.inner.bound.lock().as_mut() {
+            stores.retain(|other| *other != store);
+        }
+    }
+
     /// The same module, with what is to look at it.
     fn watched_by(mut self, monitors: Array<u8>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {

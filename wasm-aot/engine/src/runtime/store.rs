@@ -411,6 +411,11 @@ impl<T> Store<T> {
             .set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
     }
 
+    /// Takes back what an [`InterruptHandle`] has asked for, if nothing has stopped for it so far.
+    pub fn disregard_interruption(&mut self) {
+        self.parts.core.interruption.take();
+    }
+
     /// What has this store's thread do something with it while it executes a program.
     pub fn errands(&self) -> ErrandHandle<T> {
         ErrandHandle::new(&self.parts.core.errands)

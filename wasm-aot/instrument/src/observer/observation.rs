@@ -538,7 +538,7 @@ impl Matched {
             .of(store.core(), &observer.instance, number.into())
             .expect("an instance of this store");
         observer.switches.make(0, bindings.len(), observer.starts_on());
-        if let Some(why) = observer.is_for_one_thread().filter(|_| observer.has_threads) {
+        if let Some(why) = observer.needs_one_instance().filter(|_| observer.has_threads) {
             return Err(ObserverError::Threads { monitor: observer.name, why });
         }
         let contained = match observer.contained {
@@ -684,7 +684,7 @@ impl Observer {
     }
 
     /// Why it cannot have an instance for each thread, if so.
-    fn is_for_one_thread(&self) -> Option<String> {
+    pub fn needs_one_instance(&self) -> Option<String> {
         match (self.inserts(), self.contained) {
             (true, _) => Some(
                 "the probes that it inserts itself call one instance, whatever the thread".into(),

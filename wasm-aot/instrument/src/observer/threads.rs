@@ -96,6 +96,11 @@ impl Observation {
                         "it was given no instance for each thread before the program was compiled",
                     ));
                 }
+                // One that hears of the engine only is in no code.
+                if let Some(observer) = given.remove(name).filter(|_| monitor.observer.has_threads)
+                {
+                    own.push((number as usize, observer));
+                }
                 continue;
             };
             let Some(mut observer) = given.remove(name) else {
@@ -112,6 +117,19 @@ impl Observation {
         }
         self.module.bind_also(store_id);
         Ok(())
+    }
+
+    /// A thread that has [joined](Self::join) is over: its instances are forgotten, once they have
+    /// reported. The store goes next.
+    pub fn leave<T: 'static>(&self, store: &mut Store<T>) {
+        let store = store.as_context_mut().core().id;
+        for monitor in self.monitors.lock().iter_mut() {
+            monitor.others.remove(&store);
+            if let Some(homes) = &monitor.homes {
+                homes.addresses.lock().remove(&store);
+            }
+        }
+        self.module.unbind(store);
     }
 }
 

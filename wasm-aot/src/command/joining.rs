@@ -1,0 +1,144 @@
+//! Monitors that are called, in programs that start threads: each thread has instances of them in
+//! its own store, and what these report becomes one report at the end.
+//!
+//! A monitor that only adds is not called: its counts are those of all threads. Such a monitor has
+//! one instance, in the store of the program's own thread.
+
+use super::modules::{self, Compiled, World};
+use super::{Failure, complain, print};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use wasm_aot::observer::{Needs, Observation, Program, Switches, printed_during};
+use wasm_aot::wasi::WasiCtx;
+use wasm_aot::{AsContextMut, Engine, Error, Limits, Store};
+
+/// What instances for threads are made of, and what they have reported.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    pub(crate) engine: Engine,
+    pub(crate) observation: Arc<Observation>,
+    pub(crate) program: Arc<Program>,
+    /// Monitors of which each thread has an instance.
+    pub(crate) monitors: Vec<Compiled>,
+    /// What instances of monitors may take.
+    pub(crate) limits: Limits,
+    pub(crate) patience: Duration,
+    /// What threads that are over have reported, by the names of monitors.
+    pub(crate) reports: Mutex<BTreeMap<String, String>>,
+}
+
+/// Whether a monitor has to have an instance in each thread's store, because the program calls it.
+/// It is asked in a store that is thrown away. One that cannot have several is named.
+pub(crate) fn is_needed(
+    compiled: &Compiled,
+    engine: &Engine,
+    program: &Arc<Program>,
+    (limits, patience): (Limits, Duration),
+) -> Result<bool, Failure> {
+    let world = || WasiCtx::builder().build().map_err(Failure::new);
+    let mut store =
+        Store::new(engine, World { program: world()?, monitors: world()?, threads: None });
+    store.set_limits(limits);
+    let switches = Switches::default();
+    let how = (patience, &switches);
+    let (observer, _) =
+        printed_during(|| compiled.instantiate(store.as_context_mut(), engine, program, how));
+    let observer = observer?;
+    let alone = observer.needs_one_instance();
+    // What is wrong at the program's places is told when the monitor is compared with it.
+    if observer.needs(&mut store, program).unwrap_or(Needs::Calls) != Needs::Calls {
+        return Ok(false);
+    }
+    if let Some(why) = alone.as_ref().filter(|_| !compiled.is_toggled()) {
+        complain(format!(
+            "monitor {}: note: the program ends when it starts a thread: {why}",
+            compiled.name()
+        ));
+    }
+    Ok(alone.is_none())
+}
+
+impl Joining {
+    /// Has the monitors observe the thread whose store that is, before the program has an instance
+    /// there.
+    pub(crate) fn join(&self, store: &mut Store<World>) -> Result<(), Failure> {
+        store.set_limits(self.limits);
+        let mut observers = Vec::new();
+        for compiled in &self.monitors {
+            // One that was detached or refused has none, and needs no instance.
+            let Some(switches) = self.observation.switches(&compiled.name()) else { continue };
+            let how = (self.patience, &switches);
+            observers.push(compiled.instantiate(
+                store.as_context_mut(),
+                &self.engine,
+                &self.program,
+                how,
+            )?);
+        }
+        self.observation.join(store, observers, &self.program).map_err(modules::refused)?;
+        self.observation.begin(store).into_iter().for_each(complain);
+        Ok(())
+    }
+
+    /// A thread is over, perhaps by an error: its instances report, and are given up.
+    pub(crate) fn leave(&self, store: &mut Store<World>, why: Option<&Error>) {
+        store.set_limits(self.limits);
+        store.set_deadline(Some(self.patience));
+        self.observation.end(store, why).into_iter().for_each(complain);
+        for name in self.names() {
+            match modules::said(
+                store.as_context_mut(),
+                &self.observation,
+                Some(&name),
+                self.patience,
+            ) {
+                Ok(text) => self.add(&name, &text),
+                Err(why) => complain(why),
+            }
+        }
+        self.observation.leave(store);
+    }
+
+    /// What a monitor reports of all threads, the program's own thread the last.
+    pub(crate) fn whole(&self, name: &str, own: &str) -> String {
+        self.add(name, own);
+        self.reports.lock().remove(name).unwrap_or_default()
+    }
+
+    /// Has monitors that report for threads print what all have seen; the others are named.
+    pub(crate) fn report(&self, store: &mut Store<World>) -> Result<(), Failure> {
+        for name in self.observation.names() {
+            if !self.names().contains(&name) {
+                let wrong = self.observation.report_of(store.as_context_mut(), Some(&name));
+                wrong.into_iter().for_each(complain);
+                continue;
+            }
+            let context = store.as_context_mut();
+            match modules::said(context, &self.observation, Some(&name), self.patience) {
+                Ok(own) => print(self.whole(&name, &own))?,
+                Err(why) => complain(why),
+            }
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.monitors.iter().map(Compiled::name).collect()
+    }
+
+    /// Adds what an instance has reported to what others have.
+    fn add(&self, name: &str, text: &str) {
+        let mut reports = self.reports.lock();
+        let sum = match reports.get(name) {
+            _ if text.is_empty() => return,
+            None => text.to_owned(),
+            Some(before) => match self.observation.merged(name, &[before, text]) {
+                Ok(sum) => sum,
+                Err(why) => return complain(why),
+            },
+        };
+        reports.insert(name.to_owned(), sum);
+    }
+}
