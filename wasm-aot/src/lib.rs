@@ -41,7 +41,8 @@
 //! ```
 //!
 //! Programs for WASI are given their world by [`wasi`]; `examples/embed.rs` shows limits, deadlines
-//! and memories; `DESIGN.md` walks through the files.
+//! and memories; `DESIGN.md` is the overview, `doc/` has a
+//! document for each subject.
 //!
 //! What it does not do: objects of the garbage collection proposal, the component model, processors
 //! other than x86-64, systems other than Linux. Files of machine code are trusted as executables
