@@ -31,7 +31,7 @@ use crate::flight::{self, Flight, Pace};
 use crate::ledger::{Phase, Whose};
 use crate::live;
 use crate::os::{
-    self, cpu,
+    self, clocks, cpu,
     signals::{self, LetIn},
     spare_stacks::{self, Onward},
     stacks,
@@ -41,7 +41,7 @@ use crate::protocol::TRAP;
 use crate::sync::{AtomicU64, Ordering};
 use crate::ticks::Ticks;
 use std::arch::naked_asm;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) mod chain;
 #[cfg(test)]
@@ -102,31 +102,35 @@ pub(crate) fn check() -> Result<(), TrapError> {
 /// thread that starts another one blocks everything for a moment.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// A thread that waits for a processor in that moment is given so much of one, and no longer than
+/// this to get it: on a busy machine, or under a quota, its moment lasts for tens of milliseconds.
+const MOMENT: Duration = Duration::from_millis(1);
+const STARVED: Duration = Duration::from_secs(5);
 
 /// Refuses if a thread blocks SIGTRAP, or a handler does: the kernel kills a process whose thread
 /// traps with the signal blocked.
 pub(crate) fn require_unblocked() -> Result<(), TrapError> {
     refuse_masks()?;
-    let mut blocked = blocking(|_| true)?;
-    for _ in 0..LOOKS {
-        if blocked.is_empty() {
-            return Ok(());
-        }
-        std::thread::sleep(BETWEEN_LOOKS);
-        blocked = blocking(|thread| blocked.contains(&thread))?;
-    }
-    blocked.first().map_or(Ok(()), |&thread| Err(TrapError::Blocked { thread }))
-}
-
-/// The threads among those wanted that block SIGTRAP now.
-fn blocking(wanted: impl Fn(Tid) -> bool) -> Result<Vec<Tid>, TrapError> {
     let mut blocking = Vec::new();
     threads::each(|thread| {
-        if wanted(thread) && threads::blocks(thread, libc::SIGTRAP) == Some(true) {
-            blocking.push(thread);
+        if threads::blocks(thread, libc::SIGTRAP) == Some(true) {
+            blocking.push((thread, clocks::of_thread(thread).unwrap_or_default()));
         }
     })?;
-    Ok(blocking)
+    let (end, mut looks) = (Instant::now() + STARVED, 0);
+    while !blocking.is_empty() && looks < LOOKS {
+        std::thread::sleep(BETWEEN_LOOKS);
+        blocking.retain(|&(thread, _)| threads::blocks(thread, libc::SIGTRAP) == Some(true));
+        let is_starved = blocking.iter().all(|&(thread, before)| is_starved(thread, before));
+        looks += u32::from(!is_starved || Instant::now() > end);
+    }
+    blocking.first().map_or(Ok(()), |&(thread, _)| Err(TrapError::Blocked { thread }))
+}
+
+/// Whether a thread has hardly had a processor since its clock said `before`, and waits for one.
+fn is_starved(thread: Tid, before: Duration) -> bool {
+    let now = clocks::of_thread(thread).unwrap_or_default();
+    threads::runs(thread) && now.saturating_sub(before) < MOMENT
 }
 
 /// What to do with a thread that trapped.

@@ -210,3 +210,34 @@ fn executers_on_other_threads_see_old_then_new_and_never_old_again() {
     });
     assert_eq!(laid.run(), specimen.returns[1]);
 }
+
+#[test]
+fn a_thread_that_has_no_processor_is_not_taken_for_one_that_blocks_traps_for_good() {
+    use crate::os::affinity::{allowed, keep_to};
+    let only = [allowed().unwrap()[0]];
+    let (blocked, done) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            keep_to(&only).unwrap();
+            while !done.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        scope.spawn(move || {
+            keep_to(&only).unwrap();
+            // SAFETY: (1) numbers; thread 0 is the caller.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+            let before = signals::block(&signals::set(signals::bit(libc::SIGTRAP)));
+            blocked.store(true, Ordering::Relaxed);
+            // The other thread has the processor for many of its turns.
+            std::thread::yield_now();
+            signals::set_mask(&before);
+        });
+        while !blocked.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let refused = require_unblocked();
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(refused, Ok(()));
+    });
+}
