@@ -329,7 +329,7 @@ impl Conductor {
         let watched = now.since(self.began);
         let mut profile =
             Profile::of(&self.policy, self.clock, self.costs, watched, lost, accounts);
-        profile.header.null = self.nulls.most().map_or(0.0, |excess| self.costs.bias + excess);
+        profile.header.null = self.nulls.most(&self.costs).unwrap_or(0.0);
         profile
     }
 }

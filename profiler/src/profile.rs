@@ -75,8 +75,8 @@ pub struct Header {
     pub bias: f64,
     /// See `bias`.
     pub pair: f64,
-    /// What is measured of a call that does nothing, where calls are drawn, in ticks; 0 if that is
-    /// not known.
+    /// What is measured of a call that does nothing, where calls are drawn, in ticks, or half of
+    /// what one in ten reads beyond that, if it is more; 0 if that is not known.
     #[serde(default)]
     pub null: f64,
     /// Sampled percentiles below are mostly what measuring takes, in nanoseconds: they are told as

@@ -27,8 +27,10 @@ pub(crate) fn lines(
     }
     lines.extend(legend(profile, rows, shares, options));
     if header.spent.lost > 0 {
+        let (calls, their) =
+            if header.spent.lost == 1 { ("call", "its") } else { ("calls", "their") };
         lines.push(format!(
-            "{} timed calls discarded (did not return)",
+            "{} timed {calls} discarded (did not return while {their} probes were on)",
             human::grouped(header.spent.lost)
         ));
     }

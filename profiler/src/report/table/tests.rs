@@ -236,7 +236,10 @@ fn the_last_lines_say_in_plain_words_what_it_rests_on() {
             && shown.contains("kernel's clock (250 Hz, 250 samples)"),
         "{shown}"
     );
-    assert!(shown.contains("2 timed calls discarded (did not return)"), "{shown}");
+    assert!(
+        shown.contains("2 timed calls discarded (did not return while their probes were on)"),
+        "{shown}"
+    );
     profile.header.clock = ClockSource::None { why: "perf_event_paranoid is 3".to_owned() };
     profile.functions.iter_mut().for_each(|function| function.own = None);
     assert!(table(&profile, |_| ()).contains("no self times: perf_event_paranoid is 3"));
