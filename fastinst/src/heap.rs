@@ -37,7 +37,7 @@
 use dlmalloc::{Allocator, Dlmalloc};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, PAGE, Place, Protection, round_up};
 use wordpatch::os::threads;
@@ -171,11 +171,29 @@ pub(crate) fn inherit() {
 /// What `dlmalloc` asks the kernel for.
 struct Mappings;
 
+/// How much the arena has, in bytes: it asks for more when it is all used.
+static ARENA: AtomicUsize = AtomicUsize::new(0);
+/// The arena grows by an eighth, at least and at most by so much. All of it gets pages at once: a
+/// page that comes when it is touched first costs twice as much.
+const GROWTH: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
+
+/// Memory for the arena, which is about to be used.
+fn grow_arena(size: usize) -> Option<(*mut u8, usize)> {
+    let growth = (ARENA.load(Relaxed) / 8).clamp(*GROWTH.start(), *GROWTH.end());
+    let size = round_up(size.max(growth));
+    let at = map(size)?;
+    if size <= *GROWTH.end() {
+        pages::populate(CodeAddr::from_ptr(at), size);
+    }
+    ARENA.fetch_add(size, Relaxed);
+    Some((at, size))
+}
+
 // SAFETY: (1) every region is a mapping of its own, which only `dlmalloc` gives back.
 unsafe impl Allocator for Mappings {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        match map(size) {
-            Some(at) => (at, round_up(size), 0),
+        match grow_arena(size) {
+            Some((at, size)) => (at, size, 0),
             None => (std::ptr::null_mut(), 0, 0),
         }
     }
@@ -298,6 +316,10 @@ pub(crate) unsafe fn resize(block: *mut u8, len: usize) -> *mut u8 {
     if fits {
         return block;
     }
+    if old.generation == MAPPED && len >= LARGE {
+        // SAFETY: (1) the caller.
+        return unsafe { resize_mapping(block, old, len) };
+    }
     let new = allocate(len, ALIGN);
     if !new.is_null() {
         // SAFETY: (1) both are as long at least; (2) the caller.
@@ -307,6 +329,28 @@ pub(crate) unsafe fn resize(block: *mut u8, len: usize) -> *mut u8 {
         }
     }
     new
+}
+
+/// The same for a block that is a mapping of its own and stays one: its pages move, not their
+/// contents.
+///
+/// # Safety
+/// As for [`resize`]; `old` is its header.
+unsafe fn resize_mapping(block: *mut u8, old: Header, len: usize) -> *mut u8 {
+    let before = old.before as usize;
+    let Some(wanted) = len.checked_add(before).filter(|&len| len <= isize::MAX as usize - PAGE)
+    else {
+        return std::ptr::null_mut();
+    };
+    let start = CodeAddr::from_ptr(block.wrapping_sub(before));
+    // SAFETY: (1) what `allocate` has left of the mapping that it made for this block; (2) the
+    // caller.
+    let moved = unsafe { pages::grow(start, round_up(old.len + before), round_up(wanted)) };
+    let Ok(moved) = moved else { return std::ptr::null_mut() };
+    let block = moved.as_ptr().cast_mut().wrapping_add(before);
+    // SAFETY: (1) the header has moved with the block.
+    unsafe { block.cast::<Header>().sub(1).write(Header { len, ..old }) };
+    block
 }
 
 #[cfg(test)]

@@ -111,6 +111,16 @@ impl Names {
         self.at(garden, bed, address)
     }
 
+    /// Where the function begins that an address lies in, of a module whose symbols are read.
+    pub(crate) fn start(
+        &mut self,
+        garden: &Garden,
+        bed: usize,
+        address: CodeAddr,
+    ) -> Option<CodeAddr> {
+        self.symbols(garden, bed)?.start_of(address)
+    }
+
     /// The functions that an address is in by debug information, innermost first.
     pub(crate) fn inlined_at(
         &mut self,

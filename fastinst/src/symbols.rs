@@ -95,6 +95,11 @@ impl Symbols {
         self.functions.at(address)
     }
 
+    /// Where the function begins that an address lies in.
+    pub fn start_of(&self, address: CodeAddr) -> Option<CodeAddr> {
+        self.functions.row_at(address).map(|row| row.start)
+    }
+
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
         self.functions.rows.is_empty()
@@ -177,12 +182,17 @@ impl Table {
     }
 
     fn at(&self, address: CodeAddr) -> Option<Symbol> {
+        let row = self.row_at(address)?;
+        let name = String::from_utf8_lossy(name(&self.texts, row)?).into_owned();
+        Some(Symbol { name, start: row.start, size: row.size })
+    }
+
+    /// The function that holds an address.
+    fn row_at(&self, address: CodeAddr) -> Option<&Row> {
         let at = self.rows.partition_point(|row| row.start <= address).checked_sub(1)?;
         let row = &self.rows[at];
         let offset = address.distance_from(row.start) as usize;
-        let holds = row.size == 0 || offset < row.size;
-        let name = String::from_utf8_lossy(name(&self.texts, row).filter(|_| holds)?).into_owned();
-        Some(Symbol { name, start: row.start, size: row.size })
+        (row.size == 0 || offset < row.size).then_some(row)
     }
 }
 

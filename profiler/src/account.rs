@@ -23,6 +23,7 @@ use crate::figure::{Figure, How, product, student};
 use crate::histogram::{Histogram, bounds, bucket};
 use crate::null::Null;
 use crate::{Costs, Sample, Tally, Ticks};
+use smallvec::SmallVec;
 
 /// Call sites that are told apart.
 const SITES: usize = 32;
@@ -61,7 +62,7 @@ pub(crate) struct Account {
     /// Of the others.
     mean: Weighted,
     histogram: Histogram,
-    pub(crate) arcs: Vec<(u64, u64, u64)>,
+    pub(crate) arcs: SmallVec<[(u64, u64, u64); 1]>,
     pub(crate) other_arcs: (u64, u64),
     pub(crate) lost: u64,
     /// How far what is taken off each timed call may be wrong.
@@ -84,7 +85,7 @@ struct Cycle {
     samples: u64,
     sum: f64,
     squares: f64,
-    kept: Vec<u16>,
+    kept: SmallVec<[u16; 8]>,
     /// Not every call of it is timed.
     is_partial: bool,
 }
@@ -487,8 +488,8 @@ impl Account {
         self.sum - self.samples as f64 * costs.bias
     }
 
-    pub(crate) fn histogram(&self) -> &Histogram {
-        &self.histogram
+    pub(crate) fn into_histogram(self) -> Histogram {
+        self.histogram
     }
 
     /// Spread of a call's time against its mean, squared, as the cycle shows it.

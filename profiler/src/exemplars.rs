@@ -6,6 +6,7 @@
 //! the call is kept without its inside.
 
 use crate::{FuncId, Ticks};
+use smallvec::SmallVec;
 
 /// Calls that are kept of a function.
 const KEPT: usize = 3;
@@ -105,7 +106,7 @@ fn claim(inside: &mut Vec<Inner>, child: &Ended) {
 
 /// The slowest calls of a function, the slowest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slowest(Vec<Slow>);
+pub(crate) struct Slowest(SmallVec<[Slow; 1]>);
 
 impl Slowest {
     /// Whether a call would be kept that took so long.

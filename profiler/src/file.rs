@@ -38,6 +38,8 @@ const FRONT: usize = 32;
 /// So many times its size a file may take when it is read, and so much more.
 const RATIO: usize = 64;
 const SLACK: usize = 1 << 20;
+/// Where less than this would be compressed, to begin with that takes longer than writing it all.
+const LITTLE: usize = 32 << 10;
 /// Less compressing takes a third of the time of the usual, and a tenth more room.
 const LEVEL: Compression = Compression::new(1);
 
@@ -110,7 +112,7 @@ impl Profile {
         bytes.extend([0; 4]);
         bytes.extend((packed.len() as u64).to_le_bytes());
         bytes.extend([0; 8]);
-        let deflated = match is_deflated {
+        let deflated = match is_deflated && packed.len() >= LITTLE {
             true => deflate(&packed, &mut bytes)?,
             false => {
                 bytes.extend(&packed);

@@ -259,7 +259,7 @@ impl Profile {
         let mut entries = 0;
         let functions = accounts.map(|(id, account)| {
             entries += account.entries;
-            Function::of(id, &account, policy, &clock, &costs)
+            Function::of(id, account, policy, &clock, &costs)
         });
         let functions = functions.collect();
         let counting = entries as f64 * costs.count / clock.hz;
@@ -345,7 +345,7 @@ impl Profile {
 }
 
 impl Function {
-    fn of(id: FuncId, account: &Account, policy: &Policy, clock: &Clock, costs: &Costs) -> Self {
+    fn of(id: FuncId, account: Account, policy: &Policy, clock: &Clock, costs: &Costs) -> Self {
         let ns = 1e9 / clock.hz;
         let extremes = account.extremes(costs);
         Self {
@@ -356,16 +356,16 @@ impl Function {
             samples: account.samples,
             min: extremes.map(|(min, _)| min.max(0.0) * ns),
             max: extremes.map(|(_, max)| max.max(0.0) * ns),
-            timed: Timed::of(account, policy, costs).scaled(ns),
+            timed: Timed::of(&account, policy, costs).scaled(ns),
             lost: account.lost,
-            histogram: account.histogram().clone(),
-            arcs: arcs(account),
+            arcs: arcs(&account),
             exemplars: account
                 .slowest
                 .calls()
                 .iter()
                 .map(|slow| Exemplar::of(slow, costs.bias, ns))
                 .collect(),
+            histogram: account.into_histogram(),
             ..Self::uncalled(id)
         }
     }
@@ -468,14 +468,14 @@ fn arcs(account: &Account) -> Vec<Arc> {
     let rest =
         (account.other_arcs.0 > 0).then_some((0, account.other_arcs.0, account.other_arcs.1));
     let all = account.arcs.iter().copied().chain(rest);
-    let mut arcs: Vec<Arc> = all
-        .map(|(site, samples, ticks)| Arc {
-            site,
-            samples,
-            share: if whole > 0.0 { ticks as f64 / whole } else { 0.0 },
-            caller: None,
-        })
-        .collect();
+    // Most functions have one caller, and there are many functions.
+    let mut arcs = Vec::with_capacity(account.arcs.len() + usize::from(rest.is_some()));
+    arcs.extend(all.map(|(site, samples, ticks)| Arc {
+        site,
+        samples,
+        share: if whole > 0.0 { ticks as f64 / whole } else { 0.0 },
+        caller: None,
+    }));
     arcs.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.site.cmp(&b.site)));
     arcs
 }

@@ -374,15 +374,17 @@ impl<'b> FunctionTable<'b> {
 
     /// All that have an address, with the number of the section that each is defined in, or zero.
     fn all(&self) -> impl Iterator<Item = (u16, Function)> + use<'b> {
-        const KIND: u8 = 0xf;
         let (symbols, _) = self.symbols.as_chunks::<SYMBOL>();
         symbols.iter().take(MOST).filter_map(|symbol| {
-            let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| symbol[at + i]));
-            let (first, address, size) = (word(0), word(8), word(16));
-            let (name, kind, section) =
-                (first as u32, (first >> 32) as u8 & KIND, (first >> 48) as u16);
-            (kind == STT_FUNC && address != 0)
-                .then_some((section, Function { name, address, size }))
+            let [name @ .., info, _, section_low, section_high] = first_of(symbol, 0);
+            let address = u64::from_le_bytes(first_of(symbol, 8));
+            let is_function = info & 0xf == STT_FUNC && address != 0;
+            is_function.then(|| {
+                let size = u64::from_le_bytes(first_of(symbol, 16));
+                let name = u32::from_le_bytes(name);
+                let section = u16::from_le_bytes([section_low, section_high]);
+                (section, Function { name, address, size })
+            })
         })
     }
 
@@ -390,6 +392,11 @@ impl<'b> FunctionTable<'b> {
     pub(crate) fn text(&self) -> &'b [u8] {
         self.names.0
     }
+}
+
+/// Eight bytes of a symbol, from one on.
+fn first_of(symbol: &[u8; SYMBOL], at: usize) -> [u8; 8] {
+    *symbol[at..].first_chunk().expect("a symbol has three times eight bytes")
 }
 
 /// A table of names. Each is looked at when it is asked for: a table may hold ten thousands.

@@ -244,7 +244,7 @@ pub unsafe fn move_over(from: CodeAddr, to: CodeAddr, len: usize) -> Result<(), 
 }
 
 /// Makes a mapping longer, somewhere else if there is no room behind it: of a file, more of it is
-/// mapped.
+/// mapped. Or shorter.
 ///
 /// # Safety
 /// The caller owns it, and nothing points into it.

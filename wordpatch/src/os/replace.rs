@@ -1,4 +1,8 @@
 //! Replacing a file: its readers see the old contents or the new ones, and never a part.
+//!
+//! That holds for a process that is killed at any moment. After a power failure a file system may
+//! have the new name and not the contents yet; the file is not waited for until it is on the disk,
+//! since a profile is replaced many times a second, and its program would wait at its end.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -68,7 +72,6 @@ impl Replacement {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         self.file.write_all(contents)?;
-        self.file.sync_all()?;
         fs::rename(&self.draft, &self.target)?;
         self.renamed = true;
         Ok(())

@@ -60,7 +60,8 @@ impl Blocked {
 
     /// They stay blocked while thousands of locks are taken: until the result is dropped, which has
     /// to come before this is, [`all`](Self::all) makes no system call on this thread. One thread
-    /// at a time has that.
+    /// at a time has that. A thread is known by its thread pointer: one that was made by a bare
+    /// clone(2) which shares its maker's is taken for its maker, and must not be made meanwhile.
     pub fn at_length(&self) -> AtLength {
         let taken = AT_LENGTH.compare_exchange(0, thread_pointer(), Relaxed, Relaxed);
         AtLength { is_taken: taken.is_ok() }

@@ -30,8 +30,8 @@ const STACKS_IN_VM: Duration = Duration::from_micros(15_973);
 
 /// An unprivileged user may map 516 kB a processor (perf_event_mlock_kb), all his processes
 /// together, and RLIMIT_MEMLOCK beyond that.
-const ADDRESS_RING: usize = 128 << 10;
-const STACK_RING: usize = 256 << 10;
+const ADDRESS_RING: usize = 32 << 10;
+const STACK_RING: usize = 64 << 10;
 const LEAST_ADDRESS_RING: usize = 16 << 10;
 /// One stack and its header need 8.3 kB.
 const LEAST_STACK_RING: usize = 32 << 10;
@@ -260,7 +260,7 @@ impl Kernel {
             Observed { live, ended: &self.ended, residue, unsampled, stacks: &stacks, user };
         let mut owners = Owners::new(garden, names, &mut self.mappings, self.sees_kernel);
         let attributed = attribution::attribute(&observed, &mut owners);
-        let invisible = owners.invisible();
+        let invisible = if attributed.samples > 0 { owners.invisible() } else { Vec::new() };
         let hz = |period: Duration, rings: &[Ring]| {
             if rings.is_empty() { 0.0 } else { 1.0 / period.as_secs_f64() }
         };

@@ -9,9 +9,11 @@ use super::mappings::Mappings;
 use crate::attribution::{Code, Owner, Place};
 use crate::names::Names;
 use crate::probe::Kind;
+use crate::runtime::functions::{self, Id};
 use crate::runtime::plant::Garden;
-use crate::runtime::{functions, guest, sites};
+use crate::runtime::{guest, sites};
 use profiler::FuncId;
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering::Relaxed;
 use wordpatch::CodeAddr;
@@ -21,29 +23,30 @@ pub(super) struct Owners<'o> {
     names: &'o mut Names,
     mappings: &'o mut Mappings,
     sees_kernel: bool,
-    /// Functions with probes, by module and address.
-    probed: HashMap<(usize, usize), FuncId>,
-    /// The same by module and symbol; made when it is asked for.
+    /// Made when it is asked for: a short program is never sampled.
+    probed: OnceCell<Probed>,
+    /// Functions with probes by module and symbol; made when it is asked for.
     by_name: HashMap<usize, HashMap<String, FuncId>>,
+}
+
+/// The functions with probes.
+struct Probed {
+    /// By module and address.
+    functions: HashMap<(usize, usize), FuncId>,
     /// Enter sites, by address, with their module and function.
     enters: Vec<(usize, usize, FuncId)>,
 }
 
-impl<'o> Owners<'o> {
-    pub(super) fn new(
-        garden: &'o Garden,
-        names: &'o mut Names,
-        mappings: &'o mut Mappings,
-        sees_kernel: bool,
-    ) -> Self {
-        let mut probed = HashMap::new();
+impl Probed {
+    fn find(garden: &Garden) -> Self {
+        let mut functions = HashMap::new();
         let mut enters = Vec::new();
         let enter_sites = sites::all().filter(|(_, site)| site.kind == Kind::Enter);
         for (site, id) in enter_sites.filter_map(|(_, site)| Some((site, site.owner()?))) {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             let module = site.module as usize;
             if guest::is_selected(garden, address) {
-                probed.insert((module, address.get()), FuncId(id.0));
+                functions.insert((module, address.get()), FuncId(id.0));
                 enters.push((site.call().address().get(), module, FuncId(id.0)));
             }
         }
@@ -53,11 +56,27 @@ impl<'o> Owners<'o> {
             if let Some((module, _)) =
                 garden.bed_of(address).filter(|_| guest::is_selected(garden, address))
             {
-                probed.entry((module, address.get())).or_insert(FuncId(id.0));
+                functions.entry((module, address.get())).or_insert(FuncId(id.0));
             }
         }
         enters.sort_unstable();
-        Self { garden, names, mappings, sees_kernel, probed, by_name: HashMap::new(), enters }
+        Self { functions, enters }
+    }
+}
+
+impl<'o> Owners<'o> {
+    pub(super) fn new(
+        garden: &'o Garden,
+        names: &'o mut Names,
+        mappings: &'o mut Mappings,
+        sees_kernel: bool,
+    ) -> Self {
+        let (probed, by_name) = Default::default();
+        Self { garden, names, mappings, sees_kernel, probed, by_name }
+    }
+
+    fn probed(&self) -> &Probed {
+        self.probed.get_or_init(|| Probed::find(self.garden))
     }
 
     /// The module that a place lies in, if it has probes, and the address.
@@ -83,8 +102,8 @@ impl<'o> Owners<'o> {
         let (start, size, name) = symbol.map_or((start, 0, String::new()), |symbol| {
             (symbol.start.get(), symbol.size, symbol.name)
         });
-        let own =
-            self.probed.get(&(module, start)).copied().or_else(|| self.split_from(module, &name));
+        let known = self.probed().functions.get(&(module, start)).copied();
+        let own = known.or_else(|| self.split_from(module, &name));
         let inside = self.enters_within(module, start, if size == 0 { 1 } else { size });
         let own = own.or_else(|| inside.first().copied());
         if inside.iter().all(|&id| Some(id) == own) {
@@ -107,7 +126,8 @@ impl<'o> Owners<'o> {
     }
 
     fn named(&mut self, module: usize, name: &str) -> Option<FuncId> {
-        let (probed, names, garden) = (&self.probed, &mut *self.names, self.garden);
+        let (names, garden) = (&mut *self.names, self.garden);
+        let probed = &self.probed.get_or_init(|| Probed::find(garden)).functions;
         let names = self.by_name.entry(module).or_insert_with(|| {
             let here = probed.iter().filter(|((of, _), _)| *of == module);
             let named = here.filter_map(|(&(_, address), &id)| {
@@ -120,8 +140,9 @@ impl<'o> Owners<'o> {
 
     /// The functions whose enter sites lie there.
     fn enters_within(&self, module: usize, start: usize, size: usize) -> Vec<FuncId> {
-        let first = self.enters.partition_point(|&(site, ..)| site < start);
-        let here = self.enters[first..].iter().take_while(|&&(site, ..)| site < start + size);
+        let enters = &self.probed().enters;
+        let first = enters.partition_point(|&(site, ..)| site < start);
+        let here = enters[first..].iter().take_while(|&&(site, ..)| site < start + size);
         here.filter(|&&(_, of, _)| of == module).map(|&(.., id)| id).collect()
     }
 
@@ -129,19 +150,17 @@ impl<'o> Owners<'o> {
     pub(super) fn invisible(&mut self) -> Vec<FuncId> {
         let mut invisible = BTreeSet::new();
         let mut tells = HashMap::new();
-        for (site, module, id) in std::mem::take(&mut self.enters) {
-            let address =
-                CodeAddr::new(functions::Id(id.0).function().address.load(Relaxed) as usize);
-            let Some(symbol) = self.names.symbol(self.garden, module, CodeAddr::new(site)) else {
+        let (garden, names) = (self.garden, &mut *self.names);
+        let Probed { functions, enters } = self.probed.get_or_init(|| Probed::find(garden));
+        for &(site, module, id) in enters {
+            let address = CodeAddr::new(Id(id.0).function().address.load(Relaxed) as usize);
+            let Some(start) = names.start(garden, module, CodeAddr::new(site)) else { continue };
+            if start == address || functions.get(&(module, start.get())) == Some(&id) {
                 continue;
-            };
-            let (garden, names) = (self.garden, &mut *self.names);
-            let is_own = symbol.start == address
-                || self.probed.get(&(module, symbol.start.get())) == Some(&id);
+            }
+            let Some(symbol) = names.symbol(garden, module, start) else { continue };
             let whole = symbol.name.split_once('.').map(|(whole, _)| whole.to_owned());
-            if is_own
-                || (whole.is_some()
-                    && names.symbol(garden, module, address).map(|own| own.name) == whole)
+            if whole.is_some() && names.symbol(garden, module, address).map(|own| own.name) == whole
             {
                 continue;
             }
