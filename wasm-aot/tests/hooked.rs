@@ -99,10 +99,7 @@ fn noted(template: &str, args: &[i32]) -> Vec<Note> {
 /// What monitors report when `f` was called with each argument.
 fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
     let watch = Watch::new(Choices::new(monitors.iter().copied()).expect("known")).expect("ready");
-    let engine = Engine::new(
-        Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets()),
-    )
-    .expect("an engine");
+    let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
     let module =
         watch.compile(&engine, text(template, false).0).unwrap_or_else(|error| panic!("{error}"));
     let mut linker = Linker::new(&engine);

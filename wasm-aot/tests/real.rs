@@ -163,10 +163,7 @@ fn counted(place: &Workshop, bytes: &[u8]) -> (BTreeMap<(usize, u32), u64>, Vec<
 fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<Report>, Vec<u8>) {
     let watch =
         Watch::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
-    let engine = Engine::new(
-        Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets()),
-    )
-    .expect("an engine");
+    let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
     let module = watch.compile(&engine, bytes).expect("a module");
     let (world, said) = world(place, "other");
     let mut store = Store::new(&engine, world);

@@ -117,6 +117,11 @@ impl Engine {
         Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 
+    /// Whether all of its code counts, see [`Config::counts`].
+    pub fn counts(&self) -> bool {
+        self.target.options.counts
+    }
+
     /// Whether accesses to memories with 32-bit addresses go unchecked, see
     /// [`Config::reservations`].
     pub fn has_reservations(&self) -> bool {
@@ -124,7 +129,7 @@ impl Engine {
     }
 
     /// Whether something can be switched on while programs run that are compiled by it.
-    pub fn has_sites(&self) -> bool {
+    pub fn is_patchable(&self) -> bool {
         self.target.options.sites != Sites::NONE && self.target.options.reservations
     }
 

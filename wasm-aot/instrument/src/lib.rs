@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod golden;
+mod lower;
 pub mod monitor;
 pub mod observer;
 pub mod probe;

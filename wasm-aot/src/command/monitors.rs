@@ -179,11 +179,6 @@ impl Monitoring {
 }
 
 impl Observation {
-    /// Whether it has to be counted where calls go.
-    pub(crate) fn call_targets(&self) -> bool {
-        self.watch.needs_call_targets()
-    }
-
     /// Monitors that are modules.
     pub(crate) fn modules(&self) -> &[Chosen] {
         &self.modules
@@ -194,19 +189,9 @@ impl Observation {
         &self.watch
     }
 
-    /// Whether counts are needed.
-    pub(crate) fn counts(&self) -> bool {
-        self.watch.needs_counts()
-    }
-
     /// Whether the module has to be compiled for what is observed.
     pub(crate) fn hooks(&self) -> bool {
         self.watch.needs_hooks()
-    }
-
-    /// Whether nothing has to be compiled into a module for what is observed.
-    pub(crate) fn rests(&self) -> bool {
-        self.watch.rests()
     }
 
     /// Compiles a module, and what is needed to observe it.

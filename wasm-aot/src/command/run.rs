@@ -109,7 +109,7 @@ impl Run {
         self.dump.as_deref().map_or(Ok(()), is_writable)?;
         let observation = self.monitoring.begin()?;
         let engine = self.making.engine_with(|config| {
-            config.counts(observation.counts()).call_targets(observation.call_targets());
+            observation.watch().configure(config);
             config
                 .instruction_budgets(self.max_instructions.is_some())
                 .readable_frames(self.dump.is_some());
@@ -261,7 +261,7 @@ impl Run {
         };
         let observers = all.iter().map(instantiate).collect::<Result<Vec<_>, _>>()?;
         // For built-in monitors that count, the program is compiled.
-        let code = code.filter(|_| !observation.counts() && !self.needs_own_code());
+        let code = code.filter(|_| !engine.counts() && !self.needs_own_code());
         let calls = match self.monitor_calls {
             HowCalled::Inlined => ProbeCalls::Inlined,
             HowCalled::Direct => ProbeCalls::Direct,
@@ -483,7 +483,7 @@ impl Run {
             true if !self.needs_own_code() => Module::from_file(&self.making.engine()?, path)
                 .and_then(|module| observation.recompile(engine, &module)),
             true => observation.recompile(engine, &self.load(engine, path)?),
-            false if observation.rests() => {
+            false if observation.watch().leaves_code_alone(engine) => {
                 observation.recompile(engine, &self.load(engine, path)?)
             }
             false => observation.compile(engine, &read(path)?),

@@ -134,9 +134,7 @@ fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     };
     let clock = Clock::start();
     let watch = Watch::new(Choices::new(program.builtin.iter().map(String::as_str))?)?;
-    let engine = Engine::new(
-        Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets()),
-    )?;
+    let engine = Engine::new(watch.configure(&mut Config::new()))?;
     let mut module = Module::from_file(&engine, &program.compiled)?;
     if !program.builtin.is_empty() {
         module = watch.recompile(&engine, &module)?;

@@ -111,7 +111,7 @@ impl Module {
     }
 
     /// Whether something can be attached to it.
-    pub fn can_attach(&self) -> bool {
+    pub fn is_patchable(&self) -> bool {
         self.inner.has_room_for_counters()
     }
 

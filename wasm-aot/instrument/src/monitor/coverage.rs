@@ -4,6 +4,7 @@ use super::hooked::Hooked;
 use super::noted::{Function, Noted};
 use super::outline::Outline;
 use super::{Cell, Choice, MonitorError, Report};
+use crate::lower::Facts;
 use std::sync::Arc;
 use wasm_aot_engine::instrument::compile::Draft;
 use wasm_aot_engine::instrument::runtime::{Module, Origin, Places};
@@ -27,6 +28,10 @@ impl Hooked for Coverage {
 
     fn compiled(self: Arc<Self>, module: &Module, origin: Origin) {
         self.noted.compiled(module, origin);
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::Notes
     }
 
     fn counting(&self) -> &'static [&'static str] {

@@ -2,6 +2,7 @@
 
 use super::outline::Outline;
 use super::report::Report;
+use crate::lower::{Facts, Hooks};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -15,26 +16,14 @@ pub(super) trait Hooked: Debug + Send + Sync {
     /// Puts its hooks.
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft);
 
-    /// Whether it understands activations that have come into its hooks in their middle, or go on
-    /// without them.
-    fn may_come_late(&self) -> bool {
-        true
-    }
-
-    /// Whether most of its hooks are left out most of the time: then it is attached, so that code
-    /// without them is there.
-    fn rests(&self) -> bool {
-        false
+    /// What is known of it before it is lowered.
+    fn facts(&self) -> Facts {
+        Facts::Hooks(Hooks::default())
     }
 
     /// Its hooks are in a module's code now, or will be when it is observed: those of the module's
     /// own plan, or of an attached one.
     fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
-
-    /// Whether it writes to the program's own streams, as much as the program makes it.
-    fn floods(&self) -> bool {
-        false
-    }
 
     /// The columns of its report that count events.
     fn counting(&self) -> &'static [&'static str] {

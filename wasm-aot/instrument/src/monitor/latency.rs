@@ -14,6 +14,7 @@ use super::hooked::{Hooked, fingerprint};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
+use crate::lower::{Facts, Hooks};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use profiler::{
@@ -179,8 +180,8 @@ fn is_short(function: &Function<'_>) -> bool {
 }
 
 impl Hooked for Latency {
-    fn rests(&self) -> bool {
-        true
+    fn facts(&self) -> Facts {
+        Facts::Hooks(Hooks { is_idle: true, ..Hooks::default() })
     }
 
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {

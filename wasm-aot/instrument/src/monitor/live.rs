@@ -2,6 +2,7 @@
 
 use super::hooked::{self, Hooked};
 use super::{Choice, MonitorError, Report, Source};
+use crate::lower::{self, Capabilities, Refusal, Time};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
@@ -95,11 +96,11 @@ impl Live {
             Source::Counts { .. } => None,
             Source::Hooks(begin) => {
                 let observer = begin(&choice)?;
-                if observer.floods() {
-                    return Err(LiveError::Floods(choice.name()));
-                }
-                if !observer.may_come_late() {
-                    return Err(LiveError::FromTheBeginning(choice.name()));
+                let capabilities = Capabilities::of_module(&self.module, Time::Running);
+                match lower::admit(&observer.facts(), &capabilities) {
+                    Err(Refusal::Floods) => return Err(LiveError::Floods(choice.name())),
+                    Err(_) => return Err(LiveError::FromTheBeginning(choice.name())),
+                    Ok(()) => {}
                 }
                 let part = hooked::attach(&observer, &self.module)?;
                 Some((observer, part))

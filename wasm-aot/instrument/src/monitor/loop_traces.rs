@@ -8,6 +8,7 @@ use super::hooked::{Hooked, fingerprint};
 use super::outline::Outline;
 use super::paths::{Act, Decision, Paths, TOO_LONG, When};
 use super::{Cell, Choice, MonitorError, Report};
+use crate::lower::{Facts, Hooks};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -97,8 +98,8 @@ impl Hooked for LoopTraces {
     }
 
     /// The path of an iteration is known only to who has seen all of it.
-    fn may_come_late(&self) -> bool {
-        false
+    fn facts(&self) -> Facts {
+        Facts::Hooks(Hooks { is_early: true, ..Hooks::default() })
     }
 
     fn counting(&self) -> &'static [&'static str] {

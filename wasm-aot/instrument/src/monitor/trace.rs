@@ -4,6 +4,7 @@
 use super::hooked::Hooked;
 use super::outline::Outline;
 use super::{Choice, MonitorError, Report};
+use crate::lower::{Facts, Hooks};
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -190,8 +191,9 @@ impl Hooked for Trace {
         self.state.lock().lines
     }
 
-    fn floods(&self) -> bool {
-        self.choice.value("file").is_none()
+    fn facts(&self) -> Facts {
+        let floods = self.choice.value("file").is_none();
+        Facts::Hooks(Hooks { floods, ..Hooks::default() })
     }
 
     fn report(&self, _: &Module) -> Report {

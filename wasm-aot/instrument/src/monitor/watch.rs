@@ -3,7 +3,9 @@
 use super::hooked::{self, Hooked};
 use super::outline::Outline;
 use super::{Choice, Choices, MonitorError, Report, Source};
+use crate::lower::{self, Capabilities, Facts, Lowering, Time};
 use std::sync::Arc;
+use wasm_aot_engine::Config;
 use wasm_aot_engine::Engine;
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::Draft;
@@ -17,7 +19,7 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, binary};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let watch = Watch::new(Choices::new(["memory", "icount"])?)?;
-/// let engine = Engine::new(Config::new().counts(watch.needs_counts()))?;
+/// let engine = Engine::new(watch.configure(&mut Config::new()))?;
 /// let module = watch.compile(&engine, r#"(module (func (export "f") (call $g) (call $g)) (func $g))"#)?;
 /// let mut store = Store::new(&engine, ());
 /// let instance = Linker::new(&engine).instantiate(&mut store, &module)?;
@@ -43,26 +45,40 @@ impl Watch {
         choices.into_iter().map(begin).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the engine's code has to count, see [`Config::counts`](wasm_aot_engine::Config::counts).
-    pub fn needs_counts(&self) -> bool {
-        self.0.iter().any(|(choice, _)| choice.is_counted())
+    /// Has an engine's code count what the monitors report, see
+    /// [`Config::counts`](wasm_aot_engine::Config::counts).
+    pub fn configure<'c>(&self, config: &'c mut Config) -> &'c mut Config {
+        let counts = self.0.iter().any(|(choice, _)| choice.is_counted());
+        let call_targets = self.0.iter().any(|(choice, _)| choice.wants_call_targets());
+        config.counts(counts).call_targets(call_targets)
     }
 
-    /// Whether it has to count where calls go, see
-    /// [`Config::call_targets`](wasm_aot_engine::Config::call_targets).
-    pub fn needs_call_targets(&self) -> bool {
-        self.0.iter().any(|(choice, _)| choice.wants_call_targets())
-    }
-
-    /// Whether the module has to be compiled by [`compile`](Self::compile).
+    /// Whether some of the monitors need code of their own: a module has to be compiled by
+    /// [`compile`](Self::compile), or attached to by [`recompile`](Self::recompile).
     pub fn needs_hooks(&self) -> bool {
-        self.0.iter().any(|(_, observer)| observer.is_some())
+        self.hooked().next().is_some()
     }
 
-    /// Whether nothing has to be compiled into a module that has sites: what rests most of the time
-    /// is attached.
-    pub fn rests(&self) -> bool {
-        !self.needs_counts() && self.hooked().all(|observer| observer.rests())
+    /// What becomes of each monitor in code that can do so much.
+    fn lowered(&self, code: &Capabilities) -> Vec<Lowering> {
+        let facts = |observer: &Option<Arc<dyn Hooked>>| {
+            observer.as_ref().map_or(Facts::Counts, |observer| observer.facts())
+        };
+        let all: Vec<Facts> = self.0.iter().map(|(_, observer)| facts(observer)).collect();
+        lower::lower(&all, code)
+    }
+
+    /// Those that have hooks, apart from the code, or in the code itself.
+    fn hooked_at(&self, code: &Capabilities, apart: bool) -> Vec<&Arc<dyn Hooked>> {
+        let lowered = self.lowered(code).into_iter();
+        let at = lowered.zip(&self.0).filter(|(lowering, _)| lowering.is_apart() == apart);
+        at.filter_map(|(_, (_, observer))| observer.as_ref()).collect()
+    }
+
+    /// Whether an engine's code needs nothing for the monitors: all of them are attached to it.
+    pub fn leaves_code_alone(&self, engine: &Engine) -> bool {
+        let lowered = self.lowered(&Capabilities::of_engine(engine));
+        lowered.iter().all(Lowering::is_apart)
     }
 
     /// Compiles a module, and what the monitors need into it. It is kept in no cache.
@@ -76,11 +92,12 @@ impl Watch {
 
     /// A module was compiled with what was drafted: monitors that rest are attached to it.
     pub(crate) fn compiled(&self, module: &Module) -> Result<(), Error> {
-        for observer in self.hooked() {
-            match observer.rests() && module.can_attach() {
-                true => module.observe_also(hooked::attach(observer, module)?)?,
-                false => Arc::clone(observer).compiled(module, Origin::Own),
-            }
+        let code = Capabilities::of_module(module, Time::Early);
+        for observer in self.hooked_at(&code, true) {
+            module.observe_also(hooked::attach(observer, module)?)?;
+        }
+        for observer in self.hooked_at(&code, false) {
+            Arc::clone(observer).compiled(module, Origin::Own);
         }
         Ok(())
     }
@@ -88,17 +105,17 @@ impl Watch {
     /// Compiles a module that was compiled before, and has it inside; if nothing has to be compiled
     /// into it, its code is used as it is.
     pub fn recompile(&self, engine: &Engine, module: &Module) -> Result<Module, Error> {
-        if !self.rests() || !module.can_attach() {
+        let lowered = self.lowered(&Capabilities::of_module(module, Time::Early));
+        if !lowered.iter().all(Lowering::is_apart) {
             return self.compile(engine, &*module.inner().bytes);
         }
         self.compiled(module)?;
         Ok(module.clone())
     }
 
-    /// Whether a module that was compiled before will do, as far as what rests has to be attached
-    /// to it.
-    pub(crate) fn can_rest_on(&self, module: &Module) -> bool {
-        module.can_attach() || !self.hooked().any(|observer| observer.rests())
+    /// Whether a module that was compiled before will do: nothing has to be in its own code.
+    pub(crate) fn fits(&self, module: &Module) -> bool {
+        self.hooked_at(&Capabilities::of_module(module, Time::Early), false).is_empty()
     }
 
     /// Those that have hooks.
@@ -109,8 +126,7 @@ impl Watch {
     /// The hooks that the monitors need in a module that an engine compiles, to which others may be
     /// added.
     pub(crate) fn draft(&self, engine: &Engine, bytes: &[u8]) -> Result<Draft, Error> {
-        let compiled_in = |observer: &&Arc<dyn Hooked>| !(observer.rests() && engine.has_sites());
-        let observers: Vec<&Arc<dyn Hooked>> = self.hooked().filter(compiled_in).collect();
+        let observers = self.hooked_at(&Capabilities::of_engine(engine), false);
         if observers.is_empty() {
             return Ok(Draft::default());
         }

@@ -1,56 +1,46 @@
-//! What monitors need in a program's code, put together before it is compiled.
+//! What monitors need in a program's code, put together before it is compiled: they are compared
+//! with it one after the other, lowered together, and drafted in their order.
 
 use super::binding::Binding;
 use super::counting::{Counting, Place};
-use super::derived::{Derivation, Derived, calls_take_less};
-use super::insertion::Inserted;
+use super::derived::{Derivation, Derived};
 use super::observation::{
     Matched, Monitor, Observation, Places, ProbeCalls, begin, begin_counting, bound_memories, made,
 };
 use super::sequence::Sequence;
-use super::standing::{self, At, Probe, Standing};
+use super::standing::{self, Probe, Standing};
 use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program};
+use crate::lower::{self, Action, Capabilities, Facts, Gate, Layer, Lowering, Time};
 use crate::monitor::Watch;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use wasm_aot_engine::AsContextMut;
-use wasm_aot_engine::Engine;
 use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
 use wasm_aot_engine::StoreContextMut;
-use wasm_aot_engine::instrument::compile::{self, Action, Draft, Guest, Plan, Word};
+use wasm_aot_engine::instrument::compile::{self, Draft, Guest, Plan, Word};
 
-/// A program, and what was put together so far.
+/// A program, and the monitors that were compared with it so far.
 pub(super) struct Composition<'p> {
     program: &'p Program,
     calls: ProbeCalls,
     watch: Option<&'p Watch>,
     /// Code of the program that there is already.
     code: Option<Module>,
-    has_sites: bool,
-    draft: Draft,
+    capabilities: Capabilities,
     places: Places,
-    monitors: Vec<Monitor>,
-    derivable: Vec<Derivable>,
-    presences: Vec<(usize, Coming)>,
-    inserted: Vec<Vec<Inserted>>,
+    matched: Vec<Matched>,
 }
 
-/// How a monitor will be present that can be switched.
+/// How a monitor is present once the program is compiled.
 enum Coming {
-    Probes(Vec<Probe>, At),
+    /// By what is in the program's own code, for good.
+    Fixed,
+    Probes(Vec<Probe>),
     Counts(Vec<Derivation>, Vec<Place>),
-}
-
-/// A monitor that is not switched, and need not be called.
-struct Derivable {
-    number: usize,
-    own: Vec<Derivation>,
-    guest: Arc<Guest>,
-    home: Option<Word>,
-    list: Vec<(u32, Binding)>,
 }
 
 impl<'p> Composition<'p> {
@@ -60,184 +50,60 @@ impl<'p> Composition<'p> {
         calls: ProbeCalls,
         watch: Option<&'p Watch>,
         code: Option<Module>,
-    ) -> Result<Self, ObserverError> {
-        let draft = match watch {
+    ) -> Self {
+        let engine = Capabilities::of_engine(store.engine());
+        let own = code.as_ref().map(|code| Capabilities::of_module(code, Time::Compiled));
+        let capabilities =
+            own.map_or(engine, |own| Capabilities { counts: own.counts || engine.counts, ..own });
+        let capabilities = Capabilities { inlines: calls == ProbeCalls::Inlined, ..capabilities };
+        let (places, matched) = Default::default();
+        Self { program, calls, watch, code, capabilities, places, matched }
+    }
+
+    /// Compares a monitor with the program.
+    pub(super) fn add<T: 'static>(
+        &mut self,
+        store: StoreContextMut<'_, T>,
+        observer: Observer,
+    ) -> Result<(), ObserverError> {
+        let number = self.matched.len() as u16;
+        let matched = Matched::new(store, observer, number, &self.capabilities, self.program)?;
+        let before = |number: u16| self.matched.get(usize::from(number)).map(|it| &it.observer);
+        matched.places(&mut self.places, before, &self.program.info)?;
+        self.matched.push(matched);
+        Ok(())
+    }
+
+    /// Compiles the program with them, unless its code will do as it is.
+    pub(super) fn finish<T: 'static>(
+        self,
+        store: &mut Store<T>,
+    ) -> Result<Observation, ObserverError> {
+        let Self { program, calls, watch, code, capabilities, places, matched } = self;
+        bound_memories(&mut store.as_context_mut());
+        let mut draft = match watch {
             Some(watch) => {
                 watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?
             }
             None => Draft::default(),
         };
-        let has_sites = store.engine().has_sites();
-        let (places, monitors, derivable, presences, inserted) = Default::default();
-        Ok(Self {
-            program,
-            calls,
-            watch,
-            code,
-            has_sites,
-            draft,
-            places,
-            monitors,
-            derivable,
-            presences,
-            inserted,
-        })
-    }
-
-    /// Compares a monitor with the program, and adds what it needs.
-    pub(super) fn add<T: 'static>(
-        &mut self,
-        mut store: StoreContextMut<'_, T>,
-        observer: Observer,
-    ) -> Result<(), ObserverError> {
-        let number = self.monitors.len();
-        let matched = Matched::new(
-            store.as_context_mut(),
-            observer,
-            number as u16,
-            self.calls,
-            self.program,
-        )?;
-        matched.places(&mut self.places, &self.monitors, &self.program.info)?;
-        let sizes = matched.observer.instance.sizes(store.core());
-        let own = self.derivations(number, &matched, &sizes);
-        let Matched { observer, guest, list, inserted, contained, .. } = matched;
-        let matches = list.len() + inserted.len();
-        let has_code = observer.is_switched() || matches > 0;
-        let homes = (has_code && observer.has_threads).then(|| {
-            let homes = Homes::new(self.draft.words(1), &guest, &list);
-            homes.settle(store.core().id, observer.instance.base(store.core()));
-            self.draft.tell(Arc::<Homes>::clone(&homes));
-            homes
-        });
-        let home = homes.as_ref().map(|homes| homes.word);
-        let is_called = has_code && own.is_none();
-        match own {
-            Some(own) if observer.is_switched_from_outside() => {
-                let places = list.iter().map(Place::of).collect();
-                self.presences.push((number, Coming::Counts(own, places)));
-            }
-            Some(own) => self.derivable.push(Derivable { number, own, guest, home, list }),
-            None if observer.is_switched() => {
-                let probes = made((&guest, home), list, &observer, contained.as_ref());
-                let coming = self.probes(&observer, probes, home.is_some());
-                self.presences.push((number, coming));
-            }
-            None => list
-                .into_iter()
-                .for_each(|(function, binding)| self.hook(&guest, home, function, binding)),
+        let facts: Vec<Facts> = matched.iter().map(|it| it.facts.clone()).collect();
+        let lowered = lower::lower(&facts, &capabilities);
+        let (mut monitors, mut derived, mut coming) = (Vec::new(), Vec::new(), Vec::new());
+        for (matched, lowering) in matched.into_iter().zip(lowered) {
+            let (monitor, inserted, presence) =
+                drafted(store, matched, lowering, &mut draft, &mut derived);
+            monitors.push(monitor);
+            coming.push((inserted, presence));
         }
-        self.inserted.push(inserted);
-        let (others, news, presence) = Default::default();
-        self.monitors.push(Monitor {
-            observer,
-            others,
-            homes,
-            is_called,
-            news,
-            matches,
-            presence,
-            is_gone: false,
-        });
-        Ok(())
-    }
-
-    /// A monitor's calls as what follows without them, if it does, and if the program can be had to
-    /// tell it while it runs, where it is to be switched.
-    fn derivations(
-        &self,
-        number: usize,
-        matched: &Matched,
-        sizes: &[usize],
-    ) -> Option<Vec<Derivation>> {
-        let Matched { observer, guest, list, .. } = matched;
-        let can_count = self.code.as_ref().map_or(self.has_sites, Module::can_attach);
-        let own = observer.derivations(self.calls, || {
-            Derivation::of_all(number, guest, list, sizes, &self.program.bytes)
-        });
-        own.filter(|own| {
-            !observer.is_switched_from_outside()
-                || can_count && own.iter().all(Derivation::needs_counts)
-        })
-    }
-
-    /// Probes that can be switched: beside the code, if there is a way there, and in it otherwise.
-    fn probes(&mut self, observer: &Observer, mut probes: Vec<Probe>, has_homes: bool) -> Coming {
-        let place =
-            match (observer.is_toggled() && self.has_sites || self.code.is_some()) && !has_homes {
-                true => At::Apart,
-                false => At::Once,
-            };
-        if place == At::Once {
-            probes.iter_mut().for_each(|probe| probe.put(&mut self.draft));
-        }
-        Coming::Probes(probes, place)
-    }
-
-    /// A probe for ever.
-    fn hook(&mut self, guest: &Arc<Guest>, home: Option<Word>, function: u32, binding: Binding) {
-        let (offset, moment) = standing::standing(&binding);
-        let (guest, fingerprint) = (Arc::clone(guest), standing::fingerprint());
-        let (word, is_limited, counter, contained) = Default::default();
-        let sequence =
-            Sequence { guest, home, binding, word, is_limited, counter, contained, fingerprint };
-        self.draft.hook(
-            function,
-            offset,
-            moment,
-            Action::Inline(compile::Sequence(Arc::new(sequence))),
-        );
-    }
-
-    /// What is derived. If nothing has to be counted for anybody, monitors are called that do
-    /// little at few places.
-    fn derived(&mut self, engine: &Engine) -> Vec<Derivation> {
-        let all = std::mem::take(&mut self.derivable);
-        let is_alone = all.iter().all(|one| self.monitors[one.number].observer.is_alone);
-        let counts = engine.target().options.counts
-            || self.code.as_ref().is_some_and(|code| code.inner().options.counts);
-        let needs_counts = |one: &Derivable| one.own.iter().any(Derivation::needs_counts);
-        let is_to_be_counted =
-            |one: &Derivable| needs_counts(one) && !calls_take_less(&one.own, self.program);
-        if !is_alone || counts || all.iter().any(is_to_be_counted) {
-            return all.into_iter().flat_map(|one| one.own).collect();
-        }
-        let (called, noted): (Vec<_>, Vec<_>) = all.into_iter().partition(needs_counts);
-        for Derivable { number, guest, home, list, .. } in called {
-            self.monitors[number].is_called = true;
-            list.into_iter()
-                .for_each(|(function, binding)| self.hook(&guest, home, function, binding));
-        }
-        noted.into_iter().flat_map(|one| one.own).collect()
-    }
-
-    /// Compiles the program so, unless its code will do as it is.
-    pub(super) fn finish<T: 'static>(
-        mut self,
-        store: &mut Store<T>,
-    ) -> Result<Observation, ObserverError> {
-        bound_memories(&mut store.as_context_mut());
-        let derived = self.derived(store.engine());
-        let derived = Derived::plan(derived, self.program, store.engine(), &mut self.draft)
+        let derived = Derived::plan(derived, program, store.engine(), &mut draft)
             .map_err(ObserverError::program)?;
-        let Self {
-            program,
-            calls,
-            watch,
-            code,
-            draft,
-            places,
-            mut monitors,
-            presences,
-            inserted,
-            ..
-        } = self;
         let plan = draft.finish();
         let code = code.filter(|code| {
-            plan == Plan::default() && (!derived.needs_counts() || code.inner().options.counts)
+            plan == Plan::default() && (!derived.counts() || code.inner().options.counts)
         });
-        let code = code.filter(|code| watch.is_none_or(|watch| watch.can_rest_on(code)));
-        let engine = match derived.needs_counts() {
+        let code = code.filter(|code| watch.is_none_or(|watch| watch.fits(code)));
+        let engine = match derived.counts() {
             false => store.engine().clone(),
             true => store.engine().counting().map_err(ObserverError::program)?,
         };
@@ -250,25 +116,19 @@ impl<'p> Composition<'p> {
                 .bind(store.as_context_mut().core().id, &bound.observer.name)
                 .map_err(ObserverError::program)?;
         }
-        for (Monitor { observer, .. }, inserted) in monitors.iter().zip(inserted) {
-            observer.switches.insertions().begin(
-                &module,
-                observer,
-                inserted,
-                &observer.switches,
-            )?;
-        }
-        for (number, coming) in presences {
-            let Monitor { observer, presence, .. } = &mut monitors[number];
+        for (monitor, (inserted, coming)) in monitors.iter_mut().zip(coming) {
+            let Monitor { observer, lowering, presence, .. } = monitor;
             let switches = observer.switches.clone();
-            *presence = Some(match coming {
-                Coming::Probes(probes, place) => {
-                    begin(observer, Standing::new(&module, probes, switches, place))?
+            switches.insertions().begin(&module, observer, inserted, &switches)?;
+            *presence = match coming {
+                Coming::Fixed => None,
+                Coming::Probes(probes) => {
+                    Some(begin(Standing::new(&module, probes, switches, lowering))?)
                 }
                 Coming::Counts(calls, places) => {
-                    begin_counting(Counting::new(&module, calls, places, switches))?
+                    Some(begin_counting(Counting::new(&module, calls, places, switches))?)
                 }
-            });
+            };
         }
         for Monitor { observer, news, .. } in &mut monitors {
             loaded(store.as_context_mut(), observer, &module)?;
@@ -279,4 +139,81 @@ impl<'p> Composition<'p> {
             (Mutex::new(monitors), Mutex::new(places), Mutex::new(derived));
         Ok(Observation { module, calls, monitors, threads, places, derived })
     }
+}
+
+/// A monitor as it was lowered: what it needs in the program's own code is drafted, or derived;
+/// what it has inserted and how it is present comes when the program is compiled.
+fn drafted<T: 'static>(
+    store: &mut Store<T>,
+    matched: Matched,
+    lowering: Lowering,
+    draft: &mut Draft,
+    derived: &mut Vec<Derivation>,
+) -> (Monitor, Vec<super::insertion::Inserted>, Coming) {
+    let Matched { observer, guest, list, inserted, contained, facts, derivations, .. } = matched;
+    let matches = list.len() + inserted.len();
+    let is_gated = matches!(lowering.gate, Gate::Word { .. });
+    let has_code = is_gated || lowering.is_apart() || matches > 0;
+    let homes = (has_code && observer.request.threads).then(|| {
+        let mut store = store.as_context_mut();
+        let homes = Homes::new(draft.words(1), &guest, &list);
+        homes.settle(store.core().id, observer.instance.base(store.core()));
+        draft.tell(Arc::<Homes>::clone(&homes));
+        homes
+    });
+    let home = homes.as_ref().map(|homes| homes.word);
+    let calls = matches!(lowering.action, Action::Guest { .. } | Action::Host(_));
+    let coming = match (lowering.action, lowering.gate) {
+        (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _) => match lowering.layer {
+            Layer::Apart(_) => Coming::Counts(derivations, list.iter().map(Place::of).collect()),
+            Layer::Own(_) => {
+                derived.extend(derivations);
+                Coming::Fixed
+            }
+        },
+        (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), Gate::Word { .. }) => {
+            let mut probes = made((&guest, home), list, &observer, &lowering, contained.as_ref());
+            if !lowering.is_apart() {
+                probes.iter_mut().for_each(|probe| probe.put(draft));
+            }
+            Coming::Probes(probes)
+        }
+        (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), _) => {
+            list.into_iter()
+                .for_each(|(function, binding)| hook(draft, &guest, home, function, binding));
+            Coming::Fixed
+        }
+    };
+    let (others, news, presence) = (HashMap::new(), None, None);
+    let (is_called, keeps_slots, is_gone) = (calls && has_code, facts.keeps_slots(), false);
+    let monitor = Monitor {
+        observer,
+        lowering,
+        others,
+        homes,
+        is_called,
+        keeps_slots,
+        news,
+        matches,
+        presence,
+        is_gone,
+    };
+    (monitor, inserted, coming)
+}
+
+/// Drafts a probe that stays.
+fn hook(
+    draft: &mut Draft,
+    guest: &Arc<Guest>,
+    home: Option<Word>,
+    function: u32,
+    binding: Binding,
+) {
+    let (offset, moment) = standing::standing(&binding);
+    let (guest, fingerprint) = (Arc::clone(guest), standing::fingerprint());
+    let (word, is_limited, counter, contained) = Default::default();
+    let sequence =
+        Sequence { guest, home, binding, word, is_limited, counter, contained, fingerprint };
+    let action = compile::Action::Inline(compile::Sequence(Arc::new(sequence)));
+    draft.hook(function, offset, moment, action);
 }

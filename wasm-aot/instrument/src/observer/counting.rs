@@ -75,7 +75,7 @@ impl Counting {
     /// Has it be as probes were switched.
     pub(super) fn settle(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
-        if is_switched(&mut state.calls, &self.switches) {
+        if differ(&mut state.calls, &self.switches) {
             self.read(&mut state, &[]);
             switch(&mut state.calls, &self.switches);
         }
@@ -123,7 +123,7 @@ impl Counting {
 }
 
 /// Whether probes were switched.
-fn is_switched(calls: &mut Derivations, switches: &Switches) -> bool {
+fn differ(calls: &mut Derivations, switches: &Switches) -> bool {
     calls.each().any(|call| call.is_on != switches.is_on(call.id))
 }
 

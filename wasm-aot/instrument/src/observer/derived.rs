@@ -11,7 +11,9 @@
 
 use super::Program;
 use super::binding::{Binding, Moment};
+use super::rule::Rule;
 use super::tally::{self, Effects, Followed};
+use crate::lower;
 use crate::monitor::Noted;
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
@@ -57,15 +59,15 @@ pub(super) struct Derivation {
 }
 
 impl Derivation {
-    /// All calls of a monitor, if all of them can be derived.
+    /// All calls of a monitor, if all of them can be derived, and what they do in sum.
     pub(super) fn of_all(
         observer: usize,
         guest: &Guest,
-        bindings: &[(u32, Binding)],
+        (bindings, rules): (&[(u32, Binding)], &[Rule]),
         sizes: &[usize],
         program: &[u8],
-    ) -> Option<Vec<Self>> {
-        let mut all = Vec::with_capacity(bindings.len());
+    ) -> (Vec<Self>, lower::Effects) {
+        let mut all = Vec::new();
         for (function, binding) in bindings {
             let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
             let (function, id, is_on, seen, due) = (*function, binding.id, true, 0, 0);
@@ -80,7 +82,11 @@ impl Derivation {
                 seen,
                 due,
             };
-            match tally::followed(guest, binding, program)? {
+            let Some(followed) = tally::followed(guest, binding, program) else {
+                let export = &rules[usize::from(binding.rule)].export;
+                return (Vec::new(), lower::Effects::More(export.clone()));
+            };
+            match followed {
                 Followed::Always(effects) => all.push(one(Sign::Count(None), effects)),
                 Followed::Once(effects) => all.push(one(Sign::Note, effects)),
                 Followed::ByWay(ways) => {
@@ -90,13 +96,22 @@ impl Derivation {
                 }
             }
         }
-        (are_in_any_order(&all)
-            && tally::are_apart(all.iter().flat_map(|one| one.effects.cells()), sizes))
-        .then_some(all)
+        if !are_in_any_order(&all)
+            || !tally::are_apart(all.iter().flat_map(|one| one.effects.cells()), sizes)
+        {
+            return (Vec::new(), lower::Effects::Ordered);
+        }
+        let effects = match (all.iter().any(Self::is_sum), all.iter().all(Self::is_sum)) {
+            (false, true) => lower::Effects::Nothing,
+            (true, true) => lower::Effects::Sums,
+            (true, false) => lower::Effects::SumsAndOnce,
+            (false, false) => lower::Effects::Once,
+        };
+        (all, effects)
     }
 
     /// Whether it follows from how often something was executed.
-    pub(super) fn needs_counts(&self) -> bool {
+    fn is_sum(&self) -> bool {
         self.sign != Sign::Note
     }
 
@@ -125,9 +140,9 @@ impl Derivation {
     }
 }
 
-/// Whether it takes less to call a monitor's functions, which add to few cells at few places, than
-/// to count whatever the program does. They are in the order of functions.
-pub(super) fn calls_take_less(all: &[Derivation], program: &Program) -> bool {
+/// What it takes to call a monitor's functions, which add to cells, and what to count whatever the
+/// program does. They are in the order of functions.
+pub(super) fn costs(all: &[Derivation], program: &Program) -> lower::Costs {
     let (mut calls, mut counters) = (0, 0);
     for (function, range) in (program.info.imported.functions..).zip(&program.info.bodies) {
         let bytes = &program.bytes[range.start as usize..range.end as usize];
@@ -146,7 +161,7 @@ pub(super) fn calls_take_less(all: &[Derivation], program: &Program) -> bool {
             .sum::<u64>();
         counters += Places::of(&graph).cost(&graph);
     }
-    calls < counters
+    lower::Costs { calls, counters }
 }
 
 /// Whether no cell is set to several values, nor set and added to.
@@ -262,7 +277,7 @@ impl Derived {
         engine: &Engine,
         draft: &mut Draft,
     ) -> Result<Self, Error> {
-        let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(Derivation::needs_counts);
+        let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(Derivation::is_sum);
         let noted = (!once.is_empty()).then(Noted::new);
         if let Some(noted) = &noted {
             let functions: HashSet<u32> = once.iter().map(|one| one.function).collect();
@@ -278,7 +293,7 @@ impl Derived {
     }
 
     /// Whether the code has to count.
-    pub(super) fn needs_counts(&self) -> bool {
+    pub(super) fn counts(&self) -> bool {
         !self.counted.is_empty()
     }
 
@@ -298,7 +313,7 @@ impl Derived {
         instance: impl Fn(usize) -> Option<Instance>,
     ) {
         let waiting = waiting(core);
-        let reading = if self.needs_counts() { module.reading_at(&waiting) } else { None };
+        let reading = if self.counts() { module.reading_at(&waiting) } else { None };
         if let Some(counts) = reading.and_then(|reading| module.counts_of(&reading)) {
             self.counted.read(module, &counts);
         }

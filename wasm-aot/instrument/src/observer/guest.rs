@@ -47,16 +47,8 @@ pub struct Observer {
     exit: Option<Func>,
     /// Whether its instructions of tables are numbered as the existing compiler does.
     pub(crate) is_foreign: bool,
-    /// Whether its probes can be switched while the program runs, and which of them are called.
-    pub(super) toggled: bool,
-    pub(super) starts_on: bool,
-    /// How long a call may take, if its failures are to switch it off and nothing else.
-    pub(super) contained: Option<Duration>,
+    pub(super) request: Request,
     pub(super) switches: Switches,
-    /// Whether each thread has an instance of it.
-    pub(super) has_threads: bool,
-    /// Whether nobody else instantiates the program.
-    pub(super) is_alone: bool,
     /// Who is told what goes wrong in it while the program goes on.
     pub(super) listener: Listener,
     /// Of exports that are called nowhere, by their numbers: the first place that they name, and
@@ -66,6 +58,20 @@ pub struct Observer {
     pub(super) passed_over: Vec<String>,
     /// Since when a question may take time.
     asked: Option<Instant>,
+}
+
+/// What is asked for by those who have it look at a program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Request {
+    /// Its probes can be switched while the program runs; all are off at first.
+    pub(super) toggled: bool,
+    pub(super) off: bool,
+    /// How long a call may take, if its failures are to switch it off and nothing else.
+    pub(super) contained: Option<Duration>,
+    /// Each thread has an instance of it.
+    pub(super) threads: bool,
+    /// Nobody else instantiates the program.
+    pub(super) alone: bool,
 }
 
 /// Who is told what goes wrong, if anybody is.
@@ -195,12 +201,8 @@ impl Observer {
             buffer,
             exit,
             is_foreign,
-            toggled: false,
-            starts_on: true,
-            contained: None,
+            request: Request::default(),
             switches: switches.clone(),
-            has_threads: false,
-            is_alone: false,
             listener: Listener::default(),
             misfits: BTreeMap::new(),
             passed_over: unknown.iter().map(ToString::to_string).collect(),

@@ -120,7 +120,7 @@ fn inserted<T: 'static>(
         switches.make(id, 1, true);
         switches.word(id).expect("made just now")
     };
-    let done = switches.insertions().insert(store, program, wish, switches.rests(), word)?;
+    let done = switches.insertions().insert(store, program, wish, switches.resting(), word)?;
     Ok(done.map_or_else(|refusal| refusal as i32, u32::cast_signed))
 }
 

@@ -90,7 +90,7 @@ impl Insertions {
         mut store: StoreContextMut<'_, T>,
         program: &Program,
         wish: Wish,
-        rests: &Arc<AtomicBool>,
+        resting: &Arc<AtomicBool>,
         word: impl FnOnce(u32) -> Word,
     ) -> Result<Result<u32, Refusal>, wasm_aot_engine::Error> {
         let mut state = self.0.lock();
@@ -115,7 +115,7 @@ impl Insertions {
                 let mut state = self.0.lock();
                 let ready = state.ready.as_mut().expect("it stays so");
                 ready
-                    .place(inserted, word(id), rests)
+                    .place(inserted, word(id), resting)
                     .map(|()| Ok(id))
                     .map_err(|error| failed(&error))
             }
@@ -165,7 +165,7 @@ impl Insertions {
         let mut ready = Ready { probes, observer: Box::new(observer.clone()), placed };
         for inserted in inserted {
             if let Some(word) = switches.word(inserted.id) {
-                ready.place(inserted, word, switches.rests()).map_err(ObserverError::program)?;
+                ready.place(inserted, word, switches.resting()).map_err(ObserverError::program)?;
             }
         }
         self.0.lock().ready = Some(ready);
@@ -185,7 +185,7 @@ impl Ready {
         &mut self,
         inserted: Inserted,
         word: Word,
-        rests: &Arc<AtomicBool>,
+        resting: &Arc<AtomicBool>,
     ) -> Result<(), wasm_aot_engine::Error> {
         let Inserted { id, wish, arguments, moment } = inserted;
         let (when, offset) = match moment {
@@ -204,7 +204,7 @@ impl Ready {
             callee: wish.callee,
             arguments,
             word,
-            rests: Arc::clone(rests),
+            resting: Arc::clone(resting),
         });
         let probe = self
             .probes
@@ -294,7 +294,7 @@ struct Calling {
     arguments: Vec<Argument>,
     word: Word,
     /// Whether the monitor rests.
-    rests: Arc<AtomicBool>,
+    resting: Arc<AtomicBool>,
 }
 
 impl Probe for Calling {
@@ -303,7 +303,7 @@ impl Probe for Calling {
     }
 
     fn is_due(&self) -> bool {
-        !self.rests.load(Relaxed) && self.word.is_on()
+        !self.resting.load(Relaxed) && self.word.is_on()
     }
 
     fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String> {

@@ -5,17 +5,20 @@ use super::binding::{Binding, Bindings, Moment};
 use super::composition::Composition;
 use super::contained::Contained;
 use super::counting::{Counting, Place};
-use super::derived::{Derivation, Derived};
+use super::derived::{Derivation, Derived, costs};
 use super::guest::Listener;
 use super::insertion::Inserted;
 use super::name::Mode;
 use super::presence::Presence;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
-use super::standing::{At, Probe, Standing};
+use super::standing::{Probe, Standing};
 use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching, tidying};
+use crate::lower::{
+    self, Action, Capabilities, Effects, Facts, Functions, Lowering, Refusal, Time,
+};
 use crate::monitor::Watch;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -91,11 +94,14 @@ impl Places {
 pub(super) struct Monitor {
     /// Its instance in the store in which it was compared with the program.
     pub(super) observer: Observer,
+    /// What became of it in the program's code.
+    pub(super) lowering: Lowering,
     /// Those of other threads, and what has to be the same in all.
     pub(super) others: HashMap<StoreId, Observer>,
     pub(super) homes: Option<Arc<Homes>>,
-    /// Whether the program's code calls it.
+    /// Whether the program's code calls it, and keeps something of it in activations.
     pub(super) is_called: bool,
+    pub(super) keeps_slots: bool,
     /// What it was not told so far of code that was compiled later.
     pub(super) news: Option<News>,
     pub(super) matches: usize,
@@ -121,8 +127,9 @@ pub struct Matched {
     /// What it has inserted itself so far.
     pub(super) inserted: Vec<Inserted>,
     pub(super) contained: Option<Arc<Contained>>,
-    /// Its calls, if they follow from counts, where the program can be had to count while it runs.
-    derivations: Option<Vec<Derivation>>,
+    pub(super) facts: Facts,
+    /// Its calls, if what they do follows without them.
+    pub(super) derivations: Vec<Derivation>,
     number: u16,
 }
 
@@ -150,7 +157,7 @@ impl Observation {
         watch: Option<&Watch>,
         code: Option<Module>,
     ) -> Result<Self, ObserverError> {
-        let mut composition = Composition::new(store, program, calls, watch, code)?;
+        let mut composition = Composition::new(store, program, calls, watch, code);
         for observer in observers {
             composition.add(store.as_context_mut(), observer)?;
         }
@@ -217,19 +224,10 @@ impl Observation {
         observer: Observer,
         program: &Program,
     ) -> Result<Matched, ObserverError> {
-        if observer.has_threads {
-            let why = "instances for several threads are known before the program is compiled: attach one that has none";
-            return Err(ObserverError::Threads { monitor: observer.name, why: why.into() });
-        }
         let number = self.monitors.lock().len() as u16;
-        let mut matched =
-            Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
-        let Matched { observer, guest, list, derivations, .. } = &mut matched;
-        let sizes = observer.instance.sizes(store.core());
-        *derivations = observer
-            .derivations(self.calls, || Derivation::of_all(0, guest, list, &sizes, &program.bytes));
-        derivations
-            .take_if(|own| !self.module.can_attach() || !own.iter().all(Derivation::needs_counts));
+        let capabilities = self.capabilities();
+        let matched =
+            Matched::new(store.as_context_mut(), observer, number, &capabilities, program)?;
         bound_memories(&mut store);
         self.module
             .bind(store.core().id, &matched.observer.name)
@@ -242,16 +240,17 @@ impl Observation {
     /// loops with their next turn. Gives how many probes it has, and functions that the engine
     /// calls of itself.
     pub fn attach(&self, matched: Matched) -> Result<usize, ObserverError> {
-        if !self.module.can_attach() {
-            let why = "the program was compiled without sites, so that nothing can be attached";
-            return Err(ObserverError::program(Error::Attach(why.into())));
-        }
-        matched.places(
-            &mut self.places.lock(),
-            &self.monitors.lock(),
-            &self.module.inner().info,
-        )?;
-        let Matched { observer, guest, list, inserted, contained, derivations: own, .. } = matched;
+        let monitors = self.monitors.lock();
+        let before = |number: u16| {
+            let before = monitors.get(usize::from(number)).filter(|before| !before.is_gone);
+            before.map(|before| &before.observer)
+        };
+        matched.places(&mut self.places.lock(), before, &self.module.inner().info)?;
+        drop(monitors);
+        let lowering =
+            lower::lower(std::slice::from_ref(&matched.facts), &self.capabilities()).swap_remove(0);
+        let Matched { observer, guest, list, inserted, contained, facts, derivations, .. } =
+            matched;
         let matches = list.len() + inserted.len();
         observer.switches.insertions().begin(
             &self.module,
@@ -259,27 +258,42 @@ impl Observation {
             inserted,
             &observer.switches,
         )?;
-        let presence = match own {
-            Some(own) => {
+        let switches = observer.switches.clone();
+        let presence = match lowering.action {
+            Action::Nothing(_) | Action::Count(_) | Action::Note { .. } => {
                 let places = list.iter().map(Place::of).collect();
-                begin_counting(Counting::new(&self.module, own, places, observer.switches.clone()))?
+                begin_counting(Counting::new(&self.module, derivations, places, switches))?
             }
-            None => {
-                let probes = made((&guest, None), list, &observer, contained.as_ref());
-                begin(
-                    &observer,
-                    Standing::new(&self.module, probes, observer.switches.clone(), At::Apart),
-                )?
+            Action::Guest { .. } | Action::Host(_) | Action::Hooks(_) => {
+                let probes = made((&guest, None), list, &observer, &lowering, contained.as_ref());
+                begin(Standing::new(&self.module, probes, switches, &lowering))?
             }
         };
         let (is_called, presence) = (matches!(presence, Presence::Probes(_)), Some(presence));
         let (others, homes) = (HashMap::new(), None);
         let news = telling::news(&observer, &self.module);
-        let monitor =
-            Monitor { observer, others, homes, is_called, news, matches, presence, is_gone: false };
+        let (keeps_slots, is_gone) = (facts.keeps_slots(), false);
+        let monitor = Monitor {
+            observer,
+            lowering,
+            others,
+            homes,
+            is_called,
+            keeps_slots,
+            news,
+            matches,
+            presence,
+            is_gone,
+        };
         let hears = monitor.observer.hears();
         self.monitors.lock().push(monitor);
         Ok(matches + hears)
+    }
+
+    /// What can be done to the program's code while it runs.
+    fn capabilities(&self) -> Capabilities {
+        let inlines = self.calls == ProbeCalls::Inlined;
+        Capabilities { inlines, ..Capabilities::of_module(&self.module, Time::Running) }
     }
 
     /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it
@@ -355,7 +369,7 @@ impl Observation {
     /// Whether probes that are compiled in keep something in activations: it would be lost if the
     /// program were stopped somewhere.
     pub fn may_be_stopped(&self) -> bool {
-        self.monitors.lock().iter().all(|monitor| !monitor.observer.keeps_slots())
+        self.monitors.lock().iter().all(|monitor| !monitor.keeps_slots)
     }
 
     /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at
@@ -472,18 +486,20 @@ pub(super) fn made(
     (guest, home): (&Arc<Guest>, Option<Word>),
     list: Vec<(u32, Binding)>,
     observer: &Observer,
+    lowering: &Lowering,
     contained: Option<&Arc<Contained>>,
 ) -> Vec<Probe> {
     let each = (0..).zip(list).map(|(number, (function, binding))| (number, function, binding));
-    each.map(|each| Probe::new((guest, home), each, &observer.switches, contained)).collect()
+    let switched = (&observer.switches, lowering.gate);
+    each.map(|each| Probe::new((guest, home), each, switched, contained)).collect()
 }
 
 /// Has a monitor's probes in the code from now on.
-pub(super) fn begin(observer: &Observer, standing: Standing) -> Result<Presence, ObserverError> {
+pub(super) fn begin(standing: Standing) -> Result<Presence, ObserverError> {
     let standing = Arc::new(standing);
     let presence = Presence::Probes(Arc::clone(&standing));
     presence.attach(true).map_err(ObserverError::program)?;
-    if observer.changes_by_itself() {
+    if standing.is_pruned {
         tidying::begin(&standing);
     }
     Ok(presence)
@@ -524,45 +540,37 @@ impl Matched {
         mut store: StoreContextMut<'_, T>,
         mut observer: Observer,
         number: u16,
-        calls: ProbeCalls,
+        capabilities: &Capabilities,
         program: &Program,
     ) -> Result<Self, ObserverError> {
         let mut bindings = Bindings::default();
         matching::bind(store.as_context_mut(), &mut observer, &program.bytes, &mut bindings)?;
-        let calls = match calls {
-            ProbeCalls::Inlined => Calls::Inlined,
-            ProbeCalls::Direct => Calls::Direct,
-        };
-        let mut guests = Guests::new(calls, observer.has_threads);
+        let calls = if capabilities.inlines { Calls::Inlined } else { Calls::Direct };
+        let mut guests = Guests::new(calls, observer.request.threads);
         let guest = guests
             .of(store.core(), &observer.instance, number.into())
             .expect("an instance of this store");
-        observer.switches.make(0, bindings.len(), observer.starts_on());
-        if let Some(why) = observer.needs_one_instance().filter(|_| observer.has_threads) {
-            return Err(ObserverError::Threads { monitor: observer.name, why });
-        }
-        let contained = match observer.contained {
-            Some(_) if observer.rules.iter().any(|rule| rule.mode == Mode::Alt) => {
-                return Err(ObserverError::Replacing(observer.name));
-            }
-            Some(_) if observer.keeps_slots() => {
-                return Err(ObserverError::Contained(observer.name));
-            }
-            Some(patience) => Contained::new(&observer, store.core().interruption(), patience),
-            None => None,
-        };
+        observer.switches.make(0, bindings.len(), !observer.request.off);
+        let mut facts = observer.facts();
+        lower::admit(&Facts::Functions(facts.clone()), capabilities)
+            .map_err(|refusal| observer.refused(refusal))?;
+        let contained = observer
+            .request
+            .contained
+            .and_then(|patience| Contained::new(&observer, store.core().interruption(), patience));
+        let list: Vec<(u32, Binding)> = bindings.take().collect();
+        let sizes = observer.instance.sizes(store.core());
         let own = observer.switches.clone();
         let inserted = own.insertions().compare(store, &mut observer, program)?;
-        let derivations = None;
-        Ok(Self {
-            observer,
-            guest,
-            list: bindings.take().collect(),
-            inserted,
-            contained,
-            derivations,
-            number,
-        })
+        let (calls, bytes) = ((&list[..], &observer.rules[..]), &program.bytes);
+        let (derivations, effects) =
+            Derivation::of_all(number.into(), &guest, calls, &sizes, bytes);
+        let is_fixed = !facts.is_toggled && !capabilities.counts && observer.request.alone;
+        facts.costs = (is_fixed && !matches!(effects, Effects::More(_) | Effects::Ordered))
+            .then(|| costs(&derivations, program));
+        (facts.effects, facts.places) = (effects, list.len() + inserted.len());
+        let facts = Facts::Functions(facts);
+        Ok(Self { observer, guest, list, inserted, contained, facts, derivations, number })
     }
 
     /// The monitor's name.
@@ -571,18 +579,15 @@ impl Matched {
     }
 
     /// Notes what stands where. Only one may stand in place of an instruction.
-    pub(super) fn places(
-        &self,
+    pub(super) fn places<'a>(
+        &'a self,
         places: &mut Places,
-        monitors: &[Monitor],
+        before: impl Fn(u16) -> Option<&'a Observer>,
         info: &ModuleInfo,
     ) -> Result<(), ObserverError> {
         let named = |&(_, monitor, rule): &(u32, u16, u16)| {
-            let before = monitors
-                .get(usize::from(monitor))
-                .filter(|before| !before.is_gone)
-                .map(|before| &before.observer);
-            let observer = if monitor == self.number { Some(&self.observer) } else { before };
+            let is_own = monitor == self.number;
+            let observer = if is_own { Some(&self.observer) } else { before(monitor) };
             observer
                 .map(|observer| (observer, &observer.rules[usize::from(rule)]))
                 .filter(|(_, rule)| rule.mode == Mode::Alt)
@@ -622,13 +627,6 @@ pub(super) fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
 }
 
 impl Observer {
-    fn imports(&self, module: &str, names: &[&str]) -> bool {
-        let imports = &self.module.inner().info.imports;
-        imports
-            .iter()
-            .any(|import| import.module == module && names.contains(&import.name.as_str()))
-    }
-
     /// What it needs of a program's code. It has been asked everything that is asked when it is
     /// compared with the program, and is good for nothing else afterwards.
     pub fn needs<T: 'static>(
@@ -636,84 +634,62 @@ impl Observer {
         mut store: impl AsContextMut<Data = T>,
         program: &Program,
     ) -> Result<Needs, ObserverError> {
-        let Matched { observer, guest, list, .. } =
-            Matched::new(store.as_context_mut(), self, 0, ProbeCalls::Inlined, program)?;
-        let sizes = observer.instance.sizes(store.as_context_mut().core());
-        let all = || Derivation::of_all(0, &guest, &list, &sizes, &program.bytes);
-        let own = observer.derivations(ProbeCalls::Inlined, all).filter(|own| !own.is_empty());
-        Ok(match own.filter(|_| !observer.is_switched_from_outside()) {
-            None => Needs::Calls,
-            Some(own) if own.iter().any(Derivation::needs_counts) => Needs::Counts,
-            Some(_) => Needs::Notes,
+        let capabilities = Capabilities::of_file();
+        let matched = Matched::new(store.as_context_mut(), self, 0, &capabilities, program)?;
+        let lowered = lower::lower(&[matched.facts], &capabilities);
+        Ok(match lowered[0].action {
+            Action::Count(_) | Action::Note { counts: true, .. } => Needs::Counts,
+            Action::Note { counts: false, .. } => Needs::Notes,
+            Action::Nothing(_) | Action::Hooks(_) | Action::Guest { .. } | Action::Host(_) => {
+                Needs::Calls
+            }
         })
     }
 
-    /// Its calls as what follows without them, if it does, they are to be written out, and nobody
-    /// looks at its cells meanwhile.
-    pub(super) fn derivations(
-        &self,
-        calls: ProbeCalls,
-        find: impl FnOnce() -> Option<Vec<Derivation>>,
-    ) -> Option<Vec<Derivation>> {
-        let is_looked_at = self.reactions_to(Occurrence::MemoryGrown).next().is_some();
-        let may = calls == ProbeCalls::Inlined && !self.inserts() && !is_looked_at;
-        if may && self.contained.is_none() && !self.switches.are_limited() { find() } else { None }
-    }
-
-    /// Whether its probes can be switched, by whomever.
-    pub(super) fn is_switched(&self) -> bool {
-        self.is_switched_from_outside() || self.changes_by_itself()
-    }
-
-    pub(super) fn is_switched_from_outside(&self) -> bool {
-        self.toggled || self.contained.is_some() || self.switches.are_limited() || !self.starts_on
-    }
-
-    /// Whether its probes may be switched without anybody asking for it.
-    fn changes_by_itself(&self) -> bool {
-        self.switches.are_limited()
-            || self.contained.is_some()
-            || self.imports("whamm:dyninstr", &["remove_probe"])
-            || self.inserts()
-    }
-
-    /// Whether it puts probes into the program itself.
-    fn inserts(&self) -> bool {
-        self.imports("whamm:dyninstr", &["insert_new_probe"])
-            || self.imports(MARKER.0, &["insert_probe"])
+    /// What is known of it before it is compared with a program.
+    fn facts(&self) -> Functions {
+        let imports = &self.module.inner().info.imports;
+        let imports = |module: &str, is_meant: &dyn Fn(&str) -> bool| {
+            imports.iter().any(|import| import.module == module && is_meant(&import.name))
+        };
+        let request = self.request;
+        Functions {
+            is_toggled: request.toggled || request.off,
+            is_limited: self.switches.are_limited(),
+            is_contained: request.contained.is_some(),
+            removes: imports("whamm:dyninstr", &|name| name == "remove_probe"),
+            inserts: imports("whamm:dyninstr", &|name| name == "insert_new_probe")
+                || imports(MARKER.0, &|name| name == "insert_probe"),
+            listens: self.reactions_to(Occurrence::MemoryGrown).next().is_some(),
+            replaces: self.rules.iter().any(|rule| rule.mode == Mode::Alt),
+            keeps_slots: imports(MARKER.0, &|name| name.starts_with("frame_")),
+            is_threaded: request.threads,
+            unmergeable: super::merging::unmergeable(self.module.inner()),
+            ..Functions::default()
+        }
     }
 
     /// Why it cannot have an instance for each thread, if so.
     pub fn needs_one_instance(&self) -> Option<String> {
-        match (self.inserts(), self.contained) {
-            (true, _) => Some(
-                "the probes that it inserts itself call one instance, whatever the thread".into(),
-            ),
-            (_, Some(_)) => {
-                Some("its failures cannot be its own there: leave on-trap=off out".into())
+        lower::why_one_instance(&self.facts())
+    }
+
+    fn refused(&self, refusal: Refusal) -> ObserverError {
+        let monitor = self.name.clone();
+        match refusal {
+            Refusal::Threads(why) => ObserverError::Threads { monitor, why },
+            Refusal::Replaces => ObserverError::Replacing(monitor),
+            Refusal::KeepsSlots => ObserverError::Contained(monitor),
+            Refusal::NoSites | Refusal::Early | Refusal::Floods => {
+                let why = "the program was compiled without sites, so that nothing can be attached";
+                ObserverError::program(Error::Attach(why.into()))
             }
-            _ => super::merging::unmergeable(self.module.inner()),
         }
-    }
-
-    /// Whether its probes keep something in activations of the program's functions.
-    fn keeps_slots(&self) -> bool {
-        let imports = &self.module.inner().info.imports;
-        imports.iter().any(|import| import.module == MARKER.0 && import.name.starts_with("frame_"))
-    }
-
-    /// Whether somebody else is expected to switch it.
-    pub(super) fn is_toggled(&self) -> bool {
-        self.toggled || !self.starts_on
-    }
-
-    fn starts_on(&self) -> bool {
-        self.starts_on
     }
 
     /// Has its probes switchable while the program runs.
     pub fn set_toggled(&mut self, on: bool) {
-        self.toggled = on;
+        self.request.toggled = on;
     }
 
     /// Whether its instance is in a store.
@@ -728,24 +704,24 @@ impl Observer {
 
     /// Has it see programs with threads, with an instance for each: see [`Observation::join`].
     pub fn set_threads(&mut self) {
-        self.has_threads = true;
+        self.request.threads = true;
     }
 
     /// The program is instantiated in the store in which it is compared, and nowhere else: what
     /// would follow without calls may be called where that takes less.
     pub fn set_alone(&mut self) {
-        self.is_alone = true;
+        self.request.alone = true;
     }
 
     /// Has its probes off until somebody switches them on.
     pub fn set_off(&mut self) {
-        self.starts_on = false;
+        self.request.off = true;
     }
 
     /// Has its traps, and calls that take longer than that, switch it off: the program goes on. It
     /// is called through the host then.
     pub fn set_contained(&mut self, patience: Duration) {
-        self.contained = Some(patience);
+        self.request.contained = Some(patience);
     }
 
     /// Has each of its probes called so often only.

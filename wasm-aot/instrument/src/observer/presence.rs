@@ -45,7 +45,7 @@ impl Presence {
 
     /// Has it observe, or rest. Which probes are on stays as it is.
     pub(super) fn attach(&self, on: bool) -> Result<(), Error> {
-        self.switches().rests().store(!on, Relaxed);
+        self.switches().resting().store(!on, Relaxed);
         match self {
             Self::Probes(standing) => {
                 standing.want(on);

@@ -18,6 +18,7 @@ use super::binding::{Binding, Moment};
 use super::contained::Contained;
 use super::sequence::Sequence;
 use super::switches::Switches;
+use crate::lower::{Gate, Layer, Lowering};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -41,16 +42,6 @@ pub(super) struct Probe {
     sequence: Arc<Sequence>,
 }
 
-/// Where a monitor's hooks are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
-    /// In what the module was compiled with: compiled once, for those that go by themselves.
-    Once,
-    /// In a plan of their own, which is attached and detached: whoever goes finds the module's own
-    /// code, whoever comes back finds theirs.
-    Apart,
-}
-
 /// What a monitor has in a program.
 #[derive(Debug)]
 pub(super) struct Standing {
@@ -61,6 +52,9 @@ pub(super) struct Standing {
     functions: BTreeMap<u32, Range<usize>>,
     /// Whether its probes keep something in activations, which would be lost in other code.
     is_framed: bool,
+    /// Whether code leaves out what is off, and whether somebody looks for what has gone.
+    is_patched: bool,
+    pub(super) is_pruned: bool,
     state: Mutex<State>,
 }
 
@@ -110,12 +104,13 @@ impl Probe {
     pub(super) fn new(
         (guest, home): (&Arc<Guest>, Option<Word>),
         (number, function, binding): (u32, u32, Binding),
-        switches: &Switches,
+        (switches, gate): (&Switches, Gate),
         contained: Option<&Arc<Contained>>,
     ) -> Self {
         let (_, moment) = standing(&binding);
         let (rule, id, offset) = (binding.rule, binding.id, binding.offset);
-        let (word, is_limited) = (switches.word(id), switches.are_limited());
+        let is_limited = matches!(gate, Gate::Word { is_budget: true, .. });
+        let word = switches.word(id);
         let contained =
             contained.map(|contained| contained.call(rule, offset, binding.arguments.len()));
         let (guest, fingerprint) = (Arc::clone(guest), fingerprint());
@@ -182,9 +177,14 @@ impl Probe {
 }
 
 impl Standing {
-    /// A monitor's probes, by functions, whose words are there. They are compiled into the module
-    /// if their hooks are numbered; otherwise nothing of them is in the code so far.
-    pub(super) fn new(module: &Module, probes: Vec<Probe>, switches: Switches, place: At) -> Self {
+    /// A monitor's probes, by functions, whose words are there. They are in the module's own code
+    /// and numbered there, or in a layer of which nothing is in the code so far.
+    pub(super) fn new(
+        module: &Module,
+        probes: Vec<Probe>,
+        switches: Switches,
+        lowering: &Lowering,
+    ) -> Self {
         let is_framed = probes
             .iter()
             .any(|probe| probe.sequence.guest.is_framed(probe.sequence.binding.function));
@@ -193,7 +193,11 @@ impl Standing {
             let range = functions.entry(probe.function).or_insert(at..at);
             range.end = at + 1;
         }
-        let origin = (place == At::Once).then_some(Origin::Own);
+        let origin = matches!(lowering.layer, Layer::Own(_)).then_some(Origin::Own);
+        let (is_patched, is_pruned) = match lowering.gate {
+            Gate::Word { is_patched, is_pruned, .. } => (is_patched, is_pruned),
+            Gate::Always(_) | Gate::Once(_) => (false, false),
+        };
         let state = State { origin, is_observed: origin.is_some(), ..State::default() };
         Self {
             module: module.clone(),
@@ -201,6 +205,8 @@ impl Standing {
             probes,
             functions,
             is_framed,
+            is_patched,
+            is_pruned,
             state: Mutex::new(state),
         }
     }
@@ -226,7 +232,7 @@ impl Standing {
         let is_due = state.is_wanted && self.switches.on() > 0;
         match state.origin {
             // Where nothing can be switched, words say everything.
-            Some(Origin::Own) if !self.module.can_attach() => return Ok(()),
+            Some(Origin::Own) if !self.is_patched => return Ok(()),
             // It is in the code wherever it is not left out.
             Some(Origin::Own) => return self.become_so(&mut state, !is_due),
             _ => {}
@@ -357,7 +363,7 @@ impl Standing {
         let functions: BTreeSet<u32> =
             self.module.running().into_iter().map(|function| first + function as u32).collect();
         let mut state = self.state.lock();
-        if !state.is_observed || !self.module.can_attach() {
+        if !state.is_observed || !self.is_patched {
             return Ok(false);
         }
         let own = functions.into_iter().filter(|function| self.functions.contains_key(function));

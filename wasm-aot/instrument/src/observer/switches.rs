@@ -55,7 +55,7 @@ struct Rows {
     calls: AtomicU32,
     /// What the monitor has inserted itself, and whether that rests.
     insertions: Insertions,
-    rests: Arc<AtomicBool>,
+    resting: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -94,8 +94,8 @@ impl Switches {
     }
 
     /// Whether what it has inserted itself is not called, for the time being.
-    pub(super) fn rests(&self) -> &Arc<AtomicBool> {
-        &self.0.rests
+    pub(super) fn resting(&self) -> &Arc<AtomicBool> {
+        &self.0.resting
     }
 
     fn on_value(&self) -> u32 {

@@ -97,7 +97,8 @@ impl Observation {
                     ));
                 }
                 // One that hears of the engine only is in no code.
-                if let Some(observer) = given.remove(name).filter(|_| monitor.observer.has_threads)
+                if let Some(observer) =
+                    given.remove(name).filter(|_| monitor.observer.request.threads)
                 {
                     own.push((number as usize, observer));
                 }

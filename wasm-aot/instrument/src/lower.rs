@@ -1,0 +1,464 @@
+//! What stands in the program's code for a monitor: the one place where that is decided.
+//!
+//! ```text
+//!   Facts (of the monitor) ──┐
+//!                            ├── lower ──▶ Lowering: Action × Gate × Layer, and why it is no cheaper one
+//!   Capabilities (of the     ┘
+//!   program's code)
+//! ```
+//!
+//! Nothing here looks at a program or changes one. The cheapest lowering comes first:
+//!
+//! | [`Action`] | what stands in the code | for whom |
+//! |---|---|---|
+//! | `Nothing` | nothing | no place matches |
+//! | `Count` | edge counters, which all that count share; effects are computed when they are read | effects are sums, see `observer/tally.rs` |
+//! | `Note` | one-shot probes, which switch themselves off | effects happen once |
+//! | `Hooks` | machine code of the monitor's own, and calls of the host | monitors that are built in |
+//! | `Guest` | the module's functions, inlined where they are small, or called | all other modules |
+//! | `Host` | calls of the host, which calls the functions | modules whose failures are their own |
+//!
+//! | [`Gate`] | how one probe is off |
+//! |---|---|
+//! | `Always` | never by itself: only with its layer |
+//! | `Once` | it patches itself out when it is reached |
+//! | `Word` | its code looks at a word, which may be a budget of calls; where code can be patched, variants of functions leave it out as well |
+//!
+//! | [`Layer`] | how all of a monitor's probes are off |
+//! |---|---|
+//! | `Own` | compiled into the program's own code: never, or by their words |
+//! | `Apart` | in variants of functions, which are patched in and out |
+//!
+//! Only this file makes an action, a gate or a layer ([`Seal`]). Elsewhere they are matched to do
+//! what they say: `observer/{composition,observation,standing}.rs`, `monitor/{watch,live}.rs`.
+
+use std::fmt::{self, Display};
+use wasm_aot_engine::{Engine, Module};
+
+/// What cannot be made outside of this file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seal(());
+
+const SEAL: Seal = Seal(());
+
+/// What a monitor's probes do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Nothing(Seal),
+    Count(Seal),
+    /// Beside one-shot probes there may be effects that are sums.
+    Note {
+        counts: bool,
+        seal: Seal,
+    },
+    Hooks(Seal),
+    Guest {
+        is_inlined: bool,
+        seal: Seal,
+    },
+    Host(Seal),
+}
+
+/// How a probe is switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Always(Seal),
+    Once(Seal),
+    Word {
+        is_budget: bool,
+        /// Whether variants of functions leave out what is off.
+        is_patched: bool,
+        /// Whether a thread looks for probes that have switched themselves off.
+        is_pruned: bool,
+        seal: Seal,
+    },
+}
+
+/// How a monitor's probes are switched together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    Own(Seal),
+    Apart(Seal),
+}
+
+/// What is known of a monitor before it is lowered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Facts {
+    /// Its report is made of edge counts.
+    Counts,
+    /// Its report is made of what was executed.
+    Notes,
+    /// It is built in, and has code of its own.
+    Hooks(Hooks),
+    /// It is a module, whose functions are to be called.
+    Functions(Functions),
+}
+
+/// What is known of a built-in monitor with code of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hooks {
+    /// Whether most of its probes are left out most of the time.
+    pub(crate) is_idle: bool,
+    /// Whether it has to see programs from their beginning.
+    pub(crate) is_early: bool,
+    /// Whether it writes to the program's own streams, as much as the program makes it.
+    pub(crate) floods: bool,
+}
+
+/// What is known of a module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Functions {
+    pub(crate) effects: Effects,
+    /// At how many places its functions are to be called.
+    pub(crate) places: usize,
+    /// Whether its user may switch it, or limits its calls, or keeps its failures from the program.
+    pub(crate) is_toggled: bool,
+    pub(crate) is_limited: bool,
+    pub(crate) is_contained: bool,
+    /// Whether it takes probes away itself, or puts some into the program.
+    pub(crate) removes: bool,
+    pub(crate) inserts: bool,
+    /// Whether it looks at its cells when a memory grows.
+    pub(crate) listens: bool,
+    /// Whether functions stand in place of instructions.
+    pub(crate) replaces: bool,
+    /// Whether it keeps something in activations of the program's functions.
+    pub(crate) keeps_slots: bool,
+    /// Whether each thread has an instance of it, and why their reports could not become one.
+    pub(crate) is_threaded: bool,
+    pub(crate) unmergeable: Option<String>,
+    /// What calling it costs, and what counting costs, if the program is instantiated once.
+    pub(crate) costs: Option<Costs>,
+}
+
+/// What a module's functions do in sum (its effect summary).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Effects {
+    /// No function is called anywhere.
+    #[default]
+    Nothing,
+    /// Constants are added to cells, or cells are set, in whatever order.
+    Sums,
+    /// The same, by functions that remove their own probe.
+    Once,
+    /// Some of them do the one, some the other.
+    SumsAndOnce,
+    /// What this function does is something else.
+    More(String),
+    /// Several functions set or add to a cell, so that their order tells.
+    Ordered,
+}
+
+/// What happens per turn of the program, in arbitrary units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Costs {
+    pub(crate) calls: u64,
+    pub(crate) counters: u64,
+}
+
+/// When a monitor comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Time {
+    /// Before the program is compiled.
+    Early,
+    /// When its code is there already, and not executed so far.
+    Compiled,
+    /// When it runs.
+    Running,
+}
+
+/// What can be done to a program's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities {
+    pub(crate) time: Time,
+    /// Whether functions can be patched to lead to variants.
+    pub(crate) patches: bool,
+    /// Whether edges are counted anyway, for somebody else.
+    pub(crate) counts: bool,
+    /// Whether a module's functions may be inlined, and be left out for counters.
+    pub(crate) inlines: bool,
+}
+
+impl Capabilities {
+    /// Of code that an engine is about to make.
+    pub(crate) fn of_engine(engine: &Engine) -> Self {
+        let counts = engine.target().options.counts;
+        Self { time: Time::Early, patches: engine.is_patchable(), counts, inlines: true }
+    }
+
+    /// Of code that is there.
+    pub(crate) fn of_module(module: &Module, time: Time) -> Self {
+        let counts = module.inner().options.counts;
+        Self { time, patches: module.is_patchable(), counts, inlines: true }
+    }
+
+    /// Of a file of machine code: what is in it knows no address of a process.
+    pub(crate) fn of_file() -> Self {
+        Self { time: Time::Early, patches: false, counts: true, inlines: true }
+    }
+}
+
+/// Why a monitor is not lowered at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It would need one instance for each thread.
+    Threads(String),
+    /// Its failures cannot be its own: it stands in place of instructions, or keeps slots.
+    Replaces,
+    KeepsSlots,
+    /// The program's code cannot be changed.
+    NoSites,
+    /// It has to see programs from their beginning.
+    Early,
+    /// It would write to the program's streams.
+    Floods,
+}
+
+/// Why a cheaper action, gate or layer does not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Values,
+    Direct,
+    Inserts,
+    Listens,
+    Contained,
+    Limited,
+    More(String),
+    Ordered,
+    Cheaper(Costs),
+    Switched,
+    NoSites,
+    Threads,
+}
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const COUNTS: &str = "not computed from counts";
+        match self {
+            Self::Values => {
+                write!(f, "{COUNTS}: it observes values, addresses, times or the order of events")
+            }
+            Self::Direct => write!(f, "{COUNTS}, not inlined: calls were asked for"),
+            Self::Inserts => write!(f, "{COUNTS}: it inserts probes while the program runs"),
+            Self::Listens => write!(f, "{COUNTS}: it is called when a memory grows"),
+            Self::Contained => {
+                write!(f, "{COUNTS}, not inlined: on-trap=off keeps its failures from the program")
+            }
+            Self::Limited => write!(f, "{COUNTS}: calls=N ends its probes one by one"),
+            Self::More(function) => write!(
+                f,
+                "{COUNTS}: {function} does more than adding constants to variables, or setting them"
+            ),
+            Self::Ordered => {
+                write!(f, "{COUNTS}: the order of its functions' calls decides what a variable is")
+            }
+            Self::Cheaper(Costs { calls, counters }) => write!(
+                f,
+                "{COUNTS}: its additions cost less than counters in the whole program (about {calls} to {counters})"
+            ),
+            Self::Switched => {
+                write!(f, "no one-shot probes: single probes of it can be switched on again")
+            }
+            Self::NoSites => {
+                write!(f, "looks at words: the program was compiled without sites")
+            }
+            Self::Threads => {
+                write!(f, "not in variants: each thread has an instance of it")
+            }
+        }
+    }
+}
+
+/// What becomes of a monitor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lowering {
+    pub(crate) action: Action,
+    pub(crate) gate: Gate,
+    pub(crate) layer: Layer,
+    /// Why there is no cheaper one.
+    pub(crate) reasons: Vec<Reason>,
+}
+
+impl Lowering {
+    fn new(action: Action, gate: Gate, layer: Layer) -> Self {
+        Self { action, gate, layer, reasons: Vec::new() }
+    }
+
+    fn because(self, reasons: impl IntoIterator<Item = Reason>) -> Self {
+        Self { reasons: reasons.into_iter().collect(), ..self }
+    }
+
+    /// Whether its probes are in variants of functions.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self.layer, Layer::Apart(_))
+    }
+}
+
+/// Whether a monitor can be had at all.
+pub(crate) fn admit(facts: &Facts, code: &Capabilities) -> Result<(), Refusal> {
+    let is_running = code.time == Time::Running;
+    match facts {
+        Facts::Counts | Facts::Notes => Ok(()),
+        Facts::Hooks(hooks) if is_running && hooks.floods => Err(Refusal::Floods),
+        Facts::Hooks(hooks) if is_running && hooks.is_early => Err(Refusal::Early),
+        Facts::Hooks(_) => Ok(()),
+        Facts::Functions(monitor) => {
+            if monitor.is_threaded {
+                let why = if is_running { Some(LATE.into()) } else { why_one_instance(monitor) };
+                why.map_or(Ok(()), |why| Err(Refusal::Threads(why)))?;
+            }
+            match monitor.is_contained {
+                true if monitor.replaces => Err(Refusal::Replaces),
+                true if monitor.keeps_slots => Err(Refusal::KeepsSlots),
+                _ if is_running && !code.patches => Err(Refusal::NoSites),
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+/// Why a module that comes late cannot have an instance for each thread.
+const LATE: &str = "instances for several threads are known before the program is compiled: attach one that has none";
+
+/// Why a module cannot have an instance for each thread.
+pub(crate) fn why_one_instance(monitor: &Functions) -> Option<String> {
+    const INSERTS: &str =
+        "the probes that it inserts itself call one instance, whatever the thread";
+    const CONTAINED: &str = "its failures cannot be its own there: leave on-trap=off out";
+    match monitor {
+        Functions { inserts: true, .. } => Some(INSERTS.into()),
+        Functions { is_contained: true, .. } => Some(CONTAINED.into()),
+        Functions { unmergeable, .. } => unmergeable.clone(),
+    }
+}
+
+/// What becomes of monitors that come together. Where none of them needs the program counted but
+/// for few additions, these are made by their functions.
+pub(crate) fn lower(all: &[Facts], code: &Capabilities) -> Vec<Lowering> {
+    let mut lowered: Vec<Lowering> = all.iter().map(|facts| lower_one(facts, code)).collect();
+    let is_virtual = |lowering: &Lowering| {
+        !lowering.is_apart() && matches!(lowering.action, Action::Count(_) | Action::Note { .. })
+    };
+    let counts = |lowering: &Lowering| {
+        matches!(lowering.action, Action::Count(_) | Action::Note { counts: true, .. })
+    };
+    let costs = |facts: &Facts| match facts {
+        Facts::Functions(monitor) => monitor.costs,
+        _ => None,
+    };
+    let pays_off = |(facts, lowering): (&Facts, &Lowering)| match costs(facts) {
+        Some(Costs { calls, counters }) => calls < counters || !counts(lowering),
+        None => !matches!(facts, Facts::Functions(_)) && !counts(lowering),
+    };
+    let calls =
+        !code.counts && all.iter().zip(&lowered).filter(|(_, one)| is_virtual(one)).all(pays_off);
+    let own = all.iter().zip(&mut lowered);
+    for (facts, lowering) in own.filter(|(_, one)| calls && is_virtual(one) && counts(one)) {
+        let action = Action::Guest { is_inlined: true, seal: SEAL };
+        let why = Reason::Cheaper(costs(facts).unwrap_or_default());
+        *lowering = Lowering::new(action, Gate::Always(SEAL), Layer::Own(SEAL)).because([why]);
+    }
+    lowered
+}
+
+fn lower_one(facts: &Facts, code: &Capabilities) -> Lowering {
+    let layer = |is_apart: bool| if is_apart { Layer::Apart(SEAL) } else { Layer::Own(SEAL) };
+    let is_running = code.time == Time::Running;
+    match facts {
+        Facts::Counts => Lowering::new(Action::Count(SEAL), Gate::Always(SEAL), layer(is_running)),
+        Facts::Notes => {
+            let action = Action::Note { counts: false, seal: SEAL };
+            Lowering::new(action, Gate::Once(SEAL), layer(is_running))
+        }
+        Facts::Hooks(hooks) => {
+            let is_apart = is_running || hooks.is_idle && code.patches;
+            Lowering::new(Action::Hooks(SEAL), Gate::Always(SEAL), layer(is_apart))
+                .because([Reason::Values])
+        }
+        Facts::Functions(monitor) => monitor.lower(code),
+    }
+}
+
+impl Facts {
+    /// Whether it keeps something in activations of the program's functions.
+    pub(crate) fn keeps_slots(&self) -> bool {
+        matches!(self, Self::Functions(Functions { keeps_slots: true, .. }))
+    }
+}
+
+impl Functions {
+    fn lower(&self, code: &Capabilities) -> Lowering {
+        let is_switched = code.time == Time::Running || self.is_switched_by_user();
+        match (self.why_called(code), &self.effects) {
+            (None, Effects::Nothing) if code.patches || !is_switched => {
+                let layer = if is_switched { Layer::Apart(SEAL) } else { Layer::Own(SEAL) };
+                Lowering::new(Action::Nothing(SEAL), Gate::Always(SEAL), layer)
+            }
+            (None, Effects::Sums) if is_switched && code.patches => {
+                Lowering::new(Action::Count(SEAL), Gate::Always(SEAL), Layer::Apart(SEAL))
+            }
+            (None, _) if is_switched && code.patches => self.gated(code, [Reason::Switched]),
+            (None, _) if is_switched => self.gated(code, [Reason::NoSites]),
+            (None, Effects::Sums) => {
+                Lowering::new(Action::Count(SEAL), Gate::Always(SEAL), Layer::Own(SEAL))
+            }
+            (None, effects) => {
+                let counts = *effects == Effects::SumsAndOnce;
+                let action = Action::Note { counts, seal: SEAL };
+                Lowering::new(action, Gate::Once(SEAL), Layer::Own(SEAL))
+            }
+            (Some(why), _) if is_switched || self.removes || self.inserts => {
+                self.gated(code, [why])
+            }
+            (Some(why), _) => {
+                Lowering::new(self.call(code), Gate::Always(SEAL), Layer::Own(SEAL)).because([why])
+            }
+        }
+    }
+
+    /// What calls its functions, each probe by its word.
+    fn gated(&self, code: &Capabilities, why: impl IntoIterator<Item = Reason>) -> Lowering {
+        let is_there = code.time != Time::Early;
+        let is_wanted = is_there || self.is_toggled && code.patches;
+        let layer =
+            if is_wanted && !self.is_threaded { Layer::Apart(SEAL) } else { Layer::Own(SEAL) };
+        let changes = self.is_limited || self.is_contained || self.removes || self.inserts;
+        let gate = Gate::Word {
+            is_budget: self.is_limited,
+            is_patched: code.patches,
+            is_pruned: changes && code.patches,
+            seal: SEAL,
+        };
+        let threads = (is_wanted && self.is_threaded).then_some(Reason::Threads);
+        Lowering::new(self.call(code), gate, layer).because(why.into_iter().chain(threads))
+    }
+
+    fn call(&self, code: &Capabilities) -> Action {
+        match self.is_contained {
+            true => Action::Host(SEAL),
+            false => Action::Guest { is_inlined: code.inlines, seal: SEAL },
+        }
+    }
+
+    /// Whether somebody else than the monitor may switch its probes.
+    fn is_switched_by_user(&self) -> bool {
+        self.is_toggled || self.is_contained || self.is_limited
+    }
+
+    /// Why its effects do not follow from counts or notes.
+    fn why_called(&self, code: &Capabilities) -> Option<Reason> {
+        match &self.effects {
+            _ if !code.inlines => Some(Reason::Direct),
+            _ if self.inserts => Some(Reason::Inserts),
+            _ if self.listens => Some(Reason::Listens),
+            _ if self.is_contained => Some(Reason::Contained),
+            _ if self.is_limited => Some(Reason::Limited),
+            Effects::More(function) => Some(Reason::More(function.clone())),
+            Effects::Ordered => Some(Reason::Ordered),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
