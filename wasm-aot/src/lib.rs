@@ -54,7 +54,7 @@ pub mod script;
 pub use wasm_aot_engine::*;
 #[cfg(feature = "instrument")]
 #[doc(inline)]
-pub use wasm_aot_instrument::{monitor, observer, probe};
+pub use wasm_aot_instrument::{monitor, observer, probe, session};
 #[cfg(feature = "wasi")]
 #[doc(inline)]
 pub use wasm_aot_wasi as wasi;

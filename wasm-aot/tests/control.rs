@@ -395,3 +395,96 @@ fn what_others_have_counted_is_not_reported() {
     assert!(report.contains("0 executions of 0 instructions"), "{report}");
     assert!(running.calls() > 0);
 }
+
+/// A module whose report is none that counts could tell.
+const LAST: &str = r#"(module (global $last (mut i32) (i32.const 0))
+    (func (export "wasm:opcode:call (pc)") (param i32)
+        (global.set $last (i32.mul (global.get $last) (local.get 0)))))"#;
+
+#[test]
+fn two_of_one_name_have_names_of_their_own() {
+    let place = Place::new("control-two");
+    let running = Running::start(&place, &["--monitor", "icount"]);
+    let module = place.file("icount.wat", MODULE);
+    running.good(&["attach", "icount,top=3"]);
+    running.good(&["attach", &module]);
+    let status = running.good(&["status"]);
+    assert!(status.contains("module    icount (module): 1 of 1 probes are called"), "{status}");
+    assert_eq!(
+        running.good(&["off", "icount (module)"]),
+        "icount (module) is off: 0 of 1 probes are called\n"
+    );
+    assert_eq!(running.good(&["off", "icount"]), "icount rests, and keeps what it has seen\n");
+    let report = running.good(&["report", "--json"]);
+    for name in ["\"icount\":{", "\"icount (attached)\":{", "\"icount (module)\":\"77\""] {
+        assert!(report.contains(name), "{name}: {report}");
+    }
+    assert_eq!(running.good(&["detach", "icount"]), "icount is detached\n");
+    let status = running.good(&["status"]);
+    assert!(!status.contains("attached  icount"), "{status}");
+    assert!(running.ask(&["detach", "icount"]).1.contains("icount is compiled in"));
+    running.good(&["detach", "icount (module)"]);
+    assert!(!running.good(&["status"]).contains("module"));
+}
+
+#[test]
+fn a_module_with_other_options_takes_the_place_of_the_one_before() {
+    let place = Place::new("control-again");
+    let running = Running::start(&place, &[]);
+    let module = place.file("looks.wat", MODULE);
+    running.good(&["attach", &module]);
+    let (went_well, said) = running.ask(&["attach", &module]);
+    assert!(!went_well && said.contains("looks at the program already"), "{said}");
+    let said = running.good(&["attach", &format!("{module},off")]);
+    assert!(said.contains("looks.wat,off is attached in place of "), "{said}");
+    let status = running.good(&["status"]);
+    assert!(status.contains("module    looks: 0 of 1 probes are called"), "{status}");
+    assert_eq!(status.matches("module ").count(), 1, "{status}");
+}
+
+#[test]
+fn what_became_of_each_monitor_is_explained() {
+    let place = Place::new("control-explain");
+    let running = Running::start(&place, &["--monitor", "functions"]);
+    for monitor in [
+        "icount".to_owned(),
+        "coverage".into(),
+        place.file("looks.wat", MODULE),
+        place.file("last.wat", LAST),
+        format!("{},calls=5", place.file("few.wat", MODULE)),
+    ] {
+        running.good(&["attach", &monitor]);
+    }
+    let explained = running.good(&["explain"]);
+    let apart = "in variants of functions, which are patched in and out\n";
+    for line in [
+        "functions: probes of its own; compiled into the program\n".to_owned(),
+        format!("icount: edge counters, from which its effects are computed; {apart}"),
+        format!("coverage: one-shot probes, which patch themselves out; {apart}"),
+        format!("looks: edge counters, from which its effects are computed; {apart}"),
+        "last: its functions, inlined where they are small, each switched by a word".into(),
+        "    probes: 1 inlined\n    not computed from counts: wasm:opcode:call (pc) does more".into(),
+        "few: its functions, inlined where they are small, each switched by a word that is its budget"
+            .into(),
+        "    not computed from counts: calls=N ends its probes one by one\n".into(),
+    ] {
+        assert!(explained.contains(&line), "{line}{explained}");
+    }
+    assert!(explained.contains(" one-shot\n"), "{explained}");
+}
+
+#[test]
+fn what_becomes_of_each_monitor_is_explained_before_a_run() {
+    let place = Place::new("control-run-explain");
+    let program = place.file("end.wat", r#"(module (func (export "_start")))"#);
+    let looks = format!("{},toggle", place.file("last.wat", LAST));
+    let run = ["run", "--explain", "--monitor", "icount", "--monitor", &looks, &program];
+    let said = errors(&place.run(&run));
+    assert!(
+        said.contains("icount: edge counters, from which its effects are computed; compiled into")
+            && said.contains("last: nothing, since no place matches\n"),
+        "{said}"
+    );
+    let said = errors(&place.run(&["run", "--explain", &program]));
+    assert!(said.contains("--explain belong to --monitor"), "{said}");
+}

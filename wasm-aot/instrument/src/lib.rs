@@ -10,3 +10,4 @@ mod lower;
 pub mod monitor;
 pub mod observer;
 pub mod probe;
+pub mod session;

@@ -33,6 +33,7 @@
 //! what they say: `observer/{composition,observation,standing}.rs`, `monitor/{watch,live}.rs`.
 
 use std::fmt::{self, Display};
+use wasm_aot_engine::instrument::compile::Draft;
 use wasm_aot_engine::{Engine, Module};
 
 /// What cannot be made outside of this file.
@@ -279,6 +280,34 @@ pub(crate) struct Lowering {
     pub(crate) reasons: Vec<Reason>,
 }
 
+impl Display for Lowering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.action {
+            Action::Nothing(_) => return f.write_str("nothing, since no place matches"),
+            Action::Count(_) => "edge counters, from which its effects are computed",
+            Action::Note { counts: false, .. } => "one-shot probes",
+            Action::Note { counts: true, .. } => "one-shot probes and edge counters",
+            Action::Hooks(_) => "probes of its own",
+            Action::Guest { is_inlined: true, .. } => "its functions, inlined where they are small",
+            Action::Guest { is_inlined: false, .. } => "its functions, called",
+            Action::Host(_) => "its functions, called through the host",
+        })?;
+        match self.gate {
+            Gate::Always(_) => {}
+            Gate::Once(_) => f.write_str(", which patch themselves out")?,
+            Gate::Word { is_budget, is_patched, .. } => {
+                f.write_str(", each switched by a word")?;
+                f.write_str(if is_budget { " that is its budget of calls" } else { "" })?;
+                f.write_str(if is_patched { ", and left out while it is off" } else { "" })?;
+            }
+        }
+        f.write_str(match self.layer {
+            Layer::Own(_) => "; compiled into the program",
+            Layer::Apart(_) => "; in variants of functions, which are patched in and out",
+        })
+    }
+}
+
 impl Lowering {
     fn new(action: Action, gate: Gate, layer: Layer) -> Self {
         Self { action, gate, layer, reasons: Vec::new() }
@@ -456,6 +485,31 @@ impl Functions {
             Effects::More(function) => Some(Reason::More(function.clone())),
             Effects::Ordered => Some(Reason::Ordered),
             _ => None,
+        }
+    }
+}
+
+/// How many probes of each kind a monitor has in the program's code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) one_shot: usize,
+    pub(crate) inlined: usize,
+    pub(crate) called: usize,
+}
+
+impl Census {
+    /// Of what was drafted so far.
+    pub(crate) fn of(draft: &Draft) -> Self {
+        let [one_shot, inlined, called] = draft.census();
+        Self { one_shot, inlined, called }
+    }
+
+    /// What has come since then.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            one_shot: self.one_shot - before.one_shot,
+            inlined: self.inlined - before.inlined,
+            called: self.called - before.called,
         }
     }
 }

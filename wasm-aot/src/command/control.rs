@@ -11,7 +11,7 @@
 
 use super::burst::{Burst, Until};
 use super::modules::{self, Chosen, World};
-use super::monitors::Format;
+use super::monitors::{Format, Told};
 use super::spell;
 use parking_lot::Mutex;
 use std::fmt::Write as _;
@@ -21,8 +21,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use wasm_aot::monitor::{Live, Report, Watch};
-use wasm_aot::observer::{Observation, Program, Selection, Switches};
+use wasm_aot::observer::{Program, Switched, Switches};
+use wasm_aot::session::{Attached, Client, ClientKind, Session, SessionError, Set};
 use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
 use wordpatch::os::sockets::{self, Listener};
@@ -43,10 +43,8 @@ fn name(pid: u32) -> String {
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) program: PathBuf,
-    /// The program, and the modules that look at it.
-    pub(crate) observed: Arc<Observation>,
-    /// The monitors that are compiled in.
-    pub(crate) watch: Arc<Watch>,
+    /// The program, and all that observes it.
+    pub(crate) session: Arc<Session>,
     /// What the program's thread is asked for.
     pub(crate) errands: ErrandHandle<World>,
     pub(crate) engine: Engine,
@@ -61,7 +59,6 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(crate) struct Control {
     asked: Asked,
-    live: Live,
     /// What modules compare themselves with, once one has come.
     compared: OnceLock<Arc<Program>>,
     begun: Instant,
@@ -95,9 +92,8 @@ impl Control {
     pub(crate) fn open(asked: Asked) -> Open {
         let Ok(listener) = Listener::bind(&name(std::process::id())) else { return Open(None) };
         let path = listener.path().to_owned();
-        let live = Live::new(asked.observed.module().clone());
         let (compared, state) = (OnceLock::new(), Mutex::default());
-        let control = Arc::new(Self { asked, live, compared, begun: Instant::now(), state });
+        let control = Arc::new(Self { asked, compared, begun: Instant::now(), state });
         let serve = move || {
             while let Ok(stream) = listener.accept() {
                 let _ = control.answer(&stream);
@@ -129,18 +125,22 @@ impl Control {
             ("attach", [_, ..]) => {
                 self.attach(line.strip_prefix("attach").unwrap_or_default().trim())
             }
-            ("detach", [monitor]) => self.detach(monitor),
-            ("on", [which]) => self.switch_module(which, true),
-            ("off", [which]) => self.switch_module(which, false),
             ("on", []) => self.switch(true),
             ("off", []) => self.switch(false),
+            ("detach", [_, ..]) => self.detach(&rest.join(" ")),
+            ("on", _) => self.set(&rest.join(" "), true),
+            ("off", _) => self.set(&rest.join(" "), false),
             ("burst", ["none"]) => self.no_burst(),
             ("burst", [on, off]) => self.burst(on, Some(off)),
             ("burst", [on]) => self.burst(on, None),
             ("report", [format]) => self.report(None, format),
-            ("report", [format, monitor]) => self.report(Some(monitor), format),
+            ("report", [format, monitor @ ..]) => self.report(Some(&monitor.join(" ")), format),
             ("sites", []) => Ok(self.sites()),
-            _ => Err("expected status, attach, detach, on, off, burst, report or sites".into()),
+            ("explain", []) => self.explain(),
+            _ => {
+                Err("expected status, attach, detach, on, off, burst, report, explain or sites"
+                    .into())
+            }
         }
     }
 
@@ -151,63 +151,66 @@ impl Control {
             self.asked.program.display(),
             self.begun.elapsed()
         );
-        let switched = self.asked.observed.switched();
-        let is_on = |name: &String| switched.iter().all(|(other, on, _)| other != name || *on > 0);
-        let is_watched = self.asked.watch.names().next().is_some()
-            || self.asked.observed.names().iter().any(is_on);
-        let on = match (self.live.is_on() || is_watched, state.burst) {
+        let on = match (self.session().is_on(), state.burst) {
             (true, Some(_)) => "on, in bursts",
             (false, Some(_)) => "off, in bursts",
             (true, None) => "on",
             (false, None) => "off",
         };
         let _ = writeln!(text, "observing {on}");
-        for name in self.asked.watch.names() {
-            let _ = writeln!(text, "compiled  {name} from the beginning");
-        }
-        for (name, since) in self.live.attached() {
-            let rests = if self.live.is_resting(name) { ", resting" } else { "" };
-            let options = self.live.options(name).unwrap_or_else(|| name.to_owned());
-            let _ = writeln!(text, "attached  {options} for {:.1?}{rests}", since.elapsed());
-        }
-        for name in self.asked.observed.names() {
-            let _ = match switched.iter().find(|(other, ..)| *other == name) {
-                Some((_, on, all)) => {
+        for Client { name, kind, text: options, since, is_on, probes, .. } in
+            self.session().clients()
+        {
+            let _ = match (kind, probes) {
+                (ClientKind::Compiled, _) => {
+                    writeln!(text, "compiled  {name} from the beginning")
+                }
+                (ClientKind::Attached, _) => {
+                    let time = since.map_or(Duration::ZERO, |since| since.elapsed());
+                    let rests = if is_on { "" } else { ", resting" };
+                    writeln!(text, "attached  {options} for {time:.1?}{rests}")
+                }
+                (ClientKind::Module, Some((on, all))) => {
                     writeln!(text, "module    {name}: {on} of {all} probes are called")
                 }
-                None => writeln!(text, "module    {name}: all of its probes are called"),
+                (ClientKind::Module, None) => {
+                    writeln!(text, "module    {name}: all of its probes are called")
+                }
             };
         }
         text
     }
 
-    /// Switches one that is attached, or probes of a monitor that is a module.
-    fn switch_module(&self, which: &str, on: bool) -> Result<String, String> {
-        if self.live.switch_one(which, on).map_err(|error| error.to_string())? {
-            return Ok(format!(
-                "{which} {}\n",
-                if on { "observes" } else { "rests, and keeps what it has seen" }
-            ));
+    /// Switches one client, or probes of a module.
+    fn set(&self, which: &str, on: bool) -> Result<String, String> {
+        let done = self.session().set(which, on).map_err(said)?;
+        Ok(match done {
+            Set::Whole if on => format!("{which} observes\n"),
+            Set::Whole => format!("{which} rests, and keeps what it has seen\n"),
+            Set::Probes(Switched { on: now, all, .. }) => {
+                let on = if on { "on" } else { "off" };
+                format!("{which} is {on}: {now} of {all} probes are called\n")
+            }
+        })
+    }
+
+    /// What became of each client in the program's code.
+    fn explain(&self) -> Result<String, String> {
+        let each = self.session().explain();
+        match each.is_empty() {
+            true => Err("nothing is attached".into()),
+            false => Ok(each.iter().map(ToString::to_string).collect()),
         }
-        if self.asked.watch.names().any(|name| name == which) {
-            return Err(format!(
-                "{which} is compiled in, and observes to the end: only what was attached can be switched"
-            ));
-        }
-        let selection: Selection =
-            which.parse().map_err(|error: wasm_aot::observer::SelectionError| error.to_string())?;
-        let done = self.asked.observed.switch(&selection, on).map_err(|error| error.to_string())?;
-        let (now, all) = (done.on, done.all);
-        Ok(format!(
-            "{which} is {}: {now} of {all} probes are called\n",
-            if on { "on" } else { "off" }
-        ))
+    }
+
+    fn session(&self) -> &Session {
+        &self.asked.session
     }
 
     fn sites(&self) -> String {
-        let module = self.asked.observed.module();
+        let module = self.session().module();
         let (all, loops, bare) = (module.sites(), module.loop_sites(), module.bare_sites());
-        let state = if self.live.is_on() { "on" } else { "off" };
+        let state = if self.session().is_attached() { "on" } else { "off" };
         let mut text = format!(
             "functions {} sites, {state}\nloops {loops} sites, {state}\n",
             all - loops - bare
@@ -219,13 +222,9 @@ impl Control {
     }
 
     fn attach(&self, monitor: &str) -> Result<String, String> {
-        let before = self.live.options(monitor.split(',').next().unwrap_or_default());
-        let (name, notes) = match Chosen::is_file(monitor) {
+        let (Attached { name, before, .. }, notes) = match Chosen::is_file(monitor) {
             true => self.attach_module(monitor)?,
-            false => (
-                self.live.attach(monitor).map_err(|error| error.to_string())?.to_owned(),
-                String::new(),
-            ),
+            false => (self.session().attach(monitor).map_err(said)?, String::new()),
         };
         let when = "functions with their next call, and loops with their next turn";
         match before {
@@ -239,14 +238,11 @@ impl Control {
 
     /// Attaches a module or a script: the program's thread makes an instance of it and compares it
     /// with the program.
-    fn attach_module(&self, text: &str) -> Result<(String, String), String> {
-        let Asked { observed, engine, limits, patience, .. } = &self.asked;
-        let failed = super::Failure::said;
+    fn attach_module(&self, text: &str) -> Result<(Attached, String), String> {
+        let Asked { session, engine, limits, patience, .. } = &self.asked;
+        let (observed, failed) = (session.observation(), super::Failure::said);
         let chosen = Chosen::parse(text).map_err(failed)?;
-        let name = chosen.name();
-        if observed.names().contains(&name) {
-            return Err(format!("{name} looks at the program already: detach it first"));
-        }
+        session.admit(&chosen.name(), text).map_err(said)?;
         let compiled = chosen.compile(engine).map_err(failed)?;
         let program = match self.compared.get() {
             Some(program) => program,
@@ -268,23 +264,17 @@ impl Control {
             own.compare(store, observer, &program).map_err(|error| error.to_string())
         };
         let matched = self.carry_out(compare)?;
-        let count = observed.attach(matched).map_err(|error| error.to_string())?;
+        let attached = session.attach_module(matched).map_err(said)?;
+        let name = &attached.name;
         spell::begin(observed, &chosen);
-        match count {
-            0 => Err(format!("{name}: nothing in the program matches any of its exports")),
-            _ => {
-                let notes = observed
-                    .misfits()
-                    .into_iter()
-                    .filter(|(other, _)| *other == name)
-                    .collect::<Vec<_>>()
-                    .into_iter();
-                let notes = notes
-                    .map(|(_, why)| format!("note: this export is called nowhere: {why}\n"))
-                    .collect();
-                Ok((name, notes))
-            }
+        if attached.matches == 0 {
+            return Err(format!("{name}: nothing in the program matches any of its exports"));
         }
+        let misfits = observed.misfits().into_iter().filter(|(other, _)| other == name);
+        let notes = misfits
+            .map(|(_, why)| format!("note: this export is called nowhere: {why}\n"))
+            .collect();
+        Ok((attached, notes))
     }
 
     /// Has the program's thread do something with its store.
@@ -299,23 +289,16 @@ impl Control {
 
     /// The program, if it may be stopped for a moment wherever it is.
     fn stoppable(&self) -> Option<&wasm_aot::Module> {
-        Some(self.asked.observed.module()).filter(|_| self.asked.observed.may_be_stopped())
+        let observed = self.session().observation();
+        Some(observed.module()).filter(|_| observed.may_be_stopped())
     }
 
     fn detach(&self, monitor: &str) -> Result<String, String> {
-        let failed = |error: wasm_aot::Error| error.to_string();
         match monitor {
-            "all" => {
-                self.live.detach_all().map_err(failed)?;
-                for name in self.asked.observed.names() {
-                    self.asked.observed.detach(&name).map_err(|error| error.to_string())?;
-                }
-            }
-            _ if self.live.detach(monitor).map_err(failed)? => {}
-            _ if self.asked.observed.detach(monitor).map_err(|error| error.to_string())? => {}
-            _ => return Err(format!("{monitor} is not attached")),
+            "all" => self.session().detach_all().map_err(said)?,
+            _ => self.session().detach(monitor).map_err(said)?,
         }
-        if self.live.attached().is_empty() {
+        if self.session().require().is_err() {
             let mut state = self.state.lock();
             (state.burst, state.bursts) = (None, state.bursts + 1);
         }
@@ -326,52 +309,27 @@ impl Control {
     }
 
     fn switch(&self, on: bool) -> Result<String, String> {
-        if self.has_nothing() {
-            return Err("nothing is attached".into());
-        }
+        self.session().set_all(on).map_err(said)?;
         self.state.lock().off = !on;
         let state = if on { "observes\n" } else { "rests, and keeps what it has seen\n" };
-        self.switch_all(on).map(|()| format!("what is attached {state}"))
-    }
-
-    /// Whether there is nothing that could be switched.
-    fn has_nothing(&self) -> bool {
-        self.live.attached().is_empty() && self.asked.observed.switched().is_empty()
-    }
-
-    fn switch_all(&self, on: bool) -> Result<(), String> {
-        self.live.switch(on).map_err(|error| error.to_string())?;
-        self.asked.observed.rest(on).map(drop).map_err(|error| error.to_string())
+        Ok(format!("what is attached {state}"))
     }
 
     fn no_burst(&self) -> Result<String, String> {
         let mut state = self.state.lock();
         (state.burst, state.bursts) = (None, state.bursts + 1);
-        self.switch_all(!state.off).map(|()| "what is attached takes no turns any more\n".into())
+        // Nothing may be attached any more.
+        let _ = self.session().set_all(!state.off);
+        Ok("what is attached takes no turns any more\n".into())
     }
 
     /// What is attached observes and rests in turn until somebody says otherwise.
     fn burst(self: &Arc<Self>, on: &str, off: Option<&str>) -> Result<String, String> {
         let burst = Burst::parse(on, off)?;
         let mut state = self.state.lock();
-        if self.has_nothing() {
-            return Err("nothing is attached".into());
-        }
+        self.session().require().map_err(said)?;
         if matches!(burst.on, Until::Events(_)) {
-            let counted = self.asked.observed.count_events().map_err(|error| error.to_string())?;
-            if !counted && self.live.attached().is_empty() {
-                let names = self
-                    .asked
-                    .observed
-                    .switched()
-                    .into_iter()
-                    .map(|(name, ..)| name)
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                return Err(format!(
-                    "{names}: its calls are not counted: say how long, as burst 10ms 990ms"
-                ));
-            }
+            self.session().count_events().map_err(said)?;
         }
         (state.burst, state.off, state.bursts) = (Some(burst), false, state.bursts + 1);
         let (control, number) = (Arc::clone(self), state.bursts);
@@ -388,16 +346,17 @@ impl Control {
 
     /// One turn of observing; tells whether the burst still goes on.
     fn observe(&self, number: u64, burst: Burst) -> bool {
-        let before = if let Until::Events(_) = burst.on { self.events() } else { 0 };
+        let events = || self.session().events();
+        let before = if let Until::Events(_) = burst.on { events() } else { 0 };
         if !self.turn(number, true) {
             return false;
         }
         match burst.on {
             Until::Time(time) => std::thread::sleep(time),
-            Until::Events(events) => {
+            Until::Events(wanted) => {
                 while self.state.lock().bursts == number {
                     let begun = Instant::now();
-                    if self.events().saturating_sub(before) >= events {
+                    if events().saturating_sub(before) >= wanted {
                         return true;
                     }
                     // Looking takes longer for large programs.
@@ -407,11 +366,6 @@ impl Control {
             }
         }
         true
-    }
-
-    /// How many events all that is attached has seen so far.
-    fn events(&self) -> u64 {
-        self.live.events() + self.asked.observed.events()
     }
 
     /// One turn of resting, or the rest for good; tells whether the burst still goes on.
@@ -440,49 +394,43 @@ impl Control {
         }
         if !state.off {
             // What cannot be switched stays as it is until the next turn.
-            let _ = self.switch_all(on);
+            let _ = self.session().set_all(on);
         }
         true
     }
 
     fn report(&self, monitor: Option<&str>, format: &str) -> Result<String, String> {
         let format = Format::of(format)?;
-        let is_wanted = |name: &str| monitor.is_none_or(|monitor| name == monitor);
-        let has_reports = self.live.attached().iter().any(|(name, _)| is_wanted(name));
-        let modules: Vec<String> =
-            self.asked.observed.names().into_iter().filter(|name| is_wanted(name)).collect();
-        // Those that are compiled in are on from the beginning to the end.
-        let module = self.asked.observed.module();
-        let wanted = |report: &Report| is_wanted(report.monitor);
-        let mut reports: Vec<Report> = match self.asked.watch.names().any(is_wanted) {
-            true => self.asked.watch.reports(module).into_iter().filter(wanted).collect(),
-            false => Vec::new(),
-        };
-        if !has_reports && modules.is_empty() && reports.is_empty() {
-            return Err(monitor.map_or("nothing is attached".into(), |monitor| {
-                format!("{monitor} is not attached")
-            }));
+        let mut told = Vec::new();
+        for (client, report) in self.session().reports(monitor).map_err(said)? {
+            let Client { name, kind, number, .. } = client;
+            match (report, kind) {
+                (Some(report), _) => told.push((name, Told::Report(report))),
+                (None, ClientKind::Module) => {
+                    let text = self.ask_module(&name, number)?;
+                    told.push((name, Told::Text(text)));
+                }
+                (None, _) => {}
+            }
         }
-        let mut said = Vec::new();
-        for name in modules {
-            let text = self.said(&name)?;
-            said.push((name, text));
-        }
-        if has_reports {
-            reports.extend(self.live.reports(monitor));
-        }
-        Ok(format.write_with(&reports, said))
+        Ok(format.write(&told))
     }
 
     /// What a module has to say so far: the program's thread asks it.
-    fn said(&self, name: &str) -> Result<String, String> {
-        let Asked { observed, patience, .. } = &self.asked;
-        let (own, of, patience) = (Arc::clone(observed), name.to_owned(), *patience);
+    fn ask_module(&self, name: &str, number: usize) -> Result<String, String> {
+        let Asked { session, patience, .. } = &self.asked;
+        let (own, patience) = (Arc::clone(session.observation()), *patience);
         let ask = move |store: wasm_aot::StoreContextMut<'_, World>| {
-            modules::said(store, &own, Some(&of), patience)
+            modules::said(store, &own, number, patience)
         };
         self.carry_out(ask).map_err(|error| format!("{name}: {error}"))
     }
+}
+
+/// An error as it is told.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
+fn said(error: SessionError) -> String {
+    error.to_string()
 }
 
 /// What came of something that is asked for. If it panics, only whoever has asked hears of it.

@@ -76,6 +76,8 @@ enum Request {
         #[arg(long)]
         csv: bool,
     },
+    /// What each monitor became in the program's code, and why nothing cheaper
+    Explain,
     /// How many places there are where probes can be switched on
     Sites,
 }
@@ -124,6 +126,7 @@ impl Ctl {
                 };
                 format!("report {format} {}", monitor.unwrap_or_default())
             }
+            Request::Explain => "explain".to_owned(),
             Request::Sites => "sites".to_owned(),
         };
         print(ask(pid, &line).map_err(Failure::new)?)?;

@@ -87,13 +87,12 @@ impl Joining {
         store.set_limits(self.limits);
         store.set_deadline(Some(self.patience));
         self.observation.end(store, why).into_iter().for_each(complain);
-        for name in self.names() {
-            match modules::said(
-                store.as_context_mut(),
-                &self.observation,
-                Some(&name),
-                self.patience,
-            ) {
+        for (name, number) in self.observation.present() {
+            if !self.names().contains(&name) {
+                continue;
+            }
+            let context = store.as_context_mut();
+            match modules::said(context, &self.observation, number, self.patience) {
                 Ok(text) => self.add(&name, &text),
                 Err(why) => complain(why),
             }
@@ -109,14 +108,14 @@ impl Joining {
 
     /// Has monitors that report for threads print what all have seen; the others are named.
     pub(crate) fn report(&self, store: &mut Store<World>) -> Result<(), Failure> {
-        for name in self.observation.names() {
+        for (name, number) in self.observation.present() {
             if !self.names().contains(&name) {
-                let wrong = self.observation.report_of(store.as_context_mut(), Some(&name));
+                let wrong = self.observation.report_of(store.as_context_mut(), Some(number));
                 wrong.into_iter().for_each(complain);
                 continue;
             }
             let context = store.as_context_mut();
-            match modules::said(context, &self.observation, Some(&name), self.patience) {
+            match modules::said(context, &self.observation, number, self.patience) {
                 Ok(own) => print(self.whole(&name, &own))?,
                 Err(why) => complain(why),
             }

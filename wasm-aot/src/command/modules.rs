@@ -26,6 +26,8 @@ pub(crate) struct World {
 /// A monitor as it was asked for: a module or a script, with libraries.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
+    /// How it was asked for, with files that are found from everywhere.
+    text: String,
     file: PathBuf,
     libraries: Vec<PathBuf>,
     /// Whether it can be switched while the program runs, and whether it is off at first.
@@ -126,6 +128,7 @@ impl Chosen {
         let file = files.next().unwrap_or_default();
         let libraries = files.collect();
         let mut chosen = Self {
+            text: Self::absolute(text).unwrap_or_else(|_| text.to_owned()),
             file,
             libraries,
             toggled: false,
@@ -283,6 +286,7 @@ impl Compiled {
         let mut observer = observer.map_err(refused)?;
         linking.finish(observer.instance(), &mut store)?;
         observer.on_failure(|what| super::complain(what));
+        observer.set_text(&self.chosen.text);
         observer.set_toggled(self.chosen.toggled);
         // Threads have stores of their own.
         (!super::threads::are_wanted(program)).then(|| observer.set_alone());
@@ -300,11 +304,11 @@ pub(crate) fn world(streams: WasiCtxBuilder) -> Result<WasiCtx, BuildError> {
     streams.env("TO_CONSOLE", "true").build()
 }
 
-/// What monitors say in the middle of a run, instead of printing it: all, or the one of that name.
+/// What the monitor of that number says in the middle of a run, instead of printing it.
 pub(crate) fn said(
     mut store: StoreContextMut<'_, World>,
     observation: &Observation,
-    name: Option<&str>,
+    monitor: usize,
     patience: Duration,
 ) -> Result<String, String> {
     let buffer = Buffer::with_limit(MOST_SAID);
@@ -315,7 +319,7 @@ pub(crate) fn said(
     let before = std::mem::replace(&mut store.data_mut().monitors, world);
     store.set_deadline(Some(patience));
     let (errors, mut printed) =
-        printed_during(|| observation.report_of(store.as_context_mut(), name));
+        printed_during(|| observation.report_of(store.as_context_mut(), Some(monitor)));
     store.set_deadline(None);
     store.data_mut().monitors = before;
     printed.extend(buffer.take());

@@ -74,6 +74,9 @@ pub(crate) struct Monitoring {
     /// Reports for programs: rows of values separated by commas
     #[arg(long)]
     csv: bool,
+    /// Print what each monitor became in the program's code, and why nothing cheaper
+    #[arg(long)]
+    explain: bool,
 }
 
 /// Where reports go, made ready before the program runs.
@@ -83,6 +86,7 @@ pub(crate) struct Observation {
     modules: Vec<Chosen>,
     format: Format,
     file: Option<(PathBuf, File)>,
+    explains: bool,
 }
 
 /// How reports are written.
@@ -104,45 +108,44 @@ impl Format {
         }
     }
 
-    /// Several reports, one behind the other, and behind them what modules have said, by their
-    /// names.
-    pub(crate) fn write_with(self, reports: &[Report], said: Vec<(String, String)>) -> String {
+    /// What several monitors have to say, one behind the other.
+    pub(crate) fn write(self, told: &[(String, Told)]) -> String {
+        let joined = |text: fn(&Report) -> String| {
+            let reports = told.iter().filter_map(|(_, told)| told.report());
+            let texts = told.iter().filter_map(|(_, told)| told.text());
+            let reports = reports.map(text).collect::<Vec<_>>().join("\n");
+            reports + &texts.collect::<String>()
+        };
         match self {
+            Self::Text => joined(Report::text),
+            Self::Csv => joined(Report::csv),
             Self::Json => {
-                let reports = reports
-                    .iter()
-                    .map(|report| (report.monitor.to_owned(), "attached", report.json()));
-                let said = said
-                    .into_iter()
-                    .map(|(name, text)| (name, "module", serde_json::Value::from(text)));
-                object(reports.chain(said))
+                let value = |told: &Told| match told {
+                    Told::Report(report) => report.json(),
+                    Told::Text(text) => serde_json::Value::from(text.as_str()),
+                };
+                let values = told.iter().map(|(name, told)| (name.clone(), value(told)));
+                serde_json::Value::Object(values.collect()).to_string() + "\n"
             }
-            Self::Text | Self::Csv => {
-                self.write(reports) + &said.into_iter().map(|(_, text)| text).collect::<String>()
-            }
-        }
-    }
-
-    /// Several reports, one behind the other.
-    pub(crate) fn write(self, reports: &[Report]) -> String {
-        match self {
-            Self::Text => reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"),
-            Self::Csv => reports.iter().map(Report::csv).collect::<Vec<_>>().join("\n"),
-            Self::Json => object(
-                reports.iter().map(|report| (report.monitor.to_owned(), "attached", report.json())),
-            ),
         }
     }
 }
 
-/// Values by their names. What comes later under a name that is taken has its kind behind it.
-fn object(values: impl Iterator<Item = (String, &'static str, serde_json::Value)>) -> String {
-    let mut object = serde_json::Map::new();
-    for (name, kind, value) in values {
-        let name = if object.contains_key(&name) { format!("{name} ({kind})") } else { name };
-        object.insert(name, value);
+/// What a monitor has to say: built-in ones make a report, modules print.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Report(Report),
+    Text(String),
+}
+
+impl Told {
+    fn report(&self) -> Option<&Report> {
+        if let Self::Report(report) = self { Some(report) } else { None }
     }
-    serde_json::Value::Object(object).to_string() + "\n"
+
+    fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
 }
 
 impl Monitoring {
@@ -153,9 +156,11 @@ impl Monitoring {
         let modules = files.into_iter().map(Chosen::parse).collect::<Result<Vec<_>, _>>()?;
         let choices = Choices::new(names);
         let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
-        if self.monitor.is_empty() && (self.report.is_some() || self.json || self.csv) {
+        if self.monitor.is_empty()
+            && (self.report.is_some() || self.json || self.csv || self.explain)
+        {
             return Err(Failure::usage(
-                "--report, --json and --csv belong to --monitor: nothing is observed without one",
+                "--report, --json, --csv and --explain belong to --monitor: nothing is observed without one",
             ));
         }
         let format = match (self.json, self.csv) {
@@ -174,7 +179,8 @@ impl Monitoring {
         let file = file.transpose()?;
         let watch =
             Watch::new(choices).map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
-        Ok(Observation { watch: Arc::new(watch), modules, format, file })
+        let explains = self.explain;
+        Ok(Observation { watch: Arc::new(watch), modules, format, file, explains })
     }
 }
 
@@ -182,6 +188,11 @@ impl Observation {
     /// Monitors that are modules.
     pub(crate) fn modules(&self) -> &[Chosen] {
         &self.modules
+    }
+
+    /// Whether it is to be told what became of the monitors.
+    pub(crate) fn explains(&self) -> bool {
+        self.explains
     }
 
     /// What the other monitors need.
@@ -213,14 +224,13 @@ impl Observation {
         self.file.is_some() || !matches!(self.format, Format::Text)
     }
 
-    /// Writes what was observed, and what modules have said, by their names. A report that cannot
-    /// be written does not change how the program ended.
-    pub(crate) fn end(self, module: &Module, said: Vec<(String, String)>) {
-        let reports = self.watch.reports(module);
-        if reports.is_empty() && said.is_empty() {
+    /// Writes what was observed. A report that cannot be written does not change how the program
+    /// ended.
+    pub(crate) fn end(self, told: &[(String, Told)]) {
+        if told.is_empty() {
             return;
         }
-        let text = self.format.write_with(&reports, said);
+        let text = self.format.write(told);
         match self.file {
             Some((path, mut file)) => {
                 if let Err(error) = file.write_all(text.as_bytes()) {

@@ -3,7 +3,7 @@
 use super::control::{Asked, Control};
 use super::joining::{self, Joining};
 use super::modules::{self, Compiled, Packed, World};
-use super::monitors::{Monitoring, Observation};
+use super::monitors::{Monitoring, Observation, Told};
 use super::spell;
 use super::threads::{self, Parts, Threads};
 use super::{Failure, Making, about, print, read};
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasm_aot::observer::{self, ProbeCalls, Program, Switches};
+use wasm_aot::session::{Client, ClientKind, Session};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
 use wasm_aot::{
     AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap,
@@ -170,10 +171,15 @@ impl Run {
             spell::begin(&observed, &chosen?);
         }
         observation.modules().iter().for_each(|chosen| spell::begin(&observed, chosen));
+        let watch = Arc::clone(observation.watch());
+        let session = Arc::new(Session::new(Arc::clone(&observed), watch));
+        if observation.explains() {
+            let each = session.explain();
+            eprint!("{}", each.iter().map(ToString::to_string).collect::<String>());
+        }
         let asked = Asked {
             program: self.module.clone(),
-            observed: Arc::clone(&observed),
-            watch: Arc::clone(observation.watch()),
+            session: Arc::clone(&session),
             errands: store.errands(),
             engine: engine.clone(),
             interruption: knocking,
@@ -187,25 +193,29 @@ impl Run {
             return done;
         }
         store.set_deadline(Some(patience));
-        let mut said = Vec::new();
-        match observation.takes_reports() {
-            true => {
-                for name in observed.names() {
-                    match modules::said(store.as_context_mut(), &observed, Some(&name), patience) {
+        let mut told = Vec::new();
+        let reports = session.reports(None).unwrap_or_default();
+        for (Client { name, monitor, kind, number, .. }, report) in reports {
+            match (kind, report) {
+                (ClientKind::Compiled, Some(report)) => told.push((name, Told::Report(report))),
+                (ClientKind::Module, _) if observation.takes_reports() => {
+                    match modules::said(store.as_context_mut(), &observed, number, patience) {
                         Ok(text) => {
-                            let all = joining.as_ref().map(|joining| joining.whole(&name, &text));
-                            said.push((name, all.unwrap_or(text)));
+                            let whole = joining.as_ref().map(|all| all.whole(&monitor, &text));
+                            told.push((name, Told::Text(whole.unwrap_or(text))));
                         }
                         Err(why) => super::complain(why),
                     }
                 }
+                _ => {}
             }
-            false => match &joining {
-                Some(joining) => joining.report(&mut store)?,
-                None => observed.report(&mut store).into_iter().for_each(super::complain),
-            },
         }
-        observation.end(&module, said);
+        match &joining {
+            _ if observation.takes_reports() => {}
+            Some(joining) => joining.report(&mut store)?,
+            None => observed.report(&mut store).into_iter().for_each(super::complain),
+        }
+        observation.end(&told);
         done
     }
 

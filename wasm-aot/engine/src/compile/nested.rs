@@ -108,6 +108,11 @@ impl Guest {
         Some((body.end - body.start) as usize)
     }
 
+    /// Whether a function is small enough to be inlined where a probe calls it.
+    pub fn is_small(&self, function: u32) -> bool {
+        self.is_framed(function) || self.size(function).is_some_and(|size| size <= PROBE)
+    }
+
     /// Whether it uses slots of activations.
     pub fn is_framed(&self, function: u32) -> bool {
         self.framed.get(function as usize).copied().unwrap_or_default()

@@ -337,6 +337,18 @@ impl Draft {
         self.hook(function, 0, moment, action)
     }
 
+    /// How many hooks there are that note, are machine code of their own, and call the host.
+    pub fn census(&self) -> [usize; 3] {
+        let count = |is_meant: fn(&Action) -> bool| {
+            self.0.hooks.iter().filter(|hook| is_meant(&hook.action)).count()
+        };
+        [
+            count(|action| matches!(action, Action::Note(_))),
+            count(|action| matches!(action, Action::Inline(_))),
+            count(|action| matches!(action, Action::Call(_))),
+        ]
+    }
+
     /// The plan.
     pub fn finish(mut self) -> Plan {
         // Stable: what was put first fires first.

@@ -120,9 +120,8 @@ fn few_additions_are_made_by_functions_if_nobody_else_has_the_program_counted() 
     let dear = Some(Costs { calls: 100, counters: 10 });
     let adds = |costs| Facts::Functions(Functions { costs, ..module(Sums) });
     let once = |costs| Facts::Functions(Functions { costs, ..module(Once) });
-    let both = |all: &[Facts], code: Capabilities| {
-        lower(all, &code).iter().map(|one| words(one)).collect::<Vec<_>>()
-    };
+    let both =
+        |all: &[Facts], code: Capabilities| lower(all, &code).iter().map(words).collect::<Vec<_>>();
     let (called, counted) = ("inline, always, own", "count, always, own");
     assert_eq!(both(&[adds(cheap)], EARLY), [called]);
     assert_eq!(both(&[adds(dear)], EARLY), [counted]);

@@ -2,6 +2,7 @@
 
 use super::outline::Outline;
 use super::report::Report;
+use crate::lower::Census;
 use crate::lower::{Facts, Hooks};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -43,15 +44,16 @@ pub(super) trait Hooked: Debug + Send + Sync {
 }
 
 /// Gives a monitor's hooks a place in a module whose instances may be running; gives the number of
-/// its plan, for when it is to be observed.
-pub(super) fn attach(monitor: &Arc<dyn Hooked>, module: &Module) -> Result<usize, Error> {
+/// its plan, for when it is to be observed, and which kinds of probes it has there.
+pub(super) fn attach(monitor: &Arc<dyn Hooked>, module: &Module) -> Result<(usize, Census), Error> {
     let (mut draft, inner) = (Draft::default(), &module.inner());
     Outline::with(&inner.bytes, inner.options.features, |outline| {
         Arc::clone(monitor).plan(outline, &mut draft);
     })?;
+    let census = Census::of(&draft);
     let part = module.add_part(draft.finish())?;
     Arc::clone(monitor).compiled(module, Origin::Part(part));
-    Ok(part)
+    Ok((part, census))
 }
 
 /// What a monitor's code is equal by.

@@ -2,7 +2,8 @@
 
 use super::hooked::{self, Hooked};
 use super::{Choice, MonitorError, Report, Source};
-use crate::lower::{self, Capabilities, Refusal, Time};
+use crate::lower::Census;
+use crate::lower::{self, Capabilities, Facts, Lowering, Refusal, Time};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,6 +38,9 @@ struct Known {
     choice: Choice,
     /// What it is, and the number of its plan.
     hooks: Option<(Arc<dyn Hooked>, usize)>,
+    /// What became of it in the program's code.
+    lowering: Lowering,
+    census: Census,
     /// Of what is counted, what it has seen, if it is made of counts.
     counted: Share,
 }
@@ -92,21 +96,25 @@ impl Live {
 
     fn begin(&self, text: &str) -> Result<Known, LiveError> {
         let choice: Choice = text.parse()?;
-        let hooks = match choice.kind.source {
-            Source::Counts { .. } => None,
+        let capabilities = Capabilities::of_module(&self.module, Time::Running);
+        let (facts, hooks) = match choice.kind.source {
+            Source::Counts { .. } => (Facts::Counts, None),
             Source::Hooks(begin) => {
                 let observer = begin(&choice)?;
-                let capabilities = Capabilities::of_module(&self.module, Time::Running);
                 match lower::admit(&observer.facts(), &capabilities) {
                     Err(Refusal::Floods) => return Err(LiveError::Floods(choice.name())),
                     Err(_) => return Err(LiveError::FromTheBeginning(choice.name())),
                     Ok(()) => {}
                 }
-                let part = hooked::attach(&observer, &self.module)?;
-                Some((observer, part))
+                let hooks = hooked::attach(&observer, &self.module)?;
+                (observer.facts(), Some((observer, hooks)))
             }
         };
-        Ok(Known { text: text.to_owned(), choice, hooks, counted: Share::default() })
+        let lowering = lower::lower(&[facts], &capabilities).swap_remove(0);
+        let census = hooks.as_ref().map(|(_, (_, census))| *census).unwrap_or_default();
+        let hooks = hooks.map(|(observer, (part, _))| (observer, part));
+        let counted = Share::default();
+        Ok(Known { text: text.to_owned(), choice, hooks, lowering, census, counted })
     }
 
     /// Detaches a monitor; tells whether it was attached. What it knows stays.
@@ -144,10 +152,18 @@ impl Live {
         self.apply(&mut state).map(|()| true)
     }
 
-    /// Whether one that is attached rests by itself.
-    pub fn is_resting(&self, name: &str) -> bool {
+    /// Whether one that is attached observes.
+    pub(crate) fn is_observing(&self, name: &str) -> bool {
         let state = self.state.lock();
-        state.resting.iter().any(|place| state.known[*place].choice.name() == name)
+        let rests = |place: &usize| state.known[*place].choice.name() == name;
+        !state.is_off && !state.resting.iter().any(rests)
+    }
+
+    /// What became of each that is attached in the program's code.
+    pub(crate) fn explain(&self) -> Vec<(Lowering, Census)> {
+        let state = self.state.lock();
+        let known = state.attached.iter().map(|(place, _)| &state.known[*place]);
+        known.map(|known| (known.lowering.clone(), known.census)).collect()
     }
 
     /// Detaches all of them.

@@ -3,8 +3,9 @@
 use super::hooked::{self, Hooked};
 use super::outline::Outline;
 use super::{Choice, Choices, MonitorError, Report, Source};
+use crate::lower::Census;
 use crate::lower::{self, Capabilities, Facts, Lowering, Time};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::Config;
 use wasm_aot_engine::Engine;
 use wasm_aot_engine::Error;
@@ -30,7 +31,15 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, binary};
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Watch(Vec<(Choice, Option<Arc<dyn Hooked>>)>);
+pub struct Watch(Vec<Watching>);
+
+/// What was chosen, what keeps it, if that has code of its own, and which kinds of probes it has.
+#[derive(Debug)]
+struct Watching {
+    choice: Choice,
+    hooked: Option<Arc<dyn Hooked>>,
+    census: OnceLock<Census>,
+}
 
 impl Watch {
     /// Makes monitors ready. The files that they write to are there afterwards.
@@ -40,7 +49,7 @@ impl Watch {
                 Source::Hooks(begin) => Some(begin(&choice)?),
                 Source::Counts { .. } => None,
             };
-            Ok((choice, observer))
+            Ok(Watching { choice, hooked: observer, census: OnceLock::new() })
         };
         choices.into_iter().map(begin).collect::<Result<_, _>>().map(Self)
     }
@@ -48,8 +57,8 @@ impl Watch {
     /// Has an engine's code count what the monitors report, see
     /// [`Config::counts`](wasm_aot_engine::Config::counts).
     pub fn configure<'c>(&self, config: &'c mut Config) -> &'c mut Config {
-        let counts = self.0.iter().any(|(choice, _)| choice.is_counted());
-        let call_targets = self.0.iter().any(|(choice, _)| choice.wants_call_targets());
+        let counts = self.0.iter().any(|one| one.choice.is_counted());
+        let call_targets = self.0.iter().any(|one| one.choice.wants_call_targets());
         config.counts(counts).call_targets(call_targets)
     }
 
@@ -61,18 +70,21 @@ impl Watch {
 
     /// What becomes of each monitor in code that can do so much.
     fn lowered(&self, code: &Capabilities) -> Vec<Lowering> {
-        let facts = |observer: &Option<Arc<dyn Hooked>>| {
-            observer.as_ref().map_or(Facts::Counts, |observer| observer.facts())
-        };
-        let all: Vec<Facts> = self.0.iter().map(|(_, observer)| facts(observer)).collect();
+        let facts =
+            |one: &Watching| one.hooked.as_ref().map_or(Facts::Counts, |observer| observer.facts());
+        let all: Vec<Facts> = self.0.iter().map(facts).collect();
         lower::lower(&all, code)
     }
 
     /// Those that have hooks, apart from the code, or in the code itself.
-    fn hooked_at(&self, code: &Capabilities, apart: bool) -> Vec<&Arc<dyn Hooked>> {
+    fn hooked_at(
+        &self,
+        code: &Capabilities,
+        apart: bool,
+    ) -> Vec<(&Arc<dyn Hooked>, &OnceLock<Census>)> {
         let lowered = self.lowered(code).into_iter();
         let at = lowered.zip(&self.0).filter(|(lowering, _)| lowering.is_apart() == apart);
-        at.filter_map(|(_, (_, observer))| observer.as_ref()).collect()
+        at.filter_map(|(_, one)| Some((one.hooked.as_ref()?, &one.census))).collect()
     }
 
     /// Whether an engine's code needs nothing for the monitors: all of them are attached to it.
@@ -93,10 +105,12 @@ impl Watch {
     /// A module was compiled with what was drafted: monitors that rest are attached to it.
     pub(crate) fn compiled(&self, module: &Module) -> Result<(), Error> {
         let code = Capabilities::of_module(module, Time::Early);
-        for observer in self.hooked_at(&code, true) {
-            module.observe_also(hooked::attach(observer, module)?)?;
+        for (observer, known) in self.hooked_at(&code, true) {
+            let (part, census) = hooked::attach(observer, module)?;
+            module.observe_also(part)?;
+            let _ = known.set(census);
         }
-        for observer in self.hooked_at(&code, false) {
+        for (observer, _) in self.hooked_at(&code, false) {
             Arc::clone(observer).compiled(module, Origin::Own);
         }
         Ok(())
@@ -120,7 +134,7 @@ impl Watch {
 
     /// Those that have hooks.
     fn hooked(&self) -> impl Iterator<Item = &Arc<dyn Hooked>> {
-        self.0.iter().filter_map(|(_, observer)| observer.as_ref())
+        self.0.iter().filter_map(|one| one.hooked.as_ref())
     }
 
     /// The hooks that the monitors need in a module that an engine compiles, to which others may be
@@ -133,21 +147,32 @@ impl Watch {
         let mut draft = Draft::default();
         let features = engine.target().options.features;
         Outline::with(bytes, features, |outline| {
-            observers.iter().for_each(|observer| Arc::clone(observer).plan(outline, &mut draft));
+            for (observer, known) in observers {
+                let before = Census::of(&draft);
+                Arc::clone(observer).plan(outline, &mut draft);
+                let _ = known.set(Census::of(&draft).since(before));
+            }
         })?;
         Ok(draft)
     }
 
     /// The names of the monitors, in the order in which they were chosen.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().map(|(choice, _)| choice.name())
+        self.0.iter().map(|one| one.choice.name())
+    }
+
+    /// What became of each in a module's code.
+    pub(crate) fn explain(&self, module: &Module) -> Vec<(Lowering, Census)> {
+        let lowered = self.lowered(&Capabilities::of_module(module, Time::Early)).into_iter();
+        let census = |one: &Watching| one.census.get().copied().unwrap_or_default();
+        lowered.zip(&self.0).map(|(lowering, one)| (lowering, census(one))).collect()
     }
 
     /// What there is to say of what the module's instances have done so far, in the order in which
     /// monitors were chosen.
     pub fn reports(&self, module: &Module) -> Vec<Report> {
-        let each = |(choice, observer): &(Choice, Option<Arc<dyn Hooked>>)| {
-            let mut report = match observer {
+        let each = |Watching { choice, hooked, .. }: &Watching| {
+            let mut report = match hooked {
                 Some(observer) => Report { shown: choice.top(), ..observer.report(module) },
                 None => choice.report(module)?,
             };

@@ -5,7 +5,8 @@ use super::binding::Binding;
 use super::counting::{Counting, Place};
 use super::derived::{Derivation, Derived};
 use super::observation::{
-    Matched, Monitor, Observation, Places, ProbeCalls, begin, begin_counting, bound_memories, made,
+    Matched, Monitor, Observation, Places, ProbeCalls, begin, begin_counting, bound_memories,
+    called, census, made,
 };
 use super::sequence::Sequence;
 use super::standing::{self, Probe, Standing};
@@ -163,6 +164,7 @@ fn drafted<T: 'static>(
     });
     let home = homes.as_ref().map(|homes| homes.word);
     let calls = matches!(lowering.action, Action::Guest { .. } | Action::Host(_));
+    let census = census(&lowering, &guest, &called(&list));
     let coming = match (lowering.action, lowering.gate) {
         (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _) => match lowering.layer {
             Layer::Apart(_) => Coming::Counts(derivations, list.iter().map(Place::of).collect()),
@@ -189,6 +191,7 @@ fn drafted<T: 'static>(
     let monitor = Monitor {
         observer,
         lowering,
+        census,
         others,
         homes,
         is_called,

@@ -48,6 +48,8 @@ pub struct Observer {
     /// Whether its instructions of tables are numbered as the existing compiler does.
     pub(crate) is_foreign: bool,
     pub(super) request: Request,
+    /// How it was asked for.
+    pub(super) text: Option<String>,
     pub(super) switches: Switches,
     /// Who is told what goes wrong in it while the program goes on.
     pub(super) listener: Listener,
@@ -202,6 +204,7 @@ impl Observer {
             exit,
             is_foreign,
             request: Request::default(),
+            text: None,
             switches: switches.clone(),
             listener: Listener::default(),
             misfits: BTreeMap::new(),

@@ -16,6 +16,7 @@ use super::standing::{Probe, Standing};
 use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching, tidying};
+use crate::lower::Census;
 use crate::lower::{
     self, Action, Capabilities, Effects, Facts, Functions, Lowering, Refusal, Time,
 };
@@ -96,6 +97,7 @@ pub(super) struct Monitor {
     pub(super) observer: Observer,
     /// What became of it in the program's code.
     pub(super) lowering: Lowering,
+    pub(super) census: Census,
     /// Those of other threads, and what has to be the same in all.
     pub(super) others: HashMap<StoreId, Observer>,
     pub(super) homes: Option<Arc<Homes>>,
@@ -111,7 +113,28 @@ pub(super) struct Monitor {
     pub(super) is_gone: bool,
 }
 
+/// A monitor that looks at a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    /// How it was asked for.
+    pub(crate) text: Option<String>,
+    /// How many of its probes are on, and how many it has, if they can be switched.
+    pub(crate) probes: Option<(usize, usize)>,
+    /// Its number among all that ever looked.
+    pub(crate) number: usize,
+}
+
 impl Monitor {
+    fn member(&self, number: usize) -> Member {
+        let probes = self.presence.as_ref().map(|presence| {
+            let on = if presence.is_wanted() { presence.switches().on() } else { 0 };
+            (on, presence.switches().count())
+        });
+        let Observer { name, text, .. } = &self.observer;
+        Member { name: name.clone(), text: text.clone(), probes, number }
+    }
+
     /// Its instance in a store.
     pub(super) fn of(&self, store: StoreId) -> Option<&Observer> {
         if self.observer.is_in(store) { Some(&self.observer) } else { self.others.get(&store) }
@@ -206,14 +229,27 @@ impl Observation {
             .collect()
     }
 
-    /// The names of those that look at it.
-    pub fn names(&self) -> Vec<String> {
+    /// The names of those that look at it, and their numbers.
+    pub fn present(&self) -> Vec<(String, usize)> {
+        self.members().into_iter().map(|member| (member.name, member.number)).collect()
+    }
+
+    /// Those that look at it.
+    pub(crate) fn members(&self) -> Vec<Member> {
         let monitors = self.monitors.lock();
-        monitors
-            .iter()
-            .filter(|monitor| !monitor.is_gone)
-            .map(|monitor| monitor.observer.name.clone())
-            .collect()
+        let present = monitors.iter().enumerate().filter(|(_, monitor)| !monitor.is_gone);
+        present.map(|(number, monitor)| monitor.member(number)).collect()
+    }
+
+    /// The one of that name that has come last.
+    pub(crate) fn member(&self, name: &str) -> Option<Member> {
+        self.members().into_iter().rev().find(|member| member.name == name)
+    }
+
+    /// What became of one in the program's code.
+    pub(crate) fn explain_member(&self, number: usize) -> Option<(Lowering, Census)> {
+        let monitors = self.monitors.lock();
+        monitors.get(number).map(|monitor| (monitor.lowering.clone(), monitor.census))
     }
 
     /// Compares a monitor with the program, whose thread it is that has the store. Nothing is
@@ -259,6 +295,7 @@ impl Observation {
             &observer.switches,
         )?;
         let switches = observer.switches.clone();
+        let calls = called(&list);
         let presence = match lowering.action {
             Action::Nothing(_) | Action::Count(_) | Action::Note { .. } => {
                 let places = list.iter().map(Place::of).collect();
@@ -273,9 +310,11 @@ impl Observation {
         let (others, homes) = (HashMap::new(), None);
         let news = telling::news(&observer, &self.module);
         let (keeps_slots, is_gone) = (facts.keeps_slots(), false);
+        let census = census(&lowering, &guest, &calls);
         let monitor = Monitor {
             observer,
             lowering,
+            census,
             others,
             homes,
             is_called,
@@ -299,17 +338,22 @@ impl Observation {
     /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it
     /// has seen stays.
     pub fn detach(&self, name: &str) -> Result<bool, ObserverError> {
-        let found = {
+        let members = self.members().into_iter().rev();
+        let mut found = members.filter(|member| member.name == name && member.probes.is_some());
+        found.next().map_or(Ok(false), |member| self.detach_member(member.number))
+    }
+
+    /// The same for the one of that number.
+    pub(crate) fn detach_member(&self, number: usize) -> Result<bool, ObserverError> {
+        let presence = {
             let mut monitors = self.monitors.lock();
-            let found = monitors
-                .iter_mut()
-                .filter(|monitor| !monitor.is_gone && monitor.presence.is_some());
-            found.rev().find(|monitor| monitor.observer.name == name).map(|monitor| {
-                monitor.is_gone = true;
+            let present = monitors.get_mut(number).filter(|monitor| !monitor.is_gone);
+            present.and_then(|monitor| {
+                monitor.is_gone = monitor.presence.is_some();
                 monitor.presence.clone()
             })
         };
-        let Some(presence) = found.flatten() else { return Ok(false) };
+        let Some(presence) = presence else { return Ok(false) };
         presence.attach(false).map(|()| true).map_err(ObserverError::program)
     }
 
@@ -330,20 +374,21 @@ impl Observation {
         self.report_of(store.as_context_mut(), None)
     }
 
-    /// The same for every monitor that looks on, or the one of that name: what it has seen so far.
+    /// The same for every monitor that looks on, or the one of that number: what it has seen so
+    /// far.
     pub fn report_of<T: 'static>(
         &self,
         mut store: StoreContextMut<'_, T>,
-        name: Option<&str>,
+        which: Option<usize>,
     ) -> Vec<ObserverError> {
         self.settle(&mut store);
         let mut wrong = self.tell_compiled(&mut store);
         let monitors = self.monitors.lock();
-        let wanted = monitors.iter().filter(|monitor| {
-            !monitor.is_gone && name.is_none_or(|name| monitor.observer.name == name)
+        let wanted = monitors.iter().enumerate().filter(|(number, monitor)| {
+            !monitor.is_gone && which.is_none_or(|which| *number == which)
         });
         let id = store.core().id;
-        wrong.extend(wanted.filter_map(|monitor| monitor.of(id)?.report(&mut store).err()));
+        wrong.extend(wanted.filter_map(|(_, monitor)| monitor.of(id)?.report(&mut store).err()));
         wrong
     }
 
@@ -405,18 +450,23 @@ impl Observation {
     /// Switches probes of a monitor, from whatever thread, at once; gives how many of those that
     /// were meant are on.
     pub fn switch(&self, which: &Selection, on: bool) -> Result<Switched, SelectionError> {
-        let monitors = self.monitors.lock();
-        let own = || monitors.iter().filter(|monitor| !monitor.is_gone);
-        let Some(monitor) = own().rev().find(|monitor| monitor.observer.name == which.monitor)
-        else {
-            let known = own()
-                .filter(|monitor| monitor.presence.is_some())
-                .map(|monitor| monitor.observer.name.clone());
-            return Err(SelectionError::NoMonitor {
-                monitor: which.monitor.clone(),
-                known: known.collect(),
-            });
+        let Some(member) = self.member(&which.monitor) else {
+            let known = self.members().into_iter().filter(|member| member.probes.is_some());
+            let known = known.map(|member| member.name).collect();
+            return Err(SelectionError::NoMonitor { monitor: which.monitor.clone(), known });
         };
+        self.switch_member(member.number, which, on)
+    }
+
+    /// The same for the monitor of that number.
+    pub(crate) fn switch_member(
+        &self,
+        number: usize,
+        which: &Selection,
+        on: bool,
+    ) -> Result<Switched, SelectionError> {
+        let monitors = self.monitors.lock();
+        let monitor = &monitors[number];
         let Some(presence) = monitor.presence.clone() else {
             return Err(SelectionError::Fixed { monitor: which.monitor.clone() });
         };
@@ -466,18 +516,25 @@ impl Observation {
     pub fn events(&self) -> u64 {
         self.presences().iter().map(Presence::events).sum()
     }
+}
 
-    /// The names of monitors that can be switched, with how many of their probes are on, and how
-    /// many there are.
-    pub fn switched(&self) -> Vec<(String, usize, usize)> {
-        let monitors = self.monitors.lock();
-        let own = monitors.iter().filter(|monitor| !monitor.is_gone);
-        let each = |monitor: &Monitor| {
-            let presence = monitor.presence.as_ref()?;
-            let on = if presence.is_wanted() { presence.switches().on() } else { 0 };
-            Some((monitor.observer.name.clone(), on, presence.switches().count()))
-        };
-        own.filter_map(each).collect()
+/// Which functions of a monitor are called, at one place after the other.
+pub(super) fn called(list: &[(u32, Binding)]) -> Vec<u32> {
+    list.iter().map(|(_, binding)| binding.function).collect()
+}
+
+/// What kinds of probes a monitor has in the code that calls these functions.
+pub(super) fn census(lowering: &Lowering, guest: &Guest, calls: &[u32]) -> Census {
+    let inlined = calls.iter().filter(|function| guest.is_small(**function)).count();
+    match lowering.action {
+        Action::Nothing(_) | Action::Count(_) | Action::Hooks(_) => Census::default(),
+        Action::Note { .. } => Census { one_shot: calls.len(), ..Census::default() },
+        Action::Guest { is_inlined: true, .. } => {
+            Census { inlined, called: calls.len() - inlined, ..Census::default() }
+        }
+        Action::Guest { .. } | Action::Host(_) => {
+            Census { called: calls.len(), ..Census::default() }
+        }
     }
 }
 
@@ -685,6 +742,11 @@ impl Observer {
                 ObserverError::program(Error::Attach(why.into()))
             }
         }
+    }
+
+    /// Says how it was asked for, with its options.
+    pub fn set_text(&mut self, text: &str) {
+        self.text = Some(text.to_owned());
     }
 
     /// Has its probes switchable while the program runs.

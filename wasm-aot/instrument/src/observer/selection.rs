@@ -110,6 +110,11 @@ impl fmt::Display for Selection {
 }
 
 impl Selection {
+    /// Of which monitor they are.
+    pub fn monitor(&self) -> &str {
+        &self.monitor
+    }
+
     /// All probes of a monitor.
     pub fn whole(monitor: &str) -> Self {
         Self {

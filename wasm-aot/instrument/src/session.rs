@@ -1,0 +1,421 @@
+//! One session for all that observes a program, whoever has asked for it: monitors that are compiled
+//! in from the beginning, built-in ones that come and go, and modules. They have one name space and
+//! one set of verbs, so that who asks (`ctl`, an embedder) asks one party.
+//!
+//! ```text
+//!   Session ──▶ clients: name, kind, whether it observes, what became of it
+//!      │ attach, detach, set, report, events, explain
+//!      ├── Watch        compiled in: observes to the end
+//!      ├── Live         built in, attached while the program runs
+//!      └── Observation  modules, from the beginning or attached
+//! ```
+//!
+//! Two clients of one name are told apart by their kinds: the one that comes later in the order
+//! above is called `NAME (attached)`, `NAME (module)`, `NAME (module 2)`.
+
+use crate::lower::{Census, Lowering};
+use crate::monitor::{Live, LiveError, Report, Watch};
+use crate::observer::{Matched, Observation, ObserverError, Selection, SelectionError, Switched};
+use std::fmt::{self, Display};
+use std::sync::Arc;
+use std::time::Instant;
+use wasm_aot_engine::{Error, Module};
+
+/// What kind of client it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientKind {
+    /// A built-in monitor that observes from the beginning to the end.
+    Compiled,
+    /// A built-in monitor that was attached.
+    Attached,
+    /// A module.
+    Module,
+}
+
+/// One that observes the program.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// What it is called in its session.
+    pub name: String,
+    /// What its monitor is called, whatever else has that name.
+    pub monitor: String,
+    /// What kind it is of.
+    pub kind: ClientKind,
+    /// What was asked for: its name with its options, as far as they are known.
+    pub text: String,
+    /// Since when it is attached.
+    pub since: Option<Instant>,
+    /// Whether it observes at the moment.
+    pub is_on: bool,
+    /// Of a module that can be switched: how many of its probes are on, of how many.
+    pub probes: Option<(usize, usize)>,
+    /// Its number among those of its kind.
+    pub number: usize,
+}
+
+impl Client {
+    /// Whether it can be switched and detached.
+    pub fn can_go(&self) -> bool {
+        match self.kind {
+            ClientKind::Compiled => false,
+            ClientKind::Attached => true,
+            ClientKind::Module => self.probes.is_some(),
+        }
+    }
+}
+
+/// A monitor that was attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// What it is called.
+    pub name: String,
+    /// What was attached in its place before, with its options.
+    pub before: Option<String>,
+    /// How many probes and functions that the engine calls a module has.
+    pub matches: usize,
+}
+
+/// What became of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// A built-in monitor observes, or rests.
+    Whole,
+    /// Probes of a module.
+    Probes(Switched),
+}
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// There is nothing that could be switched.
+    #[error("nothing is attached")]
+    Nothing,
+    /// No client has that name.
+    #[error("{0} is not attached")]
+    NotAttached(String),
+    /// It is compiled in.
+    #[error("{0} is compiled in, and observes to the end: only what was attached can be switched")]
+    Compiled(String),
+    /// The module is there, with the same options.
+    #[error("{0} looks at the program already: detach it first")]
+    Already(String),
+    /// Calls of these are not counted.
+    #[error("{0}: its calls are not counted: say how long, as burst 10ms 990ms")]
+    NotCounted(String),
+    /// A built-in monitor is not attached.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// A module is not attached.
+    #[error(transparent)]
+    Observer(#[from] ObserverError),
+    /// No probe is selected.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    /// The code cannot be changed.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+/// What became of a client in the program's code.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// What it is called in its session.
+    pub name: String,
+    pub(crate) lowering: Lowering,
+    pub(crate) census: Census,
+}
+
+impl Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Census { one_shot, inlined, called } = self.census;
+        writeln!(f, "{}: {}", self.name, self.lowering)?;
+        let kinds = [(one_shot, "one-shot"), (inlined, "inlined"), (called, "called")].into_iter();
+        let kinds: Vec<String> = kinds
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, kind)| format!("{count} {kind}"))
+            .collect();
+        if !kinds.is_empty() {
+            writeln!(f, "    probes: {}", kinds.join(", "))?;
+        }
+        self.lowering.reasons.iter().try_for_each(|reason| writeln!(f, "    {reason}"))
+    }
+}
+
+/// All that observes one program.
+#[derive(Debug)]
+pub struct Session {
+    observation: Arc<Observation>,
+    watch: Arc<Watch>,
+    live: Live,
+}
+
+impl Session {
+    /// Of a program with what was compiled in.
+    pub fn new(observation: Arc<Observation>, watch: Arc<Watch>) -> Self {
+        let live = Live::new(observation.module().clone());
+        Self { observation, watch, live }
+    }
+
+    /// The program.
+    pub fn module(&self) -> &Module {
+        self.observation.module()
+    }
+
+    /// The modules that look at the program.
+    pub fn observation(&self) -> &Arc<Observation> {
+        &self.observation
+    }
+
+    /// All clients, each with a name of its own.
+    pub fn clients(&self) -> Vec<Client> {
+        let compiled = self.watch.names().enumerate().map(|(number, name)| Client {
+            name: name.into(),
+            monitor: name.into(),
+            kind: ClientKind::Compiled,
+            text: name.into(),
+            since: None,
+            is_on: true,
+            probes: None,
+            number,
+        });
+        let attached = self.live.attached().into_iter().enumerate();
+        let attached = attached.map(|(number, (name, since))| Client {
+            name: name.into(),
+            monitor: name.into(),
+            kind: ClientKind::Attached,
+            text: self.live.options(name).unwrap_or_else(|| name.into()),
+            since: Some(since),
+            is_on: self.live.is_observing(name),
+            probes: None,
+            number,
+        });
+        let modules = self.observation.members().into_iter();
+        let modules = modules.map(|member| Client {
+            name: member.name.clone(),
+            monitor: member.name.clone(),
+            kind: ClientKind::Module,
+            text: member.text.unwrap_or(member.name),
+            since: None,
+            is_on: member.probes.is_none_or(|(on, _)| on > 0),
+            probes: member.probes,
+            number: member.number,
+        });
+        let mut clients: Vec<Client> = Vec::new();
+        for client in compiled.chain(attached).chain(modules) {
+            let name = own_name(&clients, &client);
+            clients.push(Client { name, ..client });
+        }
+        clients
+    }
+
+    fn client(&self, name: &str) -> Result<Client, SessionError> {
+        let found = self.clients().into_iter().find(|client| client.name == name);
+        found.ok_or_else(|| SessionError::NotAttached(name.into()))
+    }
+
+    /// The one of that name that can go: a name may be a compiled one's, too.
+    fn guest(&self, name: &str) -> Result<Client, SessionError> {
+        let client = self.client(name)?;
+        match client.kind {
+            ClientKind::Compiled => {
+                let other = format!("{name} (attached)");
+                self.client(&other).map_err(|_| SessionError::Compiled(name.into()))
+            }
+            ClientKind::Attached | ClientKind::Module => Ok(client),
+        }
+    }
+
+    /// Whether something observes at the moment.
+    pub fn is_on(&self) -> bool {
+        self.clients().iter().any(|client| client.is_on)
+    }
+
+    /// Whether something observes that was attached.
+    pub fn is_attached(&self) -> bool {
+        self.live.is_on()
+    }
+
+    /// Whether there is something that could be switched.
+    fn guests(&self) -> Result<Vec<Client>, SessionError> {
+        let guests: Vec<Client> = self.clients().into_iter().filter(Client::can_go).collect();
+        if guests.is_empty() { Err(SessionError::Nothing) } else { Ok(guests) }
+    }
+
+    /// Attaches a built-in monitor, in place of one with the same name.
+    pub fn attach(&self, text: &str) -> Result<Attached, SessionError> {
+        let before = self.live.options(text.split(',').next().unwrap_or_default());
+        let name = self.live.attach(text)?.to_owned();
+        Ok(Attached { name, before, matches: 0 })
+    }
+
+    /// Whether a module may be attached that was asked for so: it is not there with the same
+    /// options, and one with others can go.
+    pub fn admit(&self, name: &str, text: &str) -> Result<(), SessionError> {
+        match self.observation.member(name) {
+            Some(member) if member.probes.is_none() || member.text.as_deref() == Some(text) => {
+                Err(SessionError::Already(name.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Attaches a module that was compared with the program, in place of one with the same name.
+    pub fn attach_module(&self, matched: Matched) -> Result<Attached, SessionError> {
+        let name = matched.name().to_owned();
+        let before = self.observation.member(&name);
+        if before.is_some() {
+            self.observation.detach(&name)?;
+        }
+        let matches = self.observation.attach(matched)?;
+        Ok(Attached { name, before: before.and_then(|member| member.text), matches })
+    }
+
+    /// Detaches a client. What it has seen stays.
+    pub fn detach(&self, name: &str) -> Result<(), SessionError> {
+        let client = self.guest(name)?;
+        if !client.can_go() {
+            return Err(SessionError::Compiled(client.name));
+        }
+        match client.kind {
+            ClientKind::Module => self.observation.detach_member(client.number)?,
+            ClientKind::Attached | ClientKind::Compiled => self.live.detach(&client.monitor)?,
+        };
+        Ok(())
+    }
+
+    /// Detaches all that can go.
+    pub fn detach_all(&self) -> Result<(), SessionError> {
+        self.live.detach_all()?;
+        for client in self.clients().iter().filter(|client| client.kind == ClientKind::Module) {
+            self.observation.detach_member(client.number)?;
+        }
+        Ok(())
+    }
+
+    /// Has one client observe, or rest; of a module, perhaps only some probes:
+    /// `NAME[:RULE][@FUNCTION][+OFFSET]`.
+    pub fn set(&self, which: &str, on: bool) -> Result<Set, SessionError> {
+        match self.guest(which) {
+            Ok(client) if client.kind == ClientKind::Module => {
+                let selection = Selection::whole(which);
+                let done = self.observation.switch_member(client.number, &selection, on)?;
+                return Ok(Set::Probes(done));
+            }
+            Ok(client) => {
+                self.live.switch_one(&client.monitor, on)?;
+                return Ok(Set::Whole);
+            }
+            Err(SessionError::Compiled(name)) => return Err(SessionError::Compiled(name)),
+            Err(_) => {}
+        }
+        let selection: Selection = which.parse()?;
+        let client = self.guest(selection.monitor());
+        let module = client.ok().filter(|client| client.kind == ClientKind::Module);
+        Ok(Set::Probes(match module {
+            Some(client) => self.observation.switch_member(client.number, &selection, on)?,
+            None => self.observation.switch(&selection, on)?,
+        }))
+    }
+
+    /// Has all that can go observe, or rest.
+    pub fn set_all(&self, on: bool) -> Result<(), SessionError> {
+        self.guests()?;
+        self.live.switch(on)?;
+        self.observation.rest(on)?;
+        Ok(())
+    }
+
+    /// Has events counted that somebody waits for.
+    pub fn count_events(&self) -> Result<(), SessionError> {
+        let guests = self.guests()?;
+        let counted = self.observation.count_events()?;
+        if counted || guests.iter().any(|client| client.kind == ClientKind::Attached) {
+            return Ok(());
+        }
+        let names: Vec<String> = guests.into_iter().map(|client| client.name).collect();
+        Err(SessionError::NotCounted(names.join(", ")))
+    }
+
+    /// Whether there is something that could be switched; what says why not.
+    pub fn require(&self) -> Result<(), SessionError> {
+        self.guests().map(drop)
+    }
+
+    /// How many events all that can go has seen so far.
+    pub fn events(&self) -> u64 {
+        self.live.events() + self.observation.events()
+    }
+
+    /// All clients, or the one of that name, with what they have seen so far. A module has to be
+    /// asked by the program's thread, see [`Observation::report_of`].
+    pub fn reports(
+        &self,
+        name: Option<&str>,
+    ) -> Result<Vec<(Client, Option<Report>)>, SessionError> {
+        let clients = self.clients();
+        let wanted: Vec<Client> = clients
+            .into_iter()
+            .filter(|client| name.is_none_or(|name| is_meant(client, name)))
+            .collect();
+        if wanted.is_empty() {
+            return Err(
+                name.map_or(SessionError::Nothing, |name| SessionError::NotAttached(name.into()))
+            );
+        }
+        let has = |kind: ClientKind| wanted.iter().any(|client| client.kind == kind);
+        let mut compiled =
+            if has(ClientKind::Compiled) { self.watch.reports(self.module()) } else { Vec::new() };
+        let mut attached =
+            if has(ClientKind::Attached) { self.live.reports(None) } else { Vec::new() };
+        let take = |reports: &mut Vec<Report>, client: &Client| {
+            let own = reports.iter().position(|report| report.monitor == client.monitor);
+            own.map(|own| reports.remove(own))
+        };
+        let each = wanted.into_iter().map(|client| {
+            let report = match client.kind {
+                ClientKind::Compiled => take(&mut compiled, &client),
+                ClientKind::Attached => take(&mut attached, &client),
+                ClientKind::Module => None,
+            };
+            (client, report)
+        });
+        Ok(each.collect())
+    }
+
+    /// What became of each client in the program's code, and why not something cheaper.
+    pub fn explain(&self) -> Vec<Explanation> {
+        let compiled = self.watch.explain(self.module());
+        let attached = self.live.explain();
+        let each = self.clients().into_iter().filter_map(|client| {
+            let (lowering, census) = match client.kind {
+                ClientKind::Compiled => compiled.get(client.number)?.clone(),
+                ClientKind::Attached => attached.get(client.number)?.clone(),
+                ClientKind::Module => self.observation.explain_member(client.number)?,
+            };
+            Some(Explanation { name: client.name, lowering, census })
+        });
+        each.collect()
+    }
+}
+
+/// The name of a client's own, among those that come before it.
+fn own_name(before: &[Client], client: &Client) -> String {
+    let is_taken = |name: &str| before.iter().any(|other| other.name == name);
+    if !is_taken(&client.name) {
+        return client.name.clone();
+    }
+    let kind = match client.kind {
+        ClientKind::Compiled => "compiled",
+        ClientKind::Attached => "attached",
+        ClientKind::Module => "module",
+    };
+    let first = std::iter::once(format!("{} ({kind})", client.name));
+    let further = (2..).map(|number| format!("{} ({kind} {number})", client.name));
+    first.chain(further).find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+/// Whether a name means a client: its own, or that of a monitor that is there twice.
+fn is_meant(client: &Client, name: &str) -> bool {
+    client.name == name || client.name.strip_prefix(name).is_some_and(|rest| rest == " (attached)")
+}
