@@ -51,7 +51,7 @@ pub(crate) fn is_needed(
     if observer.needs(&mut store, program).unwrap_or(Needs::Calls) != Needs::Calls {
         return Ok(false);
     }
-    if let Some(why) = alone.as_ref().filter(|_| !compiled.is_toggled()) {
+    if let Some(why) = alone.as_ref().filter(|_| !compiled.has_toggle()) {
         complain(format!(
             "monitor {}: note: the program ends when it starts a thread: {why}",
             compiled.name()

@@ -247,8 +247,8 @@ impl Compiled {
         self.chosen.name()
     }
 
-    /// Whether it can be switched while the program runs.
-    pub(crate) fn is_toggled(&self) -> bool {
+    /// Whether it was asked for with `toggle`, or an option that has it.
+    pub(crate) fn has_toggle(&self) -> bool {
         self.chosen.toggled
     }
 

@@ -103,7 +103,8 @@ impl Counting {
             .reading(&self.module, waiting)
             .and_then(|reading| self.module.counts_of(&reading));
         if let Some(counts) = own {
-            state.events += state.calls.read(&self.module, &counts);
+            let calls = state.calls.read(&self.module, &counts);
+            state.events = state.events.saturating_add_signed(calls);
         }
     }
 

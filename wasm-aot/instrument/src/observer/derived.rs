@@ -52,10 +52,44 @@ pub(super) struct Derivation {
     /// The identity of the probe, and whether it would be called.
     pub(super) id: u32,
     pub(super) is_on: bool,
-    /// How often control has come there, as far as that was read, and how many calls the cells do
-    /// not know of.
+    calls: Calls,
+}
+
+/// Calls that are derived from what counters said from time to time.
+///
+/// What is read while the program runs may be too much: a way out of a loop that a thread is in
+/// follows from the way in, and is there before the thread goes it. It is less again when the thread
+/// has left the code that counts. So what is read later may be less, and takes back what was told;
+/// otherwise the next calls would be missing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    /// How often control has come there, as far as that was read.
     seen: u64,
-    due: u64,
+    /// How many calls the cells know of, and how many they do not, or should not, know of.
+    told: u64,
+    due: i64,
+}
+
+impl Calls {
+    /// Control has come there so often altogether, and calls are made meanwhile or not.
+    fn read(&mut self, count: u64, is_on: bool) -> i64 {
+        let more = count.cast_signed().wrapping_sub(self.seen.cast_signed());
+        self.seen = count;
+        if !is_on {
+            return 0;
+        }
+        let before = self.due;
+        // What was not told is not taken back.
+        self.due = (self.due + more).max(-self.told.cast_signed());
+        self.due - before
+    }
+
+    /// What cells have not been told of.
+    fn take(&mut self) -> i64 {
+        let due = std::mem::take(&mut self.due);
+        self.told = self.told.saturating_add_signed(due);
+        due
+    }
 }
 
 impl Derivation {
@@ -70,7 +104,7 @@ impl Derivation {
         let mut all = Vec::new();
         for (function, binding) in bindings {
             let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
-            let (function, id, is_on, seen, due) = (*function, binding.id, true, 0, 0);
+            let (function, id, is_on, calls) = (*function, binding.id, true, Calls::default());
             let one = |sign, effects| Self {
                 observer,
                 function,
@@ -79,8 +113,7 @@ impl Derivation {
                 effects,
                 id,
                 is_on,
-                seen,
-                due,
+                calls,
             };
             let Some(followed) = tally::followed(guest, binding, program) else {
                 let export = &rules[usize::from(binding.rule)].export;
@@ -116,22 +149,19 @@ impl Derivation {
     }
 
     /// Control has come there so often altogether; gives how many calls are new.
-    fn read(&mut self, count: u64) -> u64 {
-        // While the program runs, what is on its way may be there once, and not the next time.
-        let more = count.saturating_sub(self.seen);
-        self.seen += more;
-        let calls = if self.is_on { more } else { 0 };
-        self.due += calls;
-        calls
+    fn read(&mut self, count: u64) -> i64 {
+        self.calls.read(count, self.is_on)
     }
 
     /// Gives cells what belongs to them.
     fn tell(&mut self, instance: Instance, core: &StoreCore) {
-        let more = std::mem::take(&mut self.due);
+        let more = self.calls.take();
         if more != 0 {
             self.effects.additions.iter().for_each(|(cell, by)| {
-                instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more));
+                instance.add(core, *cell, by.wrapping_mul(more).cast_unsigned());
             });
+        }
+        if more > 0 {
             self.effects
                 .settings
                 .iter()
@@ -192,7 +222,7 @@ impl Derivations {
     }
 
     /// Reads how often control has come to each place; gives how many calls are new.
-    pub(super) fn read(&mut self, module: &Module, counts: &Counts) -> u64 {
+    pub(super) fn read(&mut self, module: &Module, counts: &Counts) -> i64 {
         let mut calls = 0;
         for function in counts.functions() {
             let base = module.inner().info.body(function.index()).start;
@@ -322,5 +352,38 @@ impl Derived {
         }
         self.counted.tell(core, &instance);
         self.once.tell(core, &instance);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_too_early_is_taken_back_and_the_next_calls_are_not_missing() {
+        let mut calls = Calls::default();
+        let mut cell = 0;
+        // A thread is in two loops, whose ways out follow already.
+        calls.read(3, true);
+        cell += calls.take();
+        // It has gone on in code that does not count.
+        calls.read(1, true);
+        cell += calls.take();
+        assert_eq!(cell, 1);
+        calls.read(12, true);
+        cell += calls.take();
+        assert_eq!(cell, 12);
+    }
+
+    #[test]
+    fn what_comes_by_while_it_is_off_is_no_call() {
+        let mut calls = Calls::default();
+        assert_eq!(calls.read(5, false), 0);
+        assert_eq!(calls.read(7, true), 2);
+        assert_eq!(calls.take(), 2);
+        // No more is taken back than was told.
+        assert_eq!(calls.read(1, true), -2);
+        assert_eq!(calls.take(), -2);
+        assert_eq!(calls.read(2, true), 1);
     }
 }
