@@ -8,8 +8,8 @@
 //! (`--defsym`): inside of the shared library only, which exports none of them. Programs that link
 //! the Rust library keep their allocator and their C library.
 //!
-//! What the C library alone can do stays with it; DESIGN.md has the list, and a test holds the
-//! shared library to it.
+//! What the C library alone can do stays with it; doc/isolation.md has the list, and a test holds
+//! the shared library to it.
 //!
 //! - `memory`: bytes and texts, in assembly;
 //! - `calls`: system calls, which are not points of cancellation here;

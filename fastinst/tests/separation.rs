@@ -164,9 +164,9 @@ fn symbols(which: &str) -> BTreeSet<String> {
     text.lines().map(name).collect()
 }
 
-/// The names in code spans of the rows of a table in DESIGN.md, which begins with `header`.
+/// The names in code spans of the rows of a table in doc/isolation.md, which begins with `header`.
 fn table(header: &str) -> BTreeSet<String> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("DESIGN.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("doc/isolation.md");
     let text = std::fs::read_to_string(path).unwrap();
     let rows = text
         .lines()
@@ -188,7 +188,7 @@ fn every_symbol_that_is_asked_of_others_is_justified() {
     assert!(
         more.is_empty(),
         "a program may define them: {more:?}. Define them in src/clib.rs and name them in build.rs; if only the C library can do what they do, \
-         justify them in the table of DESIGN.md"
+         justify them in the table of doc/isolation.md"
     );
 }
 
