@@ -78,8 +78,8 @@ pub mod instrument {
     pub mod runtime {
         pub use crate::runtime::{
             Bareness, BlockCount, Counted, Counts, EdgeCount, FunctionCounts, Growth, Guests,
-            InstructionCount, Interruption, Module, ModuleInner, News, Origin, Places, Share,
-            Spent, StoreCore, StoreId, Val, Want, When, binary, callers, identity, memory_of,
+            InstructionCount, Interruption, Module, ModuleInner, News, Origin, Places, Prunes,
+            Share, StoreCore, StoreId, Val, Want, When, binary, callers, identity, memory_of,
             note_probe_failure, spelled, store_id_of, waiting, with_store_of,
         };
     }

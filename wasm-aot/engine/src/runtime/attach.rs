@@ -290,12 +290,8 @@ impl ModuleInner {
     }
 
     /// Those of a function's hooks that are not left out already.
-    pub(super) fn still_there(
-        &self,
-        of: Origin,
-        function: usize,
-        mut hooks: Vec<HookId>,
-    ) -> Vec<HookId> {
+    pub fn still_there(&self, of: Origin, index: u32, mut hooks: Vec<HookId>) -> Vec<HookId> {
+        let function = (index - self.info.imported.functions) as usize;
         let versions = self.versions.lock();
         if let Some(left_out) = versions.left_out.get(&function) {
             hooks.retain(|hook| !left_out.contains(&(of, *hook)));

@@ -8,6 +8,7 @@ use super::errands::StopParts;
 use super::news::Readers;
 use super::part::Part;
 use super::pieces::Pieces;
+use super::pruner::Pruner;
 use super::version::Versions;
 use crate::array::Array;
 use crate::artifact;
@@ -74,6 +75,8 @@ pub struct ModuleInner {
     pub(super) stops: StopParts,
     /// Who wants to know of functions that are compiled for other versions of the code.
     pub(super) readers: Readers,
+    /// Who has dead probes taken out of its code.
+    pub(super) pruner: Pruner,
     pub(crate) entries: Box<[AtomicUsize]>,
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
@@ -192,6 +195,7 @@ impl Module {
                 parts: RwLock::default(),
                 stops: StopParts::default(),
                 readers: Readers::default(),
+                pruner: Pruner::default(),
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
                 counted: Counters::default(),
                 departures: Departures::default(),

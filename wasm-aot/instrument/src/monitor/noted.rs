@@ -15,10 +15,10 @@ use super::outline::{self, Outline};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 use wasm_aot_body::{Block, Graph};
-use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::Features;
 use wasm_aot_engine::instrument::compile::{Action, Draft, HookId, Moment, Note, Noter};
-use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Spent};
+use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Prunes, When};
+use wasm_aot_engine::{CompileError, Error};
 use wasmparser::Operator;
 
 /// What is noted of a module's functions.
@@ -27,7 +27,8 @@ pub(crate) struct Noted {
     noter: Noter,
     /// By their indices.
     functions: OnceLock<Vec<Function>>,
-    module: OnceLock<Weak<ModuleInner>>,
+    /// Whose code it is in, and in which plan.
+    code: OnceLock<(Weak<ModuleInner>, Origin)>,
 }
 
 /// A function whose instructions are noted.
@@ -67,8 +68,8 @@ pub(crate) struct Executed {
 impl Noted {
     /// Nothing so far.
     pub(crate) fn new() -> Arc<Self> {
-        let (functions, module) = Default::default();
-        Arc::new(Self { noter: Noter::fresh(), functions, module })
+        let (functions, code) = Default::default();
+        Arc::new(Self { noter: Noter::fresh(), functions, code })
     }
 
     /// Has functions, in the order of their indices, note what of them is executed. That is planned
@@ -127,10 +128,9 @@ impl Noted {
     /// The notes are in a module's code now, or will be when they are observed: those of the
     /// module's own plan, or of an attached one.
     pub(crate) fn compiled(self: &Arc<Self>, module: &Module, origin: Origin) {
-        let _ = self.module.set(Arc::downgrade(module.inner()));
-        // Without a thread for it sites stay where they are: that takes time, and nothing else.
-        let whose: Weak<dyn Spent> = Arc::<Self>::downgrade(self);
-        let _ = module.retire(origin, whose);
+        let _ = self.code.set((Arc::downgrade(module.inner()), origin));
+        let client: Weak<dyn Prunes> = Arc::<Self>::downgrade(self);
+        module.prune(client);
     }
 
     /// Visits each function, with what of it was executed so far, if frames wait at these
@@ -230,22 +230,41 @@ impl Function {
     }
 }
 
-impl Spent for Noted {
-    fn spent(&self, function: u32) -> Vec<HookId> {
-        let (Some(functions), Some(module)) =
-            (self.functions.get(), self.module.get().and_then(Weak::upgrade))
-        else {
-            return Vec::new();
+impl Prunes for Noted {
+    fn has_dead(&self, function: u32) -> bool {
+        self.dead(function).is_some_and(|dead| !dead.is_empty())
+    }
+
+    fn prune(&self, functions: &[u32]) -> Result<(), Error> {
+        let mut dead = Vec::new();
+        for function in functions {
+            let hooks = self.dead(*function).unwrap_or_default();
+            dead.extend(hooks.into_iter().map(|hook| (*function, hook)));
+        }
+        let Some((module, origin)) = self.code().filter(|_| !dead.is_empty()) else {
+            return Ok(());
         };
-        let Ok(place) = functions.binary_search_by_key(&function, |function| function.index) else {
-            return Vec::new();
-        };
+        Module::of(module).leave_out(origin, &dead, true, When::NextCall).map(drop)
+    }
+}
+
+impl Noted {
+    fn code(&self) -> Option<(Arc<ModuleInner>, Origin)> {
+        let (module, origin) = self.code.get()?;
+        Some((module.upgrade()?, *origin))
+    }
+
+    /// The hooks of a function whose notes were made, as far as they are still in its code.
+    fn dead(&self, function: u32) -> Option<Vec<HookId>> {
+        let (functions, (module, origin)) = (self.functions.get()?, self.code()?);
+        let place = functions.binary_search_by_key(&function, |function| function.index).ok()?;
         let defined = (function - module.info.imported.functions) as usize;
         let noted: BTreeSet<u32> = module.noted(self.noter, Some(defined)).collect();
-        let spent = |(_, sign): &(Block, Sign)| match sign {
+        let dead = |(_, sign): &(Block, Sign)| match sign {
             Sign::Note(number, hook) if noted.contains(number) => Some(*hook),
             Sign::Note(..) | Sign::Followed(_) => None,
         };
-        functions[place].blocks.iter().filter_map(spent).collect()
+        let dead = functions[place].blocks.iter().filter_map(dead).collect();
+        Some(module.still_there(origin, function, dead))
     }
 }

@@ -31,7 +31,6 @@ mod switches;
 mod tally;
 mod telling;
 mod threads;
-mod tidying;
 
 pub use guest::Observer;
 pub use host::{Program, add_to_linker, printed_during};

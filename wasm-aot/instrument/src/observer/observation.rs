@@ -15,7 +15,7 @@ use super::selection::{Selection, SelectionError};
 use super::standing::{Probe, Standing};
 use super::telling::{self, loaded};
 use super::threads::Homes;
-use super::{Observer, ObserverError, Program, matching, tidying};
+use super::{Observer, ObserverError, Program, matching};
 use crate::lower::Census;
 use crate::lower::{
     self, Action, Capabilities, Effects, Facts, Functions, Lowering, Refusal, Time,
@@ -556,9 +556,7 @@ pub(super) fn begin(standing: Standing) -> Result<Presence, ObserverError> {
     let standing = Arc::new(standing);
     let presence = Presence::Probes(Arc::clone(&standing));
     presence.attach(true).map_err(ObserverError::program)?;
-    if standing.is_pruned {
-        tidying::begin(&standing);
-    }
+    standing.have_pruned();
     Ok(presence)
 }
 

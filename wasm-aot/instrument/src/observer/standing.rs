@@ -22,11 +22,11 @@ use crate::lower::{Gate, Layer, Lowering};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::{self, Action, Draft, Guest, HookId, Word};
-use wasm_aot_engine::instrument::runtime::{Module, Origin, When};
+use wasm_aot_engine::instrument::runtime::{Module, Origin, Prunes, When};
 
 /// A probe in a function.
 #[derive(Debug)]
@@ -52,9 +52,9 @@ pub(super) struct Standing {
     functions: BTreeMap<u32, Range<usize>>,
     /// Whether its probes keep something in activations, which would be lost in other code.
     is_framed: bool,
-    /// Whether code leaves out what is off, and whether somebody looks for what has gone.
+    /// Whether code leaves out what is off, and whether it is pruned.
     is_patched: bool,
-    pub(super) is_pruned: bool,
+    is_pruned: bool,
     state: Mutex<State>,
 }
 
@@ -255,8 +255,8 @@ impl Standing {
     /// Has hooks left out as probes are off, or all of them, and others put back.
     fn become_so(&self, state: &mut State, without: bool) -> Result<(), Error> {
         let (out, back) = self.differences(state, without);
-        self.leave_out(state, &back, false)?;
-        self.leave_out(state, &out, true)
+        self.leave_out(state, &back, false, When::NextTurn)?;
+        self.leave_out(state, &out, true, When::NextTurn)
     }
 
     /// Makes the plan of all probes, if it is not there.
@@ -343,9 +343,10 @@ impl Standing {
         state: &mut State,
         hooks: &[(u32, HookId)],
         out: bool,
+        when: When,
     ) -> Result<(), Error> {
         let Some(origin) = state.origin.filter(|_| !hooks.is_empty()) else { return Ok(()) };
-        self.module.leave_out(origin, hooks, out, When::NextTurn)?;
+        self.module.leave_out(origin, hooks, out, when)?;
         for (_, hook) in hooks {
             if out {
                 state.left_out.insert(*hook)
@@ -356,21 +357,32 @@ impl Standing {
         Ok(())
     }
 
-    /// Leaves out what is off in the functions in which the program is seen; tells whether anything
-    /// was.
-    pub(super) fn tidy(&self) -> Result<bool, Error> {
-        let first = self.module.inner().info.imported.functions;
-        let functions: BTreeSet<u32> =
-            self.module.running().into_iter().map(|function| first + function as u32).collect();
-        let mut state = self.state.lock();
-        if !state.is_observed || !self.is_patched {
-            return Ok(false);
+    /// Has probes pruned that switch themselves off, if some may.
+    pub(super) fn have_pruned(self: &Arc<Self>) {
+        if self.is_pruned {
+            let client: Weak<dyn Prunes> = Arc::<Self>::downgrade(self);
+            self.module.prune(client);
         }
-        let own = functions.into_iter().filter(|function| self.functions.contains_key(function));
-        let off = own
-            .flat_map(|function| self.off(function).into_iter().map(move |hook| (function, hook)));
-        let hooks: Vec<_> = off.filter(|(_, hook)| !state.left_out.contains(hook)).collect();
-        self.leave_out(&mut state, &hooks, true)?;
-        Ok(!hooks.is_empty())
+    }
+
+    /// The probes of a function that are off, and in its code.
+    fn dead(&self, state: &State, function: u32) -> impl Iterator<Item = (u32, HookId)> {
+        let is_there = state.is_observed && self.functions.contains_key(&function);
+        let mut off = if is_there { self.off(function) } else { Vec::new() };
+        off.retain(|hook| !state.left_out.contains(hook));
+        off.into_iter().map(move |hook| (function, hook))
+    }
+}
+
+impl Prunes for Standing {
+    fn has_dead(&self, function: u32) -> bool {
+        self.dead(&self.state.lock(), function).next().is_some()
+    }
+
+    fn prune(&self, functions: &[u32]) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let dead = functions.iter().flat_map(|function| self.dead(&state, *function));
+        let dead: Vec<_> = dead.collect();
+        self.leave_out(&mut state, &dead, true, When::NextCall)
     }
 }

@@ -1,0 +1,157 @@
+//! Dead probes are pruned: taken out of code that is executed often.
+//!
+//! A probe is dead that has nothing more to tell, or that has switched itself off. One thread for a
+//! module, whoever's probes they are, looks now and then where the program is, and has the dead
+//! ones left out of a function once they have cost about as much there as compiling the function
+//! does; so all of it never costs more than twice what would have been best (ski rental). At first
+//! functions are compiled from their beginnings alone, for those that are called; entries into loops
+//! follow for activations that go on for long in the code from before. The thread takes a small part
+//! of a processor's time: it pauses for longer than its work takes, and for longer still where there
+//! is nothing to do.
+
+use super::module::{Module, ModuleInner};
+use crate::error::Error;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Whose probes may die.
+pub trait Prunes: std::fmt::Debug + Send + Sync {
+    /// Whether there are dead ones in a function's code.
+    fn has_dead(&self, function: u32) -> bool;
+
+    /// Leaves the dead ones out of functions' code, from their next call on.
+    fn prune(&self, functions: &[u32]) -> Result<(), Error>;
+}
+
+/// How long the thread pauses at least, and at most.
+const SHORTEST: Duration = Duration::from_millis(4);
+const LONGEST: Duration = Duration::from_millis(250);
+/// How many times as long as its work.
+const REST: u32 = 4;
+/// How often it looks at a time, and how long it waits in between.
+const LOOKS: u32 = 4;
+const BETWEEN: Duration = Duration::from_micros(500);
+/// What compiling a byte of Wasm takes, and how much of a function's time its probes take, about.
+const BYTE: Duration = Duration::from_nanos(1_300);
+const SHARE: u32 = 32;
+
+/// Whose probes are pruned, and whether there is a thread that does.
+#[derive(Debug, Default)]
+pub(crate) struct Pruner(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    clients: Vec<Weak<dyn Prunes>>,
+    is_running: bool,
+}
+
+impl Pruner {
+    /// Those that are still there; without any, the thread ends.
+    fn clients(&self) -> Option<Vec<Arc<dyn Prunes>>> {
+        let mut state = self.0.lock();
+        state.clients.retain(|client| client.strong_count() > 0);
+        let clients: Vec<_> = state.clients.iter().filter_map(Weak::upgrade).collect();
+        state.is_running = !clients.is_empty();
+        state.is_running.then_some(clients)
+    }
+
+    /// One whose probes cannot be left out.
+    fn forget(&self, client: &Arc<dyn Prunes>) {
+        let is_other =
+            |other: &Weak<dyn Prunes>| !std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(client));
+        self.0.lock().clients.retain(is_other);
+    }
+}
+
+impl Module {
+    /// Has dead probes pruned, for as long as the module and who has put them there are there.
+    /// Without a thread for it they stay, which takes time and nothing else.
+    pub fn prune(&self, client: Weak<dyn Prunes>) {
+        let mut state = self.inner.pruner.0.lock();
+        state.clients.push(client);
+        if state.is_running {
+            return;
+        }
+        let module = Arc::downgrade(&self.inner);
+        let work = move || {
+            let (mut pause, mut seen) = (SHORTEST, Seen::default());
+            loop {
+                std::thread::sleep(pause);
+                let Some(taken) = attend(&module, pause, &mut seen) else { break };
+                let rest = taken.map_or(pause * 2, |time| REST * time);
+                pause = rest.clamp(SHORTEST, LONGEST);
+            }
+        };
+        let builder = std::thread::Builder::new().name("wasm-pruner".into()).stack_size(4 << 20);
+        state.is_running = builder.spawn(work).is_ok();
+    }
+}
+
+/// How long threads have been in functions with dead probes since these were compiled: what that
+/// has cost pays for compiling them again.
+#[derive(Default)]
+struct Seen(HashMap<usize, Duration>);
+
+impl Seen {
+    /// Adds to a function's time; tells whether it is enough for compiling so many bytes.
+    fn is_enough(&mut self, function: usize, time: Duration, bytes: u32) -> bool {
+        let seen = self.0.entry(function).or_default();
+        *seen += time;
+        let is_enough = *seen >= SHARE * BYTE * bytes;
+        if is_enough {
+            *seen = Duration::ZERO;
+        }
+        is_enough
+    }
+}
+
+/// Has dead probes left out where the program is; tells how long that took, if there were any. None
+/// once there will never be.
+fn attend(
+    module: &Weak<ModuleInner>,
+    since: Duration,
+    seen: &mut Seen,
+) -> Option<Option<Duration>> {
+    let module = Module { inner: module.upgrade()? };
+    let clients = module.inner.pruner.clients()?;
+    let first = module.inner.info.imported.functions;
+    let (mut dead, mut behind) = (Vec::new(), Vec::new());
+    for look in 0..LOOKS {
+        if look > 0 {
+            std::thread::sleep(BETWEEN);
+        }
+        for (function, code) in module.inner.innermost() {
+            let (index, body) = (first + function as u32, &module.inner.info.bodies[function]);
+            let has_dead = clients.iter().any(|client| client.has_dead(index));
+            let is_behind = !has_dead && module.inner.is_behind(function, code);
+            // Entries are the function's code again for each loop.
+            let bytes = (body.end - body.start)
+                * if is_behind { 1 + module.inner.loops_of(function) } else { 1 };
+            if (!has_dead && !is_behind) || !seen.is_enough(function, since / LOOKS, bytes) {
+                continue;
+            }
+            match is_behind {
+                true => behind.push(function),
+                false => dead.push(index),
+            }
+        }
+    }
+    if dead.is_empty() && behind.is_empty() {
+        return Some(None);
+    }
+    let begun = Instant::now();
+    dead.sort_unstable();
+    dead.dedup();
+    for client in &clients {
+        // Where nothing can be changed, nothing ever will be.
+        if client.prune(&dead).is_err() {
+            module.inner.pruner.forget(client);
+        }
+    }
+    if module.hurry(&behind).is_err() {
+        clients.iter().for_each(|client| module.inner.pruner.forget(client));
+    }
+    Some(Some(begun.elapsed()))
+}
