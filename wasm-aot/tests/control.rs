@@ -38,13 +38,17 @@ impl<'a> Running<'a> {
             .expect("the command starts");
         let running = Self { place, child };
         if !options.contains(&"--no-control") {
-            let deadline = Instant::now() + Duration::from_secs(30);
-            while !running.ask(&["status"]).0 {
-                assert!(Instant::now() < deadline, "the program answers");
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            running.await_answer();
         }
         running
+    }
+
+    fn await_answer(&self) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !self.ask(&["status"]).0 {
+            assert!(Instant::now() < deadline, "the program answers");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Whether it went well, and what was said.
@@ -487,4 +491,26 @@ fn what_becomes_of_each_monitor_is_explained_before_a_run() {
     );
     let said = errors(&place.run(&["run", "--explain", &program]));
     assert!(said.contains("--explain belong to --monitor"), "{said}");
+}
+
+#[test]
+fn the_environment_says_how_cores_come_to_see_a_switch() {
+    let place = Place::new("control-barrier");
+    let start = |barrier: &str| {
+        let program = place.file("spin.wat", PROGRAM);
+        let mut command = place.command();
+        command.env("XDG_RUNTIME_DIR", &place.0).env("WORDPATCH_BARRIER", barrier);
+        let child = command.args(["run", &program]).stderr(Stdio::null()).spawn();
+        let running = Running { place: &place, child: child.expect("the command starts") };
+        running.await_answer();
+        running
+    };
+    let signalled = start("signal");
+    assert!(signalled.good(&["attach", "icount"]).starts_with("icount is attached"));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while signalled.calls() == 0 {
+        assert!(Instant::now() < deadline, "something is counted");
+    }
+    let (went_well, said) = start("never").ask(&["attach", "icount"]);
+    assert!(!went_well && said.contains("WORDPATCH_BARRIER"), "{said}");
 }

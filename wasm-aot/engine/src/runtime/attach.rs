@@ -1,6 +1,7 @@
 //! What is observed in a module whose instances may be running: attached, detached, and left out
 //! here and there.
 
+use super::barrier;
 use super::code::Code;
 use super::context::WORDS;
 use super::counts::{Counts, Reading};
@@ -13,7 +14,6 @@ use super::version::{Counted, Current, Observed, Origin, Versions, When};
 use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
 use crate::error::Error;
 use std::sync::atomic::Ordering::Relaxed;
-use wordpatch::Barrier;
 
 impl Module {
     /// Has everything that is executed from now on counted, in all instances, whether they are
@@ -281,7 +281,7 @@ impl ModuleInner {
                 stubs.set(function, side.start);
             },
         );
-        Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        barrier::pass()?;
         (versions.stubs, versions.plain) = (Some(stubs), plain);
         versions.all_lead_to(Current::Plain);
         (versions.current, versions.entered) =

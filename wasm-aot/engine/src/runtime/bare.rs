@@ -25,6 +25,7 @@
 //! of it, with a barrier before it may.
 #![allow(unsafe_code)]
 
+use super::barrier;
 use super::code::Code;
 use super::module::ModuleInner;
 use crate::compile::{Bare, CALL, LENGTH, OFF};
@@ -36,7 +37,7 @@ use std::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use wordpatch::live::{Width, store};
-use wordpatch::{Barrier, CodeAddr, CodeMemory};
+use wordpatch::{CodeAddr, CodeMemory};
 
 /// What somebody wants of an instruction's sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +222,7 @@ impl ModuleInner {
     pub fn stand_bare(&self, number: usize, what: Bareness) -> Result<Want, Error> {
         let mut state = self.bares.0.lock();
         if state.connect(number, &self.code)? {
-            Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+            barrier::pass()?;
         }
         let want = match what {
             Bareness::Counter => Want::Counter(number),

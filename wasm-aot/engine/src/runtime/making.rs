@@ -1,6 +1,7 @@
 //! Versions are made when they are wanted, in pieces, so that what is compiled first is current
 //! while the rest is still being compiled.
 
+use super::barrier;
 use super::code::Code;
 use super::module::ModuleInner;
 use super::part::any_departs;
@@ -9,7 +10,6 @@ use super::version::{Counted, Current, Observed, Origin, Versions, When};
 use crate::compile::{self, Callee, HookId, Noter, Options, Plan, Recompilation, Target, Wanted};
 use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use wordpatch::Barrier;
 
 /// How many bytes of Wasm are compiled at a time: little at first, so that something is current
 /// soon.
@@ -377,7 +377,7 @@ impl ModuleInner {
         };
         let places: HashMap<usize, usize> = functions.iter().copied().collect();
         sides.take_in(&piece.code, stubs, &parts, |function| places[&function])?;
-        Barrier::best().and_then(Barrier::pass).map_err(Error::system)
+        barrier::pass()
     }
 
     /// Notes which functions there are in a piece, if somebody wants to know.

@@ -4,6 +4,7 @@ mod activation;
 mod attach;
 mod backtrace;
 mod bare;
+mod barrier;
 mod bridge;
 mod budget;
 mod builtin;
