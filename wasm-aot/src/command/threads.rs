@@ -152,14 +152,17 @@ impl Threads {
         let ended = state.ended.take();
         state.running.remove(&0);
         state.stop();
-        while !(state.running.is_empty() && state.reporting.is_empty())
-            && !self.0.changed.wait_until(&mut state, until).timed_out()
-        {}
+        while !(state.is_empty() || self.0.changed.wait_until(&mut state, until).timed_out()) {}
         ended
     }
 }
 
 impl State {
+    /// Whether no thread runs or reports.
+    fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.reporting.is_empty()
+    }
+
     /// A number that no thread has.
     fn number(&mut self) -> Option<u32> {
         if self.is_over || self.running.len() as u32 >= MOST - 1 {
