@@ -83,11 +83,10 @@ fn wrong_scripts_are_told_what_is_wrong() {
 
 /// What the table of differences has in its columns.
 fn differences() -> Vec<Vec<String>> {
-    let design = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("DESIGN.md"))
-        .expect("it can be read");
-    let section = design.split_once("## Differences").expect("the section is there").1;
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("doc/differences.md");
+    let document = std::fs::read_to_string(path).expect("it can be read");
     let rows =
-        section.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| matter"));
+        document.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| matter"));
     let columns = |row: &str| {
         row.replace("\\|", "\u{1}")
             .split(" | ")
