@@ -90,6 +90,15 @@ const ONCE: &[(&str, &str)] = &[
         "wasm:opcode:br_if:at_target / (arg0 >= 34) || (arg0 != 16) / { report var n: u32; n++; }
          wasm:opcode:br_table:at_target / arg0 != 16 / { report var m: u32; m++; }",
     ),
+    // Where control never comes, what lies below the block is not an instruction's operand, and
+    // operands that are not there are of its own types.
+    (
+        r#"(module (memory 1)
+            (func (export "f") (i64.const 1) (loop (result f64) (return) (i64.load32_u) (drop) (f64.convert_i64_s) (f64.add)) (drop) (drop)))"#,
+        "wasm:opcode:i64.load32_u:before / (memory >= 29) || (effective_addr % 5 >= 4) / { report var n: u32; n++; }
+         wasm:opcode:f64.add:before / (arg1 < 1.5) || (pc != 16) / { report var m: u32; m++; }
+         wasm:opcode:f64.add:before { report var k: f64; k += arg1; }",
+    ),
     // Functions that have no end that anything comes to.
     (
         r#"(module (func (export "f") (unreachable)) (func (export "g") (block (return)) (unreachable)) (func (export "h") (nop)))"#,

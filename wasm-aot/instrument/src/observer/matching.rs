@@ -646,10 +646,13 @@ impl<T: 'static> Matcher<'_, T> {
         })
     }
 
-    /// Types of the operands that an instruction takes, from the top.
+    /// Types of the operands that an instruction takes, from the top. Where control never comes,
+    /// it takes operands of any type when those of its block are used up.
     fn operands(validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
         let count = site.operator.operator_arity(validator).map_or(0, |(taken, _)| taken as usize);
-        (0..count).map_while(|depth| operand(validator, depth)).collect()
+        let mut types = stack(validator, count);
+        types.resize(count, None);
+        types
     }
 
     /// What the function gives, from the top.

@@ -11,19 +11,23 @@ impl<'a> Walker<'_, 'a> {
         (0..n.min(own)).map_while(|i| self.validator.get_operand_type(i).flatten()).collect()
     }
 
-    /// The type of an operand where control never comes: nothing if there is none, and `Some(None)`
-    /// if the validator does not know it, but the instruction takes no other than its own.
+    /// The type of an operand where control never comes: nothing if the instruction takes none, or
+    /// one of any type. What lies below the innermost block is not the instruction's; what is not
+    /// there is of the type that the instruction takes, `Some(None)` if that is no number.
     pub(super) fn dead_operand(&self, i: usize, n: u8) -> Option<Option<W>> {
-        if usize::from(n) >= self.takes(i) {
+        let n = usize::from(n);
+        if n >= self.takes(i) {
             return None;
         }
-        match self.validator.get_operand_type(usize::from(n))? {
-            Some(ty) => Some(Some(ty)),
-            None => {
-                let taken = Event::Opcode(self.ops[i].event?).variable(&format!("arg{n}"))?;
-                (taken.ty != Ty::Any).then_some(None)
-            }
+        let below = self.validator.get_control_frame(0).map_or(0, |frame| frame.height);
+        let own = (self.validator.operand_stack_height() as usize).saturating_sub(below);
+        if let Some(ty) = self.validator.get_operand_type(n).filter(|_| n < own).flatten() {
+            return Some(Some(ty));
         }
+        let memory = access(&self.ops[i]).and_then(|a| self.r.app.memories.get(a.memory as usize));
+        let width = u8::from(memory.is_some_and(|memory| memory.wide));
+        let taken = Event::Opcode(self.ops[i].event?).variable_in(&format!("arg{n}"), width)?;
+        (taken.ty != Ty::Any).then(|| number(&taken.ty))
     }
 
     /// How many operands an instruction takes, and the types of its results.
@@ -73,13 +77,9 @@ impl<'a> Walker<'_, 'a> {
             return Some(W::I64);
         }
         let found = Event::Opcode(event).variable("res0")?;
-        match found.ty.slots()[..] {
-            _ if found.ty == Ty::Any => self.computed_result(i),
-            [ValType::I32] => Some(W::I32),
-            [ValType::I64] => Some(W::I64),
-            [ValType::F32] => Some(W::F32),
-            [ValType::F64] => Some(W::F64),
-            _ => None,
+        match found.ty {
+            Ty::Any => self.computed_result(i),
+            ty => number(&ty),
         }
     }
 
@@ -214,6 +214,17 @@ fn vector_result(name: &str) -> Option<W> {
             "f64x2" => Some(W::F64),
             _ => Some(W::I32),
         },
+        _ => None,
+    }
+}
+
+/// What a number of a type is on the operand stack; nothing for what is no number.
+fn number(ty: &Ty) -> Option<W> {
+    match ty.slots()[..] {
+        [ValType::I32] => Some(W::I32),
+        [ValType::I64] => Some(W::I64),
+        [ValType::F32] => Some(W::F32),
+        [ValType::F64] => Some(W::F64),
         _ => None,
     }
 }
