@@ -38,10 +38,6 @@ impl Match {
     /// Why a name means nothing here that means something elsewhere, and what helps.
     pub(crate) fn lacks(self, name: &str) -> (String, String) {
         let event = self.event.names().1;
-        if self.event.variable(name).is_some() && self.event.has_lost_operands(self.mode) {
-            let message = format!("`{name}` is known only before the instruction");
-            return (message, format!("write `wasm:{}:before`", self.event.path()));
-        }
         if self.event.variable(name).is_some() {
             let message = format!("`{name}` is known only behind the instruction");
             return (message, format!("write `wasm:{}:after`", self.event.path()));

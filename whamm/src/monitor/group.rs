@@ -248,6 +248,16 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
             );
             continue;
         }
+        if let Some(name) = kept_operand(probe) {
+            let message = format!("`{name}` is known only before the instruction in an engine");
+            said.push_help(
+                Kind::WeiError,
+                Some(probe.span),
+                message,
+                "the rewriting target keeps it: give the program with `-a`",
+            );
+            continue;
+        }
         let Some(group) = of(probe) else { continue };
         match list
             .iter_mut()
@@ -260,6 +270,24 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
         }
     }
     list
+}
+
+/// An operand of a block that a probe asks for when the block has taken it.
+fn kept_operand(probe: &Probe) -> Option<String> {
+    if !probe.matched.event.has_kept_operands(probe.matched.mode) {
+        return None;
+    }
+    let operand = |bound: &Bound| match bound {
+        Bound::Arg(n) => Some(format!("arg{n}")),
+        _ => None,
+    };
+    let mut found = probe.body.bounds.iter().find_map(|(bound, _)| operand(bound));
+    probe.body.walk(&mut |e| {
+        if let (ExprKind::Bound(bound), None) = (&e.kind, &found) {
+            found = operand(bound);
+        }
+    });
+    found
 }
 
 /// Whether only our own engine can give this.

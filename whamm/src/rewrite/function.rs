@@ -84,6 +84,11 @@ struct Walker<'r, 'a> {
 /// What happens later than at its instruction, and on account of which instruction.
 #[derive(Default)]
 struct Scheduled<'p> {
+    /// First in the arm that a choice is about to begin.
+    entering: Vec<Action<'p>>,
+    /// Operands that blocks were given, in locals, for as long as something asks for them: by the
+    /// instructions that begin the blocks.
+    given: HashMap<usize, Vec<(u32, ValType)>>,
     /// Behind ends.
     behind: HashMap<usize, Vec<(Action<'p>, usize)>>,
     /// Where control falls out of blocks, before that instruction.
@@ -292,8 +297,8 @@ impl<'a> Walker<'_, 'a> {
         let body = &probe.body;
         let at_instruction = match probe.matched.mode {
             Mode::Before | Mode::After => true,
-            Mode::SemanticAfter => is_branch(&self.ops[index].operator),
-            _ => false,
+            Mode::SemanticAfter if is_branch(&self.ops[index].operator) => true,
+            mode => probe.matched.event.has_kept_operands(mode),
         };
         for (bound, ty) in &body.bounds {
             let wasm = match bound {
@@ -445,7 +450,8 @@ impl<'a> Walker<'_, 'a> {
         let behind = matches!(nesting, Nesting::End | Nesting::Loop);
         for (action, opener) in self.scheduled.leaving.remove(&i).unwrap_or_default() {
             if reachable {
-                self.action(&action, opener, &[], &[], false, None);
+                let given = self.given(opener);
+                self.action(&action, opener, &given, &[], false, None);
             }
         }
         if let Some(alt) = self.block_replacement(i) {
@@ -465,6 +471,10 @@ impl<'a> Walker<'_, 'a> {
             let alts = self.match_all(&alts, i, &args, &[]);
             let targets = self.match_all(&targets, i, &args, &[]);
             later = self.later(i, &args);
+            let mut entering = vec![];
+            if nesting == Nesting::If {
+                entering = self.match_all(&self.probes(i, &[Mode::Entry]), i, &args, &[]);
+            }
             let mut exits = vec![];
             if ends_function(&self.ops[i].operator) {
                 exits = self.structural(&self.r.probes.of_event(Event::FuncExit), i, false);
@@ -473,7 +483,8 @@ impl<'a> Walker<'_, 'a> {
                 first.append(&mut exits);
             }
             if reachable {
-                let wants: Vec<&Action<'_>> = first.iter().chain(&targets).chain(&later).collect();
+                let wants: Vec<&Action<'_>> =
+                    first.iter().chain(&targets).chain(&entering).chain(&later).collect();
                 let only = if let ([_], [action], true) = (&wants[..], &first[..], alts.is_empty())
                 {
                     Some(action)
@@ -492,6 +503,7 @@ impl<'a> Walker<'_, 'a> {
                     self.emit_targets(&targets, i, &saved);
                 }
                 self.restore(&wants, &saved, alts.is_empty());
+                self.give(i, entering.iter().chain(&later), &saved);
                 if !alts.is_empty() {
                     self.replace(i, &alts, &saved, [&exits, &targets])?;
                     self.after(i, later, &saved, reachable);
@@ -499,6 +511,17 @@ impl<'a> Walker<'_, 'a> {
                     return Ok(i + 1);
                 }
                 self.leave(i);
+            }
+            self.scheduled.entering = entering;
+        }
+        if nesting == Nesting::Loop {
+            later = self.later(i, &args);
+            let wants: Vec<&Action<'_>> = later.iter().collect();
+            if reachable && asked(&wants, argument, 1).0.is_some() {
+                self.make_calls();
+                saved = self.save(&wants, i, &args, false);
+                self.restore(&wants, &saved, true);
+                self.give(i, later.iter(), &saved);
             }
         }
         self.write_op(i);
@@ -623,6 +646,52 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
+    /// What happens first in a block. What the condition of a choice was is known from before it.
+    fn entries(&mut self, i: usize) {
+        if self.ops[i].nesting == Nesting::If {
+            let entries = std::mem::take(&mut self.scheduled.entering);
+            if self.reachable() {
+                let given = self.given(i);
+                self.emit(&entries, i, &given, &[], false);
+            }
+            return;
+        }
+        let entries = self.probes(i, &[Mode::Entry]);
+        let args = if entries.is_empty() { vec![] } else { self.stack(8) };
+        let entries = self.match_all(&entries, i, &args, &[]);
+        if self.reachable() && !entries.is_empty() {
+            let held = self.save(&entries.iter().collect::<Vec<_>>(), i, &args, false);
+            self.emit(&entries, i, &held, &[], false);
+        }
+    }
+
+    /// Keeps what a block is given, for as long as it lasts, for those who ask in it or behind it.
+    fn give<'b>(
+        &mut self,
+        i: usize,
+        actions: impl Iterator<Item = &'b Action<'a>>,
+        saved: &[(u32, ValType)],
+    ) where
+        'a: 'b,
+    {
+        let actions: Vec<&Action<'_>> = actions.collect();
+        if self.ops[i].nesting == Nesting::Plain || asked(&actions, argument, 1).0.is_none() {
+            return;
+        }
+        let mut given = Vec::with_capacity(saved.len());
+        for &(local, ty) in saved {
+            let kept = self.locals.keep(ty);
+            self.put().local_get(local).local_set(kept);
+            given.push((kept, ty));
+        }
+        self.scheduled.given.insert(i, given);
+    }
+
+    /// What a block was given, as far as it is kept.
+    fn given(&self, opener: usize) -> Vec<(u32, ValType)> {
+        self.scheduled.given.get(&opener).cloned().unwrap_or_default()
+    }
+
     /// What is behind the instruction: the beginnings of blocks, ends that were waited for, and
     /// probes after it.
     fn after(
@@ -632,17 +701,12 @@ impl<'a> Walker<'_, 'a> {
         saved: &[(u32, ValType)],
         was_reachable: bool,
     ) {
-        let entries = self.probes(i, &[Mode::Entry]);
-        let args = if entries.is_empty() { vec![] } else { self.stack(8) };
-        let entries = self.match_all(&entries, i, &args, &[]);
+        self.entries(i);
         let reachable = self.reachable();
-        if reachable && !entries.is_empty() {
-            let held = self.save(&entries.iter().collect::<Vec<_>>(), i, &args, false);
-            self.emit(&entries, i, &held, &[], false);
-        }
         if self.ops[i].nesting == Nesting::End && reachable {
             for (action, opener) in self.scheduled.behind.remove(&i).unwrap_or_default() {
-                self.action(&action, opener, &[], &[], false, None);
+                let given = self.given(opener);
+                self.action(&action, opener, &given, &[], false, None);
             }
         }
         let opens = !matches!(self.ops[i].nesting, Nesting::Plain | Nesting::End);
@@ -652,12 +716,8 @@ impl<'a> Walker<'_, 'a> {
             } else {
                 self.ops[i].partner
             };
-            let mut waiting = later;
-            if self.ops[i].nesting == Nesting::Loop {
-                waiting = self.later(i, &[]);
-            }
             let (exits, behind): (Vec<_>, Vec<_>) =
-                waiting.into_iter().partition(|a| a.probe.matched.mode == Mode::Exit);
+                later.into_iter().partition(|a| a.probe.matched.mode == Mode::Exit);
             self.scheduled
                 .behind
                 .entry(end)

@@ -5,6 +5,3 @@ wasm:opcode:memory.grow:before / failed / { }
 wasm:opcode:call(res0: i32):after { report var last: i32 = 0; last = res0; }
 wasm:opcode:call:* { report var n: i32; n += res0; }
 wasm:opcode:call(res0: i32):* { report var n: i32; n += res0; }
-wasm:opcode:if:exit { report var e: u32; e = arg0; }
-wasm:opcode:if:entry / taken / { report var y: u32; y++; }
-wasm:opcode:block(arg0: i32):after { report var b: i32; b = arg0; }

@@ -231,14 +231,14 @@
     i32.add
     global.set 48
     loop ;; label = @1
-      global.get 49
+      global.get 51
       i32.const 1
       i32.add
-      global.set 49
-      global.get 50
+      global.set 51
+      global.get 52
       i32.const 1
       i32.add
-      global.set 50
+      global.set 52
       local.get $i
       call $switch
       local.tee 2
@@ -273,19 +273,19 @@
       i32.const 1
       i32.add
       global.set 57
-      global.get 51
+      global.get 49
       i32.const 1
       i32.add
-      global.set 51
+      global.set 49
     end
     global.get 58
     i32.const 1
     i32.add
     global.set 58
-    global.get 52
+    global.get 50
     i32.const 1
     i32.add
-    global.set 52
+    global.set 50
     i32.const 0
     call $out
     local.tee 2

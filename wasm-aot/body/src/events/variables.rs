@@ -324,20 +324,13 @@ impl Event {
             Bound::Formula(text) => text.starts_with("res"),
             _ => false,
         };
-        let asks_operands = |bound: Bound| match bound {
-            Bound::Arg(_) => true,
-            Bound::Formula(text) => text.contains("arg"),
-            _ => false,
-        };
         let found = self.variable_in(name, width)?;
-        let comes_later = mode != super::Mode::After && asks_results(found.bound);
-        let is_gone = self.has_lost_operands(mode) && asks_operands(found.bound);
-        (!comes_later && !is_gone).then_some(found)
+        (mode == super::Mode::After || !asks_results(found.bound)).then_some(found)
     }
 
-    /// Whether the operands of an instruction are gone in a mode: those of blocks when these are
-    /// left, and the condition of a choice within its arms.
-    pub fn has_lost_operands(self, mode: super::Mode) -> bool {
+    /// Whether operands are asked for in a mode when a block has taken them: where it is left and
+    /// over, and the condition of a choice within its first arm. Only rewritten programs keep them.
+    pub fn has_kept_operands(self, mode: super::Mode) -> bool {
         let Self::Opcode(op) = self else { return false };
         let is_left = matches!(mode, super::Mode::Exit | super::Mode::SemanticAfter);
         op.modes == super::Modes::Block

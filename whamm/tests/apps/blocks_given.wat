@@ -1,0 +1,13 @@
+;; Blocks that take operands, and choices by a parameter.
+(module (import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (func $f (param i32) (result i64) (local i32)
+        (local.set 1 (i32.eq (local.get 0) (i32.const 7)))
+        (local.get 0) (if (then nop) (else nop))
+        (i64.const 3) (local.get 0) (if (param i64) (result i64) (then (i64.const 1) (i64.add)))
+        (block (param i64) (result i64) (i64.const 5) (i64.add))
+        (block (param i64) (result i64) (br 0))
+        (i32.const 5) (loop (param i32) (result i32) (i32.const 1) (i32.sub) (local.tee 0) (local.get 0) (br_if 0)) (drop)
+        (if (result i64) (local.get 1) (then (i64.add (i64.const 1) (call $f (i32.const 2)))) (else (i64.const 0)))
+        (i64.add))
+    (func (export "_start") (drop (call $f (i32.const 1))) (drop (call $f (i32.const 0))) (drop (call $f (i32.const 7)))))
