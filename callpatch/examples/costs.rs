@@ -133,7 +133,7 @@ fn taken(begun: Begun<'_>) -> Option<Carrier<'_>> {
     if let Begun::Carrier(carrier) = begun { Some(carrier) } else { None }
 }
 
-/// Twenty thousand sites that nobody executes.
+/// Twenty thousand sites that no thread executes.
 fn many(policy: Policy) -> Result<()> {
     const SITES: usize = 20_000;
     const ROOM: usize = 32;
@@ -150,7 +150,7 @@ fn many(policy: Policy) -> Result<()> {
     let mut survey = Survey::new(policy)?;
     let start = Ticks::now();
     let address = |n: usize| hook.offset((n * ROOM + n % 27) as isize);
-    // SAFETY: (1) to (5): nobody executes the calls.
+    // SAFETY: (1) to (5): no thread executes the calls.
     let adopt =
         |n| unsafe { survey.adopt(address(n), Role::Call, |to| to == Destination::Code(hook)) };
     let mut sites = (1..SITES).map(adopt).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -164,7 +164,7 @@ fn many(policy: Policy) -> Result<()> {
     }
     let mut batch = Retarget::new(policy);
     for site in &mut sites {
-        // SAFETY: (1) nobody executes it; (2) mapped.
+        // SAFETY: (1) no thread executes it; (2) mapped.
         unsafe { batch.push(site, hook.offset(64))? };
     }
     let start = Ticks::now();

@@ -268,7 +268,7 @@ impl Custody {
 #[derive(Debug)]
 #[must_use = "the act may be the caller's to carry out"]
 pub enum Begun<'c> {
-    /// The state was changed, and it is the caller who carries it out.
+    /// The state was changed, and the caller applies it.
     Carrier(Carrier<'c>),
     /// As [`Verdict::Delegated`].
     Delegated,

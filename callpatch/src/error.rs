@@ -86,7 +86,7 @@ pub enum AdoptError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetError {
-    /// Somebody else has written there: a debugger, for instance, whose breakpoint is a byte `cc`.
+    /// Other code has written there: a debugger, for instance, whose breakpoint is a byte `cc`.
     #[error(
         "the site at {address} holds {found}, not {off} or {on}: remove the breakpoint, or whatever wrote there, and try again"
     )]

@@ -2,7 +2,7 @@
 //! part, off it falls into it.
 //!
 //! It is a [call site](crate::CallSite) of the simplest kind: in code memory of our own, which is
-//! always writable, and nobody else's. So it is two words, and switching it cannot fail.
+//! always writable, and no other code's. So it is two words, and switching it cannot fail.
 //!
 //! # Safety
 //!
@@ -34,20 +34,20 @@ impl Gate {
     ///
     /// # Safety
     /// 1. Both are mapped, and stay so while it lives. 2. Either way is right to go whenever it is
-    ///    switched, and flags are dead at the stub's beginning. 3. Nobody else writes there.
+    ///    switched, and flags are dead at the stub's beginning. 3. No other code writes there.
     pub(crate) unsafe fn at(address: CodeAddr, alias: isize) -> Option<Self> {
         // SAFETY: (1) the caller.
         let found = unsafe { live::load_byte(address) };
         (found == FORM.on()).then_some(Self { address, alias })
     }
 
-    /// Switches it: one byte, of which nobody sees half (A3). Usable in a signal handler.
+    /// Switches it: one byte, of which no thread sees half (A3). Usable in a signal handler.
     #[inline]
     pub fn set(self, to: Switch) {
         let at = self.address.offset(self.alias + FORM.switch_at() as isize);
         let face = FACES[to as usize];
         // SAFETY: (1) mapped and writable, by construction in `at`; (2) either byte is right there,
-        // as whoever made it has promised.
+        // as its maker has promised.
         unsafe {
             if live::load_byte(at) != face {
                 live::store(at, Width::One, face.into());

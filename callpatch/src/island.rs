@@ -2,7 +2,7 @@
 //!
 //! A call leads no further than two gigabytes, and a module's hooks lie in another one, or in
 //! memory of our own. So each module gets islands near by, made when they are needed. Stubs are cut
-//! off an island one after the other; each is written before anybody is led to it, which needs no
+//! off an island one after the other; each is written before a thread is led to it, which needs no
 //! barrier: the last store is the one that leads there (AMD64 APM volume 2, section 7.6.1).
 //!
 //! **When a stub's place can be used again.** Giving a stub back says that no site leads to it and
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wordpatch::os::pages::{PAGE, round_up};
 use wordpatch::{Barrier, CodeAddr, CodeMemory};
 
-/// The size of one island, if nobody has said what is needed.
+/// The size of one island, if it was not said what is needed.
 const ISLAND: usize = 16 * PAGE;
 /// And the most that it is made larger for what is expected.
 const LARGEST: usize = 4 << 20;
@@ -102,8 +102,8 @@ impl Slot {
         unsafe { &*cell }
     }
 
-    /// Leads there from now on whoever reads it. One store of an aligned word: nobody sees half of
-    /// one.
+    /// Leads there from now on every thread that reads it. One store of an aligned word: no thread
+    /// sees half of one.
     #[inline]
     pub fn lead_to(self, code: CodeAddr) {
         self.cell().store(code.get() as u64, Ordering::Release);
@@ -181,7 +181,7 @@ impl Islands {
         let island = self.islands.iter_mut().rev().find(|island| island.holds(stub.address));
         let Some(island) = island else { unreachable!("stubs lie on islands") };
         let offset = stub.address.distance_from(island.memory.base()) as usize;
-        // Nobody is led there yet, or any more.
+        // No thread is led there yet, or any more.
         island.memory.write(offset, code);
         Ok(stub)
     }
@@ -261,7 +261,7 @@ impl Islands {
         Ok((start, island.memory.writable(offset).distance_from(start)))
     }
 
-    /// A `ret` that is shared by all who need one.
+    /// A `ret` that is shared by all stubs that need one.
     pub fn ret(&mut self) -> Result<CodeAddr, IslandError> {
         if let Some(ret) = self.ret {
             return Ok(ret);

@@ -1,11 +1,11 @@
-//! Code memory within reach of a module: somebody else may be mapping memory at the same time, and
+//! Code memory within reach of a module: another thread may map memory at the same time, and
 //! take the place that was found.
 
 use crate::reach::Reach;
 use wordpatch::CodeMemory;
 use wordpatch::os::{OsError, maps};
 
-/// How often places are looked for, if somebody else is always quicker.
+/// How often places are looked for, if another thread is always quicker.
 const ATTEMPTS: usize = 16;
 
 impl Reach {
@@ -17,8 +17,8 @@ impl Reach {
             for place in self.free_places(len, &mappings) {
                 match CodeMemory::at(place, len) {
                     Ok(memory) => return Ok(Some(memory)),
-                    // Somebody was faster, or the kernel keeps the place for itself (the guard of a
-                    // stack, mmap_min_addr).
+                    // Another thread was faster, or the kernel keeps the place for itself (the
+                    // guard of a stack, mmap_min_addr).
                     Err(OsError { errno: libc::EEXIST | libc::EPERM | libc::EINVAL, .. }) => {
                         taken_meanwhile = true;
                     }

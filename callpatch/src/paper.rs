@@ -14,8 +14,8 @@
 //!   4|1    E8 d0 d1 d2 | d3      EB 03 d1 d2 | d3       the first two       the same
 //! ```
 //!
-//! Nobody waits and nobody traps. What it costs against one byte: an off call that lies 1|4 still
-//! calls; a jump is taken; the target is fixed, because it is part of what is stored; and
+//! No thread waits and no thread traps. What it costs against one byte: an off call that lies 1|4
+//! still calls; a jump is taken; the target is fixed, because it is part of what is stored; and
 //! everything rests on the granule (A1), which for the paper's line is wrong on processors that
 //! were measured.
 //!

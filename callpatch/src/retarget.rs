@@ -6,7 +6,7 @@
 //! ```text
 //!   E8 a0 a1 a2 a3     call a
 //!   A9 a0 a1 a2 a3     Off            one byte each
-//!                      Barrier        nobody runs on an E8 that it fetched earlier
+//!                      Barrier        no thread runs on an E8 that it fetched earlier
 //!   A9 b0 a1 b2 a3     Displacement   in pieces of any width, in any order
 //!   A9 b0 b1 b2 b3     (Barrier)      where fetch may see the back late
 //!   E8 b0 b1 b2 b3     On             one byte each, where it was on before
@@ -21,16 +21,16 @@
 //!   displacement is replaced as a word of `wordpatch`: by one store if no granule's boundary cuts
 //!   it, else behind a trap.
 //!
-//! **Who is between.** A thread that was called through a site and has not returned is in the old
-//! target, and stays there as long as it likes; it comes back behind the site, in either state. So
-//! the old target must live on: a retarget says nothing about when it can go. Sites of one batch
+//! **Threads in between.** A thread that was called through a site and has not returned is in the
+//! old target, and stays there as long as it likes; it comes back behind the site, in either state.
+//! So the old target must live on: a retarget says nothing about when it can go. Sites of one batch
 //! change within microseconds of each other, not at once: a thread may pass one that is off and
 //! find the next one on.
 //!
 //! # Safety
 //!
 //! This module exists to write displacements behind guards. That the new targets may be called
-//! there is promised by who gives them.
+//! there is promised by their owner.
 #![allow(unsafe_code)]
 
 use crate::error::{Broken, RetargetError};
@@ -85,15 +85,15 @@ impl<'site> Retarget<'site> {
         site: &'site mut CallSite,
         to: CodeAddr,
     ) -> Result<(), RetargetError> {
-        // SAFETY: (1) and (2) the caller; (3) nobody else has the site while it is borrowed.
+        // SAFETY: (1) and (2) the caller; (3) no other code has the site while it is borrowed.
         unsafe { self.push_shared(site, to) }
     }
 
     /// Adds a site that others know of.
     ///
     /// # Safety
-    /// As for [`push`](Self::push), and 3. nobody switches or retargets the site until the batch is
-    /// over.
+    /// As for [`push`](Self::push), and 3. no code switches or retargets the site until the batch
+    /// is over.
     pub unsafe fn push_shared(
         &mut self,
         site: &'site CallSite,
@@ -209,8 +209,8 @@ impl<'site> Retarget<'site> {
         for edit in free {
             let (site, at) = (edit.site, edit.site.form().displacement_at());
             // SAFETY: (1) the displacement lies inside of the form; (2) it is off, and was before
-            // the barrier: whoever comes by runs the guard, which does not care (A5) or returns;
-            // (3) the caller of `push`.
+            // the barrier: a thread that comes by runs the guard, which does not care (A5) or
+            // returns; (3) the caller of `push`.
             unsafe {
                 opening.store(&site.ground, at, Width::Four, edit.displacement as u32 as u64)
             }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   on    E8 d0 d1 d2 d3     call hook
-//!   off   A9 d0 d1 d2 d3     test eax, …          one store of one byte, which nobody sees torn (A3), at any alignment
+//!   off   A9 d0 d1 d2 d3     test eax, …          one store of one byte, which no thread sees torn (A3), at any alignment
 //! ```
 //!
 //! Both faces are made at adoption. Switching is a load, a comparison and a store: no
 //! compare-and-swap, which would cost the time until the line has come from the core that executes
-//! it. What is found there and is neither face is somebody else's, such as a debugger's breakpoint:
+//! it. What is found there and is neither face is another's, such as a debugger's breakpoint:
 //! it is reported and stays. (One that is set between the load and the store is lost; a debugger
 //! stops all threads meanwhile.)
 //!
@@ -101,7 +101,7 @@ impl CallSite {
         unsafe { self.ground.store(at, Width::One, new.into()) }.map_err(SetError::Refused)
     }
 
-    /// Which state its bytes are in; `None` if they are somebody else's.
+    /// Which state its bytes are in; `None` if they are another's.
     pub fn state(&self) -> Option<Switch> {
         let [off, on] = self.faces();
         match self.seen() {

@@ -2,7 +2,7 @@
 //!
 //! A site is adopted only if its bytes decode to a transfer of control that we know *and* lead to a
 //! hook. The second is not a formality: where a compiler ends a function with a jump to the hook,
-//! the hook's return address lies behind a call of the program's own, and whoever patches "the call
+//! the hook's return address lies behind a call of the program's own, and a patcher of "the call
 //! before the return address" takes that away.
 //!
 //! What is a hook is the caller's knowledge: a predicate on where the site leads. A call into the
@@ -77,9 +77,9 @@ impl Survey {
     ///
     /// # Safety
     /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
-    /// `address` and no thread jumps, returns or resumes into the middle of it (A4). 3. Nobody else
-    /// writes to it, debuggers excepted. 4. Where it may be switched off, nobody needs what it did:
-    /// the flags are dead behind a [`Role::Call`] or a [`Role::Detour`] (A5), and at a
+    /// `address` and no thread jumps, returns or resumes into the middle of it (A4). 3. No other
+    /// code writes to it, debuggers excepted. 4. Where it may be switched off, no code needs what it
+    /// did: the flags are dead behind a [`Role::Call`] or a [`Role::Detour`] (A5), and at a
     /// [`Role::TailJump`] the stack's top is the return address. 5. What it leads to may be called,
     /// or jumped to, for as long as it can be on.
     pub unsafe fn adopt(

@@ -136,7 +136,7 @@ impl Form {
         }
     }
 
-    /// The same when off, as far as its length: behind a `ret` come bytes that nobody executes.
+    /// The same when off, as far as its length: behind a `ret` come bytes that no thread executes.
     pub fn off_bytes(self, role: Role, displacement: i32) -> Option<Vec<u8>> {
         let mut bytes = self.bytes(displacement);
         bytes[self.switch_at()] = self.off(role)?;

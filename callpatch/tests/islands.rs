@@ -126,7 +126,7 @@ fn a_place_is_used_again_only_behind_a_barrier() {
     let ret = |_: CodeAddr| vec![x86::RET];
     let first = islands.stub(1, ret).unwrap();
     let place = first.address();
-    // SAFETY: (1) nobody was ever led there.
+    // SAFETY: (1) no thread was ever led there.
     unsafe { islands.give_back(first) };
     assert_ne!(islands.stub(1, ret).unwrap().address(), place);
     assert_eq!(islands.reclaim(Barrier::best().unwrap()).unwrap(), 1);
@@ -178,7 +178,7 @@ impl Crowd {
 impl Drop for Crowd {
     fn drop(&mut self) {
         for &(at, len) in &self.0 {
-            // SAFETY: (1) reserved above, and used by nobody.
+            // SAFETY: (1) reserved above, and not used by any other code.
             let _ = unsafe { pages::unmap(at, len) };
         }
     }

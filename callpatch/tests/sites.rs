@@ -68,7 +68,7 @@ fn a_breakpoint_is_reported_and_kept() {
 fn refusal(bytes: &[u8], role: Role, is_hook: impl Fn(Destination) -> bool) -> AdoptError {
     let mut memory = CodeMemory::new(4096).unwrap();
     memory.write(64, bytes);
-    // SAFETY: (1) to (5): nobody executes the bytes, and they are refused.
+    // SAFETY: (1) to (5): no thread executes the bytes, and they are refused.
     unsafe { CallSite::adopt(memory.base().offset(64), role, &policy(), is_hook) }.unwrap_err()
 }
 
@@ -105,7 +105,7 @@ fn a_site_at_the_very_end_of_the_code_is_adopted() {
         let mut memory = CodeMemory::new(4096).unwrap();
         let at = 4096 - form.len();
         memory.write(at, &form.bytes(0));
-        // SAFETY: (1) to (5): nobody executes the bytes.
+        // SAFETY: (1) to (5): no thread executes the bytes.
         let site = unsafe {
             CallSite::adopt(memory.base().offset(at as isize), role, &policy(), |_| true)
         }
@@ -172,13 +172,13 @@ fn a_call_into_the_linkage_table_leads_to_the_hook_whose_slot_it_is() {
         .concat();
         memory.write(STUB, &stub);
         memory.write(64, &Form::Call.bytes(Form::Call.displacement(at(64), at(STUB)).unwrap()));
-        // SAFETY: (1) to (5): nobody executes the call.
+        // SAFETY: (1) to (5): no thread executes the call.
         let adopt = |slot| unsafe {
             CallSite::adopt(at(64), Role::Call, &policy(), |to| to == Destination::Slot(slot))
         };
         assert_eq!(adopt(at(2048)).unwrap().destination(), Destination::Code(at(STUB)));
         assert!(matches!(adopt(at(2056)), Err(AdoptError::Elsewhere { .. })));
-        // Who knows the stub itself need not give the slot.
+        // Code that knows the stub itself need not give the slot.
         let is_stub = |to| to == Destination::Code(at(STUB));
         // SAFETY: as above.
         let site = unsafe { CallSite::adopt(at(64), Role::Call, &policy(), is_stub) };
@@ -192,7 +192,7 @@ fn a_stub_at_the_very_end_of_the_code_is_read() {
     let (site, stub) = (memory.base(), memory.base().offset(4096 - 6));
     memory.write(0, &Form::Call.bytes(Form::Call.displacement(site, stub).unwrap()));
     memory.write(4096 - 6, &Form::JumpMemory.bytes(0x100));
-    // SAFETY: (1) to (5): nobody executes the call.
+    // SAFETY: (1) to (5): no thread executes the call.
     let adopted = unsafe {
         CallSite::adopt(site, Role::Call, &policy(), |to| {
             to == Destination::Slot(stub.offset(0x106))

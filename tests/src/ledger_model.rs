@@ -68,7 +68,7 @@ fn flight(front: &Front<u32>, claim: Claim, manner: u32) -> &'static Flight<u32>
     Flight::of(front, CodeAddr::new(6)..CodeAddr::new(11), 2, claim, manner)
 }
 
-/// Whoever finds a flight finds it complete, and it is never lost to another that is entered
+/// A thread that finds a flight finds it complete, and it is never lost to another that is entered
 /// meanwhile.
 pub fn entering_flights() {
     let (front, quads) = (leak(Front::vacant()), quads());

@@ -1,6 +1,6 @@
 //! Everything at once: threads that patch the same sites in every way there is, threads that
-//! execute them, signals, threads that come and go, forks. Whoever executes a function sees one of
-//! its numbers and no mixture, and when all is over every site can be patched.
+//! execute them, signals, threads that come and go, forks. A thread that executes a function sees
+//! one of its numbers and no mixture, and when all is over every site can be patched.
 #![allow(unsafe_code)]
 
 #[path = "../../wordpatch/tests/support/mod.rs"]
@@ -79,7 +79,7 @@ impl Stage {
                 batch.commit().map(drop)
             }
             5 => {
-                // Left behind, for somebody else to take up.
+                // Left behind, for another thread to take up.
                 std::mem::forget(start(site, number(n))?);
                 Ok(())
             }
@@ -106,7 +106,7 @@ impl Stage {
         }
     }
 
-    /// Whether every site can be patched, when nobody else does.
+    /// Whether every site can be patched, when no other thread does.
     fn can_be_patched(&self) -> bool {
         (0..SITES).all(|n| {
             self.take_up(n);

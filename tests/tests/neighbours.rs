@@ -37,7 +37,7 @@ fn word(len: usize, round: usize) -> Word {
 fn replace(site: &PatchSite, rounds: usize) {
     for round in 1..=rounds {
         let word = word(site.len(), round);
-        // SAFETY: (1) nobody executes the bytes.
+        // SAFETY: (1) no thread executes the bytes.
         unsafe {
             match round % 3 {
                 0 => site.patch(word).unwrap(),
@@ -64,7 +64,7 @@ fn neighbours_keep_their_bytes_in_every_layout() {
         let memory = CodeMemory::new(PLACE.end).unwrap();
         let policy = Policy { order, granule, ..policy };
         let adopt = |word: &Range<usize>| {
-            // SAFETY: (1) to (4): nobody executes this memory, which lives to the end of this
+            // SAFETY: (1) to (4): no thread executes this memory, which lives to the end of this
             // function.
             unsafe {
                 PatchSite::adopt(

@@ -156,7 +156,7 @@ fn code_that_nobody_may_change_is_refused_with_page_and_remedy_and_stays_as_it_i
         let page = read_only_file();
         let code = page.offset(62);
         let policy = |access| Policy { access, ..Policy::new().unwrap() };
-        // SAFETY: (1) to (4): nobody else uses the mapping.
+        // SAFETY: (1) to (4): no other code uses the mapping.
         let adopt = |access| unsafe { PatchSite::adopt(code, 5, Layout::One, &policy(access)) };
         let refused = adopt(Access::Rwx).unwrap_err().to_string();
         assert!(refused.contains(&page.to_string()) && refused.contains("mprotect"), "{refused}");

@@ -242,7 +242,7 @@ impl Diagnostics {
             .map_or(1, |t| t.split('\n').next().unwrap_or("").chars().count());
         let width = covered.clamp(1, (spare + 1).saturating_sub(column).max(1));
         let margin = line.to_string().len();
-        // A line of a megabyte would help nobody: show what is around the place.
+        // A line of a megabyte would not help: show what is around the place.
         let from = column.saturating_sub(80);
         let shown: String =
             text.chars().skip(from).take(160).map(|c| if c == '\t' { ' ' } else { c }).collect();

@@ -1,6 +1,6 @@
 //! How code is made writable.
 //!
-//! | access | while nobody patches | a store costs | needs |
+//! | access | while no thread patches | a store costs | needs |
 //! |---|---|---|---|
 //! | alias | `r-x` here, `rw-` elsewhere | a store | [`CodeMemory`](crate::CodeMemory) of our own |
 //! | `rwx` | `rwx` | a store | the right to map writable code |
@@ -257,7 +257,7 @@ impl Drop for Window {
             self.pages.iter().flat_map(pages_of).filter(|page| UNLOCKED.find(page.get()).is_none())
         {
             // SAFETY: (1) this window opened it, and sites are adopted with this access only in
-            // pages that were readable and executable before; (2) nobody relies on writing there:
+            // pages that were readable and executable before; (2) no code relies on writing there:
             // it is not among the unlocked.
             let _ = unsafe { pages::protect(page, PAGE, Protection::ReadExecute) };
         }

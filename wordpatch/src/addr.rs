@@ -1,8 +1,8 @@
 //! Addresses of code.
 //!
 //! Live code is never borrowed: another core may be executing it and another thread may be changing
-//! it, so a `&[u8]` to it would promise what nobody can keep. A [`CodeAddr`] promises nothing; only
-//! [`live`](crate::live) reads and writes through it.
+//! it, so a `&[u8]` to it would promise what no code can keep. A [`CodeAddr`] promises nothing;
+//! only [`live`](crate::live) reads and writes through it.
 
 use std::fmt;
 

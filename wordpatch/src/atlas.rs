@@ -1,4 +1,4 @@
-//! The atlas: a map from addresses that is only ever added to, read without a lock by anybody, a
+//! The atlas: a map from addresses that is only ever added to, read without a lock by any thread, a
 //! signal handler included.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //! leave, so the places of a key are tried in the same order for ever: a free place ends the
 //! search, and two threads that enter one key meet at the same entry.
 //!
-//! A segment is made by everybody who needs it and published by the first: nobody waits for another
-//! thread that makes it, which the child of a fork may not have.
+//! A segment is made by every thread that needs it and published by the first: no thread waits for
+//! another thread that makes it, which the child of a fork may not have.
 
 use crate::sync::{AtomicUsize, Ordering};
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ const FIRST: usize = 256;
 
 /// What an atlas holds.
 pub(crate) trait Entry {
-    /// An entry that nobody has taken.
+    /// An entry that no thread has taken.
     fn vacant() -> Self;
 
     /// Its key; zero while it is vacant. Set once, by the atlas.
@@ -88,7 +88,7 @@ impl<E: Entry + 'static> Atlas<E> {
         (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, FIRST << n) })
     }
 
-    /// Segment number `n`, made here if nobody is faster.
+    /// Segment number `n`, made here if no other thread is faster.
     #[allow(unsafe_code)]
     fn make(&self, n: usize) -> &[E] {
         let made: &mut [E] =
@@ -98,7 +98,7 @@ impl<E: Entry + 'static> Atlas<E> {
             .compare_exchange(null, made.as_mut_ptr(), Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
-            // SAFETY: (1) leaked above, and nobody else was told of it.
+            // SAFETY: (1) leaked above, and no other thread was told of it.
             drop(unsafe { Box::from_raw(made) });
         }
         self.segment(n).expect("somebody has just made it")

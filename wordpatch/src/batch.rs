@@ -155,7 +155,7 @@ fn plant(legs: &[Leg<'_>], accesses: &[Access]) -> Result<(), PatchError> {
     })
 }
 
-/// Takes back a flight that nobody seized meanwhile.
+/// Takes back a flight that no thread seized meanwhile.
 fn take_back(flight: &'static Flight, phase: Phase) {
     if flight.seize(phase) {
         flight.retreat(phase);
@@ -168,7 +168,8 @@ fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
     let barriers = distinct(legs.iter().map(|(_, flight)| flight.manner.barrier));
     let mut passed = 0;
     for phase in [Phase::Trapped, Phase::Backed] {
-        // Whoever ran into a trap that cannot be carried out may have finished that flight already.
+        // A thread that ran into a trap that cannot be carried out may have finished that flight
+        // already.
         let mine: Vec<&Leg<'_>> = legs
             .iter()
             .filter(|(_, flight)| flight.phase() == phase && flight.seize(phase))

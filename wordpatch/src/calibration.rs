@@ -193,7 +193,7 @@ impl Calibration {
     pub const ENOUGH_TOGGLES: u64 = 20_000;
 
     /// Where `tmax` writes it: `fastinst/tmax.toml` in `$XDG_CONFIG_HOME`, or in `~/.config`.
-    /// Nowhere for a privileged process, whose environment is somebody else's.
+    /// Nowhere for a privileged process, whose environment is another's.
     pub fn default_path() -> Option<PathBuf> {
         if os::is_privileged() {
             return None;
@@ -209,7 +209,7 @@ impl Calibration {
     /// Reads `path` and makes sure that it was written on this machine.
     pub fn load(path: &Path) -> Result<Self, CalibrationError> {
         let mut contents = Vec::new();
-        // Whoever writes it decides how code is stored to.
+        // A user who writes it decides how code is stored to.
         let file = trust::open(path).map_err(|error| match error.raw_os_error() {
             None if error.kind() == io::ErrorKind::PermissionDenied => {
                 CalibrationError::Untrusted { path: path.to_owned(), why: error.to_string() }

@@ -37,10 +37,10 @@ struct Named {
     ///
     /// | value | meaning | who may change it |
     /// |---|---|---|
-    /// | `NONE` | nothing | who starts: to `STARTING` |
-    /// | `STARTING` | somebody is starting | that thread; a forked child, which has only one |
-    /// | `AT_ONCE` | a patch that was over at once | who finishes: to `NONE` |
-    /// | any other | the number of the flight | who finishes: to `NONE` |
+    /// | `NONE` | nothing | the thread that starts: to `STARTING` |
+    /// | `STARTING` | a thread is starting | that thread; a forked child, which has only one |
+    /// | `AT_ONCE` | a patch that was over at once | the thread that finishes: to `NONE` |
+    /// | any other | the number of the flight | the thread that finishes: to `NONE` |
     ///
     /// No lock: its holder could be missing in a forked child.
     pending: AtomicU64,
@@ -67,7 +67,7 @@ impl Named {
         self.site()?.under_way(self.pending()?)
     }
 
-    /// Takes what is pending, for the one who finishes it.
+    /// Takes what is pending, for the thread that finishes it.
     fn take(&self) -> Option<Pending<'static>> {
         let pending = self.pending()?;
         let taken =
@@ -78,7 +78,7 @@ impl Named {
     }
 }
 
-/// In a forked child: nobody is left who could be in the middle of a start.
+/// In a forked child: no thread is left that could be in the middle of a start.
 pub(crate) fn forget_callers() {
     for named in SITES.iter() {
         let _ =
@@ -234,7 +234,7 @@ fn answer(act: impl FnOnce() -> Result<(), Failure>) -> bool {
         Err(_) => "wordpatch broke one of its own invariants; please report this".to_owned(),
     };
     let text = CString::new(failure.replace('\0', " ")).unwrap_or_default();
-    // After the thread's own data is gone there is nobody left to ask.
+    // After the thread's own data is gone no thread can be asked any more.
     let _ = LAST.try_with(|last| *last.borrow_mut() = text);
     false
 }
@@ -307,8 +307,8 @@ unsafe fn named(
     Ok((named, site))
 }
 
-/// What the environment asks for, as it was at the first call. Whoever comes first reads it, and
-/// nobody waits for another thread that does, which the child of a fork may not have.
+/// What the environment asks for, as it was at the first call. The thread that comes first reads
+/// it, and no thread waits for another thread that does, which the child of a fork may not have.
 fn policy() -> &'static Result<Policy, String> {
     static POLICY: AtomicPtr<Result<Policy, String>> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: (1) null or what was leaked below; (2) Acquire pairs with the exchange.

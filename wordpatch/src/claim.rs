@@ -2,8 +2,8 @@
 //!
 //! A *quad* is an aligned quadword of code with one bit for each of its bytes that is in flight.
 //! Two words overlap exactly if they want the same bit. A word touches at most two quads and takes
-//! the lower first, so of several contenders the one that holds the highest quad has nobody left to
-//! lose against: at least one succeeds, and disjoint words never meet.
+//! the lower first, so of several contenders the one that holds the highest quad has no other left
+//! to lose against: at least one succeeds, and disjoint words never meet.
 //!
 //! Quads lie apart from what the trap handler reads: a claim must not wait for a cache line that
 //! executers have just looked at.
@@ -20,7 +20,7 @@ use std::ops::Range;
 pub(crate) struct Quad {
     /// Its address; zero while the entry is vacant. Set once.
     key: AtomicUsize,
-    /// Bit `i`: byte `i` is in flight. Set and cleared by whoever flies.
+    /// Bit `i`: byte `i` is in flight. Set and cleared by the flight that holds it.
     held: AtomicU32,
 }
 
@@ -117,7 +117,7 @@ impl Claim {
         }
     }
 
-    /// Gives the bytes back. Only for who took them.
+    /// Gives the bytes back. Only for the code that took them.
     pub(crate) fn give_back(&self) {
         if let Some((high, above)) = self.high {
             high.give_back(above);
@@ -126,7 +126,7 @@ impl Claim {
         low.give_back(bits);
     }
 
-    /// Whether somebody holds one of the bytes.
+    /// Whether a thread holds one of the bytes.
     pub(crate) fn is_held(&self) -> bool {
         self.low.0.holds(self.low.1) || self.high.is_some_and(|(high, above)| high.holds(above))
     }

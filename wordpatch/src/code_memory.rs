@@ -13,13 +13,13 @@
 //! copy of its own: without that, its patches would appear in the parent. The parent makes it,
 //! before the fork, and the child moves it to where the shared one is, for which it needs nothing.
 //! Where there was no memory for a copy the child lives with code that its parent may change: its
-//! own stores are led to memory that nobody executes, and patches are refused as if others were
+//! own stores are led to memory that no thread executes, and patches are refused as if others were
 //! always under way.
 //!
 //! # Safety
 //!
-//! This module exists to own mappings by raw address. What lies inside is written by whoever fills
-//! it, through [`CodeMemory::write`], and through patch sites afterwards.
+//! This module exists to own mappings by raw address. What lies inside is written by the code that
+//! fills it, through [`CodeMemory::write`], and through patch sites afterwards.
 #![allow(unsafe_code)]
 
 use crate::access::Access;
@@ -66,7 +66,7 @@ impl Span {
     /// Removes both mappings.
     ///
     /// # Safety
-    /// Nobody uses them any more, and the caller owns them.
+    /// No code uses them any more, and the caller owns them.
     unsafe fn unmap(self) -> Result<(), OsError> {
         // SAFETY: (1) the caller.
         unsafe { pages::unmap(self.base, self.len).and(pages::unmap(self.writable, self.len)) }
@@ -124,11 +124,11 @@ impl CodeMemory {
     }
 
     /// Puts code memory of the same contents where code is mapped. Threads may be executing it:
-    /// whoever comes by in between waits for the new mapping.
+    /// a thread that comes by in between waits for the new mapping.
     ///
     /// # Safety
     /// The caller owns the whole pages from `at` on that hold `len` bytes, which are readable;
-    /// nobody unmaps them but the new owner, and nobody writes to them meanwhile.
+    /// no code unmaps them but the new owner, and no code writes to them meanwhile.
     pub unsafe fn over(at: CodeAddr, len: usize) -> Result<Self, OsError> {
         fork::prepare();
         let len = pages::round_up(len.max(1));
@@ -202,7 +202,7 @@ impl CodeMemory {
         Ground::new(start..start.offset(len as isize), alias, Access::Rwx)
     }
 
-    /// Copies `code` to `offset`. For code that nobody executes yet.
+    /// Copies `code` to `offset`. For code that no thread executes yet.
     pub fn write(&mut self, offset: usize, code: &[u8]) {
         let end = offset.checked_add(code.len());
         assert!(
@@ -210,8 +210,8 @@ impl CodeMemory {
             "code at {offset} runs over the end of its memory"
         );
         // SAFETY: (1) the range was checked to lie inside the writable mapping, which lives as long
-        // as `self`; (2) `code` is somebody's slice and no reference to our mapping is ever made,
-        // so they do not overlap.
+        // as `self`; (2) `code` is a slice of the caller's and no reference to our mapping is ever
+        // made, so they do not overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 code.as_ptr(),
@@ -231,7 +231,7 @@ impl Drop for CodeMemory {
         flight::abandon(&(base..base.offset(len as isize)));
         regions().retain(|region| region.span != self.span);
         // SAFETY: (1) both mappings were made in `placed` and are owned by `self`; (2) code in them
-        // is no longer executed: whoever calls into a region keeps its `CodeMemory`.
+        // is no longer executed: code that calls into a region keeps its `CodeMemory`.
         let _ = unsafe { self.span.unmap() };
     }
 }
@@ -268,7 +268,7 @@ pub(crate) fn copy_all(regions: &mut [Region]) {
 /// In the parent, and where there is no child: the copies go.
 pub(crate) fn drop_copies(regions: &mut [Region]) {
     for copy in regions.iter_mut().filter_map(|region| region.copy.take()) {
-        // SAFETY: (1) made by `copy_all`, and known to nobody else.
+        // SAFETY: (1) made by `copy_all`, and known to no other code.
         let _ = unsafe { copy.unmap() };
     }
 }
@@ -288,8 +288,8 @@ pub(crate) fn separate_all(regions: &mut [Region]) -> bool {
         });
         region.is_foreign |= !separated;
         if region.is_foreign {
-            // SAFETY: (1) the region's own mapping, which nobody executes. Where that fails, too,
-            // stores reach the parent.
+            // SAFETY: (1) the region's own mapping, which no thread executes. Where that fails,
+            // too, stores reach the parent.
             let _ =
                 unsafe { pages::map_private(Place::Over(writable), len, Protection::ReadWrite) };
         }

@@ -1,4 +1,4 @@
-//! The completion thread: it finishes patches that nobody waits for.
+//! The completion thread: it finishes patches that no thread waits for.
 //!
 //! Flights come in over a lock-free stack. The thread takes them all at once, passes one barrier
 //! for all, and writes on: under load it works in batches by itself. It starts with the first
@@ -22,9 +22,9 @@ static QUEUE: AtomicPtr<Flight> = AtomicPtr::new(std::ptr::null_mut());
 ///
 /// | value | meaning | who may change it |
 /// |---|---|---|
-/// | `NONE` | there is no thread in this process | who enqueues: to `AWAKE`; a forked child |
+/// | `NONE` | there is no thread in this process | the thread that enqueues: to `AWAKE`; a forked child |
 /// | `AWAKE` | it looks at the queue again before it sleeps | the thread |
-/// | `ASLEEP` | it sleeps on this word | who enqueues: to `AWAKE`, and wakes it |
+/// | `ASLEEP` | it sleeps on this word | the thread that enqueues: to `AWAKE`, and wakes it |
 static STATE: AtomicU32 = AtomicU32::new(NONE);
 const NONE: u32 = 0;
 const AWAKE: u32 = 1;
@@ -85,13 +85,13 @@ fn wake() {
 
 fn spawn() {
     fork::prepare();
-    // Before signals are blocked for good: the thread must be able to answer whoever calls all
-    // threads later. If none is free nobody ever calls.
+    // Before signals are blocked for good: the thread must be able to answer a thread that calls
+    // all threads later. If none is free no thread ever calls.
     let _ = Barrier::Signal.prepare();
     let _undisturbed = Blocked::all();
     if os::threads::start(c"wordpatch", 64 << 10, work).is_err() {
-        // No thread to be had: the next who enqueues tries again, and meanwhile executers are
-        // served by the trap handler.
+        // No thread to be had: the next thread that enqueues tries again, and meanwhile executers
+        // are served by the trap handler.
         STATE.store(NONE, Ordering::Release);
     }
 }
@@ -155,7 +155,7 @@ fn fly_together(flights: &[&'static Flight], phase: Phase) {
     }
 }
 
-/// What is left of a flight alone: waits, and what somebody else seized meanwhile. Returns whether
+/// What is left of a flight alone: waits, and what another thread seized meanwhile. Returns whether
 /// it has to be tried again.
 fn finish(flight: &'static Flight) -> bool {
     match flight.proceed(Pace::Finish) {

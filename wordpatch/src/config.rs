@@ -173,7 +173,7 @@ impl BarrierChoice {
 
 impl GranuleChoice {
     fn parse(value: String) -> Result<Self, ConfigError> {
-        // A granule of one byte is what /proc/self/mem forces, not what anybody would choose.
+        // A granule of one byte is what /proc/self/mem forces, not what a user would choose.
         let exact = value.parse().ok().filter(|&bytes| bytes != 1).and_then(Granule::new);
         match (value.as_str(), exact) {
             ("calibrated", _) => Ok(Self::Calibrated),

@@ -95,7 +95,7 @@ pub enum TrapError {
         /// Whose handler.
         signal: i32,
     },
-    /// Somebody installed another handler after ours.
+    /// Other code installed another handler after ours.
     #[error(
         "the program replaced the SIGTRAP handler: call wordpatch::install_trap_handler() again"
     )]
@@ -152,7 +152,7 @@ pub enum PatchError {
     /// thread tries again.
     #[error("{0}")]
     Barrier(#[from] BarrierError),
-    /// Somebody else wrote into the site while it was being patched; those bytes were left as they
+    /// Other code wrote into the site while it was being patched; those bytes were left as they
     /// are.
     #[error(
         "somebody else wrote to site {address} while it was patched: expected {expected}, found {found}"

@@ -118,12 +118,12 @@ impl Flight {
         self.word.start
     }
 
-    /// Takes the bytes, or says who has them.
+    /// Takes the bytes, or says which patch has them.
     pub(crate) fn claim(&self) -> Result<(), PatchError> {
         if self.claim.take() { Ok(()) } else { Err(self.holder()) }
     }
 
-    /// Who holds bytes of this word: another patch of it, or an overlapping one.
+    /// The patch that holds bytes of this word: another patch of it, or an overlapping one.
     #[cold]
     pub(crate) fn holder(&self) -> PatchError {
         let (address, len) = (self.start(), self.len());
@@ -275,7 +275,7 @@ impl Flight {
         }
     }
 
-    /// Takes the flight forward, unless somebody else is about to. Returns where it stands. Usable
+    /// Takes the flight forward, unless another thread is about to. Returns where it stands. Usable
     /// in a signal handler.
     pub(crate) fn proceed(&self, pace: Pace) -> Result<Phase, PatchError> {
         loop {
@@ -319,9 +319,9 @@ impl Flight {
     }
 
     /// The stores between two barriers. `Busy` is this thread's; it stays so if the word is whole
-    /// now, which `true` tells, and is left where another barrier has to follow. Whoever stores for
-    /// many flights lands them afterwards: giving bytes back waits until everything stored before
-    /// has arrived.
+    /// now, which `true` tells, and is left where another barrier has to follow. A thread that
+    /// stores for many flights lands them afterwards: giving bytes back waits until everything
+    /// stored before has arrived.
     pub(crate) fn store_leg(
         &self,
         phase: Phase,
@@ -367,7 +367,7 @@ impl Flight {
 
     /// After a barrier that failed. Before the back is new, the front can simply become old again:
     /// no reader saw anything else. After that only the barrier leads on, and the traps stay for
-    /// the next who tries. `Busy` is this thread's.
+    /// the next thread that tries. `Busy` is this thread's.
     pub(crate) fn retreat(&self, phase: Phase) {
         if phase == Phase::Trapped && self.restore_front().is_ok() {
             self.taken_back.store(self.number(), Ordering::Relaxed);

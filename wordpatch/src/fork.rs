@@ -47,8 +47,8 @@ pub fn owns_code() -> bool {
 ///
 /// | value | meaning | who may change it |
 /// |---|---|---|
-/// | 0 | no | who registers: to its thread's id |
-/// | a thread's id | that thread is about to | that thread: to `DONE`; anybody, if it is gone: to its own |
+/// | 0 | no | the thread that registers: to its thread's id |
+/// | a thread's id | that thread is about to | that thread: to `DONE`; any thread, if it is gone: to its own |
 /// | `DONE` | yes | - |
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
 const DONE: u32 = u32::MAX;

@@ -1,19 +1,19 @@
-//! The gate: flights store only while nobody forks.
+//! The gate: flights store only while no thread forks.
 //!
 //! A forked child gets a copy of the ledger as it was at one moment, and must get code of the same
 //! moment: a trap that the parent plants later, and of which the child's ledger knows nothing,
-//! would kill the child. So whoever stores for a flight is inside the gate meanwhile, and a fork
-//! closes it until parent and child have parted. Words that one store replaces need no gate: each
-//! quadword is copied whole.
+//! would kill the child. So a thread that stores for a flight is inside the gate meanwhile, and a
+//! fork closes it until parent and child have parted. Words that one store replaces need no gate:
+//! each quadword is copied whole.
 //!
 //! | `CLOSED_BY` | meaning | who may change it |
 //! |---|---|---|
 //! | 0 | open | the thread that forks: to its id |
-//! | a thread's id | that thread forks; nobody else enters | that thread: to 0, in the parent and in the child |
+//! | a thread's id | that thread forks; no other thread enters | that thread: to 0, in the parent and in the child |
 //!
-//! `INSIDE` counts those who are inside. Who forks waits for them, but not for ever: one of them
-//! may be this very thread, which forks in a signal handler that interrupted a step. Such a step
-//! stands still, and what it has stored so far is whole.
+//! `INSIDE` counts threads that are inside. A thread that forks waits for them, but not for ever:
+//! one of them may be this very thread, which forks in a signal handler that interrupted a step.
+//! Such a step stands still, and what it has stored so far is whole.
 
 use crate::os::threads;
 use crate::sync::{AtomicU32, Ordering};
@@ -32,7 +32,7 @@ pub(crate) struct Inside {
     counted: bool,
 }
 
-/// Enters, when nobody forks. Usable in a signal handler, also of a thread that is forking.
+/// Enters, when no thread forks. Usable in a signal handler, also of a thread that is forking.
 pub(crate) fn enter() -> Inside {
     loop {
         // Sequentially consistent on both sides: either this thread sees the gate closed, or who
@@ -78,7 +78,7 @@ pub(crate) fn open() {
     CLOSED_BY.store(0, Ordering::SeqCst);
 }
 
-/// Opens it in a forked child, where nobody is inside.
+/// Opens it in a forked child, where no thread is inside.
 pub(crate) fn open_in_child() {
     INSIDE.store(0, Ordering::Relaxed);
     open();

@@ -53,8 +53,8 @@ impl Ground {
         self.access
     }
 
-    /// Asks for the line early, ready to be written: who looks first and stores then would wait for
-    /// it twice, if another core has it.
+    /// Asks for the line early, ready to be written: code that looks first and stores then would
+    /// wait for it twice, if another core has it.
     #[inline]
     pub fn fetch(&self) {
         live::fetch(self.range.start.offset(self.alias));
@@ -69,7 +69,7 @@ impl Ground {
         unsafe { live::load_byte(self.range.start.offset(at as isize)) }
     }
 
-    /// All bytes that are there. Exact while nobody changes them.
+    /// All bytes that are there. Exact while no thread changes them.
     pub fn read(&self) -> Word {
         // SAFETY: (1) mapped and readable since adoption, and kept so by the adopter.
         let bytes = unsafe { live::load(self.range.start, self.len()) };
@@ -81,9 +81,9 @@ impl Ground {
     /// that is one machine store. Usable in a signal handler.
     ///
     /// # Safety
-    /// 1. The bytes lie inside of the ground. 2. Whoever executes them meanwhile may see the old or
-    ///    the new ones, and either is right; under [`Access::ProcMem`] also any mixture. 3. Nobody
-    ///    else stores to them at this moment.
+    /// 1. The bytes lie inside of the ground. 2. A thread that executes them meanwhile may see the
+    ///    old or the new ones, and either is right; under [`Access::ProcMem`] also any mixture. 3.
+    ///    No other code else stores to them at this moment.
     #[inline]
     pub unsafe fn store(&self, at: usize, width: Width, value: u64) -> Result<(), Refusal> {
         if self.access == Access::Rwx {

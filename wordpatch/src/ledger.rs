@@ -74,7 +74,7 @@ impl<X: PartialEq> Front<X> {
 /// Whose a trap is that a thread has run into.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Whose<X: 'static> {
-    /// Nobody's any more: what is there now is to be run.
+    /// No patch's any more: what is there now is to be run.
     Gone,
     /// This flight's, which was under way just now.
     Flight(&'static Flight<X>),
@@ -123,16 +123,16 @@ fn follow<X>(link: &AtomicPtr<Flight<X>>) -> Option<&'static Flight<X>> {
 ///
 /// | phase | meaning | who may change it |
 /// |---|---|---|
-/// | `Idle` | not under way; the word is whole | whoever has taken its bytes: to `Busy` |
-/// | `Busy` | somebody carries out a step | that thread |
-/// | `Trapped` | traps lie over the front | anybody, by exchange to `Busy` |
-/// | `Backed` | and the back is new | anybody, by exchange to `Busy` |
+/// | `Idle` | not under way; the word is whole | the thread that has taken its bytes: to `Busy` |
+/// | `Busy` | a thread applies a step | that thread |
+/// | `Trapped` | traps lie over the front | any thread, by exchange to `Busy` |
+/// | `Backed` | and the back is new | any thread, by exchange to `Busy` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Phase {
     /// Not under way: the word is whole.
     Idle = 0,
-    /// Somebody is carrying out a step.
+    /// A thread is applying a step.
     Busy = 1,
     /// Traps lie over the front; executers get the old instruction from the trap handler.
     Trapped = 2,
@@ -221,8 +221,8 @@ impl<X: PartialEq> Flight<X> {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        // Acquire pairs with the Release in `set_phase`: who sees a phase sees the bytes and words
-        // that go with it.
+        // Acquire pairs with the Release in `set_phase`: a thread that sees a phase sees the bytes
+        // and words that go with it.
         Phase::from_number(self.phase.load(Ordering::Acquire))
     }
 
@@ -250,12 +250,12 @@ impl<X: PartialEq> Flight<X> {
     /// Leaves `Busy` for good: the word is whole and its bytes are free. Only for the thread that
     /// entered it.
     pub(crate) fn land(&self) {
-        // In this order: who takes the bytes next sets the phase without looking.
+        // In this order: the thread that takes the bytes next sets the phase without looking.
         self.set_phase(Phase::Idle);
         self.claim.give_back();
     }
 
-    /// Becomes the one that carries out the next step, if nobody is.
+    /// Becomes the one that carries out the next step, if no thread is.
     pub(crate) fn seize(&self, from: Phase) -> bool {
         self.phase
             .compare_exchange(from as u32, Phase::Busy as u32, Ordering::Acquire, Ordering::Relaxed)

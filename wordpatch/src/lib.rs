@@ -1,8 +1,8 @@
 //! Replace up to eight bytes of x86-64 code while other threads are running it.
 //!
 //! A patch is seen whole: every thread that comes by executes the old bytes or the new ones, never
-//! a mixture, and nobody is stopped. A word inside an aligned quadword is replaced by one store. A
-//! word that a boundary cuts is replaced behind a trap; threads that run into it get the old
+//! a mixture, and no thread is stopped. A word inside an aligned quadword is replaced by one store.
+//! A word that a boundary cuts is replaced behind a trap; threads that run into it get the old
 //! instruction from a signal handler and go on at once, even if the patcher never comes back.
 //!
 //! ```
@@ -14,14 +14,14 @@
 //! // SAFETY: the bytes just written are a function of that type.
 //! let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(memory.base().as_ptr()) };
 //!
-//! // Its first instruction is five bytes long; nobody jumps into the middle of it.
+//! // Its first instruction is five bytes long; no thread jumps into the middle of it.
 //! let site = unsafe { PatchSite::adopt(memory.base(), 5, Layout::One, &Policy::new()?)? };
 //! let executer = std::thread::spawn(move || (0..100_000).map(|_| function()).collect::<std::collections::BTreeSet<_>>());
 //! // SAFETY: mov eax, 2 is one instruction of five bytes, too.
 //! unsafe { site.patch(Word::new(&[0xb8, 2, 0, 0, 0]).unwrap())? };
 //! assert_eq!(function(), 2);
 //!
-//! // Whoever ran it meanwhile saw one or the other.
+//! // A thread that ran it meanwhile saw one or the other.
 //! assert!(executer.join().unwrap().is_subset(&[1, 2].into()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -50,7 +50,7 @@
 //! | A2 | After a barrier, no core runs bytes that it fetched before it. |
 //! | A3 | A store of one byte is never torn. |
 //! | A4 | No thread resumes in the middle of an instruction that is replaced. |
-//! | A5 | Where an instruction is replaced by one that changes the flags, nobody reads them. |
+//! | A5 | Where an instruction is replaced by one that changes the flags, no code reads them. |
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!(
     "wordpatch changes running x86-64 code on Linux; there is nothing it could do elsewhere"

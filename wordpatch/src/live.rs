@@ -59,7 +59,7 @@ impl Width {
 ///
 /// # Safety
 /// (1) `[at, at + width)` is mapped and writable; (2) those bytes are the caller's to change; (3)
-/// whoever executes them meanwhile may see the old or the new bytes, and either is right.
+/// a thread that executes them meanwhile may see the old or the new bytes, and either is right.
 #[inline]
 pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {
     let to = at.get() as *mut u8;
@@ -104,7 +104,7 @@ pub unsafe fn load_byte(at: CodeAddr) -> u8 {
     unsafe { at.as_ptr().read_volatile() }
 }
 
-/// Loads `len` bytes, one to eight, as a little-endian number. Exact while nobody changes them.
+/// Loads `len` bytes, one to eight, as a little-endian number. Exact while no thread changes them.
 ///
 /// # Safety
 /// `[at, at + len)` is mapped and readable.

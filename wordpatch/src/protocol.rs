@@ -6,7 +6,7 @@
 //! ```text
 //!              front          │   back
 //!   before     a0 a1 a2       │   a3 a4       Trap      CC over every byte of the front
-//!              CC CC CC       │   a3 a4       Barrier   nobody runs on a0 a1 a2 fetched earlier
+//!              CC CC CC       │   a3 a4       Barrier   no thread runs on a0 a1 a2 fetched earlier
 //!              CC CC CC       │   b3 b4       Back
 //!              CC CC CC       │   b3 b4       Barrier   only where fetch may see the back late
 //!   after      b0 b1 b2       │   b3 b4       Front

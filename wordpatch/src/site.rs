@@ -97,9 +97,10 @@ impl PatchSite {
     }
 
     /// Replaces the bytes by `new` and returns when every thread that comes by executes the new
-    /// ones; where one store does it, as soon as that has left this core, for which nobody waits.
+    /// ones; where one store does it, as soon as that has left this core, for which no thread
+    /// waits.
     ///
-    /// Fails if the site, or bytes of it, are being patched by somebody else; of several threads
+    /// Fails if the site, or bytes of it, are being patched by another thread; of several threads
     /// that patch one site at the same time at least one succeeds.
     ///
     /// # Safety
@@ -218,7 +219,7 @@ impl PatchSite {
         }
     }
 
-    /// Who holds bytes of this site: another patch of it, or an overlapping one.
+    /// The patch that holds bytes of this site: another patch of it, or an overlapping one.
     #[cold]
     fn holder(&self) -> PatchError {
         let (address, len) = (self.word.start, self.len());
@@ -266,7 +267,7 @@ impl PatchSite {
         if self.claim.take() { Ok(()) } else { Err(self.holder()) }
     }
 
-    /// Gives the bytes back. Only for who took them.
+    /// Gives the bytes back. Only for the code that took them.
     pub(crate) fn give_back(&self) {
         self.claim.give_back();
     }
@@ -278,7 +279,7 @@ impl PatchSite {
         Some(flight)
     }
 
-    /// The patch of this site with this number, whether it is under way or over. Whoever drops it
+    /// The patch of this site with this number, whether it is under way or over. Code that drops it
     /// has finished it.
     pub(crate) fn stand_for(&self, number: u64) -> Pending<'_> {
         self.flight.map_or_else(Pending::landed, |flight| Pending::new(flight, number))
@@ -322,7 +323,7 @@ impl Survey {
     /// For as long as the site lives and a patch of it is pending: 1. The bytes stay mapped as they
     /// are. 2. An instruction begins at `address`, and no thread jumps, returns or resumes into the
     /// middle of one (assumption A4). 3. What is promised by `layout` is true of the bytes that are
-    /// there and of all that will be put there. 4. Nobody else writes to the bytes.
+    /// there and of all that will be put there. 4. No other code writes to the bytes.
     pub unsafe fn adopt(
         &mut self,
         address: CodeAddr,

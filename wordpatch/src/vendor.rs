@@ -1,4 +1,4 @@
-//! Who made the processor, and what that says about the order in which it fetches.
+//! The maker of the processor, and what that says about the order in which it fetches.
 
 use crate::os::cpu;
 use std::sync::OnceLock;

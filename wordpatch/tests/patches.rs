@@ -125,7 +125,7 @@ fn neighbours_in_one_quadword_never_lose_a_patch() {
     // Three and five bytes, neither of which one store of its own can hold.
     let memory = CodeMemory::new(64).unwrap();
     let adopt = |at: isize, len| {
-        // SAFETY: (1) to (4): nobody executes this memory.
+        // SAFETY: (1) to (4): no thread executes this memory.
         unsafe { PatchSite::adopt(memory.base().offset(at), len, Layout::One, &policy()) }.unwrap()
     };
     let sites = [adopt(8, 3), adopt(11, 5)];
@@ -134,7 +134,7 @@ fn neighbours_in_one_quadword_never_lose_a_patch() {
             scope.spawn(move || {
                 for round in 0..20_000u32 {
                     let word = Word::new(&vec![round as u8; site.len()]).unwrap();
-                    // SAFETY: (1) nobody executes the bytes.
+                    // SAFETY: (1) no thread executes the bytes.
                     unsafe { site.patch(word) }.unwrap();
                     assert_eq!(site.read(), word, "a neighbour took it back");
                 }
@@ -145,7 +145,7 @@ fn neighbours_in_one_quadword_never_lose_a_patch() {
 
 /// The error of adopting `len` bytes at `address`.
 fn refused(address: CodeAddr, len: usize) -> AdoptError {
-    // SAFETY: (1) to (4): nobody executes what is there; it is refused.
+    // SAFETY: (1) to (4): no thread executes what is there; it is refused.
     unsafe { PatchSite::adopt(address, len, Layout::One, &policy()) }.unwrap_err()
 }
 
@@ -176,7 +176,7 @@ fn what_is_no_code_is_refused_by_address() {
 fn overlapping_sites_in_flight_are_told_apart_from_contended_ones() {
     let function = Function::new();
     let site = function.adopt(&policy());
-    // SAFETY: (1) to (4): nobody executes the function while this site is patched.
+    // SAFETY: (1) to (4): no thread executes the function while this site is patched.
     let overlapping =
         unsafe { PatchSite::adopt(function.address().offset(1), 4, Layout::One, &policy()) }
             .unwrap();
@@ -193,7 +193,7 @@ fn overlapping_sites_in_flight_are_told_apart_from_contended_ones() {
 fn bytes_that_somebody_else_wrote_meanwhile_are_reported_and_kept() {
     let mut memory = CodeMemory::new(4096).unwrap();
     memory.write(62, &[0xb8, 1, 0, 0, 0, 0xc3]);
-    // SAFETY: (1) to (4): nobody executes the function.
+    // SAFETY: (1) to (4): no thread executes the function.
     let site =
         unsafe { PatchSite::adopt(memory.base().offset(62), 5, Layout::One, &policy()) }.unwrap();
     let pending = start(&site, OTHER).unwrap();

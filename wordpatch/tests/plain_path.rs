@@ -34,7 +34,7 @@ fn sites(memory: &CodeMemory) -> Vec<(PatchSite, [Word; 2])> {
     let policy = Policy::new().unwrap();
     let lengths = (1..=8).map(|len| {
         let at = memory.base().offset(64 * len as isize);
-        // SAFETY: (1) to (4): nobody executes this memory, and the test owns it.
+        // SAFETY: (1) to (4): no thread executes this memory, and the test owns it.
         let site = unsafe { PatchSite::adopt(at, len, Layout::One, &policy) }.unwrap();
         (site, [0x11, 0x22].map(|byte| Word::new(&vec![byte; len]).unwrap()))
     });
@@ -45,7 +45,7 @@ fn patch_all(sites: &[(PatchSite, [Word; 2])]) -> bool {
     (0..1000).all(|round| {
         sites.iter().all(|(site, words)| {
             let word = words[round % 2];
-            // SAFETY: (1) nobody executes the bytes.
+            // SAFETY: (1) no thread executes the bytes.
             unsafe { site.patch(word) }.is_ok() && site.read() == word
         })
     })

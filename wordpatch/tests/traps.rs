@@ -210,7 +210,7 @@ fn a_trap_leaves_errno_alone() {
 /// Adopts a straddler that must be refused, and returns why.
 fn refused() -> TrapError {
     let function = Function::new();
-    // SAFETY: (1) to (4): nobody executes it.
+    // SAFETY: (1) to (4): no thread executes it.
     match unsafe { PatchSite::adopt(function.address(), 5, Layout::One, &Policy::new().unwrap()) } {
         Err(AdoptError::Trap { why, address }) if address == function.address() => why,
         other => panic!("{other:?}"),
@@ -295,7 +295,7 @@ fn a_traced_process_is_refused_with_its_tracer() {
 /// A signal stack of the least size, below which nothing is mapped.
 fn least_signal_stack() -> libc::stack_t {
     const LEAST: usize = 8192;
-    // SAFETY: (1) fresh memory, the lower half of which nobody may touch.
+    // SAFETY: (1) fresh memory, the lower half of which no code may touch.
     unsafe {
         let (none, all) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
         let at = libc::mmap(
@@ -331,8 +331,8 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
     let end = in_child(|| {
         Barrier::Signal.prepare().unwrap();
         let policy = Policy { barrier: Barrier::Signal, ..Policy::new().unwrap() };
-        // Multiplies, which no handler carries out: whoever runs into the trap waits, or does the
-        // rest itself.
+        // Multiplies, which no handler carries out: a thread that runs into the trap waits, or does
+        // the rest itself.
         let product = |factor: u32| [&[0x69, 0xc7][..], &factor.to_le_bytes()].concat();
         let functions: Vec<CodeMemory> = (0..2)
             .map(|_| {

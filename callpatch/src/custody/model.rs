@@ -45,9 +45,9 @@ struct Actor {
 enum Rule {
     /// Nothing.
     Whole,
-    /// Nobody looks again before custody is laid down.
+    /// No thread looks again before custody is laid down.
     NoSecondLook,
-    /// Nobody has custody: who changes the state stores.
+    /// No thread has custody: a thread that changes the state stores.
     NoCustody,
     /// A hook retires whatever term it finds.
     NoTerms,
@@ -244,7 +244,7 @@ fn without_terms_a_late_hook_retires_the_next_one() {
 
 #[test]
 fn whoever_turns_a_probe_off_and_is_told_that_it_is_done_finds_its_sites_off() {
-    // From there on nobody but a user turns it on, so it is enough that no world is free with the
+    // From there on no one but a user turns it on, so it is enough that no world is free with the
     // state off and a site on.
     for (start, _) in scenarios() {
         let (mut seen, mut open) = (HashSet::new(), vec![start]);

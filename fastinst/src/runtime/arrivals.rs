@@ -1,10 +1,10 @@
 //! Arrivals: modules that come while the program runs, and are to be planted before it runs them.
 //!
-//! Whoever plants a site switches it off for a moment, and who passes meanwhile is not seen. So a
-//! module has to be planted while nobody is inside. The loader says when that is, where it lets us
-//! [listen](super::loader): the module is complete, and nobody has its addresses yet. Where it does
-//! not, the module's first call of a hook waits, and only what waits is planted; another thread
-//! that comes in just then may pass sites that are off.
+//! A thread that installs a site switches it off for a moment, and calls that pass meanwhile are
+//! not seen. So a module has to be planted while no thread is inside. The loader says when that is,
+//! where it lets us [listen](super::loader): the module is complete, and no code has its addresses
+//! yet. Where it does not, the module's first call of a hook waits, and only what waits is planted;
+//! another thread that comes in just then may pass sites that are off.
 //!
 //! Both ask the agent, and wait for as long as it may take on a machine that has no time for it.
 
@@ -16,12 +16,12 @@ use wordpatch::{Ticks, os};
 
 /// Looking for modules.
 static LOOKS: Wishes = Wishes::new();
-/// Whether all that is loaded is complete, and nobody is in what is new: because a thread has the
-/// loader for itself, and waits.
+/// Whether all that is loaded is complete, and no thread is in what is new: because a thread has
+/// the loader for itself, and waits.
 ///
 /// | value | meaning | who may change it |
 /// |---|---|---|
-/// | [`NO`] | nobody waits | that thread, to asked |
+/// | [`NO`] | no thread waits | that thread, to asked |
 /// | [`ASKED`] | all may be planted | the agent, to planting; that thread, which is tired of waiting, to no |
 /// | [`PLANTING`] | the agent is at it: the thread stays | the agent, to no |
 static ALL: AtomicU32 = AtomicU32::new(NO);
@@ -35,7 +35,7 @@ static LOADING: AtomicBool = AtomicBool::new(false);
 /// How often a first call has waited for nothing: for code that the loader knows nothing of.
 static DISAPPOINTMENTS: AtomicUsize = AtomicUsize::new(0);
 const ENDURED: usize = 16;
-/// How long somebody waits for the agent, in seconds: else some hundred microseconds.
+/// How long a thread waits for the agent, in seconds: else some hundred microseconds.
 const PATIENCE: f64 = 1.0;
 
 /// What the agent has to look for.
@@ -46,7 +46,7 @@ pub(super) struct Wanted {
     pub(super) functions: Option<Vec<u64>>,
 }
 
-/// A hook was called through the linkage table, for a function of a module that nobody has planted
+/// A hook was called through the linkage table, for a function of a module that was not installed
 /// yet perhaps. Then this first call waits for a moment. Usable in a signal handler.
 pub(super) fn saw_call_without_site(function: u64) {
     if plant::is_planted(function) {
@@ -70,8 +70,8 @@ pub(super) fn saw_call_without_site(function: u64) {
     }
 }
 
-/// Modules are complete that were not there before, and nobody is inside of them. Waits until they
-/// are planted.
+/// Modules are complete that were not there before, and no thread is inside of them. Waits until
+/// they are planted.
 pub(super) fn plant_now() {
     if plant::is_unloader() || !agent::is_there() {
         return;
@@ -112,13 +112,13 @@ pub(super) fn expect() {
     DISAPPOINTMENTS.store(0, Relaxed);
 }
 
-/// Whether anybody waits. By the agent.
+/// Whether a thread waits. By the agent.
 pub(super) fn are_wanted() -> bool {
     LOOKS.is_waiting() || ALL.load(Acquire) == ASKED
 }
 
-/// What was asked for until now, if it may be done: while somebody is `unloading` only what is
-/// asked by whoever has the loader. By the agent.
+/// What was asked for until now, if it may be done: while a thread is `unloading` only what is
+/// asked by the thread that has the loader. By the agent.
 pub(super) fn take(unloading: bool) -> Option<Wanted> {
     let all = ALL.compare_exchange(ASKED, PLANTING, AcqRel, Acquire).is_ok();
     if !all && (unloading || !LOOKS.is_waiting()) {
@@ -130,8 +130,8 @@ pub(super) fn take(unloading: bool) -> Option<Wanted> {
     Some(Wanted { taken, functions: (!all).then_some(functions) })
 }
 
-/// They are planted. Whoever is waiting and does not find it so was called from elsewhere. By the
-/// agent.
+/// They are installed. A thread that waits and does not find it so was called from elsewhere. By
+/// the agent.
 pub(super) fn answer(wanted: &Wanted) {
     LOADING.store(false, Release);
     LOOKS.answer(wanted.taken);

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 /// A site on a board: whose, whether it is an exit, its number.
 type Place = (Id, bool, u32);
 
-/// Functions of which nobody has sites any more.
+/// Functions that have no sites any more.
 static EMPTY: Switchboard = Switchboard::new(&[], 0);
 
 /// All boards that there ever were, and their numbers.

@@ -10,7 +10,7 @@
 //! | `_exit`, `_Exit`, exec | the profile is written |
 //! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
-//! | `dlclose` | nobody switches sites that might go |
+//! | `dlclose` | no code switches sites that might go |
 //! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
@@ -129,7 +129,7 @@ pub(super) fn next(known: &AtomicUsize, name: &CStr) -> usize {
         next = look_up(known, name);
     }
     if next == 0 {
-        // Nobody could have called what does not exist.
+        // What does not exist could not have been called.
         std::process::abort();
     }
     next
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn daemon(stay: libc::c_int, keep_open: libc::c_int) -> li
     result
 }
 
-/// Unloads a library, while nobody switches sites that might go with it.
+/// Unloads a library, while no code switches sites that might go with it.
 ///
 /// # Safety
 /// As for the C library's.

@@ -1,12 +1,12 @@
 //! The table of functions: numbered in the order in which they were found, and found again by
 //! address.
 //!
-//! A hook that is told an address which nobody knows adds it, so that the table takes no lock and
-//! never grows in place: its address space is reserved once. Nobody waits for anybody, either: who
-//! adds may be interrupted by a signal whose handler adds the same function, or not be there any
-//! more in a forked child. So a number is taken first, its function is made, and the last step
-//! makes it known: one compare-and-swap of a cell of the index. Who comes second there has made a
-//! function that nobody finds.
+//! A hook that is told an unknown address adds it, so that the table takes no lock and never grows
+//! in place: its address space is reserved once. No thread waits for another, either: one that adds
+//! may be interrupted by a signal whose handler adds the same function, or not be there any more in
+//! a forked child. So a number is taken first, its function is made, and the last step makes it
+//! known: one compare-and-swap of a cell of the index. Who comes second there has made a function
+//! that no lookup finds.
 //!
 //! Number 0 is a function of our own, on which costs are measured.
 //!
@@ -55,7 +55,7 @@ impl Id {
         self.address() > NOBODY
     }
 
-    /// Whether it was made and nobody will ever find it.
+    /// Whether it was made and no lookup will ever find it.
     pub(crate) fn is_nobody(self) -> bool {
         self.address() == NOBODY
     }
@@ -143,7 +143,7 @@ pub(crate) fn all() -> impl Iterator<Item = Id> {
     (1..count()).map(Id).filter(|id| id.is_made())
 }
 
-/// The address of what was made and is found by nobody.
+/// The address of what was made and is never found.
 const NOBODY: u64 = 1;
 
 /// A cell of the index.
@@ -230,7 +230,7 @@ pub(crate) fn add(address: u64) -> Option<Id> {
     }
 }
 
-/// A function that nobody finds yet.
+/// A function that no lookup finds yet.
 fn make(address: u64) -> Option<Id> {
     let number = COUNT.load(Relaxed);
     if address == 0 || number >= MOST as u32 || !have_room(number as usize) {
@@ -361,7 +361,7 @@ mod tests {
         let found: Vec<Option<Id>> = addresses.iter().map(|&address| find(address)).collect();
         let expected = |(at, &id)| (!(2..5).contains(&at)).then_some(id);
         assert_eq!(found, ids.iter().enumerate().map(expected).collect::<Vec<_>>());
-        // One comes back where it was, one elsewhere, and one where somebody else is.
+        // One comes back where it was, one elsewhere, and one where another is.
         let elsewhere = addresses[3] + 0x1000;
         assert!(
             revive(ids[2], addresses[2])

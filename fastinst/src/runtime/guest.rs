@@ -186,7 +186,8 @@ fn begin() -> Result<(), String> {
     if sites::count() > 0 { start_agent() } else { refusal.map_or(Ok(()), Err) }
 }
 
-/// What the environment says, `None` if we are disabled; or the one line that says why it cannot be.
+/// What the environment says, `None` if we are disabled; or the one line that says why it cannot
+/// be.
 fn settings() -> Result<Option<(Config, Policy, Option<Selector>)>, String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     if !config.enabled {
@@ -200,8 +201,8 @@ fn settings() -> Result<Option<(Config, Policy, Option<Selector>)>, String> {
     Ok(Some((config, policy, selector)))
 }
 
-/// Reserves the tables, for whoever comes first: the profiler, or a program that attaches functions
-/// of its own.
+/// Reserves the tables, for the first that comes: the profiler, or a program that attaches
+/// functions of its own.
 pub(crate) fn prepare_tables() -> Result<(), String> {
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
     let prepare = || {
@@ -223,7 +224,7 @@ fn look_for_room() -> Result<(), String> {
     ];
     for (limit, room, protection, what, option) in LIMITS {
         let Some(limit) = limit_of(limit) else { continue };
-        // SAFETY: (1) a new mapping, which nobody uses.
+        // SAFETY: (1) a new mapping, which no other code uses.
         let found = unsafe {
             pages::map_private(Place::Anywhere, room, protection)
                 .and_then(|start| pages::unmap(start, room))
@@ -275,7 +276,7 @@ pub(super) fn agent_leaves(agent: Agent) {
 /// at the end.
 static END_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether nobody is going to tell when the process ends: then the profile is written every now and
+/// Whether the end of the process will not be told: then the profile is written every now and
 /// then.
 pub(super) fn end_is_lost() -> bool {
     END_LOST.load(Relaxed)
@@ -352,7 +353,7 @@ fn make_process_known() {
     if let Ok(page) = page
         && pages::wipe_on_fork(page, PAGE).is_ok()
     {
-        // SAFETY: (1) mapped, and known to nobody.
+        // SAFETY: (1) mapped, and not known to any other code.
         let known: &AtomicBool = unsafe { &*page.as_ptr().cast() };
         known.store(true, Relaxed);
         KNOWN_PROCESS.store(std::ptr::from_ref(known).cast_mut(), Release);

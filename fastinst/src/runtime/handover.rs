@@ -23,7 +23,7 @@ pub(super) fn claim(path: Option<&Path>) {
     }
 }
 
-/// The slot, if there is one and somebody reads it.
+/// The slot, if there is one and a process reads it.
 pub(super) fn writer() -> Option<&'static Writer> {
     // SAFETY: (1) null, or made by `claim` and never dropped.
     #[allow(unsafe_code)]

@@ -126,7 +126,7 @@ pub(crate) struct Header {
     pub(crate) busy: AtomicU64,
     /// | value | meaning | who may change it |
     /// |---|---|---|
-    /// | 0 free | nobody's | the agent, from ended, when it has taken what was there |
+    /// | 0 free | no thread's | the agent, from ended, when it has taken what was there |
     /// | 1 live | its thread writes | a thread that takes it, from free |
     /// | 2 ended | its thread is gone | its thread, at its end |
     pub(crate) state: AtomicU32,

@@ -4,7 +4,8 @@
 //! We set no breakpoint: a function that does nothing is a `ret`, and that is how a tail jump looks
 //! when it is off. So it is adopted as a site of ours, led to [`changed`], and switched on. It is
 //! called by the thread that loads, which has the loader for itself: a new module is mapped whole,
-//! its constructors did not run, and nobody has its addresses. So it is planted with nobody inside.
+//! its constructors did not run, and no code has its addresses. So it is installed with no thread
+//! inside.
 //!
 //! That is done when the program is about to load its first library. If it is not possible there
 //! (another loader, a breakpoint, no room behind the `ret`), [first calls wait](super::arrivals).
@@ -93,7 +94,7 @@ fn ear() -> Option<Ear> {
         .stub(14, |_| x86::far_jump(CodeAddr::new(changed as extern "C" fn() as usize)).to_vec())
         .ok()?;
     // SAFETY: (1) the loader is never unloaded; (2) its function begins there, or behind its
-    // `endbr64`; what follows the `ret` is passed by nobody; (3) debuggers excepted, nobody writes
+    // `endbr64`; what follows the `ret` is never executed; (3) debuggers excepted, no code writes
     // there; (4) off it is what it was; (5) we are called as a function without arguments, and are
     // never unloaded, as the loader preloaded us.
     let mut site = unsafe { survey.adopt_off(ret, Form::Jump, Role::TailJump).ok()? };

@@ -119,8 +119,8 @@ pub(super) fn known_costs() -> Costs {
 
 const GUESS: Costs = Costs { pair: 45.0, bias: 24.0, count: 2.0, toggle: 450.0, skip: 4.0 };
 
-/// The part of what counting takes back to back that a program which does something else as well
-/// is slowed down by: back to back each addition waits for the one before, elsewhere it hides behind
+/// The part of what counting takes back to back that a program which does something else as well is
+/// slowed down by: back to back each addition waits for the one before, elsewhere it hides behind
 /// the program's own work. Chosen by trial, on programs whose counts are known, on an AMD of family
 /// 25, where it takes 8 ticks back to back: 57 million counted calls of the demo add 60 ms, 2.7
 /// ticks each, and with all of the 8 taken off windows up to four times too many calls were told.

@@ -222,11 +222,11 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
 /// The first event of a site has said that it is its function's: from here on it is switched with
 /// it. Usable in a signal handler.
 ///
-/// Whoever carries a mode out at this moment changes the function's custody and then looks whether
-/// the site is verified; we say that it is, look at the custody, switch, and look again. That last
-/// look comes behind a fence, and custody is changed by a locked instruction: so one of the two
-/// sees the other, and the later store is that of the later mode. Else the site could stay in the
-/// mode before, off where its function is on, as the model shows.
+/// A thread that applies a mode at this moment changes the function's custody and then looks
+/// whether the site is verified; we say that it is, look at the custody, switch, and look again.
+/// That last look comes behind a fence, and custody is changed by a locked instruction: so one of
+/// the two sees the other, and the later store is that of the later mode. Else the site could stay
+/// in the mode before, off where its function is on, as the model shows.
 pub(crate) fn verify(id: Id, site: &Site) {
     let function = id.function();
     site.cell().hold(u64::from(id.record()));
@@ -243,7 +243,7 @@ pub(crate) fn verify(id: Id, site: &Site) {
         if site.is_ours() && switch_site(site, stub).is_err() {
             ACCOUNT.failures.fetch_add(1, Relaxed);
         }
-        // Whoever has changed the function meanwhile may have passed this site before it was
+        // A thread that has changed the function meanwhile may have passed this site before it was
         // verified, or have stored before us.
         fence(SeqCst);
         if (function.custody.state(), function.custody.term(), function.rest.load(Acquire))

@@ -40,7 +40,7 @@ use wordpatch::{CodeAddr, Policy};
 /// The offset of a record that no thread's block has.
 const NO_RECORD: u32 = !31;
 
-/// What is planted. Held by whoever plants, toggles as the agent, or forks.
+/// What is installed. Held by a thread that installs, toggles as the agent, or forks.
 #[derive(Debug)]
 pub(crate) struct Garden {
     pub(crate) beds: Vec<Bed>,
@@ -154,8 +154,8 @@ pub(crate) fn garden() -> TheGarden {
 /// forks takes the garden, and must not have interrupted its holder.
 #[derive(Debug)]
 pub(crate) struct TheGarden {
-    // Whoever plants takes locks for each site. Given back before signals are let in again: fields
-    // go in this order.
+    // A thread that installs takes locks for each site. Given back before signals are let in again:
+    // fields go in this order.
     _at_length: AtLength,
     garden: MutexGuard<'static, Garden>,
     _undisturbed: Blocked,
@@ -304,7 +304,7 @@ impl Garden {
         for (order, site) in found.sites.iter().filter(|site| !site.own).enumerate() {
             let is_hook = |to| found.is_hook(site.kind, to);
             // SAFETY: (1) a loaded module's code stays mapped until its sites are marked as gone;
-            // (2) an instruction begins there: discovery decoded its way to it; (3) nobody else
+            // (2) an instruction begins there: discovery decoded its way to it; (3) no other code
             // writes there; (4) a hook is a function that the program did not ask for, and flags
             // are dead at calls (A5); (5) hooks and stubs may be called for ever.
             #[allow(unsafe_code)]
@@ -367,7 +367,7 @@ impl Garden {
                 site.gone.store(true, Release);
             }
             bed.functions = functions::forget(&bed.module.span, bed.first);
-            // Nobody is in code that is not there any more, and so nobody comes into its
+            // No thread is in code that is not there any more, and so no thread comes into its
             // trampolines.
             bed.islands = None;
         }
@@ -563,7 +563,7 @@ fn plant_site(
         found.function.or(found.within).and_then(|function| functions::add(function.get() as u64))
     };
     let function = former.map_or_else(discovered, |(_, site)| site.owner());
-    // Whoever comes by before its function has a mode is counted.
+    // A thread that comes by before its function has a mode is counted.
     let is_enter = found.kind == Kind::Enter;
     let shared = match former.and_then(|(_, site)| site.shared_cell()) {
         Some(cell) => Some(sharing::begin_again(cell, partners)),
@@ -675,12 +675,12 @@ fn lead_all(
     batch.commit().map(drop).map_err(|error| error.to_string())
 }
 
-/// Whether the sites of a module that may be unloaded have to be left alone: somebody is unloading.
+/// Whether the sites of a module that may be unloaded have to be left alone: a thread is unloading.
 pub(crate) fn is_barred(site: &Site) -> bool {
     UNLOADING.load(SeqCst) > 0 && site.module as usize >= guest::modules_at_start()
 }
 
-/// Unloads by `unload`, which is the program's own call: while it goes on nobody switches sites
+/// Unloads by `unload`, which is the program's own call: while it goes on no code switches sites
 /// that might go with it.
 pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
     begin_unloading();
@@ -707,11 +707,11 @@ pub(crate) fn end_unloading() {
     garden.bury();
     note_unloader(os::threads::current().0, 0);
     UNLOADING.fetch_sub(1, SeqCst);
-    // Whoever wanted to switch them meanwhile was not let.
+    // A thread that wanted to switch them meanwhile was not let.
     let renewed = garden.transient_functions();
     drop(garden);
     renewed.into_iter().for_each(modes::renew);
-    // Whoever waits for a module was not answered meanwhile.
+    // A thread that waits for a module was not answered meanwhile.
     agent::call();
 }
 

@@ -25,7 +25,7 @@ const CHUNKS: usize = 1 << 9;
 /// How many sites there can be.
 pub(crate) const MOST: usize = CHUNK * CHUNKS;
 
-/// What a site's function is while nobody knows.
+/// What a site's function is while it is unknown.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
 /// How a site is planted: where it is, and what it leads to.
@@ -150,7 +150,7 @@ pub(crate) fn next() -> Option<u32> {
         let first = count as usize / CHUNK * CHUNK;
         for (table, size) in [(&CALLBACKS, 8), (&LESSONS, 4)] {
             let base = CodeAddr::new(table.load(Relaxed) as usize);
-            // SAFETY: (1) a part of the table that nobody has used.
+            // SAFETY: (1) an unused part of the table.
             unsafe {
                 pages::protect(
                     base.offset((first * size) as isize),
@@ -169,7 +169,7 @@ pub(crate) fn next() -> Option<u32> {
 pub(crate) fn push(site: Site) {
     let number = count();
     assert!(number < MOST as u32, "`next` was asked");
-    // SAFETY: (1) nobody reads the place before the count says so; (2) one thread at a time.
+    // SAFETY: (1) no process reads the place before the count says so; (2) one thread at a time.
     unsafe { place(number).write(site) };
     COUNT.store(number + 1, Release);
 }
@@ -330,7 +330,7 @@ impl Site {
         for flag in [&self.moved, &self.attached] {
             flag.store(false, Relaxed);
         }
-        // SAFETY: (1) it is gone, so that nobody else looks; (2) one thread at a time holds the
+        // SAFETY: (1) it is gone, so that no other thread looks; (2) one thread at a time holds the
         // garden.
         unsafe { *self.planted.get() = planted };
         self.gone.store(false, Release);

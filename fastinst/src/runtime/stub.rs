@@ -459,7 +459,7 @@ pub(crate) const NO_SITE: u32 = u32::MAX;
 /// The hook that compilers call at the beginning of every function.
 ///
 /// # Safety
-/// `-finstrument-functions` calls it; nobody else has a reason to.
+/// `-finstrument-functions` calls it; no other code has a reason to.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *const (), _call_site: *const ()) {

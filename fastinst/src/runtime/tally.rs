@@ -250,7 +250,7 @@ fn carve(block: &Header, size: usize) -> Option<usize> {
         // SAFETY: (1) a new mapping.
         let new = unsafe { pages::map_private(Place::Anywhere, SLAB, Protection::ReadWrite).ok()? };
         let new: *mut Slab = std::ptr::with_exposed_provenance_mut(new.get());
-        // SAFETY: (1) just mapped, and nobody else's.
+        // SAFETY: (1) just mapped, and known to no other code.
         unsafe { (*new).used.store(LINE, Relaxed) };
         // A handler that was here first has put one there that we take as well; this one is never
         // used.

@@ -1,6 +1,6 @@
 //! Threads: a block for each, made at its first event, given to another thread when it has ended.
 //!
-//! Blocks are never unmapped, so that whoever reads one needs no lock. A thread's end is told by a
+//! Blocks are never unmapped, so that reading one needs no lock. A thread's end is told by a
 //! destructor of thread-specific data; other destructors may call functions afterwards, so ours
 //! asks to be called again until the last round.
 //!
@@ -37,7 +37,7 @@ const ROUNDS: u32 = 4;
 /// Where the blocks of threads lie that are not to be observed.
 ///
 /// They have zeroes only: their capacity is none, so that every stub takes the slow path; and their
-/// records are there, as far as functions can be numbered, and nobody's, since counters in line
+/// records are there, as far as functions can be numbered, and no thread's, since counters in line
 /// look at a record whatever the capacity.
 static QUIET: AtomicUsize = AtomicUsize::new(0);
 
@@ -122,7 +122,7 @@ fn begin<'b>() -> Caller<'b> {
     Caller::Observed(block)
 }
 
-/// A block that nobody has any more, large enough for all functions that there are.
+/// A block that no thread has any more, large enough for all functions that there are.
 fn reuse<'b>() -> Option<&'b Header> {
     let needed = u64::from(functions::count()) * RECORD as u64;
     all().find(|block| {
@@ -140,7 +140,7 @@ fn create<'b>() -> Option<&'b Header> {
     let with = |frames: usize| {
         let len = pages::round_up(before + frames * FRAME);
         let at = pages::reserve(len).ok()?;
-        // SAFETY: (1) taken above, and known to nobody.
+        // SAFETY: (1) taken above, and not known to any other code.
         let made = unsafe { pages::protect(at, begun, Protection::ReadWrite) };
         if made.is_err() {
             // SAFETY: as above.
@@ -179,7 +179,7 @@ fn is_roomy() -> bool {
     }
 }
 
-/// Frames and ring begin anew. Records are zero: the agent has taken them, or nobody had them
+/// Frames and ring begin anew. Records are zero: the agent has taken them, or no thread had them
 /// before.
 fn reset(block: &Header) {
     let wall = block.frame(0);
@@ -212,7 +212,7 @@ pub(crate) fn grow(block: &Header) -> bool {
         .next_multiple_of(PAGE)
         .min(mapped - usable);
     let at = CodeAddr::from_ptr(std::ptr::from_ref(block).cast::<u8>()).offset(usable as isize);
-    // SAFETY: (1) a part of the block's own mapping that nobody has used.
+    // SAFETY: (1) a part of the block's own mapping that is unused.
     if more == 0 || unsafe { pages::protect(at, more, Protection::ReadWrite) }.is_err() {
         return false;
     }
@@ -252,8 +252,8 @@ pub(crate) fn all<'b>() -> impl Iterator<Item = &'b Header> {
     })
 }
 
-/// A function lies elsewhere from now on, and nobody is in it: threads find its record as if they
-/// had never called it.
+/// A function lies elsewhere from now on, and no thread is in it: threads find its record as if
+/// they had never called it.
 pub(crate) fn forget_address(record: u32) {
     for record in all().filter_map(|block| block.record(record)) {
         record.address.store(0, Relaxed);

@@ -1,19 +1,19 @@
 //! Wishes: what others ask the agent for, and how they learn that it was done.
 //!
-//! Whoever asks for the profile wants his own latest calls in it: he asks when they were counted.
-//! So the agent takes wishes *before* it looks at counters, and answers only those that it took.
-//! One that comes while it looks is for the next round; answered by this one, it would lose what
-//! was counted behind the agent's back, and how much that is depends on how long the agent's thread
-//! was kept from running just there.
+//! A thread that asks for the profile wants its own latest calls in it: it asks when they were
+//! counted. So the agent takes wishes *before* it looks at counters, and answers only those that it
+//! took. One that comes while it looks is for the next round; answered by this one, it would lose
+//! what was counted behind the agent's back, and how much that is depends on how long the agent's
+//! thread was kept from running just there.
 //!
 //! Wishes are numbered, since several may be waited for: who has asked waits until his own number
 //! is answered.
 //!
 //! | word | meaning | who may change it |
 //! |---|---|---|
-//! | `asked` | the number of the latest wish | whoever asks, one up |
+//! | `asked` | the number of the latest request | a thread that asks, one up |
 //! | `answered` | the profile that is written has what was counted before this wish | the agent |
-//! | `leave` | the agent shall go | whoever asks; the agent, when it goes |
+//! | `leave` | the agent shall go | a thread that asks; the agent, when it goes |
 //!
 //! [`ROUND`] is the order of the agent's steps. The model runs through every interleaving of it
 //! with those who ask, and shows what becomes of their calls in any other order, and if wishes had
@@ -34,7 +34,7 @@ pub(super) enum Step {
     Take,
     /// Drains and counts.
     Look,
-    /// Writes the profile, if somebody asked.
+    /// Writes the profile, if a thread asked.
     Write,
     /// Tells those whose wishes were taken.
     Answer,
@@ -51,7 +51,7 @@ pub(super) struct Wish(u32);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken {
     until: u32,
-    /// Whether somebody waits for a profile.
+    /// Whether a thread waits for a profile.
     pub(super) write: bool,
     /// Whether the agent shall go.
     pub(super) leave: bool,
@@ -120,7 +120,7 @@ impl Wishes {
     }
 
     fn includes(answered: u32, wish: Wish) -> bool {
-        // Numbers come round; nobody waits for two milliards of others.
+        // Numbers come round; no thread waits for two milliards of others.
         answered.wrapping_sub(wish.0) as i32 >= 0
     }
 

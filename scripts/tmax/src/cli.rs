@@ -68,7 +68,7 @@ Exit status: 0 done, 1 not done, 2 wrong option, 130 interrupted (nothing is wri
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    // Below, there are cells without a toggle; above, somebody has mistyped.
+    // Below, there are cells without a toggle; above, a user has mistyped.
     if !(0.5..=864_000.0).contains(&seconds) {
         return Err("between 0.5 and 864000 seconds".to_owned());
     }

@@ -69,8 +69,8 @@ impl Plan {
         }
     }
 
-    /// How often cells are gone through if the longest of them gets `longest`: whoever interrupts
-    /// waits for one step at most.
+    /// How often cells are gone through if the longest of them gets `longest`: a user who
+    /// interrupts waits for one step at most.
     pub(crate) fn turns(&self, longest: Duration) -> u32 {
         self.passes.max((longest.as_secs_f64() / STEP.as_secs_f64()).ceil() as u32)
     }

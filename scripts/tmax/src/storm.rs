@@ -199,7 +199,7 @@ impl Storm {
             tally.torn += (wrong_now - wrong).min(self.burst.into());
             wrong = wrong_now;
             let spent = tally.counted >= budget.toggles || tally.torn >= budget.torn;
-            // The clock is slower than a toggle: it is asked now and then, but always where nobody
+            // The clock is slower than a toggle: it is asked now and then, but always where no executer
             // came by, since the time slice that was given away then may have been a long one.
             visits += 1;
             late |= (visits % 32 == 0 || !beside) && Instant::now() >= end;

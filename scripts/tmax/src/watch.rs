@@ -13,7 +13,7 @@ use crate::storm::SeatingError;
 /// Why a measurement ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Somebody asked it to.
+    /// It was asked to.
     #[error("interrupted")]
     Interrupted,
     /// There are not two processors.

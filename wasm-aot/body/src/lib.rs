@@ -6,12 +6,12 @@
 //!
 //! Control flows through a function as water does: what comes into a block leaves it. So of the
 //! [`Graph`] of a function's blocks it is enough to count the edges outside of a spanning tree
-//! ([`Places`]); the others follow ([`solve`]). The tree takes the edges that are gone most often,
-//! and leaves those for counting that are gone seldom.
+//! ([`Places`]); the others follow ([`solve`]). The tree takes the edges that are executed most
+//! often, and leaves those for counting that are executed seldom.
 //!
-//! What leaves a block in its middle (a trap, an exception, an exit from a call) is counted by
-//! whoever takes the frame away, as a departure from the instruction that it was at; so the counts
-//! are exact to the instruction.
+//! What leaves a block in its middle (a trap, an exception, an exit from a call) is counted by the
+//! code that takes the frame away, as a departure from the instruction that it was at; so the
+//! counts are exact to the instruction.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! The loops of a function in which a thread can go over into another version of the code: where
-//! they are, what encloses them, and which locals somebody reads afterwards.
+//! they are, what encloses them, and which locals are read afterwards.
 //!
 //! A local is *live* at a loop if its value there is read before it is written again, on any way
 //! from there. All others need not be carried over. Ways through exceptions are not edges between
@@ -19,7 +19,7 @@ const WORDS: usize = 1 << 22;
 /// The most loops of a function that have a place to go over.
 const LOOPS: usize = 4096;
 
-/// A loop that somebody branches back to.
+/// A loop that a branch leads back to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loop {
     /// Where it begins in the module.

@@ -1,14 +1,16 @@
-//! Which edges are counted: those outside of a spanning tree of the graph, in which lie the edges
-//! that are gone most often.
+//! Counter placement: the edges that are counted are those outside of a spanning tree of the graph,
+//! in which lie the edges that are executed most often (Knuth and Stevenson, *Optimal measurement
+//! points for program frequency counts*, BIT 13, 1973; Ball and Larus, *Optimally profiling and
+//! tracing programs*, TOPLAS 16, 1994).
 //!
 //! An edge from a block to itself lies in no tree. It would need code of its own between here and
 //! there, in the smallest of loops: instead the block is counted, where the loop begins; how often
-//! the edge was gone is what is left when all else that comes there is known.
+//! the edge was executed is what is left when all else that comes there is known.
 
 use crate::graph::{Graph, Way};
 use std::collections::HashMap;
 
-/// What names an edge to whoever makes the code for it: the instruction, and which way it is left.
+/// What names an edge to the compiler of its code: the instruction, and which way it is left.
 pub(crate) type Key = (u32, Way);
 
 /// The edges of a function that are counted, and the number of each counter.
@@ -110,7 +112,7 @@ fn counted(graph: &Graph) -> Vec<usize> {
         .into_iter()
         .filter(|index| {
             let edge = &graph.edges[*index];
-            // What comes from outside in the middle is known to nobody else; so is what leaves by
+            // What comes from outside in the middle is known to no other code; so is what leaves by
             // throwing.
             matches!(edge.way, Way::Catch(_) | Way::Thrown) || !sets.join(edge.from, edge.to)
         })

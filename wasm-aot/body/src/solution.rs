@@ -1,5 +1,5 @@
 //! From the counters of some edges, and what has left in the middle, to how often each block and
-//! each edge was gone.
+//! each edge was executed.
 
 use crate::graph::{Block, Graph, OUTSIDE};
 use crate::places::Places;
@@ -13,7 +13,7 @@ pub type Departures = BTreeMap<u32, u64>;
 pub struct Flow {
     /// How often each block was entered.
     pub blocks: Vec<u64>,
-    /// How often each edge was gone.
+    /// How often each edge was executed.
     pub edges: Vec<u64>,
     /// What has left in the middle.
     departures: Departures,

@@ -62,7 +62,7 @@ impl Cache {
         Module::compiled(engine, compilation, bytes.into_owned())
     }
 
-    /// Whether nobody but us puts anything into the folder, or another one into its place: what is
+    /// Whether no one but us puts anything into the folder, or another one into its place: what is
     /// in there is executed. A folder that is still to be made is ours, where we may make it.
     fn is_trusted(&self) -> bool {
         let is_own = match fs::metadata(&self.folder) {
@@ -92,7 +92,7 @@ impl Cache {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            // Whoever was here before us may have removed it.
+            // Another process may have removed it.
             let Ok(metadata) = entry.metadata() else { continue };
             files.push((metadata.modified()?, metadata.len(), entry.path()));
         }

@@ -135,7 +135,7 @@ pub enum Error {
     /// A probe has ended the program.
     #[error("{0}")]
     Probe(ProbeReport),
-    /// The program threw an exception that nobody caught.
+    /// The program threw an exception that was not caught.
     #[error("uncaught exception{0}")]
     Exception(ExceptionReport),
     /// The program has ended itself with that code.
@@ -256,7 +256,7 @@ pub struct FrameInfo {
 
 impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whoever has called itself for too long has said enough by then.
+        // A recursion without end has said enough by then.
         const SHOWN: usize = 24;
         for (i, frame) in self.frames.iter().take(SHOWN).enumerate() {
             write!(f, "\n  {i:3}: {frame}")?;

@@ -89,7 +89,7 @@ fn packed(
     Ok((postcard::to_stdvec(&all).map_err(Failure::new)?, counts))
 }
 
-/// How long a monitor may take to start.
+/// Monitor time-out: to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether two paths lead to one file.

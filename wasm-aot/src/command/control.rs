@@ -226,7 +226,7 @@ impl Control {
             true => self.attach_module(monitor)?,
             false => (self.session().attach(monitor).map_err(said)?, String::new()),
         };
-        let when = "functions with their next call, and loops with their next turn";
+        let when = "takes effect at each function's next call or loop iteration";
         match before {
             Some(before) if before == monitor => Ok(format!("{monitor} is attached already\n")),
             Some(before) => {

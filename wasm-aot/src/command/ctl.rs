@@ -5,7 +5,7 @@ use super::modules::Chosen;
 use super::{Failure, print};
 use clap::{Args, Subcommand};
 
-/// Ask a running program, or have it observed; without a request: list the programs that run
+/// Inspect or attach monitors to a running program; without a request: list the programs that run
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ctl {

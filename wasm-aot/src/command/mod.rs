@@ -60,7 +60,7 @@ enum Command {
     Verify(verify::Verify),
     /// Run scripts of the specification
     Wast(wast::Wast),
-    /// Ask a running program, or have it observed
+    /// Inspect or attach monitors to a running program
     Ctl(ctl::Ctl),
     /// List the monitors that observe programs
     Monitors(monitors::Monitors),
@@ -71,7 +71,7 @@ enum Command {
 /// How code is made.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Making {
-    /// How hard to try
+    /// Optimisation level
     #[arg(long, value_name = "HOW", default_value = "speed")]
     opt: Opt,
     /// Which processors the code is for

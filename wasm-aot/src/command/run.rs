@@ -30,7 +30,7 @@ pub(crate) struct Run {
     /// A variable of the program's environment; a name alone passes ours on
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// What the program is told that it is called
+    /// argv[0] seen by the program
     #[arg(long, alias = "argv0", value_name = "NAME")]
     arg0: Option<OsString>,
     /// Call this function instead of the program's start; its arguments are numbers
@@ -58,7 +58,7 @@ pub(crate) struct Run {
     /// How many bytes each memory of a monitor may have
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     max_monitor_memory: usize,
-    /// How long a monitor may take to start, and to report, as 10s or 500ms
+    /// Monitor time-out: to start, and to report, as 10s or 500ms
     #[arg(long, value_name = "TIME", default_value = "30s")]
     monitor_patience: String,
     /// How functions of monitors are called

@@ -11,7 +11,7 @@
 //! descriptor that was left, never to what the kernel now holds for the parent. So no step can
 //! leave, whatever happens between steps.
 //!
-//! Both ways answer "operation not permitted" to whoever would leave.
+//! Both ways answer "operation not permitted" to a guest that would leave.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2, readlinkat};
@@ -134,7 +134,7 @@ fn walk(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Re
             (_, false) => walk.enter(&name)?,
             (b".", true) => return openat(walk.here(), ".", flags | OFlags::NOFOLLOW, mode),
             (_, true) => {
-                // Who insists on making something does not follow either.
+                // A guest that insists on making something does not follow either.
                 let stays = flags.contains(OFlags::NOFOLLOW)
                     || flags.contains(OFlags::CREATE | OFlags::EXCL);
                 if stays || !walk.follow(&name)? {

@@ -7,7 +7,7 @@
 //! | [`Input`], [`Output`] | memory of the embedder | never |
 //!
 //! A file that the guest opened has a file description of its own, so that its position and flags
-//! are the kernel's. A lent one shares them with the host and whoever else has it: there flags are
+//! are the kernel's. A lent one shares them with the host and other processes: there flags are
 //! kept here and imitated, since setting them would change the terminal of the user's shell.
 
 use super::errno::Errno;
@@ -22,7 +22,7 @@ use rustix::fs::OFlags;
 pub(crate) struct File {
     fd: OwnedFd,
     pub(crate) filetype: Filetype,
-    /// Reading or writing may wait for somebody else.
+    /// Reading or writing may wait for another process.
     pub(crate) waits: bool,
     /// The description is shared with the host.
     lent: bool,
@@ -83,7 +83,7 @@ impl File {
     }
 }
 
-/// Whether files of a kind keep their readers and writers waiting for somebody.
+/// Whether files of a kind keep their readers and writers waiting for another process.
 fn waits(filetype: Filetype) -> bool {
     !matches!(filetype, Filetype::RegularFile | Filetype::BlockDevice | Filetype::Directory)
 }

@@ -320,14 +320,14 @@ fn read_file(
             ready(patience, file, PollFlags::IN)?;
         }
         match patience.retry(|| spans.fill_from(file.as_fd(), None)) {
-            // Somebody else took it, or the host does not let its stream wait: the guest does.
+            // Another process took it, or the host does not let its stream wait: the guest does.
             Err(Outcome::Errno(Errno::AGAIN)) if !file.impatient() => {}
             told => return told,
         }
     }
 }
 
-/// Reads or writes a file that has nobody wait, by pieces that are told with how many bytes there
+/// Reads or writes a file that never waits, by pieces that are told with how many bytes there
 /// were before: the kernel moves gigabytes without a look whether the program is to stop. What was
 /// done before it is to stop, or before something else has failed, is told first.
 fn in_pieces(

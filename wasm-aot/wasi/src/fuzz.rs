@@ -13,7 +13,7 @@ use super::{
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Bytes around the guest's memory that nobody may touch.
+/// Bytes around the guest's memory that no code may touch.
 const MARGIN: usize = 4096;
 const MEMORY: usize = 16384;
 const MARK: u8 = 0xa5;

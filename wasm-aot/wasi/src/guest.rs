@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Guest<'a> {
     base: *mut u8,
     len: usize,
-    /// Whether the program is to stop, if there is somebody who says so.
+    /// Whether the program is to stop, if an embedder says so.
     stop: Option<&'a AtomicBool>,
     memory: PhantomData<&'a ()>,
 }
@@ -32,14 +32,14 @@ impl<'a> Guest<'a> {
     ///
     /// # Safety
     ///
-    /// All `len` bytes are mapped, readable and writable for as long as `'a`, and nobody holds a
+    /// All `len` bytes are mapped, readable and writable for as long as `'a`, and no code holds a
     /// Rust reference into them while a call runs. Other threads may read and write them, as
     /// threads of the guest do.
     pub unsafe fn new(base: *mut u8, len: usize) -> Self {
         Self { base, len, stop: None, memory: PhantomData }
     }
 
-    /// A memory that nobody else uses.
+    /// A memory that no other code uses.
     pub fn exclusive(bytes: &'a mut [u8]) -> Self {
         Self { base: bytes.as_mut_ptr(), len: bytes.len(), stop: None, memory: PhantomData }
     }
@@ -155,7 +155,7 @@ mod tests {
     fn the_last_of_four_gigabytes_is_in_reach_and_what_follows_is_not() {
         let len = (1 << 32) + 65536;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping of nobody else's, unmapped below.
+        // SAFETY: a new mapping, known to no other code, unmapped below.
         let base = unsafe {
             libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         };

@@ -2,9 +2,9 @@
 //!
 //! A flag alone is not enough: it may be raised just after a call looked at it and just before the
 //! call goes to sleep, and a signal that is sent then is lost as well. So an [`Interruption`] is a
-//! flag and a descriptor that becomes readable with it; whoever waits, waits for that too. Only
-//! what the kernel offers no waiting for (opening a pipe that nobody writes to, flushing to disk)
-//! depends on the host sending a signal besides.
+//! flag and a descriptor that becomes readable with it; a thread that waits, waits for that too.
+//! Only what the kernel offers no waiting for (opening a pipe that no process writes to, flushing
+//! to disk) depends on the host sending a signal besides.
 
 use super::outcome::{Answer, Outcome};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -21,8 +21,8 @@ pub struct Interruption(Arc<Bell>);
 
 #[derive(Debug)]
 struct Bell {
-    /// Released by [`Interruption::raise`] before the bell rings; acquired by those who woke or are
-    /// about to sleep.
+    /// Released by [`Interruption::raise`] before the bell rings; acquired by threads that woke or
+    /// are about to sleep.
     raised: AtomicBool,
     /// Released by [`Interruption::knock`] before the bell rings; taken by the call that is left
     /// for it.
@@ -72,7 +72,7 @@ impl Interruption {
         if !self.0.knocked.swap(false, Ordering::AcqRel) {
             return false;
         }
-        // Whoever raises at this moment has said so before the bell rang.
+        // A thread that raises at this moment has said so before the bell rang.
         let _ = rustix::io::read(&self.0.rings, &mut [0u8; 8]);
         true
     }
@@ -89,7 +89,7 @@ pub(crate) struct Patience {
     interruption: Option<Interruption>,
     /// Until when the call waited that was left for a knock, and is made again now.
     left: Cell<Option<Instant>>,
-    /// Whether waiting is left to whoever makes the call, and for what it is to be waited.
+    /// Whether waiting is left to the caller, and for what it is to be waited.
     is_outside: bool,
     waits: RefCell<Option<Waits>>,
 }

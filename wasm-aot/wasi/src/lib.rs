@@ -5,7 +5,7 @@
 //!
 //! - numbers are looked up in a `table` that holds rights with each descriptor;
 //! - paths are resolved `beneath` a directory's descriptor, by a lookup that cannot leave it,
-//!   whatever links there are and whoever renames meanwhile;
+//!   whatever links there are and other processes that rename meanwhile;
 //! - addresses are checked and copied by `guest`, the only module besides `transfer` that touches
 //!   memory of the guest. The places of results are checked before anything is done.
 //!

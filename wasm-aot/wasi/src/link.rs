@@ -87,7 +87,7 @@ fn link<T: 'static>(
                     Outcome::Exit(code) => Err(Error::Exit(code as i32)),
                     Outcome::Knocked => unreachable!("looked at before"),
                     Outcome::Interrupted => {
-                        // Whoever has asked is answered by this trap, and not by the next call's,
+                        // The caller is answered by this trap, and not by the next call's,
                         // too.
                         interruption.take();
                         Err(Trap::Interrupted.into())

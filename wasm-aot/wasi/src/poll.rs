@@ -47,7 +47,7 @@ impl WasiCtx {
             subscriptions.iter().map(|one| self.state(one)).collect::<Result<Vec<_>, Errno>>()?;
         let waiting: Vec<_> = states.iter().filter_map(State::waiting).collect();
         let soonest = states.iter().filter_map(State::due).min();
-        // Who has an answer for something now does not wait for the rest, but looks.
+        // A call that has an answer for something now does not wait for the rest, but looks.
         let timeout =
             if states.iter().any(State::settled) { Some(Duration::ZERO) } else { soonest };
         let ready = match (&self.clock, timeout) {
@@ -68,7 +68,7 @@ impl WasiCtx {
         Ok(subscriptions.iter().zip(states).filter_map(event).collect())
     }
 
-    /// How it stands with one thing before anybody waits.
+    /// How it stands with one thing before a thread waits.
     fn state(&self, subscription: &Subscription) -> Result<State<'_>, Errno> {
         match subscription.awaited {
             Awaited::Clock { id, timeout, flags } => {

@@ -317,8 +317,8 @@ impl Wanted {
         Ok(())
     }
 
-    /// How the host opens it. Who wants neither to read nor to write gets a descriptor to read,
-    /// without the right to.
+    /// How the host opens it. A guest that wants neither to read nor to write gets a descriptor to
+    /// read, without the right to.
     fn host_flags(&self) -> rustix::fs::OFlags {
         use rustix::fs::OFlags as Host;
         let access =

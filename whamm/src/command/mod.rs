@@ -29,7 +29,7 @@ pub(crate) struct Command {
 enum What {
     /// Put probes into a program, or make a monitor of them.
     Instr(Box<Instr>),
-    /// What a rule matches, and what can be used there.
+    /// Show what a rule matches and which variables it can use.
     Info {
         /// The rule, or the beginning of one, as in `wasm:opcode:call`.
         #[arg(short, long)]
@@ -41,7 +41,7 @@ enum What {
         #[arg(short, long)]
         functions: bool,
     },
-    /// Say what is wrong with scripts.
+    /// Type-check scripts.
     Check {
         /// The scripts.
         #[arg(required = true)]
@@ -49,7 +49,7 @@ enum What {
         #[command(flatten)]
         libraries: Libraries,
     },
-    /// Lay scripts out in the usual way, in place.
+    /// Format scripts in place.
     Fmt {
         /// The scripts.
         #[arg(required = true)]
@@ -204,7 +204,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Err(said) => (said, ExitCode::FAILURE),
     };
     let text = if json { said.to_json() } else { said.to_string() };
-    // Whether somebody listens does not change how it ended.
+    // Whether a process reads it does not change how it ended.
     let _ = std::io::stderr().write_all(text.as_bytes());
     code
 }

@@ -1,9 +1,10 @@
 //! Elements of maps whose keys are known before the program runs.
 //!
 //! Where a map is only added to, at keys that are constant or known when a site is matched, and
-//! looked at by nobody but the report, something else is added to instead of each element: a
+//! looked at by no one but the report, something else is added to instead of each element: a
 //! global, or a variable of the site. The engine need not look anything up, and may find out what
-//! is added without calling anybody. Before the report, what has come together is added to the map.
+//! is added without calling anything. Before the report, what has come together is added to the
+//! map.
 
 use super::group::Group;
 use crate::hir::{Expr, ExprKind, Place, Program, Stmt, Var, Variable};

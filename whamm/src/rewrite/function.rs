@@ -50,7 +50,8 @@ struct Action<'p> {
     probe: &'p Probe,
     sites: Vec<Storage>,
     predicate: Option<Expr>,
-    /// What is left to do at the site, if the rest is done for the region or is among the increments.
+    /// What is left to do at the site, if the rest is done for the region or is among the
+    /// increments.
     rest: Option<Vec<crate::hir::Stmt>>,
     /// What is added to sums each time, and has no part in the region.
     increments: region::Increments,

@@ -112,7 +112,7 @@ pub(crate) enum Constraint {
     Float,
 }
 
-/// How long a variable lives, and who sees it.
+/// How long a variable lives, and which code sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Storage {
     /// Printed in the report.

@@ -58,7 +58,7 @@ static ROOM: [AtomicU64; SEATS] = [const { AtomicU64::new(0) }; SEATS];
 /// The number of the current or the latest call.
 static CALL: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a call is under way; taken by whoever makes it.
+/// Whether a call is under way; taken by the thread that makes it.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
 /// The reserved signal; zero before the first call.
@@ -132,8 +132,8 @@ fn note_owing(thread: Tid) {
     }
 }
 
-/// Whether a thread has still to be delivered the signal of an earlier call. By whoever calls, when
-/// the thread has its seat: it answers there.
+/// Whether a thread has still to be delivered the signal of an earlier call. By the thread that
+/// calls, when the thread has its seat: it answers there.
 fn still_owes(thread: Tid, signal: i32) -> bool {
     let Some(owing) = OWING.iter().find(|owing| owing.load(Ordering::Relaxed) == thread.0) else {
         return false;
@@ -154,9 +154,9 @@ pub(super) fn pass() -> Result<(), BarrierError> {
     refuse_vfork_child()?;
     let turn = Turn::take();
     let mut seated = 0;
-    // A listing may miss a thread when others end meanwhile; a second one that finds nobody new has
-    // missed nobody. Threads that start after the first listing have fetched nothing before the
-    // call.
+    // A listing may miss a thread when others end meanwhile; a second one that finds no new thread
+    // has missed no thread. Threads that start after the first listing have fetched nothing before
+    // the call.
     loop {
         let newcomers = invite(seated, signal, turn.number)?;
         if newcomers == seated {
@@ -198,7 +198,7 @@ impl Drop for Turn {
     }
 }
 
-/// In a forked child: nobody is left who could be making a call.
+/// In a forked child: no thread is left that could be making a call.
 pub(crate) fn forget_call() {
     BUSY.store(false, Ordering::Relaxed);
 }

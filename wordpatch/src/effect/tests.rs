@@ -1,4 +1,5 @@
-//! What the decoder owes its caller, whoever wrote the bytes, and what carrying out may not do.
+//! What the decoder owes its caller, wherever the bytes come from, and what carrying out may not
+//! do.
 
 use super::*;
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ fn open_with(path: &CStr, flags: libc::c_int) -> Result<OwnedFd, OsError> {
     // SAFETY: (1) `path` is a C string that lives across the call.
     let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
     check("open", fd.into())?;
-    // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
+    // SAFETY: (1) `fd` was opened by the call above and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

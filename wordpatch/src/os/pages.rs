@@ -100,7 +100,7 @@ fn map(
         && at != wanted
     {
         // Kernels before 4.17 take the place for a hint.
-        // SAFETY: (1) the mapping is ours since the call above and nobody knows of it.
+        // SAFETY: (1) the mapping is ours since the call above and no other code knows of it.
         unsafe { unmap(at, len)? };
         return Err(OsError { call: "mmap", errno: libc::EEXIST });
     }
@@ -169,8 +169,8 @@ pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
 }
 
 /// Takes address space that holds nothing yet: [`protect`] gives it memory, part by part. Until
-/// then it is charged to nobody, and locked in memory neither, also where a program has asked for
-/// all of its memory to be (mlockall(2)).
+/// then it is charged to no process, and locked in memory neither, also where a program has asked
+/// for all of its memory to be (mlockall(2)).
 pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
     // SAFETY: (1) a new mapping.
     let at = unsafe { map_private(Place::Anywhere, len, Protection::None)? };
@@ -213,7 +213,7 @@ pub unsafe fn again(
         return Err(OsError::last("mremap"));
     }
     let second = CodeAddr::new(second as usize);
-    // SAFETY: (1) new, and known to nobody.
+    // SAFETY: (1) new, and not known to any other code.
     unsafe {
         if let Err(error) = protect(second, len, protection) {
             unmap(second, len)?;
@@ -223,8 +223,8 @@ pub unsafe fn again(
     Ok(second)
 }
 
-/// Moves a mapping to where another one is, which goes: whoever executes there meanwhile waits.
-/// Usable after `fork`.
+/// Moves a mapping to where another one is, which goes: a thread that executes there meanwhile
+/// waits. Usable after `fork`.
 ///
 /// # Safety
 /// The caller owns both, `len` bytes each.
@@ -261,7 +261,7 @@ pub unsafe fn grow(start: CodeAddr, len: usize, to: usize) -> Result<CodeAddr, O
 /// Removes a mapping.
 ///
 /// # Safety
-/// Nobody uses `[start, start + len)` any more, and the caller owns it.
+/// No code uses `[start, start + len)` any more, and the caller owns it.
 pub unsafe fn unmap(start: CodeAddr, len: usize) -> Result<(), OsError> {
     // SAFETY: (1) the caller, see # Safety.
     let result = unsafe { libc::munmap(start.get() as *mut libc::c_void, len) };
@@ -283,7 +283,7 @@ pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
         fd = create(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
     }
     check("memfd_create", fd.into())?;
-    // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
+    // SAFETY: (1) `fd` was opened by the call above and no other code has it.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     resize(&file, len)?;
     // SAFETY: (1) an open file of ours.

@@ -208,7 +208,7 @@ fn open(sampling: &Sampling, thread: Tid, processor: u32) -> Result<OwnedFd, OsE
         )
     };
     check(OPEN, fd)?;
-    // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
+    // SAFETY: (1) `fd` was opened by the call above and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
@@ -306,7 +306,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped by `open`; (2) nobody else has the address.
+        // SAFETY: (1) mapped by `open`; (2) no other code has the address.
         unsafe { libc::munmap(self.base.as_ptr().cast(), PAGE + self.size) };
     }
 }

@@ -53,7 +53,7 @@ impl Replacement {
             .into_iter()
             .collect::<OsString>();
             let draft = target.with_file_name(name);
-            // Follows no link that somebody put there, and never shares a draft.
+            // Follows no link that another user put there, and never shares a draft.
             // Its reader refuses a file that a group may write, so that no umask makes it one.
             match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft) {
                 Ok(file) => {

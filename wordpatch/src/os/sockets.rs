@@ -1,5 +1,5 @@
 //! Sockets that only their user reaches: in a folder of the user's own, and with the credentials of
-//! whoever is on the other side compared.
+//! the process on the other side compared.
 //!
 //! # Safety
 //!
@@ -27,7 +27,7 @@ pub fn folder() -> io::Result<PathBuf> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    // Nobody may exchange it afterwards, either.
+    // No other user may exchange it afterwards, either.
     let folder = super::trust::folder(&folder)?;
     let metadata = fs::symlink_metadata(&folder)?;
     match metadata.is_dir() && metadata.uid() == user() && metadata.mode() & 0o077 == 0 {

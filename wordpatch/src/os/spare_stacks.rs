@@ -78,17 +78,17 @@ pub fn prepare() {
     }
     let Ok(base) = pages::reserve(COUNT * SIZE) else { return };
     if SPARES.base.compare_exchange(0, base.get(), AcqRel, Relaxed).is_err() {
-        // SAFETY: (1) reserved above, and known to nobody.
+        // SAFETY: (1) reserved above, and not known to any other code.
         let _ = unsafe { pages::unmap(base, COUNT * SIZE) };
     }
 }
 
-/// This signal is not held off from now on: whoever sent it waits for an answer.
+/// This signal is not held off from now on: its sender waits for an answer.
 pub(crate) fn let_in(signal: i32) {
     SPARES.held_off.fetch_and(!signals::bit(signal), Relaxed);
 }
 
-/// In a forked child: those who used stacks are gone.
+/// In a forked child: the threads that used stacks are gone.
 pub(crate) fn forget() {
     SPARES.taken.store(0, Relaxed);
 }

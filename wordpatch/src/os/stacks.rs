@@ -45,7 +45,7 @@ pub fn with_room(act: impl FnOnce()) {
         ss_size: FOR_SIGNALS,
     };
     call_on(stack.get() + FOR_SIGNALS + ROOM, &mut Elsewhere { act: Some(act), signals });
-    // SAFETY: (1) mapped above; (2) nobody is on it any more. A mapping that the kernel does not
+    // SAFETY: (1) mapped above; (2) no thread is on it any more. A mapping that the kernel does not
     // take back is lost, no more.
     let _ = unsafe { pages::unmap(stack, FOR_SIGNALS + ROOM) };
 }

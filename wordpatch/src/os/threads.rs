@@ -148,7 +148,7 @@ pub fn end(status: i32) -> ! {
     }
 }
 
-/// Starts a thread of that name, which nobody waits for. Of the C library this needs
+/// Starts a thread of that name, which no thread waits for. Of the C library this needs
 /// `pthread_create` only, and of the standard library nothing: that would look for functions by
 /// name.
 ///
@@ -183,7 +183,7 @@ pub fn start(
     if result == 0 {
         return Ok(());
     }
-    // SAFETY: (1) made above, and given to nobody.
+    // SAFETY: (1) made above, and given to no other code.
     drop(unsafe { Box::from_raw(work) });
     Err(OsError { call: "pthread_create", errno: result })
 }

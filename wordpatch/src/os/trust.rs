@@ -29,8 +29,8 @@ use std::path::{Component, Path, PathBuf};
 
 const STICKY: u32 = 0o1000;
 
-/// Opens a file to read, if nobody but the user and the super-user can have put there what it
-/// holds. Waits for nobody.
+/// Opens a file to read, if no one but the user and the super-user can have put there what it
+/// holds. Waits for no other process.
 pub fn open(path: &Path) -> io::Result<File> {
     let resolved = path.canonicalize()?;
     let parent = |path: &Path| {
@@ -55,7 +55,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A folder as the kernel names it, if nobody but the user and the super-user can put something
+/// A folder as the kernel names it, if no one but the user and the super-user can put something
 /// else into its place.
 pub fn folder(path: &Path) -> io::Result<PathBuf> {
     let resolved = path.canonicalize()?;
@@ -74,7 +74,7 @@ pub fn folder_to_be(path: &Path) -> io::Result<PathBuf> {
     folder(Path::new("."))
 }
 
-/// A new folder for temporary files, with a name that nobody can guess and for the user alone
+/// A new folder for temporary files, with a name that cannot be guessed and for the user alone
 /// (mkdtemp(3)), in the usual place.
 pub fn temporary_folder(prefix: &str) -> io::Result<PathBuf> {
     let template = std::env::temp_dir().join(format!("{prefix}-XXXXXX"));
@@ -88,7 +88,7 @@ pub fn temporary_folder(prefix: &str) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(&bytes)))
 }
 
-/// Goes down a path without links from the root; fails where somebody else may exchange what
+/// Goes down a path without links from the root; fails where another user may exchange what
 /// follows.
 fn descend(path: &Path) -> io::Result<File> {
     const HOW: libc::c_int = libc::O_PATH | libc::O_DIRECTORY;
@@ -114,7 +114,7 @@ fn open_in(folder: &File, name: &OsStr, how: libc::c_int) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: (1) opened by the call above, and nobody else has it.
+    // SAFETY: (1) opened by the call above, and no other code has it.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -199,7 +199,7 @@ mod tests {
             assert!(error.to_string().contains("chmod go-w"), "{error}");
             scratch.mode(path, if path.ends_with("file") { 0o644 } else { 0o755 });
         }
-        // Whoever may write there may not exchange what is ours.
+        // A user who may write there may not exchange what is ours.
         scratch.mode("a", 0o1777);
         open(&scratch.file()).unwrap();
         assert!(open(&scratch.0.join("a")).is_err() && open(Path::new("/dev/null")).is_err());

@@ -1,6 +1,6 @@
 //! The handler before ours, and what passing a signal on to it means.
 //!
-//! | before us | a trap of the program's own | a signal that somebody sent |
+//! | before us | a trap of the program's own | a signal that a process sent |
 //! |---|---|---|
 //! | `SIG_DFL` | the process dies of SIGTRAP | the process dies of SIGTRAP |
 //! | `SIG_IGN` | the process dies: a trap cannot be ignored | nothing |
@@ -71,7 +71,7 @@ pub(super) fn mark(context: *mut libc::c_void) -> *mut libc::ucontext_t {
 }
 
 pub(super) fn set_mark(context: *mut libc::c_void, came_from: *mut libc::ucontext_t) {
-    // SAFETY: as above: the field is for whoever handles the signal.
+    // SAFETY: as above: the field is for the handler of the signal.
     unsafe { mark_of(context).write(came_from) };
 }
 

@@ -145,7 +145,7 @@ impl Site {
             [Some(self.form.bytes(displacement)), self.form.off_bytes(self.role, displacement)]
         };
         let is_face = || [OLD, NEW].into_iter().flat_map(whole).flatten().any(|face| face == view);
-        // Nobody executes what lies behind a `ret`, and a guard that does not read does not care
+        // No thread executes what lies behind a `ret`, and a guard that does not read does not care
         // what its displacement is.
         let fixed = if self.role == Role::TailJump { 1 } else { self.form.displacement_at() };
         let off = self.form.off_bytes(self.role, 0).unwrap();

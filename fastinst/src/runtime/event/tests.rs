@@ -12,7 +12,7 @@ const HIGH: u64 = 0x7000_0000_0000;
 /// A thread without a signal stack.
 const NO_SIGNALS: &SignalStack = &SignalStack(0..0);
 
-/// A thread with a block, and functions that nobody else has.
+/// A thread with a block, and functions that no other thread has.
 struct Stage {
     block: &'static Header,
     functions: Vec<Id>,
@@ -35,7 +35,8 @@ impl Stage {
             id
         };
         let functions = (0..functions).map(|_| new()).collect();
-        // A thread of its own has a block of its own, which nobody takes while the test runs.
+        // A thread of its own has a block of its own, which no other thread takes while the test
+        // runs.
         let block = std::thread::spawn(|| match threads::caller() {
             Caller::Observed(block) => std::ptr::from_ref(block).addr(),
             Caller::Passing | Caller::Ours => unreachable!("a new thread is observed"),

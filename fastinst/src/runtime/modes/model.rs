@@ -49,7 +49,7 @@ impl World {
         self.kept[who].push_back((place, value));
     }
 
-    /// The oldest store that somebody has kept back becomes visible.
+    /// The oldest store that a thread has kept back becomes visible.
     fn released(&self, who: usize) -> Option<Self> {
         let mut next = self.clone();
         let (place, value) = next.kept[who].pop_front()?;

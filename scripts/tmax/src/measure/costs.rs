@@ -3,7 +3,7 @@
 //! # Safety
 //!
 //! This module exists to time system calls that the crates above wrap in something else: it
-//! protects and writes pages of its own, which nobody executes or borrows.
+//! protects and writes pages of its own, which no thread executes or borrows.
 #![allow(unsafe_code)]
 
 use crate::plan::{Plan, STEP};
@@ -201,14 +201,15 @@ impl<'a> Bench<'a> {
             }
             Operation::Membarrier => membarrier::sync_core().map_err(text)?,
             Operation::Signal => Barrier::Signal.pass().map_err(|error| error.to_string())?,
-            // SAFETY: (1) the page is ours and nobody uses it.
+            // SAFETY: (1) the page is ours and no other code uses it.
             Operation::Mprotect => unsafe {
                 pages::protect(self.page, PAGE, Protection::ReadWriteExecute).map_err(text)?;
                 pages::protect(self.page, PAGE, Protection::ReadExecute).map_err(text)?;
             },
             Operation::ProcMem => {
                 let memory = self.memory.as_ref().map_err(|&error| text(error))?;
-                // SAFETY: (1) the process's own memory; (2) the page is ours and nobody uses it.
+                // SAFETY: (1) the process's own memory; (2) the page is ours and no other code uses
+                // it.
                 unsafe { files::write_memory(memory, self.page, &[0xc3; 8]).map_err(text)? };
             }
             Operation::Trap => {
@@ -221,7 +222,7 @@ impl<'a> Bench<'a> {
 
 impl Drop for Bench<'_> {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped in `new`, used by nobody else.
+        // SAFETY: (1) mapped in `new`, used by no other code.
         let _ = unsafe { pages::unmap(self.page, PAGE) };
     }
 }

@@ -6,7 +6,7 @@
 //! where the answer is in doubt, tear less often, so they are given more time.
 //!
 //! A place that was not tried often enough says nothing: it counts as torn for every block whose
-//! boundary it does not cross. And where nothing at all was torn, not even across a line, nobody
+//! boundary it does not cross. And where nothing at all was torn, not even across a line, no one
 //! knows whether a tear would have been seen.
 
 use crate::plan::Plan;

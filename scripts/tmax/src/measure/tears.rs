@@ -14,7 +14,7 @@ use std::time::Duration;
 use wordpatch::os::pages::PAGE;
 use wordpatch::{Barrier, Calibration, FetchOrder, Ticks};
 
-/// Where the target lies and who makes its lines cold.
+/// Where the target lies and what makes its lines cold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Case {
@@ -75,7 +75,7 @@ pub struct Point {
     pub fenced: bool,
     /// Toggles that an executer was seen beside.
     pub toggles: u64,
-    /// Toggles that nobody was seen beside.
+    /// Toggles that no executer was seen beside.
     pub uncounted: u64,
     /// Toggles with something torn.
     pub torn: u64,

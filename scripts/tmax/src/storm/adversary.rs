@@ -28,7 +28,7 @@ pub enum Adversary {
 /// How long before a toggle the latest flush may happen.
 const FLUSH_WITHIN: u64 = 900;
 
-/// The signal that interrupts: ignored by whoever does not ask for it.
+/// The signal that interrupts: ignored by processes that do not ask for it.
 const NUISANCE: i32 = libc::SIGURG;
 
 impl Adversary {

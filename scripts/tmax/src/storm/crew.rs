@@ -2,7 +2,7 @@
 //!
 //! The patcher's thread is kept on the first processor of the process, executers on the others in
 //! turn. What an executer counts is published after every round, so that the patcher can tell
-//! whether anybody was executing between two toggles.
+//! whether a thread was executing between two toggles.
 
 use super::shape::{Face, Outcome};
 use super::shot::{self, OnTrap, Shot};
@@ -15,7 +15,7 @@ use wordpatch::os::{
     threads::{self, Tid},
 };
 
-/// Who runs where.
+/// Which executer runs where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seating {
     /// The patcher's processor.
@@ -29,7 +29,7 @@ pub struct Seating {
 /// Only one processor: nothing is executed while something else is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeatingError {
-    /// There is nobody to run beside.
+    /// There is no processor to run beside.
     #[error(
         "only processor {0} may be used: two threads have to run at once; give this process two (taskset -c 0,1 …)"
     )]
@@ -206,7 +206,7 @@ impl Crew {
         }
     }
 
-    /// Announces the toggle that follows, for those who find something torn.
+    /// Announces the toggle that follows, for executers that find something torn.
     #[inline]
     pub(super) fn announce(&self, to: Face) {
         self.to_new.store(to == Face::New, Ordering::Relaxed);

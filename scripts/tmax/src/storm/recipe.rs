@@ -1,7 +1,7 @@
 //! Recipes: protocols written out step by step, so that any step can be left out.
 //!
 //! [`wordpatch::PatchSite`](wordpatch) follows the plan that it knows to be right. What is measured
-//! here is what happens to those who do not: the unprotected store, the literature's waits, a
+//! here is what happens to protocols that do not: the unprotected store, the literature's waits, a
 //! barrier forgotten.
 
 use super::shape::Face;
@@ -57,7 +57,7 @@ impl Recipe {
         Self::new([Act::Store(Trap), Act::Wait(barrier), Act::Store(Back), Act::Store(Front)])
     }
 
-    /// Trap, back, front, and nobody is waited for.
+    /// Trap, back, front, and no thread is waited for.
     pub fn no_wait() -> Self {
         use Step::{Back, Front, Trap};
         Self::new([Trap, Back, Front].map(Act::Store))

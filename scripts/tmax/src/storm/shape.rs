@@ -51,8 +51,8 @@ pub enum Outcome {
     /// One face up to an instruction's end and the other from there: right for a thread that was
     /// between the two when they were replaced. Only [`Shape::Pair`] has one.
     Between,
-    /// An instruction that nobody wrote: these bytes (bit 0 is the first) came from the new face,
-    /// the rest from the old one.
+    /// An instruction that was never written: these bytes (bit 0 is the first) came from the new
+    /// face, the rest from the old one.
     Torn {
         /// One bit for each byte that differs between the faces.
         from_new: u8,

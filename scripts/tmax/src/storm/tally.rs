@@ -8,7 +8,7 @@ use super::shape::Outcome;
 pub struct Tally {
     /// Toggles between which an executer was seen to execute: those that can show something.
     pub counted: u64,
-    /// Toggles that nobody was seen to execute beside.
+    /// Toggles that no executer was seen to execute beside.
     pub uncounted: u64,
     /// Toggles during which something torn or stray was executed.
     pub torn: u64,

@@ -157,7 +157,7 @@ impl Target {
         self.store(0, Width::Eight, self.image(face, 0));
     }
 
-    /// Writes a byte of the back line that is nobody's code.
+    /// Writes a byte of the back line that is no code.
     pub(super) fn dirty_back_line(&self, value: u8) {
         let last = self.word_at().offset(self.shape.len() as isize - 1).within(64);
         let free = if last < 48 { 60 } else { 0 };

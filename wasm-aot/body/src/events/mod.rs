@@ -1,7 +1,7 @@
 //! The one table of events, modes and bound variables.
 //!
-//! `table.tsv` lists every instruction of WebAssembly 3.0, of threads, wide arithmetic and the older
-//! encoding of exceptions: name, opcode, category, which modes it has, and what can be asked
+//! `table.tsv` lists every instruction of WebAssembly 3.0, of threads, wide arithmetic and the
+//! older encoding of exceptions: name, opcode, category, which modes it has, and what can be asked
 //! there. Rules, the type checker, `info` and both targets derive from it and from the small lists
 //! in this module. The opcode of a prefixed instruction is the prefix, then the number in eight
 //! bits, or in twelve where eight do not suffice.
@@ -292,7 +292,7 @@ impl Event {
         }
     }
 
-    /// Who provides it: the first part of a rule.
+    /// Its provider: the first part of a rule.
     pub fn provider(self) -> &'static str {
         if let Self::Engine(_) = self { "engine" } else { "wasm" }
     }

@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens a file without waiting for anybody to write to it.
+/// Opens a file without waiting for a writer.
 fn open(path: &Path) -> std::io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
@@ -151,7 +151,7 @@ fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: Part) -> Option<
     Array::mapped(mapping, header.range(part))
 }
 
-/// Opens a file that nobody but us, or the super-user, can have put there.
+/// Opens a file that no one but us, or the super-user, can have put there.
 fn open_trusted(path: &Path) -> std::io::Result<File> {
     wordpatch::os::trust::open(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {

@@ -7,7 +7,7 @@
 //!     8192  .text                        page-aligned, executed where it is mapped
 //!           .wasm-aot.info               declarations
 //!           .wasm-aot.functions …        tables: sorted, read where they lie
-//!           .wasm-aot.monitors           modules that look at it, as whoever runs it understands them
+//!           .wasm-aot.monitors           modules that look at it, as the code that runs it understands them
 //!           .wasm                        the module, from which segments of data are copied
 //!           .symtab .strtab .debug_*     for debuggers and profilers alone
 //! ```

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! For the code generator a site is a call without arguments that changes no register, so that
-//! nothing moves because of it. Flags are dead at a call. Whoever is called there sees nothing of
-//! the program's values: a counter, or a flag, is all that such a place is for.
+//! nothing moves because of it. Flags are dead at a call. The code that is called there sees
+//! nothing of the program's values: a counter, or a flag, is all that such a place is for.
 //!
 //! Instructions that are always executed together share a site, which stands before the first of
 //! them: those between which nothing traps, calls or branches. Whether something may is seen in
@@ -102,13 +102,13 @@ pub(super) struct Together {
     offsets: Vec<u32>,
     /// The first instruction of each site.
     firsts: Vec<u32>,
-    /// The block that whoever comes by the last site comes to, and up to where nothing in it leads
-    /// away from there.
+    /// The block that a thread that comes by the last site comes to, and up to where nothing in it
+    /// leads away from there.
     last: Option<(Block, Option<Inst>)>,
 }
 
 impl Together {
-    /// Whether whoever comes by the last site comes here, too: to the end of this block.
+    /// Whether a thread that comes by the last site comes here, too: to the end of this block.
     fn goes_on(&mut self, func: &Function, here: Option<Block>) -> bool {
         let Some((block, seen)) = self.last.filter(|(block, _)| here == Some(*block)) else {
             return false;
@@ -167,7 +167,7 @@ impl Translator<'_> {
         self.together.goes_on(self.builder.func, self.builder.current_block())
     }
 
-    /// They go on in a block that nobody else comes to.
+    /// They go on in a block that no other code comes to.
     pub(super) fn go_on_together(&mut self, block: Block) {
         self.together.last = Some((block, None));
     }
@@ -190,7 +190,7 @@ impl Translator<'_> {
     }
 }
 
-/// Makes sites of what was left in code: off, and calling nobody.
+/// Makes sites of what was left in code: off, and without a callee.
 pub(super) fn make(
     code: &mut [u8],
     buffer: &MachBufferFinalized<cranelift_codegen::Final>,

@@ -34,7 +34,7 @@ pub enum Budget {
     Unknown,
     /// It pays from its store's budget.
     Pays,
-    /// It is nobody's program, and executed in stores that have one all the same.
+    /// It is no program, and executed in stores that have one all the same.
     Exempt,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A frame remembers where a branch to it goes and how high the operand stack was. Code that cannot
 //! be reached is not translated: only its frames are counted, as [`Kind::Dead`]. Where a frame
-//! ends, translation goes on if somebody branched there or fell through.
+//! ends, translation goes on if a branch led there or control fell through.
 
 use super::function::{Translator, machine_type};
 use super::plan::Moment;
@@ -42,7 +42,7 @@ pub(super) struct Frame {
     pub(super) results: usize,
     /// How many operands were below its parameters.
     pub(super) height: usize,
-    /// Whether anybody goes behind it.
+    /// Whether control goes behind it.
     pub(super) reached: bool,
 }
 
@@ -349,8 +349,8 @@ impl Translator<'_> {
         };
     }
 
-    /// Where an entry of a table leads: to its target if no operands go along and nobody counts it,
-    /// and to a block of its own otherwise, which takes them there.
+    /// Where an entry of a table leads: to its target if no operands go along and it is not
+    /// counted, and to a block of its own otherwise, which takes them there.
     fn edge(
         &mut self,
         depth: u32,

@@ -260,7 +260,7 @@ pub(super) fn finish(
         is_prologue || entry.number != NOTHING
     };
     let addresses = addresses.filter(belongs).collect();
-    // Sites call nobody yet.
+    // Sites have no callee yet.
     let relocs = buffer.relocs().iter().filter(|reloc| !is_of_site(&reloc.target, &context.func));
     let calls = relocs.map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;

@@ -1,5 +1,5 @@
-//! Globals: words of the vmctx, or of whoever defined them; constants where nothing can change
-//! them.
+//! Globals: words of the vmctx, or of the instance that defined them; constants where nothing can
+//! change them.
 
 use super::function::{Translator, machine_type};
 use crate::module::ConstOp;

@@ -217,7 +217,7 @@ impl<'a> Translator<'a> {
         self.fire_all(self.hooking.at(0, Some(Moment::Entry)));
     }
 
-    /// Exceptions that leave the function come by, if somebody wants to know.
+    /// Exceptions that leave the function come by, if that is wanted.
     pub(super) fn watch_unwinding(&mut self) {
         if !self.hooking.at(0, Some(Moment::Unwind)).is_empty() {
             let block = self.builder.create_block();

@@ -65,7 +65,7 @@ pub trait Linked: std::fmt::Debug + Send + Sync {
 pub struct Guest {
     /// Its module.
     pub module: Arc<dyn Linked>,
-    /// Where its vmctx is. Nothing if each thread has an instance of its own: then whoever calls it
+    /// Where its vmctx is. Nothing if each thread has an instance of its own: then the caller
     /// says so.
     pub(crate) vmctx: Option<usize>,
     /// Where its memories are, as far as they never move.
@@ -426,7 +426,7 @@ impl<'a> Translator<'a> {
         Ok(true)
     }
 
-    /// The slot whose number is on the stack. A slot that nobody has written is zero.
+    /// The slot whose number is on the stack. A slot that was never written is zero.
     fn slot(&mut self, guest: u32, ty: ValType) -> Result<Variable, CompileError> {
         let number = self.pop();
         let dfg = &self.builder.func.dfg;

@@ -2,8 +2,8 @@
 //! that is the note.
 //!
 //! ```text
-//!     E8 rel32    call noting        nobody has come by so far
-//!     A9 imm32    test eax, imm32    somebody has
+//!     E8 rel32    call noting        not executed so far
+//!     A9 imm32    test eax, imm32    executed
 //! ```
 //!
 //! So what is left of a note that was made is an instruction that does nothing, without anything
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub struct Noter(u32);
 
 impl Noter {
-    /// One that nobody else has.
+    /// One that no other code has.
     pub fn fresh() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self(NEXT.fetch_add(1, Relaxed))

@@ -319,7 +319,7 @@ impl Draft {
         self.0.departs = true;
     }
 
-    /// Has a receiver told of instances. Whoever is only called need not be.
+    /// Has a receiver told of instances. One that is only called need not be.
     pub fn tell(&mut self, receiver: Arc<dyn Receiver>) {
         self.0.receivers.push(receiver);
     }

@@ -1,7 +1,7 @@
 //! Vectors of 128 bits: which lanes an operator means, and one or a few instructions of CLIF for
 //! it.
 //!
-//! On the operand stack a vector has the shape that its maker gave it, and whoever takes it casts
+//! On the operand stack a vector has the shape that its maker gave it, and code that takes it casts
 //! it to the shape that it needs: the bits are the same, and no code comes of it. So the rules of
 //! code generation meet comparisons where they look for them, right before selections.
 //!

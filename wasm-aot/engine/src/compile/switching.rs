@@ -175,7 +175,7 @@ pub(super) struct Going {
 }
 
 impl Translator<'_> {
-    /// Flags of the words of a buffer, which nobody else writes meanwhile.
+    /// Flags of the words of a buffer, which no other code writes meanwhile.
     fn buffered(&self) -> MemFlagsData {
         MemFlagsData::trusted().with_alias_region(Some(self.regions.buffer))
     }

@@ -8,7 +8,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// How hard to try.
+/// Optimisation level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Optimize {
     /// Compile quickly.
@@ -130,7 +130,7 @@ impl Cpu {
 /// The options that change the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Options {
-    /// How hard to try.
+    /// Optimisation level.
     pub optimize: Optimize,
     /// Whether speculation past bounds checks is prevented.
     pub spectre: bool,

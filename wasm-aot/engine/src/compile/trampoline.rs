@@ -33,7 +33,7 @@ pub(crate) enum TrampolineKind {
     Enter(u32),
     /// Out of Wasm, to a host function of that type.
     Leave(u32),
-    /// To whoever catches.
+    /// To the handler that catches.
     Throw,
 }
 

@@ -63,7 +63,7 @@ pub struct ModuleInfo {
     pub(crate) elements: Vec<ElementSegment>,
     /// Segments of data.
     pub(crate) data: Vec<DataSegment>,
-    /// Functions that somebody may hold a reference to, in order: each has a place in the instance.
+    /// Functions to which there may be a reference, in order: each has a place in the instance.
     pub(crate) referenced: Vec<u32>,
     /// Where the bodies of the defined functions are in the module's bytes.
     pub bodies: Vec<Range<u32>>,
@@ -73,7 +73,7 @@ pub struct ModuleInfo {
     #[serde(skip)]
     pub(crate) names: Names,
     /// Exported functions and their places among the exports, in the order of functions, once
-    /// somebody has asked.
+    /// it was asked for.
     #[serde(skip)]
     exported: OnceLock<Vec<(u32, usize)>>,
     /// Custom sections: their names, and where they are in the module's bytes.

@@ -1,4 +1,4 @@
-//! What a module calls its functions: read when somebody asks, since most runs of a program never
+//! What a module calls its functions: read when it is asked for, since most runs of a program never
 //! do.
 
 use crate::array::Array;
@@ -10,7 +10,7 @@ use wasmparser::{BinaryReader, Name, NameSectionReader};
 pub(crate) struct Names {
     /// The contents of the section of names.
     section: Array<u8>,
-    /// Where in it names are, by function, once somebody has asked.
+    /// Where in it names are, by function, once it was asked for.
     functions: OnceLock<Vec<Naming>>,
 }
 

@@ -1,6 +1,6 @@
 //! Going into machine code, and coming out of it by every way there is.
 //!
-//! An *activation* is one entry from the host. It remembers the host's stack pointer; whoever has
+//! An *activation* is one entry from the host. It remembers the host's stack pointer; code that has
 //! to leave early, be it a trap in a signal handler or a host function that failed, gives the
 //! processor back that stack pointer and goes on behind the entry, as if the code had returned with
 //! another status. Frames of machine code in between own nothing and need no clean-up; frames of
@@ -38,7 +38,7 @@ pub(crate) struct Activation {
     pub(crate) outer_exit: (usize, usize),
     /// What happened, if it was a trap.
     pub(crate) fault: Option<Fault>,
-    /// The frames that were taken away, if somebody has to be told.
+    /// The frames that were taken away, if a receiver has to be told.
     taken_away: Vec<usize>,
     /// What happened, if the host failed.
     failure: Option<Failure>,
@@ -58,7 +58,7 @@ pub(crate) struct Fault {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Error(Error),
-    /// An exception that nobody in this activation catches.
+    /// An exception that is not caught in this activation.
     Exception(usize),
     Panic(Box<dyn std::any::Any + Send>),
 }
@@ -275,7 +275,7 @@ pub(crate) struct Landing {
     pub(crate) status: usize,
 }
 
-/// Leaves machine code with a failure of the host's. Whoever throws an exception has noted the
+/// Leaves machine code with a failure of the host's. Code that throws an exception has noted the
 /// frames that it takes away.
 ///
 /// # Safety

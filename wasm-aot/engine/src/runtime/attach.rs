@@ -36,7 +36,7 @@ impl Module {
         self.inner.options.counts || self.inner.versions.lock().observed.counts.is_on()
     }
 
-    /// How often counting has begun, if nobody counts at the moment: until it begins again,
+    /// How often counting has begun, if nothing counts at the moment: until it begins again,
     /// counters only tell of threads that are on their way out.
     pub(crate) fn idle_since(&self) -> Option<u64> {
         let versions = self.inner.versions.lock();
@@ -172,7 +172,7 @@ impl Module {
         self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
     }
 
-    /// Has everything counted for somebody else, too, whatever monitors come and go; or no more for
+    /// Has everything counted for others, too, whatever monitors come and go; or no more for
     /// one of those.
     pub fn count_also(&self, on: bool) -> Result<(), Error> {
         let mut versions = self.inner.versions.lock();
@@ -307,8 +307,8 @@ impl ModuleInner {
             && versions.start(function).is_some_and(|start| !code.range().contains(&start))
     }
 
-    /// Has these plans observed, and everything counted if somebody wants it who says so now;
-    /// nobody does if that cannot be.
+    /// Has these plans observed, and everything counted if that is wanted from now on; not
+    /// if that cannot be.
     fn count(
         &self,
         versions: &mut Versions,

@@ -1,9 +1,9 @@
-//! What bare sites call: for each site that somebody wants something of, a few instructions that
+//! What bare sites call: for each site that is wanted, a few instructions that
 //! count who comes by.
 //!
 //! ```text
 //!          push rax; mov rax, cell; lock inc qword [rax]
-//!          cmp qword [rax + until], -1; jne last          somebody is to be noted, and nobody counts
+//!          cmp qword [rax + until], -1; jne last          a flag stands, and no counter
 //!     out: pop rax; ret
 //!    last: if the cell can be locked at once: switch the site off, if it has counted further than `until`; unlock
 //!          jmp out
@@ -13,7 +13,7 @@
 //! wanted of each. It counts, once and for all that use it: what a counter of an instruction has
 //! counted is by how much its sites have since it stands, and a flag is whether they have at all. A
 //! site is on while a counter stands at one of its instructions, or a flag that has not seen
-//! anybody; where only flags stand, the first who comes by switches it off.
+//! any other thread; where only flags stand, the first thread that comes by switches it off.
 //!
 //! An instruction may have several sites: one in each version of its function. All of them are
 //! switched together.
@@ -39,7 +39,7 @@ use std::sync::atomic::{
 use wordpatch::live::{Width, store};
 use wordpatch::{CodeAddr, CodeMemory};
 
-/// What somebody wants of an instruction's sites.
+/// What is wanted of an instruction's sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// That they count.
@@ -63,14 +63,14 @@ const STUB: usize = COUNTING.next_multiple_of(16);
 const SMALLEST: usize = 1 << 12;
 const LARGEST: usize = 1 << 20;
 
-/// The bare sites of a module, as far as somebody has asked for any.
+/// The bare sites of a module, as far as any are wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Bares(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     /// Instructions that have sites, in the order of their places in the module; filled when
-    /// somebody asks for the first time.
+    /// it is asked for the first time.
     instructions: Vec<Instruction>,
     sites: Vec<Site>,
     flags: HashMap<u64, Flag>,
@@ -93,7 +93,7 @@ struct Instruction {
     is_used: bool,
 }
 
-/// What was counted of an instruction: until the last time that nobody wanted it, and by its sites
+/// What was counted of an instruction: until the last time that it was not wanted, and by its sites
 /// since they had these counts.
 #[derive(Debug, Default)]
 struct Counter {
@@ -131,7 +131,7 @@ struct Cell {
     count: AtomicU64,
     /// Who counts further than so switches the site off.
     until: AtomicU64,
-    /// Not 0 while somebody switches the site.
+    /// Not 0 while a thread switches the site.
     lock: AtomicU32,
 }
 
@@ -162,8 +162,8 @@ impl Site {
             let is_on =
                 self.counters > 0 || (self.flags > 0 && cell.count.load(Relaxed) <= self.latest);
             let byte = if is_on { CALL } else { OFF };
-            // SAFETY: (1) a site's byte, in writable memory that its code keeps; (2) it is ours, see
-            // `locked`; (3) both are right, see the module.
+            // SAFETY: (1) a site's byte, in writable memory that its code keeps; (2) it is ours,
+            // see `locked`; (3) both are right, see the module.
             unsafe { store(CodeAddr::new(self.writable), Width::One, byte.into()) };
         });
     }
@@ -184,8 +184,8 @@ impl Site {
             &counting(std::ptr::from_ref(&*cell) as u64, self.writable as u64),
         )?;
         let distance = stub.wrapping_sub(self.at + LENGTH as usize) as u32;
-        // SAFETY: (1) the four bytes of a site behind its first, in writable memory; (2) nobody else
-        // writes them; (3) the first makes nothing of them, whole or not.
+        // SAFETY: (1) the four bytes of a site behind its first, in writable memory; (2) no other
+        // code writes them; (3) the first makes nothing of them, whole or not.
         unsafe { store(CodeAddr::new(self.writable + 1), Width::Four, distance.into()) };
         self.cell = Some(cell);
         Ok(true)
@@ -250,7 +250,7 @@ impl ModuleInner {
         }
     }
 
-    /// How often control came by an instruction while somebody wanted it counted.
+    /// How often control came by an instruction while it was to be counted.
     pub fn counted_bare(&self, number: usize) -> u64 {
         let state = self.bares.0.lock();
         let Instruction { sites, counter: Some(counter), .. } = &state.instructions[number] else {
@@ -284,7 +284,7 @@ impl State {
         self.instructions.binary_search_by_key(&offset, |instruction| instruction.offset).ok()
     }
 
-    /// Notes the sites of all code that there is, nobody of whom does anything yet.
+    /// Notes the sites of all code that there is, none of which does anything yet.
     fn fill<'a>(&mut self, all: impl Iterator<Item = &'a Code>) -> Result<(), Error> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for code in all {

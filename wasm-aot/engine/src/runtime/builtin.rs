@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 /// What `throw` and allocation need of an instance.
 fn instance<'a>(vmctx: *mut u8) -> &'a mut InstanceData {
     // SAFETY: (1) machine code passes its own vmctx; (2) the word at that place is the instance
-    // that owns it; (3) machine code waits for us, so that nobody else uses it.
+    // that owns it; (3) machine code waits for us, so that no other code uses it.
     unsafe { &mut **vmctx.add(vm::at::INSTANCE).cast::<*mut InstanceData>() }
 }
 
@@ -53,7 +53,7 @@ extern "C" fn memory_grow(vmctx: *mut u8, memory: u32, pages: u64) -> i64 {
     before as i64
 }
 
-/// Tells whoever wants to know that a memory has grown.
+/// Tells receivers that a memory has grown.
 #[cold]
 fn tell_growth(vmctx: *mut u8, told: [i64; 3]) {
     for who in store(vmctx).growth.clone() {
@@ -210,7 +210,7 @@ fn wait(
         true => wait::wait(at as usize, || unchanged(at), nanoseconds, store(vmctx).interruption()),
         false => Err(Trap::SharedMemoryExpected),
     });
-    // Whoever does nothing else is to hear of it, too.
+    // A program that does nothing else is interrupted here, too.
     let waited =
         waited.and_then(|told| if is_stopped(vmctx) { Err(Trap::Interrupted) } else { Ok(told) });
     waited.unwrap_or_else(refusal)
@@ -247,7 +247,7 @@ extern "C" fn notify(vmctx: *mut u8, memory: u32, address: u64, count: u32) -> i
     }
     match atomic(vmctx, memory, address, 4) {
         Ok((at, true)) => wait::notify(at as usize, count),
-        // Nobody can wait for a memory that is not shared.
+        // No thread can wait for a memory that is not shared.
         Ok((_, false)) => 0,
         Err(trap) => refusal(trap),
     }

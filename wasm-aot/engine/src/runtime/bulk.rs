@@ -66,7 +66,7 @@ pub(super) fn in_pieces<T>(
             return Bulk::Interrupted;
         }
     }
-    // Programs may ask again and again, and be found here each time that somebody wants them to
+    // Programs may ask again and again, and be found here each time that they are to
     // stop.
     if is_stopped() { Bulk::Interrupted } else { Bulk::Done }
 }

@@ -46,7 +46,7 @@ fn write(memory: &mut CodeMemory, mut code: Vec<u8>, notes: &[NoteSite]) {
 enum Place {
     /// In memory of our own, which can be written through a second mapping.
     Memory(CodeMemory),
-    /// In a file that is mapped to be executed, and once somebody wants to write to it, in memory
+    /// In a file that is mapped to be executed, and once it is to be written to, in memory
     /// of our own at the same place.
     File(CodeAddr, OnceLock<CodeMemory>),
 }
@@ -56,7 +56,7 @@ impl Drop for Code {
         if let Place::File(base, replaced) = &self.place
             && replaced.get().is_none()
         {
-            // SAFETY: (1) mapped in `of_file`; (2) whoever executes code keeps its module.
+            // SAFETY: (1) mapped in `of_file`; (2) a thread that executes code keeps its module.
             let _ = unsafe { pages::unmap(*base, self.len) };
         }
     }
@@ -116,8 +116,8 @@ impl Code {
                 Some(memory) => memory,
                 None => {
                     // SAFETY: (1) the mapping is ours, in whole pages, and only unmapped by `drop`;
-                    // (2) nobody writes to it; whoever wants to waits for us, since modules are
-                    // changed under a lock.
+                    // (2) no code writes to it; a thread that wants to waits for us, since modules
+                    // are changed under a lock.
                     let memory =
                         unsafe { CodeMemory::over(*base, self.len) }.map_err(Error::system)?;
                     replaced.get_or_init(|| memory)

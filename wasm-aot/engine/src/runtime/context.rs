@@ -1,7 +1,7 @@
 //! The memory of a vmctx: what the layout places, and room behind it for counters that may be
 //! wanted while the program runs.
 //!
-//! Room is addresses of zeroes: it becomes memory where somebody counts. Counters are read while
+//! Room is addresses of zeroes: it becomes memory where counters count. Counters are read while
 //! the thread that they belong to adds to them.
 //!
 //! # Safety
@@ -123,7 +123,7 @@ impl Counters {
         known.targets.add_words(context.base.get(), layout, words);
     }
 
-    /// Whether no instance lives, so that nobody is in the code.
+    /// Whether no instance lives, so that no thread is in the code.
     pub(super) fn are_idle(&self) -> bool {
         self.0.lock().live.is_empty()
     }

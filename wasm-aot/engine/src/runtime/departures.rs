@@ -1,9 +1,9 @@
 //! Which instructions frames were at when they were taken away.
 //!
 //! Counters say how often a block was entered, marks that it was left at its end. A trap, an
-//! exception or a failure of the host's takes frames away in the middle of their blocks: whoever
-//! does it notes here where each of them was, so that what comes behind in the block is not taken
-//! for executed.
+//! exception or a failure of the host's takes frames away in the middle of their blocks: the code
+//! that does it notes here where each of them was, so that what comes behind in the block is not
+//! taken for executed.
 //!
 //! # Safety
 //!
@@ -28,8 +28,8 @@ impl Departures {
 
 impl StoreCore {
     /// Notes a frame that is taken away at the instruction at `pc`, if that is wanted of its code.
-    /// Usable in a signal handler that has interrupted machine code: nobody who has the lock runs
-    /// machine code, and nobody who runs it is in the allocator.
+    /// Usable in a signal handler that has interrupted machine code: no thread that has the lock
+    /// runs machine code, and no thread that runs it is in the allocator.
     pub(crate) fn depart(&self, pc: usize) {
         if let Some((module, ..)) = self.module_at(pc)
             && module.departs_at(pc)

@@ -1,8 +1,8 @@
 //! The state of a store when a trap has ended its program, as other tools read it: the [core
 //! dumps](https://github.com/WebAssembly/tool-conventions/blob/main/Coredump.md) of Wasm.
 //!
-//! Frames are copied while they are there, by whoever takes them away; memories and globals stay as
-//! they are until somebody wants a dump.
+//! Frames are copied while they are there, by the code that takes them away; memories and globals
+//! stay as they are until a dump is made.
 //!
 //! # Safety
 //!
@@ -45,7 +45,7 @@ pub(super) struct Taken {
 /// interrupted machine code.
 ///
 /// # Safety
-/// `frame` is the frame pointer of machine code that is at `pc`, or calls somebody there.
+/// `frame` is the frame pointer of machine code that is at `pc`, or calls from there.
 pub(super) unsafe fn read(store: &StoreCore, pc: usize, frame: usize) -> Option<Kept> {
     let (module, code, offset) = store.module_at(pc)?;
     if code.has_not_begun(offset) {
@@ -207,7 +207,7 @@ impl Dump {
         }
         let mut stack = CoreDumpStackSection::new("main");
         for frame in frames {
-            // A monitor's frame is nobody's.
+            // A monitor's frame is not the program's.
             let Some(instance) =
                 frame.instance.and_then(|at| self.instances.binary_search(&at).ok())
             else {

@@ -1,11 +1,11 @@
 //! What others want done with a store while its program runs.
 //!
-//! Only the thread that executes a program may touch its store. So whoever wants something of it
-//! leaves an *errand*, a function that is given the store, and waits. The program's thread carries
-//! it out at a moment at which it executes nothing of a monitor's: when a host function returns to
-//! the program, when somebody knocks while one waits for something, or where the program comes by a
-//! *stop*, which is attached to the functions that it is in while somebody waits, and detached
-//! afterwards. A program that nobody waits for has no stops.
+//! Only the thread that executes a program may touch its store. So a thread that wants something of
+//! it leaves an *errand*, a function that is given the store, and waits. The program's thread
+//! carries it out at a moment at which it executes nothing of a monitor's: when a host function
+//! returns to the program, on a wake-up while one waits for something, or where the program comes
+//! by a *stop*, which is attached to the functions that it is in while a thread waits, and detached
+//! afterwards. A program that no thread waits for has no stops.
 //!
 //! # Safety
 //!
@@ -79,7 +79,7 @@ impl Errands {
         Ok(number)
     }
 
-    /// Takes one back; tells whether nobody has begun with it.
+    /// Takes one back; tells whether it has not been begun.
     fn withdraw(&self, number: u64) -> bool {
         let mut queue = self.queue.lock();
         let before = queue.waiting.len();
@@ -95,7 +95,7 @@ impl Errands {
         taken.map(|(_, errand)| errand)
     }
 
-    /// Whether somebody waits.
+    /// Whether a thread waits.
     pub(crate) fn are_waiting(&self) -> bool {
         self.waiting.load(Relaxed)
     }
@@ -111,7 +111,7 @@ impl StoreCore {
         }
         let (interlude, limits) = (self.interruption().begin_interlude(), *self.limits());
         while let Some(errand) = errands.take() {
-            // Whoever waits for one that has panicked hears that there will be no answer.
+            // A thread that waits for one that has panicked hears that there will be no answer.
             let _ = catch_unwind(AssertUnwindSafe(|| errand(self)));
         }
         self.set_limits(limits);
@@ -192,7 +192,7 @@ impl<T> ErrandHandle<T> {
     }
 }
 
-/// Stops in the functions that a program was seen in; gone when nobody waits any more.
+/// Stops in the functions that a program was seen in; gone when no thread waits any more.
 struct Stops<'a> {
     module: Option<&'a Module>,
     within: BTreeSet<usize>,
@@ -309,21 +309,21 @@ impl Receiver for Stop {
 }
 
 /// Lends the store of an instance whose machine code waits for a hook. The data are not what they
-/// say: nobody looks at them who is not told by the store.
+/// say: only code that is told by the store looks at them.
 pub fn with_store_of<R>(vmctx: usize, what: impl FnOnce(StoreContextMut<'_, ()>) -> R) -> R {
     // SAFETY: (1) the word at that place of a vmctx is the instance that owns it; (2) its machine
-    // code waits for us, so that nobody else uses its store.
+    // code waits for us, so that no other code uses its store.
     let store = unsafe {
         let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
         &mut *instance.store
     };
-    // Hooks do not say where they were called from: what is executed meanwhile has nobody outside.
+    // Hooks do not say where they were called from: what is executed meanwhile has no caller.
     let cell: *const crate::vm::StoreCell = store.cell();
     // SAFETY: (1) a store keeps its cell for as long as it lives.
     let cell = unsafe { &*cell };
     let before = (cell.exit_frame.swap(0, Relaxed), cell.exit_pc.swap(0, Relaxed));
-    // SAFETY: (1) whoever is given this context has no use for data of type `()`, of which there is
-    // nothing to read; host functions make their own from the store.
+    // SAFETY: (1) code that is given this context has no use for data of type `()`, of which there
+    // is nothing to read; host functions make their own from the store.
     let result = what(unsafe { StoreContextMut::from_core(store) });
     cell.exit_frame.store(before.0, Relaxed);
     cell.exit_pc.store(before.1, Relaxed);

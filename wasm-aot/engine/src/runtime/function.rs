@@ -121,7 +121,7 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     // SAFETY: (1) the trampoline passes on the vmctx that it was called with: this function's.
     let host = unsafe { &*function };
     // SAFETY: (1) the store outlives its functions; (2) machine code of it waits for us, so that
-    // nobody else uses it.
+    // no other code uses it.
     let store = unsafe { &mut *host.store };
     store.make_room();
     let (params, results) = (host.ty.params().len(), host.ty.results().len());
@@ -327,7 +327,7 @@ impl Func {
         Ok(TypeId(unsafe { self.reference.as_ref().ty }))
     }
 
-    /// The reference, ready to be called by anybody.
+    /// The reference, ready to be called from anywhere.
     pub(crate) fn raw(&self, store: &StoreCore) -> Result<*const vm::FuncRef, Error> {
         self.check(store)?;
         // SAFETY: (1) a reference of this store; (2) changed only here, by the thread that has the
@@ -421,7 +421,7 @@ impl HostFunction {
             cell: store.cell(),
             call: call_host,
             raise: raise_host,
-            // The code is found when somebody wants it who has no trampoline of their own.
+            // The code is found when a caller without a trampoline of its own needs it.
             reference: vm::FuncRef {
                 code: std::ptr::null(),
                 vmctx: std::ptr::null_mut(),

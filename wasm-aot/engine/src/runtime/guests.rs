@@ -142,7 +142,7 @@ impl Instance {
             }
         };
         // SAFETY: (1) a global of the type that the cell was found with, or inside of a memory; (2)
-        // nobody else is in the store.
+        // no other thread is in the store.
         unsafe {
             match wide {
                 true => {

@@ -54,7 +54,7 @@ enum Object {
 #[derive(Debug)]
 pub(crate) struct Heap {
     objects: HashMap<usize, Object>,
-    /// How many objects there may be before it is looked for those that nobody holds.
+    /// How many objects there may be before it is looked for those that no code holds.
     threshold: usize,
 }
 
@@ -72,7 +72,7 @@ impl Heap {
     pub(crate) fn new_exception(&mut self, tag: *const vm::Tag, values: u32) -> Option<usize> {
         let layout =
             Layout::from_size_align(size_of::<vm::Exception>() + 16 * values as usize, 16).ok()?;
-        // SAFETY: (1) the size is not zero; (2) the header is written before anybody sees it.
+        // SAFETY: (1) the size is not zero; (2) the header is written before a thread sees it.
         let address = unsafe {
             let at = std::alloc::alloc_zeroed(layout).cast::<vm::Exception>();
             if at.is_null() {
@@ -104,7 +104,7 @@ impl Heap {
         }
     }
 
-    /// Whether it is time to look for objects that nobody holds.
+    /// Whether it is time to look for objects that no code holds.
     pub(crate) fn is_full(&self) -> bool {
         self.objects.len() >= self.threshold
     }
@@ -125,7 +125,7 @@ fn free(address: usize, object: &Object) {
     }
 }
 
-/// Frees the objects of a store that nobody holds.
+/// Frees the objects of a store that no code holds.
 #[inline(never)]
 pub(crate) fn collect(store: &mut StoreCore) {
     let mut marked = std::collections::HashSet::new();

@@ -50,8 +50,8 @@ pub(super) fn probe_failure() -> Option<String> {
 
 impl StoreCore {
     /// The frames that a trap or a failure of the host's takes away, the innermost first, as
-    /// addresses inside of the instructions that they are at; none if nobody has to be told. Usable
-    /// in a signal handler that has interrupted machine code.
+    /// addresses inside of the instructions that they are at; none if no receiver has to be told.
+    /// Usable in a signal handler that has interrupted machine code.
     ///
     /// # Safety
     /// `frame` is the frame pointer of machine code of this store, which is at `pc`; of a function
@@ -155,7 +155,7 @@ impl Room {
     /// One of its words.
     pub fn word<'a>(self, word: crate::compile::Word) -> &'a AtomicU64 {
         // SAFETY: (1) the layout keeps words aligned, and inside of the memory of an instance that
-        // lives: whoever has its room forgets it when it ends.
+        // lives: the owner of its room forgets it when it ends.
         unsafe { AtomicU64::from_ptr(self.address(word) as *mut u64) }
     }
 }

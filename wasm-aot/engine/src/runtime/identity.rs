@@ -1,5 +1,5 @@
-//! Identities of activations: given when somebody asks for one, and forgotten when the activation is
-//! over, however it ends.
+//! Identities of activations: given when it is asked for for one, and forgotten when the activation
+//! is over, however it ends.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

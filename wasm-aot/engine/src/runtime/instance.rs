@@ -262,7 +262,7 @@ fn allow(core: &mut StoreCore, demand: Demand) -> Result<(), Error> {
 }
 
 impl InstanceData {
-    /// Has its vmctx say whose it is: whoever finds it by its module sees its store.
+    /// Has its vmctx say whose it is: code that finds it by its module sees its store.
     fn know_store(&mut self) {
         let me: *mut Self = self;
         self.put(vm::at::INSTANCE as i32, me);
@@ -270,7 +270,7 @@ impl InstanceData {
 
     /// Its store ends: what it has counted stays with its module.
     pub(crate) fn end(&self) {
-        // Whoever is attached from now on does not find it; who was before is told.
+        // What is attached from now on does not find it; what was before is told.
         self.module.counted.end(&self.vmctx, &self.module.layout, self.module.words());
         self.end_hooks();
     }

@@ -1,4 +1,4 @@
-//! Stopping code that runs away: by a deadline, or by anybody who holds a handle.
+//! Stopping code that runs away: by a deadline, or by the holder of a handle.
 //!
 //! Machine code has no checks for it. The thread that runs it is sent a signal; if it is in machine
 //! code at that moment, the handler ends the activation, as for a trap. If it is in the host, it is
@@ -23,10 +23,10 @@ pub struct Interruption {
     /// | 0 → thread | that thread, when its outermost activation begins |
     /// | thread → 0 | that thread, when its outermost activation has ended |
     thread: AtomicI32,
-    /// How often somebody has asked it to stop, who held a handle.
+    /// How often the holder of a handle has asked it to stop.
     asked: AtomicU32,
     deadline: Mutex<Option<Instant>>,
-    /// Where the thread was when somebody wanted to know: return addresses, the innermost first, up
+    /// Where the thread was when it was asked: return addresses, the innermost first, up
     /// to a zero; and how often it has said so.
     seen: [AtomicUsize; SEEN],
     looks: AtomicU32,
@@ -34,7 +34,7 @@ pub struct Interruption {
 
 /// How many activations are seen.
 const SEEN: usize = 16;
-/// How long somebody is waited for who is asked where it is.
+/// How long a thread is waited for that is asked where it is.
 const A_MOMENT: Duration = Duration::from_micros(50);
 
 /// Stops code from another thread. Copies are cheap.
@@ -170,7 +170,7 @@ impl Interruption {
     }
 }
 
-/// Somebody who will be asked.
+/// A thread that will be asked.
 struct Wait {
     at: Instant,
     who: Weak<Interruption>,
@@ -185,7 +185,7 @@ struct Watch {
 }
 
 static WATCH: Watch = Watch { waiting: Mutex::new(Vec::new()), changed: Condvar::new() };
-/// How long until somebody who was in the host is asked again.
+/// How long until a thread that was in the host is asked again.
 const AGAIN: Duration = Duration::from_millis(2);
 
 fn watch(wait: Wait) {
@@ -218,7 +218,7 @@ fn serve() {
 }
 
 impl Wait {
-    /// Whether nobody needs this one once `new` is there.
+    /// Whether no code needs this one once `new` is there.
     fn is_replaced_by(&self, new: &Self) -> bool {
         self.who.strong_count() == 0
             || self.is_deadline && new.is_deadline && self.who.ptr_eq(&new.who)

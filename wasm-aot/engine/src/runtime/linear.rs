@@ -60,7 +60,7 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // SAFETY: (1) mapped in `new`; (2) whoever could use it is gone, see the owners.
+        // SAFETY: (1) mapped in `new`; (2) the code that could use it is gone, see the owners.
         let _ = unsafe { pages::unmap(self.base, self.reserved) };
     }
 }
@@ -328,7 +328,7 @@ mod tests {
 
     fn bytes_of(memory: &mut Linear) -> &mut [u8] {
         let (base, len) = memory.extent();
-        // SAFETY: (1) the memory's bytes, which nobody else looks at in a test.
+        // SAFETY: (1) the memory's bytes, which no other code looks at in a test.
         unsafe { std::slice::from_raw_parts_mut(base, len) }
     }
 

@@ -76,7 +76,7 @@ impl ModuleInner {
         self.pieces.at(pc).map(|piece| &piece.code)
     }
 
-    /// The numbers of what has been noted for somebody so far, in all versions of the code; in a
+    /// The numbers of what has been noted so far, in all versions of the code; in a
     /// defined function, or everywhere.
     pub fn noted(&self, noter: Noter, function: Option<usize>) -> impl Iterator<Item = u32> {
         let codes = std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code));
@@ -108,7 +108,7 @@ impl ModuleInner {
         if when == When::NextCall || !self.counted.are_idle() {
             return self.follow_until(versions, functions, when);
         }
-        // Nobody is in a loop, so that entries can wait until somebody has to come in; unless an
+        // No thread is in a loop, so that entries can wait until a thread has to come in; unless an
         // instance has begun meanwhile.
         self.follow_until(versions, functions, When::NextCall)?;
         match self.counted.are_idle() {
@@ -380,7 +380,7 @@ impl ModuleInner {
         barrier::pass()
     }
 
-    /// Notes which functions there are in a piece, if somebody wants to know.
+    /// Notes which functions there are in a piece, if that is wanted.
     fn note_compiled(&self, code: &Code, parts: &[Wanted]) {
         self.readers.tell(|| {
             let mut sizes = BTreeMap::<u32, u32>::new();

@@ -59,15 +59,15 @@ pub struct ModuleInner {
     /// that.
     pub(crate) enter: Vec<Option<u32>>,
     pub(crate) leave: Vec<Option<u32>>,
-    /// How many counters the version of its code has that counts, once somebody wanted it.
+    /// How many counters the version of its code has that counts, once it was wanted.
     pub(crate) counting: OnceLock<u32>,
-    /// How many of its calls are counted by where they go, once somebody wanted that.
+    /// How many of its calls are counted by where they go, once that was wanted.
     pub(crate) counting_calls: OnceLock<u32>,
     /// Versions of its code, the pieces that they are made of, and where each loop is entered in
     /// the one that is current.
     pub(crate) versions: Mutex<Versions>,
     pub(super) bares: Bares,
-    /// Where its threads can go over from one version to another, as soon as somebody has looked.
+    /// Where its threads can go over from one version to another, as soon as it was looked up.
     pub(super) switching: OnceLock<compile::Switching>,
     pub(crate) pieces: Pieces,
     /// Plans that were attached while instances ran.
@@ -81,7 +81,7 @@ pub struct ModuleInner {
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
     pub(crate) departures: Departures,
-    /// Exports in the order of their names, once somebody has asked for one.
+    /// Exports in the order of their names, once one was asked for.
     by_name: OnceLock<Vec<u32>>,
 }
 
@@ -224,13 +224,13 @@ impl Module {
         Ok(artifact::write(&compilation, engine.target(), &bytes, monitors))
     }
 
-    /// What was put into the file that the module comes from so that it looks at it, as whoever
-    /// made it understands that.
+    /// What was put into the file that the module comes from so that it looks at it, as the code
+    /// that made it understands that.
     pub fn monitors(&self) -> &[u8] {
         &self.inner.monitors
     }
 
-    /// Has it executed in one store only from now on, on account of somebody: not if it is in
+    /// Has it executed in one store only from now on, on account of an observer: not if it is in
     /// others already.
     pub fn bind(&self, store: StoreId, who: &str) -> Result<(), Error> {
         let mut bound = self.inner.bound.lock();
@@ -282,7 +282,7 @@ impl Module {
     /// Loads the contents of such a file, as [`precompile`](Self::precompile) has given them.
     ///
     /// # Safety
-    /// The bytes are what this engine's version has compiled, and nobody else has changed: they are
+    /// The bytes are what this engine's version has compiled, and no one else has changed: they are
     /// executed. A digest tells damage, and not hostility.
     #[allow(unsafe_code, reason = "whoever calls it vouches for what is executed")]
     pub unsafe fn from_machine_code(engine: &Engine, bytes: &[u8]) -> Result<Self, Error> {
@@ -336,7 +336,7 @@ impl Module {
     }
 }
 
-/// Somebody cannot observe what is executed in several stores.
+/// An observer cannot observe what is executed in several stores.
 pub(super) fn several(who: &str) -> Error {
     let why = "it does more than add to cells of its own, and has no instance in this thread's store: what it would see there cannot be merged";
     Error::Link(format!("monitor {}: {why}", crate::error::Printable(who)))

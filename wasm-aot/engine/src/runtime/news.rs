@@ -33,7 +33,7 @@ impl Readers {
         News(list)
     }
 
-    /// Tells everybody who is left, if there is anybody.
+    /// Tells all receivers that are left, if there are any.
     pub(super) fn tell(&self, compiled: impl FnOnce() -> Vec<(u32, u32)>) {
         let mut readers = self.0.lock();
         readers.retain(|reader| reader.strong_count() > 0);

@@ -23,7 +23,8 @@ static RESTORES: AtomicBool = AtomicBool::new(false);
 /// Whether any plan that was attached has receivers.
 static TELLS: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody may have to be told of frames that are taken away. Usable in a signal handler.
+/// Whether a receiver may have to be told of frames that are taken away. Usable in a signal
+/// handler.
 pub(super) fn any_tells() -> bool {
     TELLS.load(Relaxed)
 }

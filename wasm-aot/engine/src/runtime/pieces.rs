@@ -56,7 +56,7 @@ impl Drop for Pieces {
     fn drop(&mut self) {
         let mut next = *self.0.get_mut();
         while !next.is_null() {
-            // SAFETY: (1) made by `Box::into_raw`, and nobody else has the list.
+            // SAFETY: (1) made by `Box::into_raw`, and no other code has the list.
             next = unsafe { Box::from_raw(next) }.older;
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Counters are everybody's, and may go on counting while one of them does not. What they count
 //! then is noted, and is not its own. Threads that are on their way out of code that counts when
-//! nobody wants it any more are counted for those who were the last to want it.
+//! it is not wanted any more are counted for those that were the last to want it.
 
 use super::counts::Reading;
 use super::module::Module;
@@ -20,7 +20,7 @@ pub struct Share {
 #[derive(Clone, Debug)]
 enum Ended {
     Not,
-    /// It does not since counters said that, if there were any; nor to anybody else's, if counting
+    /// It does not since counters said that, if there were any; nor to another's, if counting
     /// has not begun again since that turn.
     Since(Option<Reading>, Option<u64>),
 }
@@ -72,7 +72,7 @@ impl Share {
     }
 }
 
-/// Whether nobody has counted since that turn.
+/// Whether nothing was counted since that turn.
 fn is_idle(module: &Module, since: Option<u64>) -> bool {
     since.is_some() && since == module.idle_since()
 }

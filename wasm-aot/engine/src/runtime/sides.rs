@@ -25,7 +25,7 @@ type Place = (usize, [u8; 2]);
 pub(super) fn switch(places: &[Place], on: bool) {
     for (at, values) in places {
         // SAFETY: (1) a place's byte, in memory that can be written and that its version keeps; (2)
-        // whoever switches has the versions' lock; (3) both are right, see `switch_model`.
+        // a thread that switches has the versions' lock; (3) both are right, see `switch_model`.
         unsafe { store(CodeAddr::new(*at), Width::One, values[usize::from(on)].into()) };
     }
 }
@@ -145,8 +145,8 @@ impl Sides {
                     // A jump counts from its end, where the function begins.
                     let distance = stubs.address(part.function).wrapping_sub(address) as u32;
                     // SAFETY: (1) the four bytes before a function are its site's, in writable
-                    // memory; (2) whoever takes code in has the versions' lock; (3) the site's first
-                    // byte makes nothing of them.
+                    // memory; (2) a thread that takes code in has the versions' lock; (3) the
+                    // site's first byte makes nothing of them.
                     unsafe { store(CodeAddr::new(site + 1), Width::Four, distance.into()) };
                     Some((site, [OFF, ON]))
                 }

@@ -1,5 +1,5 @@
-//! Signals that are traps of machine code, or ask it to stop. All others go to whoever was there
-//! before.
+//! Signals that are traps of machine code, or ask it to stop. All others go to the handler that was
+//! there before.
 //!
 //! # Safety
 //!
@@ -104,7 +104,7 @@ fn install() -> Result<(), Error> {
 }
 
 thread_local! {
-    /// The kernel's number of this thread, or 0 before somebody has asked for it.
+    /// The kernel's number of this thread, or 0 before it was asked for.
     static NUMBER: Cell<i32> = const { Cell::new(0) };
 }
 
@@ -121,7 +121,7 @@ extern "C" fn in_child() {
     NUMBER.set(0);
 }
 
-/// How many activations somebody hears of who wants to know where a thread is.
+/// How many activations are told of where a thread is.
 const DEPTH: usize = 16;
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -187,14 +187,14 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
         handler if action.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: (1) whoever installed the action with SA_SIGINFO gave a function of this
-            // type.
+            // SAFETY: (1) the code that installed the action with SA_SIGINFO gave a function of
+            // this type.
             let handler: signals::Handler = unsafe { std::mem::transmute(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: (1) whoever installed the action without SA_SIGINFO gave a function of this
-            // type.
+            // SAFETY: (1) the code that installed the action without SA_SIGINFO gave a function of
+            // this type.
             let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }

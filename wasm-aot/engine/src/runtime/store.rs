@@ -189,7 +189,7 @@ impl StoreCore {
         &self.cell
     }
 
-    /// Frees objects that nobody holds, if it is time to: called before values come in from the
+    /// Frees objects that no code holds, if it is time to: called before values come in from the
     /// host, which make new ones.
     pub(crate) fn make_room(&mut self) {
         if self.heap.is_full() {
@@ -229,7 +229,7 @@ impl StoreCore {
 
     fn codes(&self) -> &Codes {
         // SAFETY: (1) never null; (2) the list is replaced and freed by this thread only, in
-        // `know`, during which nobody holds it: a signal handler that comes meanwhile sees the old
+        // `know`, during which no code holds it: a signal handler that comes meanwhile sees the old
         // one before it is freed, or the new one.
         unsafe { &*self.codes.load(Ordering::Acquire) }
     }
@@ -328,7 +328,7 @@ impl Drop for StoreCore {
         self.close_errands();
         // While all of them live: what they have called may belong to another one.
         self.instances.iter().for_each(|instance| instance.end());
-        // SAFETY: (1) made by `Box::into_raw`, and nobody is in the store's code any more.
+        // SAFETY: (1) made by `Box::into_raw`, and no thread is in the store's code any more.
         drop(unsafe { Box::from_raw(*self.codes.get_mut()) });
     }
 }
@@ -389,7 +389,7 @@ impl<T> Store<T> {
         self.parts.core.limits = limits;
     }
 
-    /// Has somebody asked before memories and tables grow, and before instances get theirs, from
+    /// Has a limiter asked before memories and tables grow, and before instances get theirs, from
     /// now on: what is not allowed fails as if there were no memory. It is asked while the program
     /// waits, and knows nothing of the store.
     pub fn set_limiter(&mut self, limiter: impl FnMut(Demand) -> bool + Send + 'static) {
@@ -421,7 +421,7 @@ impl<T> Store<T> {
         ErrandHandle::new(&self.parts.core.errands)
     }
 
-    /// Takes no errands any more; whoever waits for one is told so.
+    /// Takes no tasks any more; a thread that waits for one is told so.
     pub fn close_errands(&mut self) {
         self.parts.core.close_errands();
     }

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! A thread may see each byte of code as it was at any time since the last barrier, however it sees
-//! the others: it may have been fetched long ago. Slot and word are data, which it reads when it has
-//! executed the byte that leads there: they are no older than the newest byte that it has seen.
+//! the others: it may have been fetched long ago. Slot and word are data, which it reads when it
+//! has executed the byte that leads there: they are no older than the newest byte that it has seen.
 //! Whatever it sees:
 //!
 //! - it comes to code that is there: neither a slot nor a word is read that leads nowhere, and no
@@ -98,7 +98,7 @@ struct Manner {
     is_hasty: bool,
 }
 
-/// What somebody asks for.
+/// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     /// Another variant is to be current: for calls, or for turns of loops too.

@@ -154,7 +154,7 @@ impl Counters {
         let words = module.words();
         let [known, count] = words.of(instance.base(), &module.layout, place);
         let (before, counted) = (known.load(Relaxed), count.load(Relaxed));
-        // First nothing is counted for whoever is called now, then it is for the right one.
+        // First nothing is counted for the callee of now, then it is for the right one.
         count.store(0, Relaxed);
         known.store(function, Relaxed);
         self.known().targets.add(place, before, counted);

@@ -10,8 +10,8 @@ use super::backtrace;
 use super::store::StoreCore;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Goes to whoever catches, beginning with the call that returns to `pc` in `frame`. If that frame
-/// is the one that `throws`, it has counted its departure itself.
+/// Goes to the handler that catches, beginning with the call that returns to `pc` in `frame`. If
+/// that frame is the one that `throws`, it has counted its departure itself.
 ///
 /// # Safety
 /// `frame` is a frame of machine code of this store, below which nothing owns anything.

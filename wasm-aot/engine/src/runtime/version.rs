@@ -120,11 +120,11 @@ pub(super) enum Current {
 /// The versions of a module that there are.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    /// What the module was made with; filled when somebody attaches for the first time.
+    /// What the module was made with; filled when something is attached for the first time.
     pub(super) plain: Sides,
     /// The functions of it whose loops have entries.
     pub(super) entered: Vec<bool>,
-    /// Those of the others that are plain again for whoever calls them, though somebody may still
+    /// Those of the others that are plain again for callers, though threads may still
     /// be in loops of another version.
     pub(super) recalled: HashSet<usize>,
     pub(super) others: Vec<Version>,
@@ -141,7 +141,7 @@ pub(crate) struct Versions {
     pub(super) also_counting: usize,
     /// How often counting has begun.
     pub(super) count_turns: u64,
-    /// Plans that somebody else wants observed, whatever monitors come and go: they come last.
+    /// Plans that others want observed, whatever monitors come and go: they come last.
     pub(super) also: Vec<usize>,
     pub(super) stubs: Option<Stubs>,
     /// How many words of instances are given out to plans, and those plans, by their numbers.
@@ -261,19 +261,19 @@ impl Versions {
         }
     }
 
-    /// Whether a function is in a version of all, but without entries for whoever is in its loops.
+    /// Whether a function is in a version of all, but without entries for threads in its loops.
     pub(super) fn lacks_entries(&self, version: usize, function: usize) -> bool {
         self.own_side(Current::Version(version), function).is_some()
             && !self.others[version].entered[function]
     }
 
-    /// Whether a function is to be plain again that has no entries for whoever is in its loops.
+    /// Whether a function is to be plain again that has no entries for threads in its loops.
     pub(super) fn leads_back(&self, function: usize, goal: Current) -> bool {
         let own = |current| self.own_side(current, function).is_some();
         !self.entered[function] && own(self.current[function]) && !own(goal)
     }
 
-    /// Notes which functions are to be plain again for whoever calls them.
+    /// Notes which functions are to be plain again for callers.
     pub(super) fn recall(&mut self, functions: &[usize], goal: &dyn Fn(usize) -> Current) {
         let recalled: Vec<usize> = functions
             .iter()

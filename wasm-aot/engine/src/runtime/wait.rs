@@ -1,7 +1,7 @@
 //! Threads that wait for a word of shared memory, and those that wake them.
 //!
-//! Whoever waits compares the word while it holds the lock of the address's queue, and whoever
-//! wakes takes the same lock: so no waker comes between the comparison and the wait.
+//! A thread that waits compares the word while it holds the lock of the address's queue, and one
+//! that wakes takes the same lock: so no waker comes between the comparison and the wait.
 
 use super::interruption::Interruption;
 use crate::trap::Trap;
@@ -22,8 +22,8 @@ static QUEUES: LazyLock<Mutex<HashMap<usize, Vec<Arc<Waiter>>>>> = LazyLock::new
 /// How long it is waited at a time, before looking whether to stop altogether.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits at an address while `unchanged`: 0 if somebody woke us, 1 if it has changed already, 2 if
-/// the time is over.
+/// Waits at an address while `unchanged`: 0 if another thread woke us, 1 if it has changed already,
+/// 2 if the time is over.
 pub(crate) fn wait(
     address: usize,
     unchanged: impl Fn() -> bool,
@@ -51,7 +51,7 @@ pub(crate) fn wait(
         let stop = interruption.is_requested();
         if is_over || stop {
             drop(woken);
-            // Somebody may have woken us just now, and counts on it.
+            // Another thread may have woken us just now, and counts on it.
             if !leave(address, &me) && !stop {
                 return Ok(0);
             }

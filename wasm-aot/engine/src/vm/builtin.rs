@@ -86,7 +86,7 @@ builtins! {
     /// Two words (the account that is charged, and when that began), another account: adds the time
     /// since then to the one, and charges the other. Changes no register.
     Charge(W, W);
-    /// Exception, frame, return address of that frame's call: goes to whoever catches it.
+    /// Exception, frame, return address of that frame's call: goes to the handler that catches it.
     Throw(W, W, W);
 }
 

@@ -94,7 +94,7 @@ pub(crate) struct Exception {
     pub(crate) tag: *const Tag,
     /// How many values follow, 16 bytes each.
     pub(crate) values: u32,
-    /// For whoever collects exceptions that nobody holds.
+    /// For the collector of exceptions that no code holds.
     pub(crate) marked: u32,
 }
 

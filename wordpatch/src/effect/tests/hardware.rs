@@ -32,14 +32,14 @@ struct State {
     /// Before: where the instruction lies. After: 0 if it went on behind itself, 1 if to its
     /// target.
     place: u64,
-    /// The stack pointer of who called.
+    /// The stack pointer of the caller.
     host: u64,
 }
 
 /// What the trampolines read and write. Only by the thread that holds [`TURN`].
 struct Shared(UnsafeCell<State>);
 
-// SAFETY: (1) `run` is the only one who uses it, behind a lock.
+// SAFETY: (1) `run` is its only user, behind a lock.
 unsafe impl Sync for Shared {}
 
 static STATE: Shared =
