@@ -90,6 +90,13 @@ const ONCE: &[(&str, &str)] = &[
         "wasm:opcode:br_if:at_target / (arg0 >= 34) || (arg0 != 16) / { report var n: u32; n++; }
          wasm:opcode:br_table:at_target / arg0 != 16 / { report var m: u32; m++; }",
     ),
+    // What lies below an instruction's results is none of them.
+    (
+        r#"(module (func $g) (func $h (result i32 f64) (i32.const 1) (f64.const 2))
+            (func (export "f") (f64.const 1) (call $g) (drop (call $h)) (drop) (drop)))"#,
+        "wasm:opcode:call(res0: f64):after { report var n: u32; n++; report var s: f64; s += res0; }
+         wasm:opcode:call(res1: i32):after { report var m: u32; m++; }",
+    ),
     // Where control never comes, what lies below the block is not an instruction's operand, and
     // operands that are not there are of its own types.
     (

@@ -258,6 +258,19 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
             );
             continue;
         }
+        if asks(probe, Bound::Trap) {
+            let message = format!(
+                "whether `{}` is going to trap is not known in an engine",
+                probe.matched.event.names().1
+            );
+            said.push_help(
+                Kind::WeiError,
+                Some(probe.span),
+                message,
+                "the rewriting target knows it: give the program with `-a`",
+            );
+            continue;
+        }
         let Some(group) = of(probe) else { continue };
         match list
             .iter_mut()
@@ -270,6 +283,13 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
         }
     }
     list
+}
+
+/// Whether a probe asks for that.
+fn asks(probe: &Probe, bound: Bound) -> bool {
+    let mut found = false;
+    probe.body.walk(&mut |e| found |= e.kind == ExprKind::Bound(bound));
+    found
 }
 
 /// An operand of a block that a probe asks for when the block has taken it.

@@ -383,7 +383,7 @@ impl<T: 'static> Matcher<'_, T> {
         let results = match (self.wanted.results, place.last) {
             (false, _) => vec![],
             (true, true) => self.returned(),
-            (true, false) => stack(validator, 8),
+            (true, false) => Self::results(validator, place.site),
         };
         let place = Place { results, operands: place.operands.clone(), ..*place };
         self.instead(&place, validator)?;
@@ -653,6 +653,15 @@ impl<T: 'static> Matcher<'_, T> {
         let mut types = stack(validator, count);
         types.resize(count, None);
         types
+    }
+
+    /// Types of what an instruction has given, from the top; what lies below was there before.
+    fn results(validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
+        let given = match site.nesting {
+            Nesting::Plain => site.operator.operator_arity(validator),
+            _ => None,
+        };
+        stack(validator, given.map_or(8, |(_, given)| (given as usize).min(8)))
     }
 
     /// What the function gives, from the top.
