@@ -8,7 +8,8 @@ mod support;
 use callpatch::{CallSite, Destination, Islands, Role, Strategy, Survey, Switch, x86::Form};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Function, kinds, skip};
+use support::{Function, kinds};
+use test_support::skip;
 use tmax::storm::{Adversary, Budget, Face, Outcome, Placement, Shape, Storm, Tally, Target};
 use wordpatch::live::Width;
 use wordpatch::{CodeAddr, FetchOrder, Granule, Policy};
@@ -21,7 +22,7 @@ fn toggles(short: u64) -> u64 {
         .unwrap_or(short)
 }
 
-/// The conditions of a storm; none, said aloud, where nobody could be executing meanwhile.
+/// The conditions of a storm; none, said aloud, where no thread could be executing meanwhile.
 fn storm() -> Option<Storm> {
     Storm::new().map_err(|reason| skip(&reason.to_string())).ok()
 }

@@ -8,11 +8,9 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-use support::*;
 
-/// Nothing here takes as long, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(90);
+use support::*;
+use test_support::eventually;
 
 /// The program, a folder for what is kept, and an empty one for what is temporary.
 struct Stage {
@@ -65,7 +63,7 @@ impl Stage {
         let mut child = self.command(how).spawn().unwrap();
         let stdin = child.stdin.take().unwrap();
         let going = Going { child, stdin, kept: self.kept.clone() };
-        eventually(|| kept_calls(&going.kept) == Some(calls));
+        eventually("the profile is kept", || kept_calls(&going.kept) == Some(calls));
         going
     }
 
@@ -89,7 +87,7 @@ impl Going {
 
     fn await_end(self) -> Output {
         let Self { mut child, stdin, .. } = self;
-        eventually(|| child.try_wait().unwrap().is_some());
+        eventually("it ends", || child.try_wait().unwrap().is_some());
         drop(stdin);
         child.wait_with_output().unwrap()
     }
@@ -104,15 +102,6 @@ impl Going {
             .unwrap()
             .parse()
             .unwrap()
-    }
-}
-
-/// Waits until it is so.
-fn eventually(mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "that does not come to pass");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -5,6 +5,7 @@ mod support;
 
 use std::path::Path;
 use support::*;
+use test_support::eventually;
 
 /// Runs a program plain and under every policy; it has to behave in the same way. Compares exact
 /// counts with the independent counter.
@@ -158,26 +159,17 @@ fn a_snapshot_survives_a_kill_and_a_signal_asks_for_one() {
             command.env("FASTINST_INTERVAL", "20ms");
         }
         let mut child = command.arg("forever").spawn().unwrap();
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while !path.exists() && std::time::Instant::now() < patience {
-            if !interval && takes_usr2(child.id()) {
-                let pid = child.id().to_string();
-                run(std::process::Command::new("kill").args(["-USR2", &pid]));
+        eventually("a profile is written", || {
+            if !interval && test_support::catches(child.id(), libc::SIGUSR2) {
+                test_support::send(child.id(), libc::SIGUSR2);
             }
             assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+            path.exists()
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(calls(&profile(&path), "spin") > 0.0);
     }
-}
-
-/// Whether a process has a handler for SIGUSR2 yet.
-fn takes_usr2(process: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
-    u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << (libc::SIGUSR2 - 1)) != 0
 }
 
 #[test]

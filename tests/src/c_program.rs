@@ -1,9 +1,9 @@
 //! C programs that use the built libraries.
 
-use crate::tool;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use test_support::{built_alone, compile, is_there, succeed};
 
 /// How a C program gets `wordpatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,29 +26,28 @@ pub struct Program {
 impl Program {
     /// Compiles it into `directory`; nothing, said aloud, where there is no compiler.
     pub fn compile(name: &str, linked: Linked, directory: &str) -> Option<Self> {
-        if !tool::is_there("cc") {
+        if !is_there("cc") {
             return None;
         }
-        let libraries = built_libraries(&Path::new(directory).join("c-programs"));
+        let libraries = built_alone("wordpatch", &Path::new(directory).join("c-programs"));
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         // Two tests may compile one program at the same time.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let path = Path::new(directory)
             .join(format!("{name}-{linked:?}-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-        let mut cc = Command::new("cc");
-        cc.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-        cc.arg("-I").arg(here.join("../wordpatch/include"));
-        cc.arg(here.join("c").join(name).with_extension("c")).arg("-o").arg(&path);
-        match linked {
-            Linked::Statically => cc.arg(libraries.join("libwordpatch.a")).args(["-ldl", "-lm"]),
-            Linked::Dynamically => cc
-                .arg("-L")
-                .arg(&libraries)
-                .arg("-lwordpatch")
-                .arg(format!("-Wl,-rpath,{}", libraries.display())),
-            Linked::Later => cc.arg("-ldl"),
+        let folder = libraries.display();
+        let flags = match linked {
+            Linked::Statically => {
+                vec![format!("{folder}/libwordpatch.a"), "-ldl".into(), "-lm".into()]
+            }
+            Linked::Dynamically => {
+                vec![format!("-L{folder}"), "-lwordpatch".into(), format!("-Wl,-rpath,{folder}")]
+            }
+            Linked::Later => vec!["-ldl".into()],
         };
-        succeed(&mut cc);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let source = here.join("c").join(name).with_extension("c");
+        compile(&source, &path, &here.join("../wordpatch/include"), &flags);
         Some(Self { path, library: libraries.join("libwordpatch.so") })
     }
 
@@ -61,25 +60,4 @@ impl Program {
         program.env_remove("LD_LIBRARY_PATH").envs(variables.iter().copied());
         succeed(program.arg(&self.library).args(arguments));
     }
-}
-
-fn succeed(command: &mut Command) {
-    let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// Builds the libraries and says where they are: in a folder of their own, because built alone they
-/// are not the library that the other crates of the workspace were built with.
-fn built_libraries(folder: &Path) -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    build
-        .args(["build", "--quiet", "--locked", "-p", "wordpatch", "--lib", "--target-dir"])
-        .arg(folder);
-    succeed(build.current_dir(env!("CARGO_MANIFEST_DIR")));
-    folder.join("debug")
 }

@@ -2,7 +2,6 @@
 
 pub mod c_program;
 pub mod hostility;
-pub mod tool;
 
 /// `wordpatch`'s tables on loom's atomics: the very files, every interleaving.
 #[path = "ledger_model.rs"]

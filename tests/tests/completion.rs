@@ -6,17 +6,13 @@
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 use support::{End, Function, OTHER, StopWhenDropped, in_child, patch, start};
+use test_support::{PATIENCE, within};
 use wordpatch::{Barrier, PatchSite, Phase, Policy};
 
 /// Waits until the completion thread has finished what is pending. `false` if it seems not to come.
 fn completed(site: &PatchSite) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while site.phase() != Phase::Idle && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    site.phase() == Phase::Idle
+    within(PATIENCE, || site.phase() == Phase::Idle)
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+use test_support::eventually;
 
 /// Calls a function for ever.
 const PROGRAM: &str = r#"(module
@@ -44,11 +45,7 @@ impl<'a> Running<'a> {
     }
 
     fn await_answer(&self) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !self.ask(&["status"]).0 {
-            assert!(Instant::now() < deadline, "the program answers");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually("the program answers", || self.ask(&["status"]).0);
     }
 
     /// Whether it went well, and what was said.
@@ -104,20 +101,17 @@ fn monitors_come_and_go_while_the_program_runs() {
     assert!(running.good(&["status"]).contains("observing off"));
     assert_eq!(running.good(&["sites"]), "functions 2 sites, off\nloops 1 sites, off\n");
     running.good(&["attach", "icount"]);
-    std::thread::sleep(Duration::from_millis(50));
+    eventually("calls are counted", || running.calls() > 0);
     let first = running.calls();
-    std::thread::sleep(Duration::from_millis(50));
-    let second = running.calls();
-    assert!(0 < first && first < second, "{first} {second}");
+    eventually("more calls are counted", || running.calls() > first);
     // What was seen stays while it is off.
     running.good(&["off"]);
-    std::thread::sleep(Duration::from_millis(20));
-    let off = running.calls();
+    let mut off = running.calls();
+    eventually("two looks agree", || std::mem::replace(&mut off, running.calls()) == off);
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(running.calls(), off);
     running.good(&["on"]);
-    std::thread::sleep(Duration::from_millis(50));
-    assert!(running.calls() > off);
+    eventually("calls are counted again", || running.calls() > off);
     running.good(&["detach", "icount"]);
     assert!(!running.ask(&["report"]).0);
 }
@@ -184,8 +178,7 @@ fn what_is_compiled_in_reports_while_the_program_runs_beside_what_is_attached() 
         row.split(',').next().and_then(|calls| calls.parse::<u64>().ok()).expect("a number")
     };
     let first = calls();
-    std::thread::sleep(Duration::from_millis(50));
-    assert!(calls() > first);
+    eventually("more calls are counted", || calls() > first);
     running.good(&["attach", "icount"]);
     let both = running.good(&["report"]);
     assert!(both.contains("== functions ==") && both.contains("== icount =="), "{both}");
@@ -228,8 +221,7 @@ fn bursts_count_a_part_of_the_time_until_they_are_ended() {
     running.good(&["burst", "5ms", "5ms"]);
     assert!(running.good(&["status"]).contains("in bursts"));
     let before = running.calls();
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(running.calls() > before);
+    eventually("bursts count", || running.calls() > before);
     running.good(&["burst", "none"]);
     assert!(running.good(&["status"]).contains("observing on\n"));
 }
@@ -241,11 +233,7 @@ fn a_burst_of_so_many_events_is_over_when_they_were_seen() {
         let running = Running::start(&place, &[]);
         running.good(&["attach", monitor]);
         running.good(&["burst", "1000"]);
-        let begun = Instant::now();
-        while !running.good(&["status"]).contains("observing off\n") {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{monitor} goes on");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        eventually("the burst ends", || running.good(&["status"]).contains("observing off\n"));
         let seen = running.good(&["report", monitor]);
         std::thread::sleep(Duration::from_millis(50));
         // Which function, and how many calls: what a tick is in nanoseconds is known better and
@@ -507,10 +495,7 @@ fn the_environment_says_how_cores_come_to_see_a_switch() {
     };
     let signalled = start("signal");
     assert!(signalled.good(&["attach", "icount"]).starts_with("icount is attached"));
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while signalled.calls() == 0 {
-        assert!(Instant::now() < deadline, "something is counted");
-    }
+    eventually("something is counted", || signalled.calls() > 0);
     let (went_well, said) = start("never").ask(&["attach", "icount"]);
     assert!(!went_well && said.contains("WORDPATCH_BARRIER"), "{said}");
 }

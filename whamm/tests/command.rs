@@ -1,7 +1,8 @@
 //! The command: what it writes, what it says, and how it ends.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+use test_support::Folder;
 
 fn whamm(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_whamm")).args(args).output().expect("the command runs")
@@ -21,12 +22,11 @@ fn repository(path: &str) -> String {
 }
 
 /// A folder that is gone at the end.
-struct Place(PathBuf);
+struct Place(Folder);
 
 impl Place {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("whamm-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder can be made");
+        let path = Folder::new(&format!("whamm-{name}"));
         Self(path)
     }
 
@@ -38,12 +38,6 @@ impl Place {
         let path = self.path(name);
         std::fs::write(&path, text).expect("a file can be written");
         path
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Debug information of a real program stays true.
 
-use std::process::Command;
+use test_support::rustc_for_wasi;
 use whamm::{Options, Source};
 
 const PROGRAM: &str = "
@@ -18,25 +18,7 @@ fn main() {
 ";
 
 fn program() -> Option<Vec<u8>> {
-    let place = std::env::temp_dir().join(format!("whamm-program-{}", std::process::id()));
-    let (source, output) = (place.with_extension("rs"), place.with_extension("wasm"));
-    std::fs::write(&source, PROGRAM).expect("there is room");
-    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    command
-        .args(["--edition=2024", "--target=wasm32-wasip1", "-g", "-o"])
-        .arg(&output)
-        .arg(&source);
-    let done = command.output().is_ok_and(|o| o.status.success());
-    let bytes = std::fs::read(&output).ok().filter(|_| done);
-    let _ = std::fs::remove_file(&source);
-    let _ = std::fs::remove_file(&output);
-    if bytes.is_none() {
-        assert!(
-            std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|v| v != "1"),
-            "rustc has no target wasm32-wasip1"
-        );
-    }
-    bytes
+    rustc_for_wasi("whamm-program", PROGRAM, &["-g"])
 }
 
 /// Of every multiplication in `square`: which file and line it is said to be of.

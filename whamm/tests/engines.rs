@@ -5,6 +5,7 @@ mod engine;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use test_support::{Folder, require};
 use whamm::{LibraryFile, Options, Source};
 
 fn here(path: &str) -> PathBuf {
@@ -12,25 +13,18 @@ fn here(path: &str) -> PathBuf {
 }
 
 /// A folder of modules that is gone at the end.
-struct Place(PathBuf);
+struct Place(Folder);
 
 impl Place {
     fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("whamm-engines-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("lib")).expect("a folder can be made");
+        let path = Folder::new(&format!("whamm-engines-{name}"));
+        std::fs::create_dir(path.join("lib")).expect("a folder can be made");
         Self(path)
     }
 
     fn put(&self, name: &str, module: &[u8]) {
         std::fs::write(self.0.join(name).with_extension("wasm"), module)
             .expect("a file can be written");
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -42,12 +36,7 @@ fn outcomes(
     run: &mut Command,
     place: &Place,
 ) -> Option<serde_json::Value> {
-    if !there.output().is_ok_and(|o| o.status.success()) {
-        assert!(
-            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
-            "{engine} is missing: run scripts/test, which installs it"
-        );
-        println!("SKIPPED: {engine} is missing");
+    if !require(there.output().is_ok_and(|o| o.status.success()), engine) {
         return None;
     }
     let output = run.arg(&place.0).output().expect("the engine starts");

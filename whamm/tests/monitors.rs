@@ -15,8 +15,8 @@ mod interpreter;
 use interpreter::{Monitor, Run, Truth};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
+use test_support::rustc_for_wasi;
 use whamm::{LibraryFile, Options, Source};
 
 fn folder(name: &str) -> PathBuf {
@@ -36,30 +36,10 @@ const CACHE: &str = include_str!("apps/cache_lines.wat");
 fn cache() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {
-        let output = std::env::temp_dir().join(format!("whamm-cache-{}.wasm", std::process::id()));
-        let source = folder("monitors").join("cache.rs");
-        let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        command
-            .args([
-                "--edition=2024",
-                "--target=wasm32-wasip1",
-                "--crate-type=cdylib",
-                "-Copt-level=2",
-                "-o",
-            ])
-            .arg(&output)
-            .arg(source);
-        let done = command.output().is_ok_and(|o| o.status.success());
-        let bytes = std::fs::read(&output).ok().filter(|_| done);
-        let _ = std::fs::remove_file(&output);
-        bytes.unwrap_or_else(|| {
-            assert!(
-                std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|v| v != "1"),
-                "rustc has no target wasm32-wasip1"
-            );
-            eprintln!("SKIPPED: cache.rs is not compiled: rustc has no target wasm32-wasip1");
-            wat::parse_str(CACHE).expect("it is text")
-        })
+        let source = std::fs::read_to_string(folder("monitors").join("cache.rs")).expect("a file");
+        let flags = ["--crate-type=cdylib", "-Copt-level=2"];
+        rustc_for_wasi("whamm-cache", &source, &flags)
+            .unwrap_or_else(|| wat::parse_str(CACHE).expect("it is text"))
     })
 }
 

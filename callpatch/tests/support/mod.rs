@@ -96,10 +96,3 @@ impl Function {
         unsafe { wordpatch::live::load_byte(self.site_at().offset(at)) }
     }
 }
-
-/// Where nobody could be executing meanwhile, or a tool is missing, a test says so aloud; where
-/// everything is required that is a failure.
-pub fn skip(why: &str) {
-    assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{why}");
-    println!("SKIPPED: {why}");
-}

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The command under test.
 pub fn fastinst() -> Command {
@@ -32,27 +31,14 @@ pub fn clean(mut command: Command) -> Command {
     command
 }
 
-/// Whether `tool` is there. Where all tools are required, a missing one is a failure.
+/// Whether a tool is there; if not, the test is skipped aloud.
 pub fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok();
-    if !found {
-        assert!(
-            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
-            "{tool} is missing: run scripts/test, which installs it"
-        );
-        println!("SKIPPED: {tool} is missing");
-    }
-    found
+    test_support::is_there(tool)
 }
 
-/// A folder of its own for each caller.
+/// A folder of its own for each caller; it stays, for a look at what went wrong.
 pub fn folder(name: &str) -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("{name}-{}-{number}", std::process::id()));
-    std::fs::create_dir_all(&path).unwrap();
-    path
+    test_support::Folder::below(Path::new(env!("CARGO_TARGET_TMPDIR")), name).keep()
 }
 
 fn source(name: &str) -> PathBuf {

@@ -6,14 +6,9 @@ use super::support::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
-/// Nothing here takes as long, unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(90);
 pub const POLICIES: [&str; 4] = ["exact", "count", "adaptive", "paper"];
 
 /// A compiled program, and what it is told.
@@ -127,39 +122,13 @@ pub fn assert_same(output: &Output, plain: &Output, what: &str) {
     assert_eq!(seen(output), seen(plain), "{what}");
 }
 
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Runs a command that may hang: then it is killed, and the test fails.
 pub fn patiently(command: &mut Command) -> Output {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    finished(child.unwrap_or_else(|error| panic!("{command:?}: {error}")), &format!("{command:?}"))
+    test_support::patiently(command)
 }
 
-/// Waits for the end of a child, and of what it prints.
-pub fn finished(mut child: Child, what: &str) -> Output {
-    fn all(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            pipe.read_to_end(&mut bytes).unwrap();
-            bytes
-        })
-    }
-    let (stdout, stderr) = (all(child.stdout.take().unwrap()), all(child.stderr.take().unwrap()));
-    let end = Instant::now() + PATIENCE;
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if Instant::now() > end => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                panic!("it hangs: {what}");
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The calls of the functions of that name in all profiles together, whatever library and whatever

@@ -1,19 +1,18 @@
 //! The command, as its users run it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use test_support::{Folder, catches, eventually, send, skip};
 use wordpatch::os::affinity;
 
 /// A directory that is gone when the test is over.
-struct Scratch(PathBuf);
+struct Scratch(Folder);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tmax-{name}-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(Folder::new(&format!("tmax-{name}")))
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -25,12 +24,6 @@ impl Scratch {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.collect()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -56,11 +49,7 @@ fn complains(output: &Output, status: i32, words: &[&str]) {
 fn one_processor() -> bool {
     let alone = affinity::allowed().unwrap().len() < 2;
     if alone {
-        assert!(
-            std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|value| value != "1"),
-            "two processors are needed"
-        );
-        eprintln!("SKIPPED: one processor only");
+        skip("two processors are needed");
     }
     alone
 }
@@ -285,7 +274,7 @@ fn an_interrupted_run_leaves_no_file() {
             .arg("--svg")
             .arg(scratch.file("waits.svg"));
         let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait_for_handler(run.id(), signal);
+        eventually("the handler is there", || catches(run.id(), signal));
         send(run.id(), signal);
         complains(
             &run.wait_with_output().unwrap(),
@@ -294,31 +283,6 @@ fn an_interrupted_run_leaves_no_file() {
         );
         assert!(scratch.names().is_empty(), "{:?}", scratch.names());
     }
-}
-
-/// Waits until process `pid` catches `signal`.
-fn wait_for_handler(pid: u32, signal: i32) {
-    let caught = || {
-        let status =
-            fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
-        Some(u64::from_str_radix(mask, 16).ok()? >> (signal - 1) & 1 == 1)
-    };
-    while caught() != Some(true) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn send(pid: u32, signal: i32) {
-    // The shell's own kill: no unsafe code for a test.
-    assert!(
-        Command::new("kill")
-            .arg(format!("-{signal}"))
-            .arg(pid.to_string())
-            .status()
-            .unwrap()
-            .success()
-    );
 }
 
 #[test]

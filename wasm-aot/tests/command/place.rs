@@ -3,16 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use test_support::Folder;
 
 /// A folder with the command's cache and files of a test, gone when the test is over.
-pub(crate) struct Place(pub(crate) PathBuf);
+pub(crate) struct Place(pub(crate) Folder);
 
 impl Place {
     pub(crate) fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("wasm-aot-command-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
+        Self(Folder::new(&format!("wasm-aot-command-{name}")))
     }
 
     pub(crate) fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
@@ -63,12 +61,6 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the command starts")
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -12,14 +12,11 @@ const ADD: &str = "(module $sum (memory 1) (data (i32.const 0) \"abc\")
 const HEADER: std::ops::Range<usize> = 4096..8192;
 
 /// A folder that is gone when the test is over.
-struct Folder(PathBuf);
+struct Folder(test_support::Folder);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("wasm-aot-hostile-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
+        Self(test_support::Folder::new(&format!("wasm-aot-hostile-{name}")))
     }
 
     fn file(&self, name: &str, contents: &[u8]) -> PathBuf {
@@ -27,12 +24,6 @@ impl Folder {
         fs::write(&path, contents).expect("a file");
         fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("our file");
         path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -45,30 +45,21 @@ fn existing() -> Option<(PathBuf, Vec<u8>)> {
 
 /// The module that it makes of a script.
 fn made(command: &Path, name: &str, text: &str) -> Vec<u8> {
-    let folder =
-        std::env::temp_dir().join(format!("wasm-aot-existing-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = test_support::Folder::new(&format!("wasm-aot-existing-{name}"));
     let (script, module) = (folder.join("script.mm"), folder.join("module.wasm"));
     std::fs::write(&script, text).expect("written");
     let arguments = ["instr", "--wei", "-s"].map(std::ffi::OsStr::new).into_iter();
     let arguments = arguments.chain([script.as_os_str(), "-o".as_ref(), module.as_os_str()]);
     let done =
         Command::new(command).args(arguments).current_dir(&folder).output().expect("it starts");
-    let bytes = std::fs::read(&module)
-        .unwrap_or_else(|_| panic!("{name}: {}", String::from_utf8_lossy(&done.stdout)));
-    std::fs::remove_dir_all(&folder).expect("removed");
-    bytes
+    std::fs::read(&module)
+        .unwrap_or_else(|_| panic!("{name}: {}", String::from_utf8_lossy(&done.stdout)))
 }
 
 #[test]
 fn modules_of_the_existing_compiler_say_what_an_interpreter_says() {
     let Some((command, core)) = existing() else {
-        let missing = format!("whamm {VERSION}");
-        assert!(
-            std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
-            "{missing} is missing: run scripts/test, which installs it"
-        );
-        eprintln!("SKIPPED: {missing} is missing: scripts/test installs it");
+        test_support::skip(&format!("whamm {VERSION} is missing: scripts/test installs it"));
         return;
     };
     for script in monitors().iter().filter(|script| ACCEPTED.contains(&script.name.as_str())) {

@@ -107,32 +107,17 @@ fn compiled() -> Option<Vec<u8>> {
         let square = |n: u32| n * n + 1;
         std::hint::black_box((0..std::hint::black_box(10)).map(|n| std::hint::black_box(square)(n)).sum::<u32>());
     }";
-    let place = std::env::temp_dir().join(format!("wasm-aot-lines-{}", std::process::id()));
-    let (source, output) = (place.with_extension("rs"), place.with_extension("wasm"));
-    std::fs::write(&source, text).expect("there is room");
-    let mut command =
-        std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    command.args(["--edition=2024", "--target=wasm32-wasip1", "-Copt-level=1", "-g", "-o"]);
-    let done = command.arg(&output).arg(&source).output().is_ok_and(|done| done.status.success());
-    let bytes = std::fs::read(&output).ok().filter(|_| done);
-    let _ = (std::fs::remove_file(&source), std::fs::remove_file(&output));
-    assert!(
-        bytes.is_some() || std::env::var_os("FASTINST_TEST_REQUIRE").is_none(),
-        "rustc has no target wasm32-wasip1"
-    );
-    bytes
+    test_support::rustc_for_wasi("wasm-aot-lines", text, &["-Copt-level=1", "-g"])
 }
 
 #[test]
 fn source_lines_say_the_same() {
-    let Some(app) = compiled() else {
-        return eprintln!("SKIPPED: rustc has no target wasm32-wasip1");
-    };
+    let Some(app) = compiled() else { return };
     let text = "wasm:opcode:i32.mul|call:before / file != \"\" / { report var n: u32; n++; report var at: u32; at = line; report var of: str; of = file; }
         report var lines: map<u32, u32>; wasm:opcode:i32.mul|local.get:before { lines[line]++; }";
     let said = agree_on(&Source::new("lines", text), "a program with debug information", &app);
     assert!(
-        said.iter().any(|row| row.starts_with("of ") && row.contains("wasm-aot-lines-")),
+        said.iter().any(|row| row.starts_with("of ") && row.contains("wasm-aot-lines")),
         "{said:?}"
     );
     let none = agree_on(&Source::new("lines", text), "one without", &program("sieve.wat"));

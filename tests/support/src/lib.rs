@@ -1,0 +1,17 @@
+//! What tests of several crates share. Nothing here knows what is tested; only tests depend on it.
+//!
+//! A test that lacks a tool is skipped aloud, or fails where `FASTINST_TEST_REQUIRE` is set. A test
+//! that waits polls with a deadline ([`eventually`]); none asserts a time.
+#![forbid(unsafe_code)]
+
+mod c;
+mod folder;
+mod poll;
+mod process;
+mod tool;
+
+pub use c::{built_alone, compile, rustc_for_wasi};
+pub use folder::Folder;
+pub use poll::{PATIENCE, eventually, within};
+pub use process::{catches, finished, patiently, send, succeed};
+pub use tool::{is_there, require, skip};

@@ -1,0 +1,238 @@
+//! What monitors are told, of instructions and of the engine.
+
+use super::place::{Place, errors};
+use super::running::{CALLING, Running};
+use super::{NOTHING, output_of, run};
+use std::process::Output;
+
+#[test]
+fn instructions_of_the_older_encoding_of_exceptions_have_names() {
+    let place = Place::new("modules-legacy");
+    let program = r#"(module (tag $e) (func (export "_start")
+        try try throw $e catch $e rethrow 0 end catch_all end
+        try try nop delegate 0 catch $e end))"#;
+    let program = place.file("program.wat", program);
+    let done = run(&place, &[], &["hotness,top=all", "opcodes,top=all"], &program);
+    assert!(done.status.success(), "{}", errors(&done));
+    let told = errors(&done);
+    for name in ["try", "catch", "rethrow", "delegate", "catch_all"] {
+        let has = |line: &str| line.split_whitespace().any(|word| word == name);
+        assert!(told.lines().any(has), "{name} in {told}");
+    }
+    assert!(!told.lines().any(|line| line.split_whitespace().any(|word| word == "?")), "{told}");
+    // Scripts name them, too: each is executed once, but for two `try` that stand in others, and a
+    // handler runs where its clause caught.
+    let script = "report var tries: u32; report var rethrown: u32; report var ends: u32;
+        report var caught: u32; report var caught_all: u32; report var missed: u32;
+        wasm:opcode:try:before { tries++; } wasm:opcode:rethrow:before / imm0 == 0 / { rethrown++; }
+        wasm:opcode:delegate:before { ends++; } wasm:opcode:catch:after / imm0 == 0 / { caught++; }
+        wasm:opcode:catch_all:after { caught_all++; } wasm:opcode:catch*:before { missed++; }";
+    let done = run(&place, &[], &[&place.file("legacy.mm", script)], &program);
+    let told = output_of(&done) + &errors(&done);
+    for (name, count) in [
+        ("tries", 4),
+        ("rethrown", 1),
+        ("ends", 1),
+        ("caught", 1),
+        ("caught_all", 1),
+        ("missed", 1),
+    ] {
+        let row = told.lines().find(|line| line.contains(&format!(", {name}, ")));
+        assert!(row.is_some_and(|row| row.ends_with(&format!(", {count}"))), "{name}: {told}");
+    }
+}
+
+#[test]
+fn activations_that_exceptions_leave_are_told_alike_on_both_targets() {
+    let place = Place::new("modules-unwinding");
+    let program = r#"(module (tag $e (param i32)) (memory (export "memory") 1)
+        (func $throws (param $n i32) (result i32)
+            (if (i32.eq (local.get $n) (i32.const 3)) (then (throw $e (i32.const 42))))
+            (local.get $n))
+        (func $between (param $n i32) (result i32) (call $throws (local.get $n)))
+        (func $catches (param $n i32) (result i32)
+            (block $caught (result i32)
+                (try_table (result i32) (catch $e $caught) (call $between (local.get $n)))
+                (return))
+            (i32.add (i32.const 100)))
+        (func (export "_start") (local $n i32)
+            (loop $again
+                (drop (call $catches (local.get $n)))
+                (br_if $again (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 5))))))"#;
+    let script = "report frame var own: u32; report frame var began: f64 = 1.5;
+        wasm:func:unwind { report var left: u32; left++; report var at: u32 = pc; }
+        wasm:opcode:local.get:before { own++; }
+        wasm:opcode:throw:before { began += 1.0; }
+        wasm:opcode:call:after { report var back: u32; back++; }";
+    let options =
+        whamm::Options { destination: whamm::Destination::Console, ..whamm::Options::default() };
+    let scripts = [whamm::Source::new("unwinding.mm", script)];
+    let rewritten = whamm::instrument(&scripts, &[], program.as_bytes(), &options).expect("valid");
+    let rewritten_place = place.0.join("rewritten.wasm");
+    std::fs::write(&rewritten_place, &rewritten.module).expect("it is written");
+    let rows = |done: &Output| {
+        assert!(done.status.success(), "{}", errors(done));
+        let told = output_of(done) + &errors(done);
+        let row = |line: &str| {
+            let columns: Vec<&str> = line.split(", ").collect();
+            let [_, _, name, _, _, _, function, _, pc, _, value] = columns[..] else { return None };
+            (name != "name").then(|| format!("{name} {function} {pc} {value}"))
+        };
+        let mut rows: Vec<String> = told.lines().filter_map(row).collect();
+        rows.sort();
+        rows
+    };
+    let attached = rows(&run(
+        &place,
+        &[],
+        &[&place.file("unwinding.mm", script)],
+        &place.file("program.wat", program),
+    ));
+    let inside = rows(&run(&place, &[], &[], &rewritten_place.display().to_string()));
+    assert_eq!(attached, inside);
+    for row in ["own throws  9", "own between  5", "own catches  5", "began throws  +8.5e0"] {
+        assert!(attached.iter().any(|told| told == row), "{row}: {attached:#?}");
+    }
+}
+
+#[test]
+fn instructions_of_wide_arithmetic_are_events() {
+    let place = Place::new("modules-wide");
+    let program = r#"(module (func (export "_start")
+        (i64.mul_wide_u (i64.const -1) (i64.const 2)) (i64.add128 (i64.const 1) (i64.const 2)) drop drop))"#;
+    let program = place.file("program.wat", program);
+    let script = "report var high: u64; report var low: i64;
+        wasm:opcode:i64.mul_wide_u:after { high = res0 as u64; }
+        wasm:opcode:i64.add128:before { low = arg3; }";
+    let done = run(&place, &[], &[&place.file("wide.mm", script)], &program);
+    let told = output_of(&done) + &errors(&done);
+    let says = |name: &str, value: &str| {
+        told.lines().any(|line| line.contains(name) && line.ends_with(value))
+    };
+    assert!(says(", high, ", ", 1") && says(", low, ", ", -2"), "{told}");
+}
+
+#[test]
+fn monitors_know_whether_a_branch_on_a_cast_is_taken() {
+    let place = Place::new("modules-casts");
+    let program = r#"(module (type $a (func)) (table $t funcref (elem $one $two))
+        (func $one (type $a)) (func $two (result i32) (i32.const 1))
+        (func (export "_start") (local $i i32)
+            (loop $next
+                (block $of (result funcref)
+                    (br_on_cast $of funcref (ref $a) (table.get $t (i32.and (local.get $i) (i32.const 1)))))
+                (drop)
+                (block $not (result funcref)
+                    (br_on_cast_fail $not funcref (ref null $a) (table.get $t (i32.const 0))))
+                (drop)
+                (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5))))))"#;
+    let program = place.file("program.wat", program);
+    let script = "wasm:opcode:br_on_cast|br_on_cast_fail:before {
+        report var n: u32; if (taken) { n++; } report var m: u32; m++; }";
+    let monitors = [place.file("casts.mm", script), "loop-traces".into()];
+    let done = run(&place, &[], &[&monitors[0], &monitors[1]], &program);
+    let told = output_of(&done) + &errors(&done);
+    let mut rows: Vec<&str> = told
+        .lines()
+        .filter(|line| line.contains("br_on_cast"))
+        .filter_map(|line| line.rsplit(", ").next())
+        .collect();
+    rows.sort_unstable();
+    assert_eq!((done.status.code(), rows.join(" ").as_str()), (Some(0), "0 3 5 5"), "{told}");
+}
+
+#[test]
+fn a_monitor_stays_inside_of_its_memory_and_cannot_end_the_program() {
+    let place = Place::new("modules-inside");
+    let program = place.file("program.wat", NOTHING);
+    let greedy = r#"(module (import "wizeng" "puti" (func $print (param i32))) (memory 1)
+        (func (export "wasm:opcode:nop") (loop (br_if 0 (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))))
+        (func (export "wasm:exit") (call $print (memory.size))))"#;
+    let done = run(
+        &place,
+        &["--max-monitor-memory", "1048576"],
+        &[&place.file("greedy.wat", greedy)],
+        &program,
+    );
+    assert_eq!(
+        (done.status.code(), output_of(&done).as_str()),
+        (Some(0), "16"),
+        "{}",
+        errors(&done)
+    );
+    let ending = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (func (export "wasm:opcode:nop") (call $exit (i32.const 0))))"#;
+    let done = run(&place, &[], &[&place.file("ending.wat", ending)], &program);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(errors(&done).contains("a monitor does not end the program"), "{}", errors(&done));
+    let trapping = r#"(module (func (export "wasm:opcode:nop (pc)") (param i32) (unreachable)))"#;
+    let done = run(&place, &[], &[&place.file("trapping.wat", trapping)], &program);
+    assert_eq!(done.status.code(), Some(134));
+    assert!(
+        errors(&done).contains("monitor trapping: wasm:opcode:nop (pc), at function 0"),
+        "{}",
+        errors(&done)
+    );
+}
+
+#[test]
+fn what_happens_in_the_engine_is_told() {
+    let place = Place::new("modules-events");
+    let monitor = r#"(module
+        (import "wasm-aot:ext" "v1" (func)) (import "wizeng" "puti" (func $print (param i32))) (import "wizeng" "putc" (func $put (param i32)))
+        (func $say (param $c i32) (param $n i32) (call $put (local.get $c)) (call $print (local.get $n)) (call $put (i32.const 32)))
+        (func (export "engine:module_loaded (functions)") (param i32) (call $say (i32.const 109) (local.get 0)))
+        (func (export "engine:function_compiled (bytes, fid)") (param i64 i32)
+            (if (i64.eqz (local.get 0)) (then (unreachable)))
+            (call $say (i32.const 102) (local.get 1)))
+        (func (export "engine:thread_start (thread)") (param i32) (call $say (i32.const 98) (local.get 0)))
+        (func (export "engine:memory_grown (after, before, memory)") (param i64 i64 i32)
+            (call $say (i32.const 103) (i32.wrap_i64 (i64.sub (local.get 0) (local.get 1)))))
+        (func (export "engine:trap (code, fid, pc)") (param i32 i32 i32)
+            (call $say (i32.const 116) (local.get 0)) (call $print (local.get 1)) (call $say (i32.const 64) (local.get 2)))
+        (func (export "engine:thread_end") (call $put (i32.const 101)))
+        (func (export "wasm:exit") (call $put (i32.const 46))))"#;
+    let monitor = place.file("events.wat", monitor);
+    let growing = r#"(module (memory 1) (func $grow (drop (memory.grow (i32.const 2))))
+        (func (export "_start") (call $grow) (drop (memory.grow (i32.const 70000))) (call $grow) TRAP))"#;
+    for (trap, code, printed) in
+        [("", 0, "m2 f0 f1 b0 g2 g2 e."), ("(unreachable)", 134, "m2 f0 f1 b0 g2 g2 t10 1@12 e.")]
+    {
+        let program = place.file("program.wat", growing.replace("TRAP", trap));
+        for option in ["", ",toggle"] {
+            let done = run(&place, &[], &[&format!("{monitor}{option}")], &program);
+            assert_eq!(
+                (done.status.code(), output_of(&done).as_str()),
+                (Some(code), printed),
+                "{}",
+                errors(&done)
+            );
+        }
+    }
+    // Versions that are made while the program runs, of what somebody who comes later looks at.
+    let later = r#"(module (import "wasm-aot:ext" "v1" (func)) (import "wizeng" "puti" (func $print (param i32)))
+        (global $n (mut i32) (i32.const 0))
+        (func (export "engine:function_compiled (bytes)") (param i64)
+            (global.set $n (i32.add (global.get $n) (i64.ne (local.get 0) (i64.const 0)))))
+        (func (export "wasm:exit") (call $print (global.get $n))))"#;
+    let later = place.file("later.wat", later);
+    let running = Running::start(&place, &[&later], &place.file("program.wat", CALLING));
+    // To be asked, the program is stopped, which may take code of its own.
+    let asked = running.number(&["report", "later"]).max(running.number(&["report", "later"]));
+    assert!(asked >= 2, "{asked}");
+    running.good(&[
+        "attach",
+        &place.file(
+            "adding.wat",
+            r#"(module (func (export "wasm:opcode:i32.add (arg0)") (param i32)))"#,
+        ),
+    ]);
+    assert!(running.number(&["report", "later"]) > asked);
+    drop(running);
+    let wrong = place.file(
+        "wrong.wat",
+        r#"(module (import "wasm-aot:ext" "v1" (func)) (func (export "engine:memory_grow")))"#,
+    );
+    let done = run(&place, &[], &[&wrong], &place.file("program.wat", NOTHING));
+    assert!(errors(&done).contains("did you mean memory_grown?"), "{}", errors(&done));
+}

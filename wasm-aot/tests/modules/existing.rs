@@ -1,0 +1,138 @@
+//! Modules as the existing compiler makes them, and by hand in Rust.
+
+use super::output_of;
+use super::place::{Place, errors};
+
+/// A library of the name that modules of the existing compiler import: prints numbers and words,
+/// and has the memory that words are in.
+pub(crate) const CORE: &str = r#"(module
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (func $puts (export "puts") (param $at i32) (param $len i32)
+        (i32.store (i32.const 0) (local.get $at)) (i32.store (i32.const 4) (local.get $len))
+        (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8))))
+    (func $putc (export "putc") (param i32)
+        (i32.store8 (i32.const 16) (local.get 0)) (call $puts (i32.const 16) (i32.const 1)))
+    (func $putu32 (export "putu32") (param $n i32)
+        (if (i32.ge_u (local.get $n) (i32.const 10)) (then (call $putu32 (i32.div_u (local.get $n) (i32.const 10)))))
+        (call $putc (i32.add (i32.const 48) (i32.rem_u (local.get $n) (i32.const 10))))))"#;
+
+/// A module as the existing compiler makes them: a record of each site in a memory of its own,
+/// chained by distances; names of functions through a buffer; the names of exports with two blanks
+/// and a comma too many.
+pub(crate) const EXISTING: &str = r#"(module
+    (import "whamm_core" "putc" (func $putc (param i32))) (import "whamm_core" "putu32" (func $putu32 (param i32)))
+    (import "whamm_core" "memory" (memory $core 1))
+    (memory $texts (export "whamm_buffer") 1) (memory $records 1)
+    (global $next (mut i32) (i32.const 4)) (global $last (mut i32) (i32.const -1)) (global $first (mut i32) (i32.const -1))
+    (global (export "whamm_buffer:start") i32 (i32.const 0)) (global (export "whamm_buffer:max") i32 (i32.const 1024))
+    ;; next, length of the name, fid, pc, value
+    (func $__whamm_alloc (export "$20") (param $at i32) (param $len i32) (param $fid i32) (param $pc i32) (result i32) (local $new i32)
+        (local.set $new (global.get $next))
+        (if (i32.eq (global.get $first) (i32.const -1)) (then (global.set $first (local.get $new))))
+        (if (i32.ne (global.get $last) (i32.const -1))
+            (then (i32.store $records (global.get $last) (i32.sub (local.get $new) (global.get $last)))))
+        (i32.store $records (local.get $new) (i32.const -1))
+        (i32.store $records offset=4 (local.get $new) (local.get $len))
+        (i32.store $records offset=8 (local.get $new) (local.get $fid))
+        (i32.store $records offset=12 (local.get $new) (local.get $pc))
+        (global.set $last (local.get $new))
+        (global.set $next (i32.add (local.get $new) (i32.const 20)))
+        (local.get $new))
+    (func $__whamm_predicate (export "$70") (param $pc i32) (param $fid i32) (result i32)
+        (i32.and (i32.gt_u (local.get $pc) (i32.const 4)) (i32.eq (local.get $fid) (i32.const 1))))
+    (func $count (param $at i32)
+        (i32.store $records offset=16 (local.get $at) (i32.add (i32.load $records offset=16 (local.get $at)) (i32.const 1))))
+    (func (export "wasm:opcode:call / $70(pc, fid) / ($20(fname, fid, pc), )") (param i32) (call $count (local.get 0)))
+    (func (export "wasm:opcode:if  ($20(fname, fid, pc), arg0)") (param $at i32) (param $arg i32)
+        (if (local.get $arg) (then (call $count (local.get $at)))))
+    (func $number (param i32) (call $putu32 (local.get 0)) (call $putc (i32.const 32)))
+    (func (export "wasm:exit") (local $at i32)
+        (local.set $at (global.get $first))
+        (block $done (loop $again
+            (br_if $done (i32.eq (local.get $at) (i32.const -1)))
+            (call $number (i32.load $records offset=4 (local.get $at)))
+            (call $number (i32.load $records offset=8 (local.get $at)))
+            (call $number (i32.load $records offset=12 (local.get $at)))
+            (call $number (i32.load $records offset=16 (local.get $at)))
+            (call $putc (i32.const 10))
+            (br_if $done (i32.eq (i32.load $records (local.get $at)) (i32.const -1)))
+            (local.set $at (i32.add (local.get $at) (i32.load $records (local.get $at))))
+            (br $again)))))"#;
+
+/// Two functions with names, calls and conditions.
+pub(crate) const PROGRAM: &str = r#"(module
+    (func $even (param $n i32) (result i32) (i32.eqz (i32.and (local.get $n) (i32.const 1))))
+    (func $main (export "main") (param $n i32) (result i32) (local $found i32)
+        (loop $next
+            (if (call $even (local.get $n)) (then (local.set $found (i32.add (local.get $found) (i32.const 1)))))
+            (br_if $next (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+        (local.get $found)))"#;
+
+#[test]
+fn modules_of_the_existing_compiler_are_recognised_and_run() {
+    let place = Place::new("modules-existing");
+    place.file("whamm_core.wat", CORE);
+    let core = place.0.join("whamm_core.wat").display().to_string();
+    let monitor = format!("{}+{core}", place.file("existing.wat", EXISTING));
+    let program = place.file("program.wat", PROGRAM);
+    let mut command = place.command();
+    let done = command
+        .args(["run", "--invoke", "main", "--monitor", &monitor, &program, "7"])
+        .output()
+        .expect("it starts");
+    assert!(done.status.success(), "{}", errors(&done));
+    assert!(errors(&done).contains("the existing compiler has made it"), "{}", errors(&done));
+    // The names' lengths, functions, places, and how often.
+    assert_eq!(output_of(&done), "3\n4 1 7 7 \n4 1 9 3 \n");
+}
+
+#[test]
+fn a_monitor_is_written_in_rust() {
+    let library = std::process::Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", "wasm32-wasip1"])
+        .output();
+    let folder = library.expect("rustc").stdout;
+    if !std::path::Path::new(String::from_utf8_lossy(&folder).trim()).exists() {
+        eprintln!(
+            "skipped: the library of Rust for WASI is not there (rustup target add wasm32-wasip1)"
+        );
+        return;
+    }
+    let place = Place::new("modules-rust");
+    let source = place.file(
+        "calls.rs",
+        r#"use std::{cell::RefCell, collections::BTreeMap};
+        thread_local! { static CALLS: RefCell<BTreeMap<(u32, u32), u64>> = RefCell::default(); }
+        #[unsafe(export_name = "wasm:opcode:call (fid, pc)")]
+        pub extern "C" fn called(fid: u32, pc: u32) {
+            CALLS.with_borrow_mut(|calls| *calls.entry((fid, pc)).or_default() += 1);
+        }
+        #[unsafe(export_name = "wasm:exit")]
+        pub extern "C" fn report() {
+            CALLS.with_borrow(|calls| calls.iter().for_each(|((fid, pc), count)| println!("{fid} {pc} {count}")));
+        }"#,
+    );
+    let module = place.0.join("calls.wasm").display().to_string();
+    let mut rustc = std::process::Command::new("rustc");
+    rustc.args([
+        "--edition=2024",
+        "--target=wasm32-wasip1",
+        "--crate-type=cdylib",
+        "-Copt-level=2",
+        "-o",
+        &module,
+        &source,
+    ]);
+    assert!(rustc.status().expect("rustc starts").success());
+    let program = place.file("program.wat", PROGRAM);
+    for monitor in [module.clone(), format!("{module},toggle")] {
+        let mut command = place.command();
+        let done = command
+            .args(["run", "--invoke", "main", "--monitor", &monitor, &program, "7"])
+            .output()
+            .expect("it starts");
+        assert!(done.status.success(), "{}", errors(&done));
+        assert_eq!(output_of(&done), "3\n1 7 7\n");
+    }
+}
