@@ -143,6 +143,35 @@ impl Display for Explanation {
 }
 
 /// All that observes one program.
+///
+/// ```
+/// use std::sync::Arc;
+/// use wasm_aot_engine::{Engine, Linker, Module, Store};
+/// use wasm_aot_instrument::monitor::{Choices, Watch};
+/// use wasm_aot_instrument::observer::Observation;
+/// use wasm_aot_instrument::session::Session;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::default();
+/// let text = r#"(module (func (export "f") (call $g) (call $g)) (func $g))"#;
+/// let module = Module::new(&engine, wat::parse_str(text)?)?;
+/// let watch = Watch::new(Choices::new([])?)?;
+/// let session = Session::new(Arc::new(Observation::of(&module)), Arc::new(watch));
+/// let mut store = Store::new(&engine, ());
+/// let instance = Linker::new(&engine).instantiate(&mut store, &module)?;
+/// let f = instance.get_func(&mut store, "f").expect("exported");
+///
+/// session.attach("icount")?;
+/// f.call(&mut store, &[])?;
+/// let (client, report) = session.reports(Some("icount"))?.swap_remove(0);
+/// assert!(client.is_on && report.is_some_and(|report| report.rows.len() == 2));
+/// assert!(session.explain()[0].to_string().starts_with("icount: edge counters"));
+///
+/// session.detach("icount")?;
+/// assert!(session.clients().is_empty() && session.detach("icount").is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Session {
     observation: Arc<Observation>,
