@@ -93,6 +93,34 @@ fn probes_fire_in_the_order_in_which_they_were_inserted_also_after_others_came_a
 }
 
 #[test]
+fn several_sets_of_probes_have_one_order_and_counts_of_their_own() {
+    let (mut store, one, instance, module) = instance(LOOP);
+    let other = Probes::new(&module);
+    let (diary, place) = (Diary::default(), Place::before(0, offset(&module, 0, "nop", 0)));
+    one.insert(place, diary.probe("a")).expect("inserted");
+    other.insert(place, diary.probe("b")).expect("inserted");
+    let everywhere = one.insert_everywhere(diary.probe("*")).expect("inserted");
+    other.insert(place, diary.probe("c")).expect("inserted");
+    one.insert(place, diary.probe("d")).expect("inserted");
+    one.count(place).expect("inserted");
+    one.measure(place).expect("inserted");
+    call(&mut store, instance, &[Val::I32(1)]).expect("no trap");
+    let said = diary.take();
+    let at = said.iter().position(|line| line == "a").expect("fired");
+    assert_eq!(said[at..at + 5], ["a", "b", "*", "c", "d"]);
+    assert!(one.remove(everywhere));
+    // What was counted before somebody has asked is not his.
+    let (counted, measured) = (one.counted(place), one.histogram(place).iter().sum::<u64>());
+    assert_eq!((counted, other.counted(place), other.histogram(place).len()), (1, 0, 0));
+    other.count(place).expect("inserted");
+    other.measure(place).expect("inserted");
+    call(&mut store, instance, &[Val::I32(3)]).expect("no trap");
+    assert_eq!((one.counted(place), other.counted(place)), (4, 3));
+    let [all, late] = [&one, &other].map(|set| set.histogram(place).iter().sum::<u64>());
+    assert_eq!(all, late + measured);
+}
+
+#[test]
 fn the_same_probe_twice_fires_twice() {
     let (mut store, probes, instance, module) = instance(LOOP);
     let (diary, place) = (Diary::default(), Place::before(0, offset(&module, 0, "nop", 0)));

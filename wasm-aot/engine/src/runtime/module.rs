@@ -21,6 +21,7 @@ use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, TableType};
 use crate::vm::Layout;
 use parking_lot::{Mutex, RwLock};
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -83,6 +84,8 @@ pub struct ModuleInner {
     pub(crate) departures: Departures,
     /// Exports in the order of their names, once one was asked for.
     by_name: OnceLock<Vec<u32>>,
+    /// What all that put probes into it have in common.
+    companion: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Something that a module imports.
@@ -200,6 +203,7 @@ impl Module {
                 counted: Counters::default(),
                 departures: Departures::default(),
                 by_name: OnceLock::new(),
+                companion: OnceLock::new(),
             }),
         })
     }
@@ -391,6 +395,15 @@ fn trampolines(info: &ModuleInfo, code: &Code) -> (Vec<Option<u32>>, Vec<Option<
         (enter[index], leave[index]) = (entries.get(&shape).copied(), exits.get(&shape).copied());
     }
     (enter, leave)
+}
+
+impl ModuleInner {
+    /// What all that put probes into the module have in common; made by the first of them. There is
+    /// one type of it.
+    pub fn companion<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
+        let common = Arc::clone(self.companion.get_or_init(|| make()));
+        common.downcast().expect("one type")
+    }
 }
 
 impl ModuleInner {

@@ -9,7 +9,7 @@
 //! # Rules
 //!
 //! - Probes of a place fire in the order in which they were inserted, those that stand everywhere
-//!   among them. The same probe inserted twice fires twice.
+//!   among them, whichever [`Probes`] they are of. The same probe inserted twice fires twice.
 //! - What a probe inserts or removes at the place that is firing holds from the next time on that
 //!   control comes there; elsewhere it holds at once.
 //! - What a probe writes into locals, operands or memory is what the program goes on with, and what
@@ -191,9 +191,17 @@ pub enum ProbeError {
     Engine(#[from] Error),
 }
 
-/// The probes of a module.
+/// Probes of a module. All sets of them have one order, and one place in the code; counters and
+/// histograms begin for each set when it has asked for them.
 #[derive(Clone, Debug)]
-pub struct Probes(Arc<Board>);
+pub struct Probes(Arc<Board>, Arc<Mutex<Baselines>>);
+
+/// What was counted and measured at places before a set of probes asked for it.
+#[derive(Debug, Default)]
+struct Baselines {
+    counts: HashMap<Place, u64>,
+    histograms: HashMap<Place, Vec<u64>>,
+}
 
 /// What stands where.
 pub(crate) struct Board {
@@ -248,15 +256,18 @@ enum Kind {
 impl Probes {
     /// Of a module, whose instances may be running.
     pub fn new(module: &Module) -> Self {
-        Self(Arc::new_cyclic(|me| Board {
-            module: Arc::downgrade(module.inner()),
-            functions: RwLock::default(),
-            everywhere: RwLock::new(Arc::new([])),
-            preparing: Mutex::default(),
-            state: Mutex::default(),
-            next: AtomicU64::new(0),
-            me: Weak::clone(me),
-        }))
+        let board = || {
+            Arc::new_cyclic(|me| Board {
+                module: Arc::downgrade(module.inner()),
+                functions: RwLock::default(),
+                everywhere: RwLock::new(Arc::new([])),
+                preparing: Mutex::default(),
+                state: Mutex::default(),
+                next: AtomicU64::new(0),
+                me: Weak::clone(me),
+            })
+        };
+        Self(module.inner().companion(board), Arc::default())
     }
 
     /// Inserts a probe behind those that stand at the place.
@@ -266,7 +277,11 @@ impl Probes {
 
     /// Inserts a counter, see [`counted`](Self::counted): machine code adds to it.
     pub fn count(&self, place: Place) -> Result<ProbeId, ProbeError> {
-        self.0.insert(place, Kind::Counter)
+        let mut baselines = self.1.lock();
+        let before = self.0.counted(place);
+        let id = self.0.insert(place, Kind::Counter)?;
+        baselines.counts.entry(place).or_insert(before);
+        Ok(id)
     }
 
     /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when control comes by for
@@ -278,7 +293,11 @@ impl Probes {
     /// Inserts a histogram of the topmost operand, see [`histogram`](Self::histogram): machine code
     /// adds to it.
     pub fn measure(&self, place: Place) -> Result<ProbeId, ProbeError> {
-        self.0.insert(place, Kind::Histogram)
+        let mut baselines = self.1.lock();
+        let before = self.0.histogram(place);
+        let id = self.0.insert(place, Kind::Histogram)?;
+        baselines.histograms.entry(place).or_insert(before);
+        Ok(id)
     }
 
     /// Inserts a probe before every instruction of every function.
@@ -291,7 +310,7 @@ impl Probes {
         self.0.switch(ids, on);
     }
 
-    /// The names of probes that have panicked and are gone, in that order.
+    /// The names of the module's probes that have panicked and are gone, in that order.
     pub fn panicked(&self) -> Vec<String> {
         self.0.state.lock().panicked.clone()
     }
@@ -304,11 +323,8 @@ impl Probes {
     /// How often control came by since a counter stood at the place.
     pub fn counted(&self, place: Place) -> u64 {
         let bare = self.0.bare(place).map_or(0, |(module, number)| module.counted_bare(number));
-        bare + self
-            .0
-            .inspected(place.function)
-            .and_then(|inspected| Some(inspected.counted(inspected.site(place)?)))
-            .unwrap_or(0)
+        let before = self.1.lock().counts.get(&place).copied();
+        bare + before.map_or(0, |before| self.0.counted(place) - before)
     }
 
     /// Whether control came by while a flag stood there.
@@ -319,15 +335,26 @@ impl Probes {
     /// How often the topmost operand at the place was 0, 1, 2 to 3, 4 to 7, and so on, since a
     /// histogram stood there.
     pub fn histogram(&self, place: Place) -> Vec<u64> {
-        let found = self
-            .0
-            .inspected(place.function)
-            .and_then(|inspected| Some(inspected.histogram(inspected.site(place)?)));
-        found.unwrap_or_default()
+        let baselines = self.1.lock();
+        let Some(before) = baselines.histograms.get(&place) else { return Vec::new() };
+        let before = before.iter().copied().chain(std::iter::repeat(0));
+        self.0.histogram(place).into_iter().zip(before).map(|(now, before)| now - before).collect()
     }
 }
 
 impl Board {
+    /// How often counters of a place that is not bare have counted, whoever's they are.
+    fn counted(&self, place: Place) -> u64 {
+        let inspected = self.inspected(place.function);
+        inspected.and_then(|it| Some(it.counted(it.site(place)?))).unwrap_or(0)
+    }
+
+    /// The same of histograms.
+    fn histogram(&self, place: Place) -> Vec<u64> {
+        let inspected = self.inspected(place.function);
+        inspected.and_then(|it| Some(it.histogram(it.site(place)?))).unwrap_or_default()
+    }
+
     fn inspected(&self, function: u32) -> Option<Arc<Inspected>> {
         self.functions.read().get(&function).and_then(Weak::upgrade)
     }
