@@ -338,3 +338,22 @@ fn monitors_report_where_they_are_told_to() {
         "fd_write environ_get environ_sizes_get fd_prestat_dir_name fd_prestat_get path_open"
     );
 }
+
+#[test]
+fn our_own_memory_has_the_number_behind_the_program_s() {
+    let script = |memory: u32| {
+        let text = format!(
+            "use whamm_core; var to: u32; wasm:opcode:nop:before {{ var s: str = \"hello\"; \
+             memcpy({memory}, s.addr(), memid(whamm_core), to, s.len()); }}"
+        );
+        let none = whamm::instrument(
+            &[Source::new("s.mm", text)],
+            &[],
+            b"(module (func nop))",
+            &Options::default(),
+        );
+        none.map(|_| ()).map_err(|said| said.to_string())
+    };
+    assert_eq!(script(0), Ok(()));
+    assert!(script(1).expect_err("there is none").contains("there is no memory 1"));
+}

@@ -672,10 +672,10 @@ impl Emitter<'_> {
             }
             _ => None,
         };
-        // Numbers are those of the program's memories; ours and libraries' have others by the way.
+        // The number behind the program's memories is that of our own, as scripts for 2.0.1 have it.
         if let Some(memory) = known {
             let message = match self.support.program_memories() {
-                count if memory < count => return memory,
+                count if memory <= count => return memory,
                 0 => format!("there is no memory {memory}: none of the program is known here"),
                 1 => format!("there is no memory {memory}: the program has one, memory 0"),
                 count => format!("there is no memory {memory}: the program has {count}"),
