@@ -18,6 +18,9 @@
 //! that were lost, or by threads that are too short to be sampled as often as they should be: the
 //! first sample comes a whole period after a thread's beginning.
 //!
+//! Time in hooks, their stubs and trampolines is not the program's: it is set aside, and neither
+//! charged to a function nor part of the processor time.
+//!
 //! Everything here is pure: what code belongs to is asked of a [`Code`].
 
 mod division;
@@ -54,6 +57,8 @@ pub(crate) struct Owner {
     /// finds a thread there if the interrupt came while the kernel had interrupts off: it is the
     /// kernel's time.
     pub(crate) is_kernel_exit: bool,
+    /// Code of ours, which probes lead to.
+    pub(crate) is_hook: bool,
 }
 
 /// Knows what code belongs to.
@@ -130,7 +135,7 @@ impl Amount {
 pub(crate) fn attribute(observed: &Observed<'_>, code: &mut impl Code) -> Attributed {
     let mut known = HashMap::<Place, Owner>::new();
     let mut owner = |place: Place| known.entry(place).or_insert_with(|| code.owner(place)).clone();
-    let places = strands::by_place(observed, &mut |place| owner(place).is_kernel_exit);
+    let places = strands::by_place(observed, &mut owner);
     let mut division = Division::of(observed.stacks, &mut owner);
     for (&place, &amount) in &places.of {
         division.charge(&owner(place), amount);

@@ -60,7 +60,10 @@ pub(crate) fn describe(
 ) {
     let plain = format != Format::Profile;
     profile.set_hz(facts.clock.hz);
-    profile.admit(&facts.evidence);
+    let watched = f64::from(facts.threads) * facts.seconds;
+    let by_probes = profile.told_by_probes(&facts.evidence, 1.0 - facts.processor / watched);
+    let evidence = by_probes.as_ref().unwrap_or(&facts.evidence);
+    profile.admit(evidence);
     profile.modules = garden.beds.iter().map(|bed| module(&bed.module)).collect();
     profile.label(|id| {
         let id = Id(id.0);
@@ -95,7 +98,7 @@ pub(crate) fn describe(
         counting: header.spent.counting,
     };
     header.notes.extend(notes(garden, facts));
-    profile.reconcile(&facts.evidence);
+    profile.reconcile(evidence);
 }
 
 fn module(module: &crate::discovery::Module) -> Module {

@@ -38,6 +38,11 @@ pub(crate) use callers::Callers;
 pub(crate) use mean::quotient;
 use std::collections::BTreeSet;
 
+/// Where every call was timed, a clock with fewer samples says less than the probes do.
+const MANY: u64 = 50;
+/// And threads that have waited for a smaller part of the time have not falsified what these say.
+const WAITED: f64 = 0.1;
+
 /// The clock's evidence, by position in the profile, without what cannot be.
 struct Seen {
     source: ClockSource,
@@ -80,6 +85,24 @@ impl Profile {
         self.header.system = own.system / 1e9;
         self.header.unknown = own.unknown / 1e9;
         debug_assert!(self.impossible().is_empty(), "{:?}", self.impossible());
+    }
+
+    /// The evidence of probes in the place of the kernel's clock, where they know better: every call
+    /// of every function was timed, and threads have hardly waited, which is told as a part of the
+    /// time for that they were watched.
+    pub fn told_by_probes(&self, evidence: &ClockEvidence, waited: f64) -> Option<ClockEvidence> {
+        // One that has not returned so far has none.
+        let told = self.functions.iter().filter_map(|function| function.timed.own());
+        let all: f64 = told.map(|own| own.value).sum();
+        if all <= 0.0 || !matches!(evidence.source, ClockSource::Kernel { .. }) {
+            return None;
+        }
+        if evidence.samples < MANY || evidence.processor <= 0.0 {
+            return Some(ClockEvidence::default());
+        }
+        // The clock's is the program's own time, without that of hooks.
+        let processor = evidence.processor.max(all);
+        (waited <= WAITED).then(|| ClockEvidence { processor, ..ClockEvidence::default() })
     }
 
     /// Makes figures possible that were reconciled, each by itself, and added up since.

@@ -236,6 +236,11 @@ impl Drop for CodeMemory {
     }
 }
 
+/// Whether the code at `at` lies in code memory.
+pub fn is_code_memory(at: CodeAddr) -> bool {
+    alias_of(at, 1).is_some()
+}
+
 /// The distance from where `[at, at + len)` is executed to where it is written, if it lies in one
 /// of our regions.
 pub(crate) fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {

@@ -96,7 +96,7 @@ pub use addr::CodeAddr;
 pub use barrier::{Barrier, BarrierError, Silent};
 pub use batch::{Batch, Committed};
 pub use calibration::{Calibration, CalibrationError, FailedWait, Machine};
-pub use code_memory::CodeMemory;
+pub use code_memory::{CodeMemory, is_code_memory};
 pub use completion::background_failures;
 pub use config::{Config, ConfigError};
 pub use error::{AdoptError, PatchError, TrapError};

@@ -38,6 +38,9 @@ impl Division {
         let mut division = Self::default();
         for (stack, &times) in stacks {
             let Some(&place) = stack.places.first() else { continue };
+            if owner(place).is_hook {
+                continue;
+            }
             let mut functions: Vec<FuncId> = Vec::new();
             stack.places.iter().for_each(|&place| functions.extend(owner(place).functions.iter()));
             functions.reverse();

@@ -1,7 +1,7 @@
 //! Strands: a thread's samples and its processor time, and how its time is shared by the places it
 //! was seen at.
 
-use super::{Amount, Observed, Place, UserTime};
+use super::{Amount, Observed, Owner, Place, UserTime};
 use std::collections::HashMap;
 
 /// What was seen of a thread.
@@ -59,11 +59,9 @@ pub(super) struct ByPlace {
     pub(super) samples: u64,
 }
 
-/// Divides every thread's time among its places; what is left of it is system time.
-pub(super) fn by_place(
-    observed: &Observed<'_>,
-    is_kernel_exit: &mut impl FnMut(Place) -> bool,
-) -> ByPlace {
+/// Divides every thread's time among its places; what is left of it is system time. What was spent
+/// in hooks is left out.
+pub(super) fn by_place(observed: &Observed<'_>, owner: &mut impl FnMut(Place) -> Owner) -> ByPlace {
     let mut sum = ByPlace {
         unsampled: observed.unsampled,
         processor: observed.unsampled,
@@ -83,7 +81,7 @@ pub(super) fn by_place(
             strand.samples,
             strand.places.iter().map(share),
             observed.user,
-            is_kernel_exit,
+            owner,
         );
     }
     let ended = observed.ended;
@@ -93,7 +91,7 @@ pub(super) fn by_place(
         let share =
             |(&place, amount): (&Place, &Amount)| (place, amount.time / sampled, amount.samples);
         let places = ended.places.iter().map(share);
-        sum.add(sampled + observed.residue, ended.samples, places, observed.user, is_kernel_exit);
+        sum.add(sampled + observed.residue, ended.samples, places, observed.user, owner);
         sum.unsampled += ended.unsampled;
         sum.processor += ended.unsampled;
     } else {
@@ -111,11 +109,11 @@ impl ByPlace {
         samples: u64,
         places: impl Iterator<Item = (Place, f64, f64)>,
         user: UserTime,
-        is_kernel_exit: &mut impl FnMut(Place) -> bool,
+        owner: &mut impl FnMut(Place) -> Owner,
     ) {
         let sees_kernel = user == UserTime::AndSystem;
         let (exits, places): (Vec<_>, Vec<_>) =
-            places.partition(|&(place, ..)| !sees_kernel && is_kernel_exit(place));
+            places.partition(|&(place, ..)| !sees_kernel && owner(place).is_kernel_exit);
         let in_kernel: f64 = exits.iter().map(|&(_, share, _)| share).sum();
         let user_share = (1.0 - in_kernel)
             * match user {
@@ -132,7 +130,13 @@ impl ByPlace {
         let time = if all > 0.0 { processor * user_share } else { 0.0 };
         self.system += processor - time;
         for (place, share, samples) in places {
-            self.of.entry(place).or_default().add(Amount { time: time * share / all, samples });
+            let time = time * share / all;
+            if owner(place).is_hook {
+                self.processor -= time;
+                self.samples = self.samples.saturating_sub(samples.round() as u64);
+            } else {
+                self.of.entry(place).or_default().add(Amount { time, samples });
+            }
         }
     }
 }

@@ -4,6 +4,9 @@ use super::*;
 /// with functions at 0, 100, 200; what lies behind 90 of a hundred is behind a system call.
 struct Map;
 
+/// The mapping that hooks lie in.
+const HOOKS: u32 = 9;
+
 impl Code for Map {
     fn owner(&mut self, place: Place) -> Owner {
         let start = place.offset / 100;
@@ -13,7 +16,8 @@ impl Code for Map {
         let inlined = place.mapping == 0 && (150..190).contains(&place.offset);
         let functions = if inlined { vec![FuncId(2), FuncId(1)] } else { functions };
         let code = Place { mapping: place.mapping, offset: start * 100 };
-        Owner { functions: functions.into(), code, is_kernel_exit: place.offset % 100 >= 90 }
+        let is_kernel_exit = place.offset % 100 >= 90;
+        Owner { functions: functions.into(), code, is_kernel_exit, is_hook: place.mapping == HOOKS }
     }
 }
 
@@ -81,6 +85,19 @@ fn a_threads_samples_share_its_own_processor_time() {
     let times: Vec<f64> = [1, 2, 3].map(|id| function(&attributed, id).innermost).to_vec();
     assert_eq!(times, [300.0, 600.0, 100.0]);
     assert_eq!((attributed.samples, function(&attributed, 3).samples), (33, 30));
+}
+
+#[test]
+fn time_in_hooks_is_no_time_of_the_program() {
+    let live = [strand(1000.0, &[(at(0, 110), 1), (at(HOOKS, 5), 6), (at(0, 210), 3)])];
+    let seen: [(&[Place], u64); 2] =
+        [(&[at(HOOKS, 5), at(0, 110)], 6), (&[at(0, 210), at(0, 110)], 3)];
+    let attributed = observe(&live, &seen, UserTime::AndSystem);
+    adds_up(&attributed);
+    assert_eq!((attributed.processor, attributed.samples), (400.0, 4));
+    let times =
+        [1, 2].map(|id| function(&attributed, id)).map(|seen| (seen.innermost, seen.on_stack));
+    assert_eq!(times, [(100.0, 400.0), (300.0, 300.0)]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ use std::time::Duration;
 pub(crate) enum Witness {
     Kernel(Box<Kernel>),
     Frames(Box<Frames>),
-    /// Every call is timed, which slows the program by more than it could be seen through.
+    /// Every call is timed: without a clock of the kernel's these times are what there is.
     Probes,
     None {
         why: String,
@@ -48,7 +48,6 @@ impl Witness {
     /// ours.
     pub(crate) fn begin(choice: WitnessChoice, policy: &Policy) -> Self {
         match choice {
-            WitnessChoice::Auto if *policy == Policy::Exact => Self::Probes,
             WitnessChoice::None => {
                 Self::None { why: "it was not wanted (FASTINST_WITNESS=none)".to_owned() }
             }
@@ -60,6 +59,7 @@ impl Witness {
                 Err(refusal) if choice == WitnessChoice::Kernel => {
                     Self::None { why: refusal.to_string() }
                 }
+                Err(_) if choice == WitnessChoice::Auto && *policy == Policy::Exact => Self::Probes,
                 Err(refusal) => Self::frames(refusal.to_string()),
             },
         }

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::{
-    Clock, ClockStack, Conductor, Costs, Function, Label, Mode, Policy, Probes, Sample, Ticks,
+    Clock, ClockStack, Conductor, Costs, Function, Histogram, Label, Mark, Mode, Policy, Probes,
+    Sample, Ticks, Timed, bucket,
 };
 use arbtest::arbitrary::{Result, Unstructured};
 
@@ -265,7 +266,9 @@ fn what_waits_in_exact_mode_is_cut_to_the_processor_time_and_the_short_stays() {
         profile.functions[2].own.unwrap().is_exact()
             && !profile.functions[1].own.unwrap().is_exact()
     );
-    assert_eq!(values(&profile, |function| function.total), [6e6, 4e6, 1e6]);
+    // Four of ten milliseconds were waiting, in any of these calls.
+    assert_eq!(values(&profile, |function| function.total), [6e6, 2.5e6, 1e6]);
+    assert_eq!(profile.functions[1].total.unwrap().interval(), (0.0, 4e6));
     assert_eq!(profile.header.unknown, 0.0);
 }
 
@@ -292,7 +295,7 @@ fn functions_that_the_clock_never_saw_have_a_bound() {
     profile.functions[2].timed.total = None;
     profile.reconcile(&evidence);
     let own = profile.functions[2].own.unwrap();
-    assert_eq!((own.value, own.interval(), own.mark()), (0.0, (0.0, 4e3), crate::Mark::AtMost));
+    assert_eq!((own.value, own.interval(), own.mark()), (0.0, (0.0, 4e3), Mark::AtMost));
     assert_eq!(profile.functions[2].total.unwrap().interval(), (0.0, 4e3));
 }
 
@@ -347,11 +350,61 @@ fn short_functions_have_the_clocks_mean() {
     function.timed.mean = Some(Figure::estimated(40.0, 4.0, 0.0));
     function.timed.total = Some(Figure::estimated(40e6, 4e6, 0.0));
     (function.min, function.max) = (Some(20.0), Some(90.0));
-    function.histogram = crate::Histogram::default();
-    function.histogram.add(crate::bucket(40), 1e6);
+    function.histogram = Histogram::default();
+    function.histogram.add(bucket(40), 1e6);
     (evidence.functions[2].on_stack, evidence.functions[2].stack_samples) = (2e6, 10);
     profile.reconcile(&evidence);
     let mean = profile.functions[2].mean.unwrap();
     assert_eq!(mean.value, 2.0);
     assert!(!mean.is_exact() && (0.5..2.0).contains(&mean.half_width()), "{mean:?}");
+}
+
+/// Every call was timed: a thousand of ten nanoseconds, of which three met another thread's turn on
+/// the processor, and the one around them.
+#[test]
+fn where_threads_have_waited_wall_clock_time_is_no_processor_time() {
+    let timed = |total: f64, own: f64| Timed {
+        seen: total,
+        total: Some(Figure::exact(total)),
+        own: Some(Figure::exact(own)),
+        ..Timed::default()
+    };
+    let function = |id: u32, calls: &[(u64, f64)], timed: Timed| {
+        let mut histogram = Histogram::default();
+        calls.iter().for_each(|&(ticks, calls)| histogram.add(bucket(ticks), calls));
+        let calls = Figure::exact(histogram.weight());
+        let samples = calls.value as u64;
+        Function { calls, samples, histogram, timed, ..Function::uncalled(FuncId(id)) }
+    };
+    let short = function(1, &[(10, 997.0), (10_000_000, 3.0)], timed(30_009_970.0, 30_009_970.0));
+    let main = function(2, &[(100_000_000, 1.0)], timed(100_000_000.0, 69_990_030.0));
+    let mut profile = Conductor::new(Policy::Exact, CLOCK, COSTS, 1, Ticks(1)).profile(Ticks(2));
+    profile.functions = vec![short, main];
+    profile.header.processor = 0.05;
+    profile.reconcile(&ClockEvidence::default());
+    let [short, main] = [0, 1].map(|at| profile.functions[at].total.unwrap());
+    let (lo, hi) = short.interval();
+    assert!(lo <= 10_000.0 && (10_000.0..=50_000_000.0).contains(&hi), "{short:?}");
+    assert!(!short.is_exact() && short.mark() != Mark::About, "{short:?}");
+    assert!(main.value <= 50_000_000.0 && !main.is_exact(), "{main:?}");
+    // On a processor of its own nothing is taken off.
+    profile.header.processor = 0.1;
+    profile.reconcile(&ClockEvidence::default());
+    assert_eq!(profile.functions[0].total, Some(Figure::exact(30_009_970.0)));
+}
+
+#[test]
+fn probes_that_timed_every_call_know_better_than_a_clock_unless_threads_have_waited() {
+    let (profile, evidence) = told_completely();
+    let with = |samples, processor| ClockEvidence { samples, processor, ..evidence.clone() };
+    let by_probes = |processor| Some(ClockEvidence { processor, ..ClockEvidence::default() });
+    assert_eq!(profile.told_by_probes(&with(10_000, 9.5e6), 0.05), by_probes(10e6));
+    assert_eq!(profile.told_by_probes(&with(10_000, 12e6), -0.1), by_probes(12e6));
+    assert_eq!(profile.told_by_probes(&with(10_000, 5e6), 0.5), None);
+    assert_eq!(profile.told_by_probes(&with(20, 5e6), 0.5), by_probes(0.0), "it tells too little");
+    let none = ClockSource::None { why: "tests".to_owned() };
+    assert_eq!(profile.told_by_probes(&ClockEvidence { source: none, ..with(0, 0.0) }, 0.0), None);
+    let mut sampled = profile.clone();
+    sampled.functions.iter_mut().for_each(|function| function.timed.own = None);
+    assert_eq!(sampled.told_by_probes(&with(10_000, 10e6), 0.0), None);
 }

@@ -5,10 +5,16 @@
 //! below, a call is still running. Then the clock says it, as for all that are sampled: with twenty
 //! stacks and more by itself, otherwise its interval is what the sampled time is clipped to.
 //! Samples of short calls are mostly what sampling costs, and tell no total.
+//!
+//! Where every call of every function was timed, self times by the wall clock add up to more than
+//! the processor time if threads have waited: by how much, is known, and where, is not. A thread
+//! that waits for a processor or a device waits for longer than [`WAIT`], so the waiting is in
+//! calls that took longer, and what shorter calls took was processor time.
 
 use super::self_time::OwnTimes;
 use super::{Callers, Seen, bounds, estimate, interval};
-use crate::profile::{Function, Profile};
+use crate::histogram;
+use crate::profile::{Function, Header, Profile};
 use crate::{ClockSource, Figure};
 
 /// So many stacks tell a total by themselves.
@@ -16,6 +22,8 @@ const ENOUGH: u64 = 20;
 /// Sampled times of shorter calls are no evidence of processor time, in nanoseconds: they are
 /// mostly what sampling costs.
 const TOO_SHORT: f64 = 200.0;
+/// No thread waits for less, in nanoseconds.
+const WAIT: f64 = 20_000.0;
 
 /// Processor time with it on the stack, as the clock alone has seen it.
 pub(super) fn cpu(seen: &Seen, at: usize) -> Option<Figure> {
@@ -40,8 +48,14 @@ pub(super) fn totals(
     callers: &Callers,
 ) -> Vec<Option<Figure>> {
     let functions = || profile.functions.iter().enumerate();
-    let proposed: Vec<Option<Figure>> =
-        functions().map(|(at, function)| propose(function, seen, at, own.functions[at])).collect();
+    let waiting = Waiting::of(profile, seen.processor);
+    let timed = |function: &Function| {
+        let total = function.timed.total()?;
+        Some(waiting.without(total, function.long(&profile.header)))
+    };
+    let proposed: Vec<Option<Figure>> = functions()
+        .map(|(at, function)| propose(function, timed(function), seen, at, own.functions[at]))
+        .collect();
     let own: Vec<f64> = (0..proposed.len()).map(|at| own.value(at)).collect();
     settled(proposed, &own, callers, seen.processor)
 }
@@ -73,8 +87,14 @@ pub(super) fn settled(
 }
 
 /// What the evidence of one function alone says of its total.
-fn propose(function: &Function, seen: &Seen, at: usize, own: Option<Figure>) -> Option<Figure> {
-    let timed = function.timed.total().map(|total| within(total, seen.processor));
+fn propose(
+    function: &Function,
+    timed: Option<Figure>,
+    seen: &Seen,
+    at: usize,
+    own: Option<Figure>,
+) -> Option<Figure> {
+    let timed = timed.map(|total| within(total, seen.processor));
     let complete = function.is_timed_completely();
     let is_evidence = complete || function.timed.mean().is_some_and(|mean| mean.value >= TOO_SHORT);
     match (&seen.source, cpu(seen, at)) {
@@ -116,6 +136,43 @@ fn clipped(timed: Figure, cpu: Figure) -> Figure {
         timed
     } else {
         estimate(timed.value.clamp(lo, hi), (lo, hi), 0.0, hi)
+    }
+}
+
+/// How long threads have waited in timed calls, and which part of these calls' time that is: none,
+/// where that is not known.
+struct Waiting {
+    time: f64,
+    part: f64,
+}
+
+impl Waiting {
+    fn of(profile: &Profile, processor: f64) -> Self {
+        let own = profile.functions.iter().map(|function| function.timed.own());
+        let all: f64 = own.flatten().map(|own| own.value).sum();
+        let time = if processor.is_finite() { (all - processor).max(0.0) } else { 0.0 };
+        Self { time, part: if all > 0.0 { time / all } else { 0.0 } }
+    }
+
+    /// Processor time of calls that took a time by the wall clock, of which `long` is that of calls
+    /// that may have waited.
+    fn without(&self, wall: Figure, long: f64) -> Figure {
+        let most = self.time.min(long).min(wall.value);
+        if most <= 0.0 {
+            return wall;
+        }
+        let (lo, hi) = wall.interval();
+        estimate(wall.value - most.min(long * self.part), (lo - most, hi), 0.0, hi)
+    }
+}
+
+impl Function {
+    /// What calls took that may have waited, where every call of every function was timed.
+    fn long(&self, header: &Header) -> f64 {
+        let ns = |ticks: u64| (ticks as f64 - header.bias).max(0.0) / header.hz * 1e9;
+        let buckets = self.histogram.buckets().iter().filter(|_| self.timed.own().is_some());
+        let long = buckets.map(|&(bucket, calls)| (ns(histogram::bounds(bucket).1), calls));
+        long.filter(|(time, _)| *time >= WAIT).map(|(time, calls)| time * calls).sum()
     }
 }
 

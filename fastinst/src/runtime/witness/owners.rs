@@ -75,6 +75,16 @@ impl<'o> Owners<'o> {
         Self { garden, names, mappings, sees_kernel, probed, by_name }
     }
 
+    /// Whether a place without probes is in the library that we are, or in a trampoline.
+    fn is_hook(&mut self, place: Place) -> bool {
+        let here = Self::is_hook as *const () as u64;
+        self.mappings.place(here).mapping == place.mapping
+            || self
+                .mappings
+                .address(place)
+                .is_some_and(|address| wordpatch::is_code_memory(CodeAddr::new(address)))
+    }
+
     fn probed(&self) -> &Probed {
         self.probed.get_or_init(|| Probed::find(self.garden))
     }
@@ -179,15 +189,15 @@ impl<'o> Owners<'o> {
 impl Code for Owners<'_> {
     fn owner(&mut self, place: Place) -> Owner {
         let start = self.mappings.start(place);
-        let nowhere = Owner { functions: [].into(), code: start, is_kernel_exit: false };
         let Some((module, address)) = self.module(place) else {
             let is_kernel_exit = !self.sees_kernel && self.mappings.is_behind_system_call(place);
-            return Owner { is_kernel_exit, ..nowhere };
+            let is_hook = self.is_hook(place);
+            return Owner { functions: [].into(), code: start, is_kernel_exit, is_hook };
         };
         let begin = self.mappings.address(start).unwrap_or(address.get());
         let (functions, begin) = self.in_module(module, address, begin);
         let base = self.mappings.address(Place { offset: 0, ..place }).unwrap_or(begin);
         let code = Place { mapping: place.mapping, offset: begin.saturating_sub(base) as u32 };
-        Owner { functions: functions.into(), code, is_kernel_exit: false }
+        Owner { functions: functions.into(), code, is_kernel_exit: false, is_hook: false }
     }
 }
