@@ -10,6 +10,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
+use test_support::{finished, send};
+
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
 
 const ADD: &str = "(module (func (export \"add\") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1)))
     (func (export \"all\") (param i64 f32 f64 v128) (result i64 f32 f64 v128) (local.get 0) (local.get 1) (local.get 2) (local.get 3)))";
@@ -305,14 +309,16 @@ fn signals_stop_the_program_and_tell_where_it_was() {
     let place = Place::new("signals");
     let forever = place.file("forever.wat", FOREVER);
     place.run(&["run", "--timeout", "1ms", &forever]);
-    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
-        let child = place.start(&["run", &forever]);
+    for signal in [SIGINT, SIGTERM] {
+        // A shell's job in the background ignores SIGINT, and so does what it starts.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT").arg(env!("CARGO_BIN_EXE_wasm-aot"));
+        command.args(["run", &forever]).env("XDG_CACHE_HOME", place.0.join("cache"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("env");
         std::thread::sleep(Duration::from_millis(600));
-        let killed =
-            Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
-        assert!(killed.success());
-        let output = child.wait_with_output().expect("it ends");
-        assert_eq!(output.status.code(), Some(code), "{}", errors(&output));
+        send(child.id(), signal);
+        let output = finished(child, "an interrupted program");
+        assert_eq!(output.status.code(), Some(128 + signal), "{}", errors(&output));
         assert!(errors(&output).contains("spin!turn"), "{}", errors(&output));
     }
 }

@@ -229,17 +229,21 @@ impl Group {
         if let Err(Error::Resource(_)) = instance {
             return;
         }
-        let _ = begun.send(());
-        let done = instance.and_then(|instance| {
+        let start = instance.and_then(|instance| {
             let start = instance.get_typed_func::<(i32, i32), ()>(&mut store, START);
-            let why = |error| {
+            start.map_err(|error| {
                 Error::Link(format!(
                     "the program imports \"{}\" \"{}\" and exports no {START}: {error}",
                     SPAWN.0, SPAWN.1
                 ))
-            };
-            start.map_err(why)?.call(&mut store, (number.cast_signed(), argument))
+            })
         });
+        if let Err(error @ Error::Link(_)) = &start {
+            // Before the thread that has asked for this one goes on, and perhaps ends the program.
+            self.end(ended(&parts.path, error));
+        }
+        let _ = begun.send(());
+        let done = start.and_then(|start| start.call(&mut store, (number.cast_signed(), argument)));
         if let Err(error) = &done {
             // Those that are stopped afterwards have nothing to tell.
             if !self.state.lock().is_over {
