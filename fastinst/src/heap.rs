@@ -37,7 +37,7 @@
 use dlmalloc::{Allocator, Dlmalloc};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, PAGE, Place, Protection, round_up};
 use wordpatch::os::threads;
@@ -171,29 +171,11 @@ pub(crate) fn inherit() {
 /// What `dlmalloc` asks the kernel for.
 struct Mappings;
 
-/// How much the arena has, in bytes: it asks for more when it is all used.
-static ARENA: AtomicUsize = AtomicUsize::new(0);
-/// The arena grows by an eighth, at least and at most by so much. All of it gets pages at once: a
-/// page that comes when it is touched first costs twice as much.
-const GROWTH: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
-
-/// Memory for the arena, which is about to be used.
-fn grow_arena(size: usize) -> Option<(*mut u8, usize)> {
-    let growth = (ARENA.load(Relaxed) / 8).clamp(*GROWTH.start(), *GROWTH.end());
-    let size = round_up(size.max(growth));
-    let at = map(size)?;
-    if size <= *GROWTH.end() {
-        pages::populate(CodeAddr::from_ptr(at), size);
-    }
-    ARENA.fetch_add(size, Relaxed);
-    Some((at, size))
-}
-
 // SAFETY: (1) every region is a mapping of its own, which only `dlmalloc` gives back.
 unsafe impl Allocator for Mappings {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        match grow_arena(size) {
-            Some((at, size)) => (at, size, 0),
+        match map(size) {
+            Some(at) => (at, round_up(size), 0),
             None => (std::ptr::null_mut(), 0, 0),
         }
     }

@@ -7,7 +7,7 @@
 //! in this way; half of what the middle half of the readings differ by joins the interval of means.
 //!
 //! Readings have two heights: one in four is longer than the others by a hundred nanoseconds and
-//! more, and of one function it may be most. So a percentile is no longer than a call that does
+//! more, of one function more of them than of another. So a percentile is no longer than a call that does
 //! nothing might read, unless nine readings in ten are shorter.
 
 use crate::Costs;

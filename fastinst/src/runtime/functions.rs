@@ -5,7 +5,7 @@
 //! in place: its address space is reserved once. No thread waits for another, either: one that adds
 //! may be interrupted by a signal whose handler adds the same function, or not be there any more in
 //! a forked child. So a number is taken first, its function is made, and the last step makes it
-//! known: one compare-and-swap of a cell of the index. Who comes second there has made a function
+//! known: one compare-and-swap of a cell of the index. A thread that comes second has made a function
 //! that no lookup finds.
 //!
 //! Number 0 is a function of our own, on which costs are measured.

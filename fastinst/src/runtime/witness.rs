@@ -73,7 +73,8 @@ impl Witness {
     pub(crate) fn pause(&self) -> Duration {
         match self {
             Self::Frames(frames) => frames.pause(),
-            Self::Kernel(_) | Self::Probes | Self::None { .. } => Duration::MAX,
+            Self::Kernel(kernel) => kernel.pause(),
+            Self::Probes | Self::None { .. } => Duration::MAX,
         }
     }
 

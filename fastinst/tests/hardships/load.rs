@@ -57,7 +57,7 @@ fn threads_libraries_children_and_signals_all_at_once_are_counted_exactly() {
         assert_eq!(calls_of(&parent, "tell"), told, "{policy}, run {run}");
         assert_eq!(profiles.len(), ROUNDS, "{policy}, run {run}");
         for child in &profiles {
-            // Whether a library was there already depends on who was faster.
+            // Whether a library was there already depends on which thread was faster.
             let plugged = calls_of(child, "plugin");
             let found = ["inner", "leaf", "down", "plugged"].map(|name| calls_of(child, name));
             assert_eq!(

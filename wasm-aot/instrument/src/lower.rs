@@ -9,7 +9,7 @@
 //!
 //! Nothing here looks at a program or changes one. The cheapest lowering comes first:
 //!
-//! | [`Action`] | what stands in the code | for whom |
+//! | [`Action`] | what stands in the code | which monitors |
 //! |---|---|---|
 //! | `Nothing` | nothing | no place matches |
 //! | `Count` | edge counters, which all that count share; effects are computed when they are read | effects are sums, see `observer/tally.rs` |
@@ -174,7 +174,7 @@ pub(crate) struct Capabilities {
     pub(crate) time: Time,
     /// Whether functions can be patched to lead to variants.
     pub(crate) patches: bool,
-    /// Whether edges are counted anyway, for somebody else.
+    /// Whether edges are counted anyway, for another monitor.
     pub(crate) counts: bool,
     /// Whether a module's functions may be inlined, and be left out for counters.
     pub(crate) inlines: bool,

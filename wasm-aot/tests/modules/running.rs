@@ -61,6 +61,22 @@ impl<'a> Running<'a> {
         eventually(wanted, || self.good(&["status"]).contains(wanted));
     }
 
+    /// Waits until it has had a processor for some while more, in which its monitors could have been
+    /// called.
+    pub(crate) fn goes_on(&self) {
+        let before = self.processor_ticks();
+        eventually("it works", || self.processor_ticks() > before + 3);
+    }
+
+    /// Hundredths of a second that it has had a processor for (proc_pid_stat(5)).
+    fn processor_ticks(&self) -> u64 {
+        let pid = self.child.as_ref().expect("it runs").id();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+        let (_, fields) = stat.rsplit_once(')').expect("its name is in parentheses");
+        let number = |at| fields.split(' ').nth(at).and_then(|text| text.parse::<u64>().ok());
+        number(12).zip(number(13)).map_or(0, |(user, system)| user + system)
+    }
+
     /// Interrupts it.
     pub(crate) fn end(mut self) -> Output {
         let child = self.child.take().expect("it runs");

@@ -33,7 +33,7 @@ fn a_burst_of_so_many_calls_is_over_when_they_were_made() {
     running.await_status("observing off\n");
     let seen = running.number(&["report"]);
     assert!(seen >= 1000);
-    std::thread::sleep(Duration::from_millis(30));
+    running.goes_on();
     assert_eq!(running.number(&["report"]), seen, "it rests");
     // On for so many, and off for a while, again and again.
     running.good(&["burst", "1000", "1ms"]);
@@ -164,12 +164,14 @@ fn a_report_comes_again_and_again_until_the_program_ends() {
     let pid = running.child.as_ref().expect("it runs").id().to_string();
     let mut command = place.command();
     command.env("XDG_RUNTIME_DIR", &place.0).args(["ctl", &pid, "report", "--every", "20ms"]);
-    let asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    std::thread::sleep(Duration::from_millis(400));
+    let told = place.0.join("told");
+    let file = std::fs::File::create(&told).expect("a file");
+    let asking = command.stdout(file).stderr(Stdio::piped()).spawn().expect("it starts");
+    let reports = || std::fs::read_to_string(&told).expect("a file").lines().count();
+    eventually("it is told again", || reports() > 2);
     running.end();
     let asked = asking.wait_with_output().expect("it ends");
     assert!(asked.status.success(), "{}", errors(&asked));
-    assert!(output_of(&asked).len() > 2, "{}", output_of(&asked));
 }
 
 #[test]
@@ -271,12 +273,12 @@ fn a_monitor_ends_by_time_and_by_the_number_of_its_calls() {
     let running = Running::start(&place, &[&format!("{turns},for=1s")], &program);
     running.await_status("turns: 0 of 2 probes are called");
     let first = running.number(&["report"]);
-    std::thread::sleep(Duration::from_millis(50));
+    running.goes_on();
     assert_eq!(running.number(&["report"]), first);
     assert_ne!(first, 0);
     drop(running);
     let running = Running::start(&place, &[&format!("{turns},off")], &program);
-    std::thread::sleep(Duration::from_millis(50));
+    running.goes_on();
     assert_eq!(running.number(&["report"]), 0);
     running.good(&["on", "turns"]);
     eventually("it counts", || running.number(&["report"]) != 0);

@@ -1,9 +1,10 @@
 //! The kernel's `task-clock`: two events a processor, one for addresses and one, less often, for
 //! stacks.
 //!
-//! Later threads inherit them, child processes do not. The rings hold seconds of addresses and a
-//! quarter of a second of stacks, so that the agent's own pace does for draining them. A starved
-//! agent loses samples, and no sum is falsified: a thread's samples share the time that its own
+//! Later threads inherit them, child processes do not. The rings are small, since the kernel fills
+//! their pages with zeros at the start of every program: they hold half a second of addresses, or
+//! two, and seven stacks. So the agent looks at them often while samples come. A starved agent
+//! loses samples, and no sum is falsified: a thread's samples share the time that its own
 //! clock tells.
 
 use super::mappings::Mappings;
@@ -38,6 +39,8 @@ const LEAST_STACK_RING: usize = 32 << 10;
 /// All rings together: machines have hundreds of processors.
 const ALL_RINGS: usize = 32 << 20;
 const STACK: u32 = 8 << 10;
+/// What a sample with a stack takes of a ring, at most.
+const RECORD: u32 = STACK + 128;
 
 /// How often threads' clocks are read: what a thread did since is shared as the rest of its time,
 /// when it has ended.
@@ -69,6 +72,8 @@ pub(crate) struct Kernel {
     mappings: Mappings,
     unwinding: Unwinding,
     lost: u64,
+    /// Whether a thread of the program was sampled since the look before.
+    is_busy: bool,
     looked: Instant,
     agent: Agent,
     /// The processor time of the process when it began.
@@ -172,11 +177,19 @@ impl Kernel {
             mappings: Mappings::default(),
             unwinding: Unwinding::default(),
             lost: 0,
+            is_busy: true,
             looked: Instant::now(),
             agent: Agent::default(),
             before: clocks::of_process(),
             first: (threads::current(), clocks::of_caller()),
         })
+    }
+
+    /// How long a ring of stacks takes until it is half full; for ever while no thread is sampled.
+    pub(super) fn pause(&self) -> Duration {
+        let least = self.stack_rings.iter().map(Ring::size).min().filter(|_| self.is_busy);
+        let stacks = least.map(|size| size as u32 / RECORD / 2);
+        stacks.map_or(Duration::MAX, |stacks| self.stack_period * stacks.max(1))
     }
 
     /// Takes what lies in the rings, and reads the clocks when it is time.
@@ -199,12 +212,15 @@ impl Kernel {
             unwinding,
             stacks,
             lost,
+            is_busy,
             first,
             ..
         } = self;
+        *is_busy = false;
         for ring in addresses {
             ring.drain(|found| match found {
                 Found::Sample(seen) if !agent.all.contains(&seen.thread) => {
+                    *is_busy = true;
                     let place =
                         seen.user.map_or(Place::NOWHERE, |registers| mappings.place(registers.ip));
                     let thread = threads

@@ -76,7 +76,7 @@ pub struct ModuleInner {
     pub(super) stops: StopParts,
     /// Who wants to know of functions that are compiled for other versions of the code.
     pub(super) readers: Readers,
-    /// Who has dead probes taken out of its code.
+    /// The thread that has dead probes taken out of its code, if there is one.
     pub(super) pruner: Pruner,
     pub(crate) entries: Box<[AtomicUsize]>,
     /// What its instances have counted, and what has left in the middle.

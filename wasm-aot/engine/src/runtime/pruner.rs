@@ -1,7 +1,7 @@
 //! Dead probes are pruned: taken out of code that is executed often.
 //!
 //! A probe is dead that has nothing more to tell, or that has switched itself off. One thread for a
-//! module, whoever's probes they are, looks now and then where the program is, and has the dead
+//! module, for all sets of probes, looks now and then where the program is, and has the dead
 //! ones left out of a function once they have cost about as much there as compiling the function
 //! does; so all of it never costs more than twice what would have been best (ski rental). At first
 //! functions are compiled from their beginnings alone, for those that are called; entries into loops
@@ -66,7 +66,7 @@ impl Pruner {
 }
 
 impl Module {
-    /// Has dead probes pruned, for as long as the module and who has put them there are there.
+    /// Has dead probes pruned, for as long as the module and the set that they belong to are there.
     /// Without a thread for it they stay, which takes time and nothing else.
     pub fn prune(&self, client: Weak<dyn Prunes>) {
         let mut state = self.inner.pruner.0.lock();
