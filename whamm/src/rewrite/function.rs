@@ -8,9 +8,11 @@
 //! its last end too.
 
 mod access;
+mod asked;
 mod batch;
 mod frames;
 mod operands;
+mod operator;
 mod origins;
 mod outline;
 mod replacement;
@@ -18,6 +20,8 @@ mod shadowing;
 mod sums;
 mod traps;
 
+use asked::{argument, asked, asked_results, operands_asked};
+use operator::{bulk, ends_function, is_branch, never_returns, never_traps, table_of};
 pub(crate) use outline::is_shared;
 pub(crate) use traps::Segment;
 
@@ -34,7 +38,7 @@ use crate::emit::storage::Storage;
 use crate::emit::support::{Support, val};
 use crate::events::{Bound, Event, Mode};
 use crate::fold::{self, Known};
-use crate::hir::{Body, Builtin, Expr, ExprKind, Place, Probe, Var};
+use crate::hir::{Expr, ExprKind, Place, Probe, Var};
 use crate::types::Ty;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wasm_encoder::{BlockType, Catch, InstructionSink, ValType};
@@ -96,67 +100,6 @@ struct Scheduled<'p> {
     leaving: HashMap<usize, Vec<(Action<'p>, usize)>>,
 }
 
-/// The numbers of the operands that a body asks for.
-fn operands_asked(body: &Body, looked_at: u8) -> BTreeSet<u8> {
-    let mut all = BTreeSet::new();
-    body.walk(&mut |e| {
-        if let ExprKind::Bound(b) = e.kind {
-            match b {
-                Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => drop(all.insert(0)),
-                Bound::Trap => all.extend(0..looked_at),
-                other => all.extend(argument(other)),
-            }
-        }
-        // A bulk operation is done a second time with all of its operands.
-        if let ExprKind::Builtin(Builtin::Event(crate::events::Function::DupAt), _) = e.kind {
-            all.extend(0..3);
-        }
-    });
-    all.extend(body.assigned.iter().filter_map(|&b| argument(b)));
-    all
-}
-
-/// The operands that a body asks for, and whether it changes them.
-fn asked(
-    actions: &[&Action<'_>],
-    pick: fn(Bound) -> Option<u8>,
-    looked_at: u8,
-) -> (Option<u8>, bool) {
-    let mut most = None;
-    let mut changed = false;
-    for action in actions {
-        action.probe.body.walk(&mut |e| {
-            if let ExprKind::Bound(b) = e.kind {
-                let implied = match b {
-                    Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => {
-                        Some(Bound::Arg(0))
-                    }
-                    Bound::Trap => Some(Bound::Arg(looked_at - 1)),
-                    _ => Some(b),
-                };
-                most = most.max(implied.and_then(pick));
-            }
-            // A bulk operation is done a second time with all of its operands.
-            if let ExprKind::Builtin(Builtin::Event(crate::events::Function::DupAt), _) = e.kind {
-                most = most.max(pick(Bound::Arg(2)));
-            }
-        });
-        for b in &action.probe.body.assigned {
-            most = most.max(pick(*b));
-            changed |= pick(*b).is_some();
-        }
-    }
-    (most, changed)
-}
-
-fn argument(b: Bound) -> Option<u8> {
-    if let Bound::Arg(n) = b { Some(n) } else { None }
-}
-
-fn result(b: Bound) -> Option<u8> {
-    if let Bound::Res(n) = b { Some(n) } else { None }
-}
-
 /// Plans what becomes of a function's body; gives back what the validator can use again.
 pub(crate) fn plan<'a>(
     r: &mut Rewriter<'a>,
@@ -202,18 +145,6 @@ pub(crate) fn plan<'a>(
     locals.extend(walker.locals.types().iter().map(|&t| (1, t)));
     walker.plan.locals = locals;
     Ok((walker.plan, walker.validator.into_allocations()))
-}
-
-/// Whether an instruction branches to labels, so that it has `at_target`.
-fn is_branch(op: &O<'_>) -> bool {
-    matches!(op, O::Br { .. } | O::BrIf { .. } | O::BrTable { .. })
-}
-
-fn ends_function(op: &O<'_>) -> bool {
-    matches!(
-        op,
-        O::Return | O::ReturnCall { .. } | O::ReturnCallIndirect { .. } | O::ReturnCallRef { .. }
-    )
 }
 
 impl<'a> Walker<'_, 'a> {
@@ -851,64 +782,5 @@ impl<'a> Walker<'_, 'a> {
             Bulk::Copy(memory) => Bulk::Copy(self.r.indices.memory(memory)),
             other => other,
         }
-    }
-}
-
-fn asked_results(actions: &[&Action<'_>]) -> (Option<u8>, bool) {
-    let mut most = None;
-    let mut changed = false;
-    for action in actions {
-        action.probe.body.walk(&mut |e| {
-            if let ExprKind::Bound(b) = e.kind {
-                most = most.max(result(b));
-            }
-        });
-        for b in &action.probe.body.assigned {
-            most = most.max(result(*b));
-            changed |= result(*b).is_some();
-        }
-    }
-    (most, changed)
-}
-
-fn never_returns(op: &O<'_>) -> bool {
-    matches!(
-        op,
-        O::Unreachable
-            | O::Return
-            | O::Br { .. }
-            | O::BrTable { .. }
-            | O::ReturnCall { .. }
-            | O::ReturnCallIndirect { .. }
-            | O::ReturnCallRef { .. }
-    )
-}
-
-/// Whether an instruction is sure not to trap.
-fn never_traps(event: &crate::events::Instruction) -> bool {
-    let plain = matches!(event.category, 2 | 3 | 4 | 8 | 10 | 12 | 13);
-    let arith = event.category == 0 && !event.name.contains("div") && !event.name.contains("rem_");
-    let convert =
-        event.category == 5 && (!event.name.contains("trunc_") || event.name.contains("sat"));
-    let simd = event.category == 14 && event.accessed().is_none();
-    plain || arith || convert || simd
-}
-
-fn table_of(op: &O<'_>) -> Option<u32> {
-    match op {
-        O::CallIndirect { table_index, .. } | O::ReturnCallIndirect { table_index, .. } => {
-            Some(*table_index)
-        }
-        O::TableGet { table } => Some(*table),
-        _ => None,
-    }
-}
-
-fn bulk(op: &O<'_>) -> Option<Bulk> {
-    match op {
-        O::MemoryInit { data_index, .. } => Some(Bulk::Init(*data_index)),
-        O::MemoryCopy { src_mem, .. } => Some(Bulk::Copy(*src_mem)),
-        O::MemoryFill { .. } => Some(Bulk::Fill),
-        _ => None,
     }
 }

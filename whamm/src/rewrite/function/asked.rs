@@ -1,0 +1,74 @@
+//! What bodies of probes ask for: operands and results, by their numbers.
+
+use super::Action;
+use crate::events::{Bound, Function};
+use crate::hir::{Body, Builtin, ExprKind};
+use std::collections::BTreeSet;
+
+/// The numbers of the operands that a body asks for.
+pub(super) fn operands_asked(body: &Body, looked_at: u8) -> BTreeSet<u8> {
+    let mut all = BTreeSet::new();
+    body.walk(&mut |e| {
+        if let ExprKind::Bound(b) = e.kind {
+            match b {
+                Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => drop(all.insert(0)),
+                Bound::Trap => all.extend(0..looked_at),
+                other => all.extend(argument(other)),
+            }
+        }
+        // A bulk operation is done a second time with all of its operands.
+        if let ExprKind::Builtin(Builtin::Event(Function::DupAt), _) = e.kind {
+            all.extend(0..3);
+        }
+    });
+    all.extend(body.assigned.iter().filter_map(|&b| argument(b)));
+    all
+}
+
+/// The operands that a body asks for, and whether it changes them.
+pub(super) fn asked(
+    actions: &[&Action<'_>],
+    pick: fn(Bound) -> Option<u8>,
+    looked_at: u8,
+) -> (Option<u8>, bool) {
+    let mut most = None;
+    let mut changed = false;
+    for action in actions {
+        action.probe.body.walk(&mut |e| {
+            if let ExprKind::Bound(b) = e.kind {
+                let implied = match b {
+                    Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => {
+                        Some(Bound::Arg(0))
+                    }
+                    Bound::Trap => Some(Bound::Arg(looked_at - 1)),
+                    _ => Some(b),
+                };
+                most = most.max(implied.and_then(pick));
+            }
+            // A bulk operation is done a second time with all of its operands.
+            if let ExprKind::Builtin(Builtin::Event(Function::DupAt), _) = e.kind {
+                most = most.max(pick(Bound::Arg(2)));
+            }
+        });
+        for b in &action.probe.body.assigned {
+            most = most.max(pick(*b));
+            changed |= pick(*b).is_some();
+        }
+    }
+    (most, changed)
+}
+
+/// Which operand a variable is, if it is one.
+pub(super) fn argument(b: Bound) -> Option<u8> {
+    if let Bound::Arg(n) = b { Some(n) } else { None }
+}
+
+/// Which result a variable is, if it is one.
+fn result(b: Bound) -> Option<u8> {
+    if let Bound::Res(n) = b { Some(n) } else { None }
+}
+
+/// The results that bodies ask for, and whether they change them.
+pub(super) fn asked_results(actions: &[&Action<'_>]) -> (Option<u8>, bool) {
+    asked(actions, result, 1)
+}
