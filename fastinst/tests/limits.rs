@@ -43,24 +43,17 @@ fn children_of_a_program_without_descriptors_room_or_memory_live_and_are_counted
  {
     let Some(trial) = Trial::of("limits.c", &["-O2"]) else { return };
     for what in ["size", "descriptors", "memory"] {
-        let trial =
-            Trial { program: trial.program.clone(), args: vec![what.into()], to: trial.to.clone() };
+        let trial = trial.clone().told(&[what]);
         let plain = trial.plain();
         assert_eq!((text(&plain.stdout), plain.status.code()), ("12\n".to_owned(), Some(3)));
         for policy in POLICIES {
-            let outcome = trial.under(policy, |_| ());
-            let complaints = text(&outcome.output.stderr);
-            assert_eq!(
-                (&outcome.output.stdout, outcome.output.status),
-                (&plain.stdout, plain.status),
-                "{what} {policy}: {complaints}"
-            );
+            let (profiles, complaints) = trial.behaves_and_says(&plain, policy);
             // A process without memory for a profile says so; nobody else has anything to say.
             let most = if what == "memory" { 3 } else { 0 };
             assert!(complaints.lines().count() <= most, "{what} {policy}: {complaints}");
             if what != "memory" && (policy == "exact" || policy == "count") {
                 assert_eq!(
-                    each_calls(&outcome.profiles, "leaf"),
+                    each_calls(&profiles, "leaf"),
                     [1000.0, 1000.0, 2000.0],
                     "{what} {policy}"
                 );

@@ -60,8 +60,7 @@ fn handlers_on_the_smallest_signal_stacks_have_room() {
     let told = text(&trial.plain().stdout);
     assert!(told.lines().all(|line| !line.ends_with("bytes")), "without us: {told}");
     for how in ["return", "leave"] {
-        let trial =
-            Trial { program: trial.program.clone(), args: vec![how.into()], to: trial.to.clone() };
+        let trial = trial.clone().told(&[how]);
         let profiles = trial.behaves();
         // A thread's, the first, and a hundred on a large stack; then on a small one.
         let turns = if how == "leave" { 103.0 } else { 202.0 };

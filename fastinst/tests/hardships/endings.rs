@@ -2,7 +2,6 @@
 
 use super::support::*;
 use super::trial::*;
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -20,8 +19,7 @@ fn every_ending_is_the_programs_own_and_leaves_a_profile() {
         ("caught", 1001.0),
     ];
     for (how, leaves) in endings {
-        let trial =
-            Trial { program: trial.program.clone(), args: vec![how.into()], to: trial.to.clone() };
+        let trial = trial.clone().told(&[how]);
         let profiles = trial.behaves();
         for policy in ["exact", "count"] {
             // What quick_exit runs, it runs after its door.
@@ -49,8 +47,7 @@ fn a_process_outlives_its_main_thread() {
 fn a_process_ends_when_its_last_thread_has_ended() {
     let Some(trial) = Trial::of("leavings.c", &["-O2"]) else { return };
     for (how, status, leaves) in [("raw", 5, 1000.0), ("main", 0, 1000.0), ("last", 0, 2000.0)] {
-        let trial =
-            Trial { program: trial.program.clone(), args: vec![how.into()], to: trial.to.clone() };
+        let trial = trial.clone().told(&[how]);
         assert_eq!(trial.plain().status.code(), Some(status), "{how}");
         let profiles = trial.behaves();
         for policy in ["exact", "count"] {
@@ -67,8 +64,7 @@ fn a_child_of_vfork_that_ends_in_any_way_leaves_its_parent_its_profile() {
     for args in
         [&["vfork-_exit"][..], &["vfork-_exit", "exit"], &["vfork-exit"], &["vfork-exit", "exit"]]
     {
-        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        let trial = Trial { program: trial.program.clone(), args, to: trial.to.clone() };
+        let trial = trial.clone().told(args);
         let profiles = trial.behaves();
         for policy in ["exact", "count"] {
             let leaves = all_calls(&profiles[policy], "leaf");
@@ -90,8 +86,7 @@ fn deaths_by_signals_pass_and_a_snapshot_remains() {
         ("fault", libc::SIGSEGV),
         ("term", libc::SIGTERM),
     ] {
-        let trial =
-            Trial { program: trial.program.clone(), args: vec![how.into()], to: trial.to.clone() };
+        let trial = trial.clone().told(&[how]);
         let plain = trial.plain();
         assert_eq!(plain.status.signal(), Some(signal));
         for policy in POLICIES {

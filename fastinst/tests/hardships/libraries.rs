@@ -103,11 +103,7 @@ fn a_library_that_is_loaded_again_and_again_takes_no_more_than_once_and_is_one_r
     let Some(trial) = Trial::of("churn.c", &["-O2"]) else { return };
     let library = library.program.to_str().unwrap();
     for args in [&[library, "1000"][..], &[library, "1000", "elsewhere"]] {
-        let trial = Trial {
-            program: trial.program.clone(),
-            args: args.iter().map(Into::into).collect(),
-            to: trial.to.clone(),
-        };
+        let trial = trial.clone().told(args);
         let plain = trial.plain();
         assert_eq!(
             (text(&plain.stdout), plain.status.code()),

@@ -10,21 +10,11 @@ fn a_filter_of_system_calls_does_not_stop_the_program() {
     let Some(trial) = Trial::of("sandbox.c", &["-O2"]) else { return };
     let program = trial.program.to_str().unwrap().to_owned();
     for args in [&["before", &program][..], &["barrier"], &["strict"]] {
-        let trial = Trial {
-            program: trial.program.clone(),
-            args: args.iter().map(Into::into).collect(),
-            to: trial.to.clone(),
-        };
+        let trial = trial.clone().told(args);
         let plain = trial.plain();
         assert_eq!(plain.status.code(), Some(3), "{plain:?}");
         for policy in POLICIES {
-            let outcome = trial.under(policy, |_| ());
-            let complaints = text(&outcome.output.stderr);
-            assert_eq!(
-                (&outcome.output.stdout, outcome.output.status),
-                (&plain.stdout, plain.status),
-                "{args:?} {policy}"
-            );
+            let (profiles, complaints) = trial.behaves_and_says(&plain, policy);
             // There is no memory within the strict one.
             assert_eq!(
                 complaints.lines().count(),
@@ -32,7 +22,7 @@ fn a_filter_of_system_calls_does_not_stop_the_program() {
                 "{args:?} {policy}: {complaints}"
             );
             if args != ["strict"] && (policy == "exact" || policy == "count") {
-                let leaves = all_calls(&outcome.profiles, "leaf");
+                let leaves = all_calls(&profiles, "leaf");
                 assert_eq!(leaves, 250_000.0, "{args:?} {policy}");
             }
         }
@@ -45,8 +35,7 @@ fn a_filter_that_would_kill_us_ends_the_profile_and_not_the_program() {
     for (how, is_deadly) in
         [("deadly", true), ("mine", true), ("harmless", false), ("strange", false)]
     {
-        let trial =
-            Trial { program: trial.program.clone(), args: vec![how.into()], to: trial.to.clone() };
+        let trial = trial.clone().told(&[how]);
         let plain = trial.plain();
         assert_eq!(
             (text(&plain.stdout).split(' ').next(), plain.status.code()),
@@ -54,13 +43,7 @@ fn a_filter_that_would_kill_us_ends_the_profile_and_not_the_program() {
             "{how}: {plain:?}"
         );
         for policy in POLICIES {
-            let outcome = trial.under(policy, |_| ());
-            let complaints = text(&outcome.output.stderr);
-            assert_eq!(
-                (&outcome.output.stdout, outcome.output.status),
-                (&plain.stdout, plain.status),
-                "{how} {policy}: {complaints}"
-            );
+            let (profiles, complaints) = trial.behaves_and_says(&plain, policy);
             let says_so =
                 complaints.lines().count() == 1 && complaints.contains("the profile ends there");
             assert_eq!(
@@ -70,7 +53,7 @@ fn a_filter_that_would_kill_us_ends_the_profile_and_not_the_program() {
             );
             if policy == "exact" || policy == "count" {
                 let leaves = if is_deadly { 50_000.0 } else { 250_000.0 };
-                assert_eq!(each_calls(&outcome.profiles, "leaf"), [leaves], "{how} {policy}");
+                assert_eq!(each_calls(&profiles, "leaf"), [leaves], "{how} {policy}");
             }
         }
     }

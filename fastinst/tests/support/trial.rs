@@ -12,6 +12,7 @@ use std::process::{Command, Output};
 pub const POLICIES: [&str; 4] = ["exact", "count", "adaptive", "paper"];
 
 /// A compiled program, and what it is told.
+#[derive(Clone)]
 pub struct Trial {
     pub program: PathBuf,
     pub args: Vec<OsString>,
@@ -97,6 +98,20 @@ impl Trial {
             &format!("{} {:?} under {policy}", self.program.display(), self.args),
         );
         outcome.profiles
+    }
+
+    /// The same where the library may complain: what was written, and what it said.
+    pub fn behaves_and_says(&self, plain: &Output, policy: &str) -> (Vec<Value>, String) {
+        let Outcome { output, profiles } = self.under(policy, |_| ());
+        let complaints = text(&output.stderr);
+        assert_eq!(
+            (&output.stdout, output.status),
+            (&plain.stdout, plain.status),
+            "{} {:?} under {policy}: {complaints}",
+            self.program.display(),
+            self.args
+        );
+        (profiles, complaints)
     }
 
     /// Besides, the exact policies agree with the independent counter about its one process.

@@ -76,11 +76,7 @@ fn modules_of_the_existing_compiler_are_recognised_and_run() {
     let core = place.0.join("whamm_core.wat").display().to_string();
     let monitor = format!("{}+{core}", place.file("existing.wat", EXISTING));
     let program = place.file("program.wat", PROGRAM);
-    let mut command = place.command();
-    let done = command
-        .args(["run", "--invoke", "main", "--monitor", &monitor, &program, "7"])
-        .output()
-        .expect("it starts");
+    let done = place.run(&["run", "--invoke", "main", "--monitor", &monitor, &program, "7"]);
     assert!(done.status.success(), "{}", errors(&done));
     assert!(errors(&done).contains("the existing compiler has made it"), "{}", errors(&done));
     // The names' lengths, functions, places, and how often.
@@ -127,12 +123,7 @@ fn a_monitor_is_written_in_rust() {
     assert!(rustc.status().expect("rustc starts").success());
     let program = place.file("program.wat", PROGRAM);
     for monitor in [module.clone(), format!("{module},toggle")] {
-        let mut command = place.command();
-        let done = command
-            .args(["run", "--invoke", "main", "--monitor", &monitor, &program, "7"])
-            .output()
-            .expect("it starts");
-        assert!(done.status.success(), "{}", errors(&done));
-        assert_eq!(output_of(&done), "3\n1 7 7\n");
+        let told = place.good(&["run", "--invoke", "main", "--monitor", &monitor, &program, "7"]);
+        assert_eq!(told, "3\n1 7 7\n");
     }
 }
