@@ -8,8 +8,8 @@
 //!
 //! Where every call of every function was timed, self times by the wall clock add up to more than
 //! the processor time if threads have waited: by how much, is known, and where, is not. A thread
-//! that waits for a processor or a device waits for longer than [`WAIT`], so the waiting is in
-//! calls that took longer, and what shorter calls took was processor time.
+//! that gives its processor away has it back after two switches of context at least, so the waiting
+//! is in calls that took longer than [`WAIT`], and what shorter calls took was processor time.
 
 use super::self_time::OwnTimes;
 use super::{Callers, Seen, bounds, estimate, interval};
@@ -22,8 +22,8 @@ const ENOUGH: u64 = 20;
 /// Sampled times of shorter calls are no evidence of processor time, in nanoseconds: they are
 /// mostly what sampling costs.
 const TOO_SHORT: f64 = 200.0;
-/// No thread waits for less, in nanoseconds.
-const WAIT: f64 = 20_000.0;
+/// No thread waits for much less, in nanoseconds: a switch of context takes a microsecond or two.
+const WAIT: f64 = 5_000.0;
 
 /// Processor time with it on the stack, as the clock alone has seen it.
 pub(super) fn cpu(seen: &Seen, at: usize) -> Option<Figure> {
