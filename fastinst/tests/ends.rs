@@ -210,7 +210,7 @@ fn a_program_whose_run_was_killed_writes_its_profile_itself() {
 
 /// Under a limit on the size of files, in the shell's units.
 fn limited(stage: &Stage, limit: &str) -> Output {
-    let mut command = clean(Command::new("/bin/sh"));
+    let mut command = clean(test_support::interruptible("/bin/sh"));
     command
         .args(["-c", &format!("ulimit -f {limit}; exec \"$0\" \"$@\"")])
         .arg(env!("CARGO_BIN_EXE_fastinst"));
@@ -248,7 +248,7 @@ fn a_limit_on_the_size_of_files_is_told_and_kills_no_process() {
 fn a_stream_that_is_full_or_closed_changes_no_end() {
     let Some(stage) = Stage::new() else { return };
     for redirection in ["2>/dev/full", "2>&-", ">/dev/full 2>/dev/full", "</dev/null 2>&1 >&-"] {
-        let mut command = clean(Command::new("/bin/sh"));
+        let mut command = clean(test_support::interruptible("/bin/sh"));
         command
             .args(["-c", &format!("exec \"$0\" run \"$1\" return {redirection}")])
             .arg(env!("CARGO_BIN_EXE_fastinst"));

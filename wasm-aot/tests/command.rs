@@ -310,11 +310,9 @@ fn signals_stop_the_program_and_tell_where_it_was() {
     let forever = place.file("forever.wat", FOREVER);
     place.run(&["run", "--timeout", "1ms", &forever]);
     for signal in [SIGINT, SIGTERM] {
-        // A shell's job in the background ignores SIGINT, and so does what it starts.
-        let mut command = Command::new("env");
-        command.arg("--default-signal=INT").arg(env!("CARGO_BIN_EXE_wasm-aot"));
-        command.args(["run", &forever]).env("XDG_CACHE_HOME", place.0.join("cache"));
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("env");
+        let mut command = place.command();
+        command.args(["run", &forever]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("it starts");
         std::thread::sleep(Duration::from_millis(600));
         send(child.id(), signal);
         let output = finished(child, "an interrupted program");

@@ -345,9 +345,7 @@ fn no_program_leaves_its_directory() {
 /// about to wait.
 fn stopped(name: &str, options: &[&str], stop: impl FnOnce(u32)) -> Output {
     let workshop = Workshop::new(name);
-    // Whoever runs the tests may have them ignore interrupts, and what is ignored stays ignored.
-    let mut command = Command::new("env");
-    command.arg("--default-signal=INT").arg(env!("CARGO_BIN_EXE_wasm-aot"));
+    let mut command = test_support::interruptible(env!("CARGO_BIN_EXE_wasm-aot"));
     command.args(["run", "--no-cache"]).args(options).arg(workshop.guest("waiting.c"));
     let mut child = command
         .stdin(Stdio::piped())

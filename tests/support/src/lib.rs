@@ -13,5 +13,5 @@ mod tool;
 pub use c::{built_alone, compile, rustc_for_wasi};
 pub use folder::Folder;
 pub use poll::{PATIENCE, eventually, within};
-pub use process::{catches, finished, patiently, send, succeed};
+pub use process::{catches, finished, interruptible, patiently, send, succeed};
 pub use tool::{is_there, require, skip};

@@ -1,9 +1,18 @@
 //! Programs that are run, and may hang.
 
 use crate::poll::{PATIENCE, within};
+use std::ffi::OsStr;
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::JoinHandle;
+
+/// A command that an interrupt ends, wherever it is run: a shell has its jobs in the background
+/// ignore interrupts, and what is ignored stays so in all that they start.
+pub fn interruptible(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(program);
+    command
+}
 
 /// Runs a command, which succeeds: what it printed.
 ///

@@ -24,7 +24,7 @@ impl Place {
     }
 
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
+        let mut command = test_support::interruptible(env!("CARGO_BIN_EXE_wasm-aot"));
         command
             .env("XDG_CACHE_HOME", self.0.join("cache"))
             .stdin(Stdio::null())
