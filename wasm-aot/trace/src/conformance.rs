@@ -1,0 +1,205 @@
+//! Whether events are those of a run of a module: they nest as calls do, and every index and type
+//! is one that the module declares. What has passed needs no second look.
+
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::event::{Change, Door, End, Event};
+use crate::value::Value;
+use wasmparser::{FuncType, ValType};
+
+/// Who waits for whom.
+#[derive(Clone, Copy, Debug)]
+enum Waiting {
+    /// The host, for the function of the program.
+    Host(u32),
+    /// The program, for the function of the host's.
+    Program(u32),
+}
+
+/// Looks at the events of a run, one after the other.
+#[derive(Debug)]
+pub struct Conformance<'a> {
+    declared: &'a Declared,
+    waiting: Vec<Waiting>,
+    /// How the call has ended that was the last event, if nothing of the program can follow.
+    ended: Option<&'static str>,
+    has_entered: bool,
+    events: u64,
+}
+
+impl<'a> Conformance<'a> {
+    /// Of a module's runs.
+    pub fn new(declared: &'a Declared) -> Self {
+        Self { declared, waiting: Vec::new(), ended: None, has_entered: false, events: 0 }
+    }
+
+    /// How many events have passed.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How many calls have not ended.
+    pub fn depth(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Looks at the next event.
+    pub fn check(&mut self, event: &Event) -> Result<(), Error> {
+        let is_right = self.look(event).map_err(|what| Error::event(self.events, what));
+        self.events += 1;
+        is_right
+    }
+
+    fn look(&mut self, event: &Event) -> Result<(), String> {
+        let ended = self.ended.take();
+        if let Some(how) = ended
+            && !matches!(
+                (event, how),
+                (Event::Leave(End::Exit { .. }), "exit") | (Event::Leave(End::Trap(_)), "trap")
+            )
+        {
+            return Err(format!("{} after an {how} in the host", event.kind()));
+        }
+        let is_host = !matches!(self.waiting.last(), Some(Waiting::Host(_)));
+        let wrong_side = || format!("{}, where control is elsewhere", event.kind());
+        match event {
+            Event::Enter { function, door, args } => {
+                is_host.then_some(()).ok_or_else(wrong_side)?;
+                self.entered(*function, door, args)?;
+                self.waiting.push(Waiting::Host(*function));
+                self.has_entered = true;
+            }
+            Event::Leave(end) => {
+                let Some(Waiting::Host(function)) = self.waiting.last().copied() else {
+                    return Err(wrong_side());
+                };
+                self.end(end, function)?;
+                self.waiting.pop();
+            }
+            Event::Call { function, args } => {
+                (!is_host).then_some(()).ok_or_else(wrong_side)?;
+                if *function as usize >= self.declared.imports.len() {
+                    return Err(format!("function {function} is not imported"));
+                }
+                self.values(args, self.type_of(*function)?.params())?;
+                self.waiting.push(Waiting::Program(*function));
+            }
+            Event::Return(end) => {
+                let Some(Waiting::Program(function)) = self.waiting.last().copied() else {
+                    return Err(wrong_side());
+                };
+                self.end(end, function)?;
+                self.waiting.pop();
+                self.ended = match end {
+                    End::Exit { .. } => Some("exit"),
+                    End::Trap(_) => Some("trap"),
+                    End::Values(_) | End::Exception { .. } => None,
+                };
+            }
+            Event::Host(change) => {
+                is_host.then_some(()).ok_or_else(wrong_side)?;
+                self.change(change)?;
+            }
+            Event::Found(change) => self.change(change)?,
+        }
+        Ok(())
+    }
+
+    fn entered(&self, function: u32, door: &Door, args: &[Value]) -> Result<(), String> {
+        match door {
+            Door::Start if self.declared.start != Some(function) => {
+                return Err(format!("function {function} is not the module's start"));
+            }
+            Door::Export(name)
+                if !self.declared.exports.iter().any(|(own, kind, index)| {
+                    own == name
+                        && *index == function
+                        && matches!(
+                            kind,
+                            wasmparser::ExternalKind::Func | wasmparser::ExternalKind::FuncExact
+                        )
+                }) =>
+            {
+                return Err(format!("function {function} is not exported under that name"));
+            }
+            _ => {}
+        }
+        self.values(args, self.type_of(function)?.params())
+    }
+
+    fn type_of(&self, function: u32) -> Result<&'a FuncType, String> {
+        self.declared.function(function).ok_or_else(|| format!("there is no function {function}"))
+    }
+
+    fn end(&self, end: &End, function: u32) -> Result<(), String> {
+        match end {
+            End::Values(results) => self.values(results, self.type_of(function)?.results()),
+            End::Exception { tag, values } => {
+                let ty = self.declared.tag(*tag).ok_or_else(|| format!("there is no tag {tag}"))?;
+                self.values(values, ty.params())
+            }
+            End::Exit { frames, .. } => {
+                let first = self.declared.imports.len() as u32;
+                let is_own = |function: u32| (first..self.declared.functions()).contains(&function);
+                match frames.iter().find(|frame| !is_own(frame.function)) {
+                    Some(frame) => Err(format!("function {} has no body", frame.function)),
+                    None => Ok(()),
+                }
+            }
+            End::Trap(_) => Ok(()),
+        }
+    }
+
+    fn values(&self, values: &[Value], types: &[ValType]) -> Result<(), String> {
+        if values.len() != types.len() {
+            return Err(format!("{} values, and there should be {}", values.len(), types.len()));
+        }
+        values.iter().zip(types).try_for_each(|(value, ty)| self.value(value, *ty))
+    }
+
+    fn value(&self, value: &Value, ty: ValType) -> Result<(), String> {
+        match value {
+            _ if !value.is_of(ty) => Err(format!("{value} is no {ty}")),
+            Value::Func(Some(index)) => self.type_of(*index).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    fn change(&self, change: &Change) -> Result<(), String> {
+        let declared = self.declared;
+        let table = |table: u32, value: &Value| {
+            let ty = declared.tables.get(table as usize);
+            let ty = ty.ok_or_else(|| format!("there is no table {table}"))?;
+            self.value(value, ValType::Ref(ty.element_type))
+        };
+        let memory = |memory: u32| {
+            let ty = declared.memories.get(memory as usize);
+            ty.ok_or_else(|| format!("there is no memory {memory}"))
+        };
+        match change {
+            Change::Write { memory: index, address, bytes } => {
+                let ty = memory(*index)?;
+                let end = address.checked_add(bytes.len() as u64);
+                let most = if ty.memory64 { u64::MAX } else { 1 << 32 };
+                match end.is_some_and(|end| end <= most) {
+                    true => Ok(()),
+                    false => Err("a write beyond the end of memory".into()),
+                }
+            }
+            Change::Grow { memory: index, pages } => match memory(*index)?.memory64 {
+                false if *pages > 1 << 16 => Err("more pages than a memory has".into()),
+                _ => Ok(()),
+            },
+            Change::Global { global, value } => {
+                let ty = declared.globals.get(*global as usize);
+                let ty = ty.ok_or_else(|| format!("there is no global {global}"))?;
+                if !ty.mutable && (self.has_entered || *global >= declared.imported.globals) {
+                    return Err(format!("global {global} never changes"));
+                }
+                self.value(value, ty.content_type)
+            }
+            Change::Element { table: index, value, .. } => table(*index, value),
+            Change::GrowTable { table: index, value, .. } => table(*index, value),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What a module declares, as far as its runs depend on it.
+
+use crate::error::Error;
+use wasmparser::{
+    CompositeInnerType, ExternalKind, FuncType, GlobalType, MemoryType, Parser, Payload, TableType,
+    TypeRef, Validator, WasmFeatures,
+};
+
+/// The declarations of a valid module. Everything is in its index space: what is imported first.
+#[derive(Clone, Debug, Default)]
+pub struct Declared {
+    types: Vec<Option<FuncType>>,
+    /// The types of functions, by their indices.
+    functions: Vec<u32>,
+    tags: Vec<u32>,
+    /// Where functions are imported from: module and name.
+    pub imports: Vec<(String, String)>,
+    /// Memories.
+    pub memories: Vec<MemoryType>,
+    /// Tables.
+    pub tables: Vec<TableType>,
+    /// Globals.
+    pub globals: Vec<GlobalType>,
+    /// How many of the memories, tables, globals and tags are imported.
+    pub imported: Imported,
+    /// How many data segments there are.
+    pub(crate) data: u32,
+    /// What is exported.
+    pub exports: Vec<(String, ExternalKind, u32)>,
+    /// The function that instantiation calls.
+    pub start: Option<u32>,
+}
+
+/// How many of each are imported.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Imported {
+    /// Memories.
+    pub memories: u32,
+    /// Tables.
+    pub tables: u32,
+    /// Globals.
+    pub globals: u32,
+    /// Tags.
+    pub tags: u32,
+}
+
+impl Declared {
+    /// Validates a module and reads what it declares.
+    pub fn read(module: &[u8]) -> Result<Self, Error> {
+        Validator::new_with_features(WasmFeatures::all()).validate_all(module)?;
+        let mut this = Self::default();
+        for payload in Parser::new(0).parse_all(module) {
+            this.section(payload?)?;
+        }
+        Ok(this)
+    }
+
+    fn section(&mut self, payload: Payload<'_>) -> Result<(), Error> {
+        match payload {
+            Payload::TypeSection(section) => {
+                for group in section {
+                    for ty in group?.into_types() {
+                        self.types.push(match ty.composite_type.inner {
+                            CompositeInnerType::Func(ty) => Some(ty),
+                            _ => None,
+                        });
+                    }
+                }
+            }
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    let import = import?;
+                    match import.ty {
+                        TypeRef::Func(ty) | TypeRef::FuncExact(ty) => {
+                            self.imports.push((import.module.to_owned(), import.name.to_owned()));
+                            self.functions.push(ty);
+                        }
+                        TypeRef::Memory(ty) => self.memories.push(ty),
+                        TypeRef::Table(ty) => self.tables.push(ty),
+                        TypeRef::Global(ty) => self.globals.push(ty),
+                        TypeRef::Tag(ty) => self.tags.push(ty.func_type_idx),
+                    }
+                }
+                self.imported = Imported {
+                    memories: self.memories.len() as u32,
+                    tables: self.tables.len() as u32,
+                    globals: self.globals.len() as u32,
+                    tags: self.tags.len() as u32,
+                };
+            }
+            Payload::FunctionSection(section) => {
+                self.functions.extend(section.into_iter().collect::<Result<Vec<_>, _>>()?);
+            }
+            Payload::MemorySection(section) => {
+                self.memories.extend(section.into_iter().collect::<Result<Vec<_>, _>>()?);
+            }
+            Payload::TableSection(section) => {
+                for table in section {
+                    self.tables.push(table?.ty);
+                }
+            }
+            Payload::GlobalSection(section) => {
+                for global in section {
+                    self.globals.push(global?.ty);
+                }
+            }
+            Payload::TagSection(section) => {
+                for tag in section {
+                    self.tags.push(tag?.func_type_idx);
+                }
+            }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    let export = export?;
+                    self.exports.push((export.name.to_owned(), export.kind, export.index));
+                }
+            }
+            Payload::DataSection(section) => self.data = section.count(),
+            Payload::StartSection { func, .. } => self.start = Some(func),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// How many types there are.
+    pub fn types(&self) -> u32 {
+        self.types.len() as u32
+    }
+
+    /// How many functions there are.
+    pub fn functions(&self) -> u32 {
+        self.functions.len() as u32
+    }
+
+    /// The number of a function's type.
+    pub fn type_of(&self, function: u32) -> Option<u32> {
+        self.functions.get(function as usize).copied()
+    }
+
+    /// The type of a function.
+    pub fn function(&self, function: u32) -> Option<&FuncType> {
+        self.types.get(self.type_of(function)? as usize)?.as_ref()
+    }
+
+    /// The type of what a tag's exceptions carry.
+    pub fn tag(&self, tag: u32) -> Option<&FuncType> {
+        self.types.get(*self.tags.get(tag as usize)? as usize)?.as_ref()
+    }
+
+    /// What the module has that changes while the program executes, so that a row of events does not
+    /// tell a run.
+    pub fn refusal(&self) -> Option<&'static str> {
+        self.memories.iter().any(|memory| memory.shared).then_some("a memory that threads share")
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a trace is not read, or a module not made of it.
+
+use std::io;
+
+/// What went wrong, and where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file does not begin as traces do.
+    #[error("not a trace: it does not begin with \"fi-trace\"")]
+    NotATrace,
+    /// A version that this reader does not know.
+    #[error("a trace of version {0}, and this is a reader of version {known}: use the release that has recorded it", known = crate::VERSION)]
+    Version(u32),
+    /// Bytes that are not what was written.
+    #[error("damaged at byte {offset}: {what}; what stands before it is whole")]
+    Damaged {
+        /// Where in the file the block begins.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A line of the text form that is none.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Which line, from 1 on.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The file ended before anything of use.
+    #[error("cut off before the program that was recorded is told: it cannot be used")]
+    Empty,
+    /// The module is another one than was recorded.
+    #[error(
+        "another module than was recorded: it has the hash {found}, and the trace is of {expected}: name the module that was recorded"
+    )]
+    OtherModule {
+        /// What was recorded.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// Events that do not belong together, or not to the module.
+    #[error("event {event}: {what}")]
+    Event {
+        /// Which event, from 0 on.
+        event: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The module is none.
+    #[error("the module: {0}")]
+    Module(#[from] wasmparser::Error),
+    /// The module cannot be written again.
+    #[error("the module: {0}")]
+    Unwritten(#[from] wasm_encoder::reencode::Error),
+    /// A file could not be read or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Error {
+    /// An event that does not belong where it stands.
+    pub(crate) fn event(event: u64, what: impl Into<String>) -> Self {
+        Self::Event { event, what: what.into() }
+    }
+}

@@ -1,0 +1,386 @@
+//! One module without imports that repeats a run: the program's own functions, and in the place of
+//! each import a function that does what the host did.
+//!
+//! What was imported comes first in every index space, and is now defined there; what is added
+//! comes last. So no index of the program moves, and its functions are copied byte by byte. The
+//! only change to them: behind the calls that the program's exit has taken away, code returns if
+//! the exit has happened.
+//!
+//! ```text
+//!     functions   what was imported, replayed │ the program's │ helpers, _start
+//!     globals     what was imported           │ the program's │ exited, counters, (event, wrong)
+//!     data        the program's                               │ what the host has written
+//! ```
+
+mod code;
+
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::event::Event;
+use crate::placement::Placed;
+use crate::replay::{Builder, Replay};
+use crate::value::Value;
+use code::Coder;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use wasm_encoder::reencode::{Error as Unwritten, Reencode, RoundtripReencoder};
+use wasm_encoder::{
+    CodeSection, ConstExpr, DataCountSection, DataSection, ElementSection, Elements, ExportKind,
+    ExportSection, FunctionSection, GlobalSection, GlobalType, InstructionSink, MemorySection,
+    Module, TableSection, TagSection, TypeSection, ValType,
+};
+use wasmparser::{Operator, Parser, Payload, TypeRef};
+
+/// What kind of replay is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Generation {
+    /// Whether it compares what the program does with the trace: then it exports `replay:event`,
+    /// the number of events that have passed, and `replay:wrong`, which of them is how wrong (see
+    /// [`Wrong`]), and ends by a trap where it leaves the trace.
+    pub is_checked: bool,
+}
+
+/// What is wrong where a replay that checks itself leaves the trace: the value of `replay:wrong`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Wrong {
+    /// An argument of a call out.
+    Argument = 1,
+    /// A result of a call in.
+    Result = 2,
+    /// Which event comes next.
+    Order = 3,
+    /// A memory or table cannot be as large as it was.
+    Value = 4,
+    /// A call has ended where it should have trapped, or the other way round.
+    Trap = 5,
+}
+
+/// Makes a module that repeats a run of `module`.
+pub fn generate(
+    module: &[u8],
+    events: impl Iterator<Item = Result<Event, Error>>,
+    generation: Generation,
+) -> Result<Vec<u8>, Error> {
+    let declared = Declared::read(module)?;
+    if let Some(what) = declared.refusal() {
+        return Err(Error::event(0, format!("the program uses {what}: no replay can be made")));
+    }
+    let mut builder = Builder::new(&declared, generation.is_checked);
+    for event in Placed::new(events) {
+        builder.push(event?)?;
+    }
+    let replay = builder.finish()?;
+    Assembly::new(module, &declared, &replay, generation.is_checked)?.finish()
+}
+
+/// The sections of the module that is made.
+struct Assembly<'a> {
+    module: &'a [u8],
+    declared: &'a Declared,
+    replay: &'a Replay,
+    is_checked: bool,
+    types: TypeSection,
+    functions: FunctionSection,
+    tables: TableSection,
+    memories: MemorySection,
+    tags: TagSection,
+    globals: GlobalSection,
+    exports: ExportSection,
+    elements: ElementSection,
+    code: Vec<Cow<'a, [u8]>>,
+    data: DataSection,
+    customs: Vec<(&'a str, &'a [u8])>,
+    constants: Constants,
+}
+
+/// Writes constant expressions again: an imported global that never changes is its value.
+struct Constants(HashMap<u32, Vec<u8>>);
+
+impl Reencode for Constants {
+    type Error = std::convert::Infallible;
+
+    fn const_expr(
+        &mut self,
+        expression: wasmparser::ConstExpr<'_>,
+    ) -> Result<ConstExpr, Unwritten<Self::Error>> {
+        let mut reader = expression.get_operators_reader();
+        let mut bytes = Vec::new();
+        while !reader.eof() {
+            match reader.read()? {
+                Operator::End => break,
+                Operator::GlobalGet { global_index } if self.0.contains_key(&global_index) => {
+                    bytes.extend_from_slice(&self.0[&global_index]);
+                }
+                operator => {
+                    use wasm_encoder::Encode as _;
+                    self.instruction(operator)?.encode(&mut bytes);
+                }
+            }
+        }
+        Ok(ConstExpr::raw(bytes))
+    }
+}
+
+impl<'a> Assembly<'a> {
+    fn new(
+        module: &'a [u8],
+        declared: &'a Declared,
+        replay: &'a Replay,
+        is_checked: bool,
+    ) -> Result<Self, Error> {
+        let mut constants = HashMap::new();
+        for (global, value) in &replay.globals {
+            let ty = declared.globals[*global as usize];
+            if !ty.mutable {
+                let mut bytes = Vec::new();
+                let sink = &mut InstructionSink::new(&mut bytes);
+                code::constant(sink, *value, ty.content_type)?;
+                constants.insert(*global, bytes);
+            }
+        }
+        Ok(Self {
+            module,
+            declared,
+            replay,
+            is_checked,
+            types: TypeSection::new(),
+            functions: FunctionSection::new(),
+            tables: TableSection::new(),
+            memories: MemorySection::new(),
+            tags: TagSection::new(),
+            globals: GlobalSection::new(),
+            exports: ExportSection::new(),
+            elements: ElementSection::new(),
+            code: Vec::new(),
+            data: DataSection::new(),
+            customs: Vec::new(),
+            constants: Constants(constants),
+        })
+    }
+
+    fn finish(mut self) -> Result<Vec<u8>, Error> {
+        for payload in Parser::new(0).parse_all(self.module) {
+            self.section(payload?)?;
+        }
+        let globals = self.declared.globals.len() as u32;
+        let mut coder = Coder::new(self.declared, self.replay, self.is_checked, globals);
+        let imports = coder.imports()?;
+        let start = coder.start()?;
+        self.own(coder, imports, start)?;
+        Ok(self.assemble())
+    }
+
+    fn section(&mut self, payload: Payload<'a>) -> Result<(), Error> {
+        let constants = &mut self.constants;
+        match payload {
+            Payload::TypeSection(section) => {
+                constants.parse_type_section(&mut self.types, section)?;
+            }
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    self.imported(import?.ty)?;
+                }
+            }
+            Payload::FunctionSection(section) => {
+                constants.parse_function_section(&mut self.functions, section)?;
+            }
+            Payload::TableSection(section) => {
+                constants.parse_table_section(&mut self.tables, section)?;
+            }
+            Payload::MemorySection(section) => {
+                constants.parse_memory_section(&mut self.memories, section)?;
+            }
+            Payload::TagSection(section) => constants.parse_tag_section(&mut self.tags, section)?,
+            Payload::GlobalSection(section) => {
+                constants.parse_global_section(&mut self.globals, section)?;
+            }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    let export = export?;
+                    if export.name != "_start" {
+                        let kind = constants.export_kind(export.kind)?;
+                        self.exports.export(export.name, kind, export.index);
+                    }
+                }
+            }
+            Payload::ElementSection(section) => {
+                constants.parse_element_section(&mut self.elements, section)?;
+            }
+            Payload::DataSection(section) => {
+                constants.parse_data_section(&mut self.data, section)?;
+            }
+            Payload::CodeSectionEntry(body) => {
+                let range = body.range();
+                let function = self.declared.imports.len() as u32 + self.code.len() as u32;
+                let (start, end) = (range.start as usize, range.end as usize);
+                self.code.push(self.leaving(function, start, end)?);
+            }
+            // What debugging information says of code is not true any more.
+            Payload::CustomSection(custom)
+                if matches!(custom.name(), "name" | "producers" | "target_features") =>
+            {
+                self.customs.push((custom.name(), custom.data()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What was imported is defined, as large as it was at the beginning.
+    fn imported(&mut self, ty: TypeRef) -> Result<(), Error> {
+        let constants = &mut self.constants;
+        match ty {
+            TypeRef::Func(ty) | TypeRef::FuncExact(ty) => {
+                self.functions.function(ty);
+            }
+            TypeRef::Memory(mut ty) => {
+                let more = self.replay.pages.get(&self.memories.len()).copied().unwrap_or_default();
+                ty.initial = ty.initial.saturating_add(more);
+                self.memories.memory(constants.memory_type(ty)?);
+            }
+            TypeRef::Table(mut ty) => {
+                let more = self.replay.elements.get(&self.tables.len()).copied();
+                ty.initial = ty.initial.saturating_add(more.unwrap_or_default());
+                self.tables.table(constants.table_type(ty)?);
+            }
+            TypeRef::Global(ty) => {
+                let index = self.globals.len();
+                let value = self.replay.globals.get(&index).copied();
+                let value = value.or_else(|| Value::zero(ty.content_type)).ok_or_else(|| {
+                    Error::event(0, format!("nothing tells what global {index} is"))
+                })?;
+                let mut bytes = Vec::new();
+                code::constant(&mut InstructionSink::new(&mut bytes), value, ty.content_type)?;
+                self.globals.global(constants.global_type(ty)?, &ConstExpr::raw(bytes));
+            }
+            TypeRef::Tag(ty) => {
+                self.tags.tag(constants.tag_type(ty)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A body of the program's, which returns behind calls that the exit has taken away.
+    fn leaving(&self, function: u32, start: usize, end: usize) -> Result<Cow<'a, [u8]>, Error> {
+        use crate::event::Frame;
+        let range = Frame { function, offset: 0 }..=Frame { function, offset: u32::MAX };
+        let mut body = Vec::new();
+        let mut copied = start;
+        for frame in self.replay.exits.range(range) {
+            let wrong = || {
+                let what = format!("function {function} has no call at byte {}", frame.offset);
+                Error::event(0, what)
+            };
+            let at = frame.offset as usize;
+            if !(copied..end).contains(&at) {
+                return Err(wrong());
+            }
+            let behind = self.call_at(start, end, at).ok_or_else(wrong)?;
+            body.extend_from_slice(&self.module[copied..behind]);
+            let ty = self.declared.function(function).expect("it has a body");
+            code::leave_if_exited(&mut body, self.declared.globals.len() as u32, ty.results());
+            copied = behind;
+        }
+        body.extend_from_slice(&self.module[copied..end]);
+        Ok(match copied == start {
+            true => Cow::Borrowed(&self.module[start..end]),
+            false => Cow::Owned(body),
+        })
+    }
+
+    /// Where the call instruction ends that begins at a byte of a body.
+    fn call_at(&self, start: usize, end: usize, at: usize) -> Option<usize> {
+        let bytes = &self.module[start..end];
+        let body =
+            wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, start as u64));
+        let mut reader = body.get_operators_reader().ok()?;
+        while !reader.eof() && reader.original_position() <= at as u64 {
+            let begins = reader.original_position();
+            let operator = reader.read().ok()?;
+            if begins == at as u64 {
+                let is_call = matches!(
+                    operator,
+                    Operator::Call { .. }
+                        | Operator::CallIndirect { .. }
+                        | Operator::CallRef { .. }
+                );
+                return is_call.then(|| reader.original_position() as usize);
+            }
+        }
+        None
+    }
+
+    /// Adds what is not the program's.
+    fn own(&mut self, coder: Coder<'a>, imports: Vec<Vec<u8>>, start: u32) -> Result<(), Error> {
+        for (params, results) in coder.types() {
+            let encode = |types: &[wasmparser::ValType]| {
+                let each = types.iter().map(|ty| RoundtripReencoder.val_type(*ty));
+                each.collect::<Result<Vec<_>, _>>()
+            };
+            self.types.ty().function(encode(params)?, encode(results)?);
+        }
+        let variable = |val_type| GlobalType { val_type, mutable: true, shared: false };
+        self.globals.global(variable(ValType::I32), &ConstExpr::i32_const(0));
+        for _ in &self.replay.imports {
+            self.globals.global(variable(ValType::I64), &ConstExpr::i64_const(0));
+        }
+        if self.is_checked {
+            let (event, wrong) = (self.globals.len(), self.globals.len() + 1);
+            self.globals.global(variable(ValType::I64), &ConstExpr::i64_const(0));
+            self.globals.global(variable(ValType::I32), &ConstExpr::i32_const(0));
+            self.exports.export("replay:event", ExportKind::Global, event);
+            self.exports.export("replay:wrong", ExportKind::Global, wrong);
+        }
+        self.exports.export("_start", ExportKind::Func, start);
+        let referenced: Vec<u32> = self.replay.referenced.iter().copied().collect();
+        if !referenced.is_empty() {
+            self.elements.declared(Elements::Functions(Cow::Borrowed(&referenced)));
+        }
+        if !self.replay.data.bytes.is_empty() {
+            self.data.passive(self.replay.data.bytes.iter().copied());
+        }
+        let program = std::mem::take(&mut self.code);
+        self.code = imports.into_iter().map(Cow::Owned).chain(program).collect();
+        for (ty, body) in coder.helpers() {
+            self.functions.function(ty);
+            self.code.push(Cow::Owned(body));
+        }
+        Ok(())
+    }
+
+    fn assemble(self) -> Vec<u8> {
+        let mut module = Module::new();
+        let mut code = CodeSection::new();
+        self.code.iter().for_each(|body| {
+            code.raw(body);
+        });
+        let count = DataCountSection { count: self.data.len() };
+        module.section(&self.types).section(&self.functions);
+        if !self.tables.is_empty() {
+            module.section(&self.tables);
+        }
+        if !self.memories.is_empty() {
+            module.section(&self.memories);
+        }
+        if !self.tags.is_empty() {
+            module.section(&self.tags);
+        }
+        module.section(&self.globals).section(&self.exports);
+        if !self.elements.is_empty() {
+            module.section(&self.elements);
+        }
+        if !self.data.is_empty() {
+            module.section(&count);
+        }
+        module.section(&code);
+        if !self.data.is_empty() {
+            module.section(&self.data);
+        }
+        for (name, bytes) in self.customs {
+            let data = Cow::Borrowed(bytes);
+            module.section(&wasm_encoder::CustomSection { name: name.into(), data });
+        }
+        module.finish()
+    }
+}

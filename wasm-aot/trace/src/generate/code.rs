@@ -1,0 +1,539 @@
+//! The code of a replay: what the host did, in instructions.
+//!
+//! An import finds its context by how often it was called, in a tree of comparisons whose leaves
+//! are runs. A function that would become too large leaves a branch of its tree, or a part of what
+//! a context does, to a function of its own: engines compile many small functions sooner than one
+//! that is huge.
+
+use super::Wrong;
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::event::End;
+use crate::replay::{Action, Context, ContextId, Replay};
+use crate::value::Value;
+use std::collections::HashMap;
+use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
+use wasm_encoder::{
+    BlockType, Catch, Encode as _, Ieee32, Ieee64, InstructionSink, MemArg, MemArgTarget,
+};
+use wasmparser::{FuncType, ValType};
+
+/// So many bytes of code are in one function, before parts of it get functions of their own.
+const LARGE: usize = 16 << 10;
+/// So many bytes of a context that several runs have are copied into each.
+const SMALL: usize = 48;
+
+/// A type of a function that is ours.
+type Signature = (Vec<ValType>, Vec<ValType>);
+
+/// Writes the code.
+pub(super) struct Coder<'a> {
+    declared: &'a Declared,
+    replay: &'a Replay,
+    is_checked: bool,
+    /// The index of the first global of ours: whether the program has exited. The counters of
+    /// imports follow.
+    exited: u32,
+    types: Vec<Signature>,
+    known: HashMap<Signature, u32>,
+    helpers: Vec<(u32, Vec<u8>)>,
+    /// Contexts that have a function of their own.
+    shared: HashMap<ContextId, Vec<u8>>,
+    /// In how many runs each context is.
+    uses: Vec<u32>,
+}
+
+/// Puts a constant on the stack.
+pub(super) fn constant(
+    sink: &mut InstructionSink<'_>,
+    value: Value,
+    ty: ValType,
+) -> Result<(), Error> {
+    match value {
+        Value::I32(bits) => sink.i32_const(bits.cast_signed()),
+        Value::I64(bits) => sink.i64_const(bits.cast_signed()),
+        Value::F32(bits) => sink.f32_const(Ieee32::new(bits)),
+        Value::F64(bits) => sink.f64_const(Ieee64::new(bits)),
+        Value::V128(bits) => sink.v128_const(bits.cast_signed()),
+        Value::Func(Some(index)) => sink.ref_func(index),
+        Value::Func(None) | Value::Extern(None) => {
+            let ValType::Ref(ty) = ty else { unreachable!("a reference's type") };
+            sink.ref_null(RoundtripReencoder.heap_type(ty.heap_type())?)
+        }
+        Value::Extern(Some(_)) => {
+            let what = "the host gives a reference to something of its own (externref), which no \
+                        module can make: replay it by `wasm-aot run TRACE`";
+            return Err(Error::event(0, what));
+        }
+    };
+    Ok(())
+}
+
+/// Puts what locals begin with on the stack, or traps if there is no such value.
+fn zeros(sink: &mut InstructionSink<'_>, types: &[ValType]) {
+    for ty in types {
+        let null = |ty: &wasmparser::RefType| RoundtripReencoder.heap_type(ty.heap_type()).ok();
+        match ty {
+            ValType::I32 => sink.i32_const(0),
+            ValType::I64 => sink.i64_const(0),
+            ValType::F32 => sink.f32_const(Ieee32::new(0)),
+            ValType::F64 => sink.f64_const(Ieee64::new(0)),
+            ValType::V128 => sink.v128_const(0),
+            ValType::Ref(ty) => match null(ty).filter(|_| ty.is_nullable()) {
+                Some(heap) => sink.ref_null(heap),
+                None => sink.unreachable(),
+            },
+        };
+    }
+}
+
+/// Behind a call of the program's: returns if the program has exited.
+pub(super) fn leave_if_exited(code: &mut Vec<u8>, exited: u32, results: &[ValType]) {
+    let sink = &mut InstructionSink::new(code);
+    sink.global_get(exited).if_(BlockType::Empty);
+    zeros(sink, results);
+    sink.return_().end();
+}
+
+impl<'a> Coder<'a> {
+    pub(super) fn new(
+        declared: &'a Declared,
+        replay: &'a Replay,
+        is_checked: bool,
+        exited: u32,
+    ) -> Self {
+        let mut uses = vec![0; replay.contexts.len()];
+        let runs = replay.imports.iter().flat_map(|import| &import.runs);
+        runs.for_each(|(_, context)| uses[*context as usize] += 1);
+        Self {
+            declared,
+            replay,
+            is_checked,
+            exited,
+            types: Vec::new(),
+            known: HashMap::new(),
+            helpers: Vec::new(),
+            shared: HashMap::new(),
+            uses,
+        }
+    }
+
+    /// The types of functions that are ours, behind the program's.
+    pub(super) fn types(&self) -> &[Signature] {
+        &self.types
+    }
+
+    /// The functions behind the program's: their types and bodies.
+    pub(super) fn helpers(self) -> Vec<(u32, Vec<u8>)> {
+        self.helpers
+    }
+
+    fn signature(&mut self, signature: Signature) -> u32 {
+        let first = self.declared.types();
+        let types = &mut self.types;
+        *self.known.entry(signature).or_insert_with_key(|signature| {
+            types.push(signature.clone());
+            first + types.len() as u32 - 1
+        })
+    }
+
+    /// A function of ours: gives its index.
+    fn helper(&mut self, signature: Signature, code: &[u8]) -> u32 {
+        let ty = self.signature(signature);
+        self.helpers.push((ty, body(&[], code)));
+        self.declared.functions() + self.helpers.len() as u32 - 1
+    }
+
+    fn counter(&self, import: u32) -> u32 {
+        self.exited + 1 + import
+    }
+
+    fn event(&self) -> u32 {
+        self.exited + 1 + self.replay.imports.len() as u32
+    }
+
+    /// Says what is wrong, and ends.
+    fn fail(&self, sink: &mut InstructionSink<'_>, wrong: Wrong) {
+        sink.i32_const(wrong as i32).global_set(self.event() + 1).unreachable();
+    }
+
+    /// Fails if the stack's top is not zero.
+    fn fail_if(&self, sink: &mut InstructionSink<'_>, wrong: Wrong) {
+        sink.if_(BlockType::Empty);
+        self.fail(sink, wrong);
+        sink.end();
+    }
+
+    /// Fails if so many events have not passed.
+    fn expect_event(&self, sink: &mut InstructionSink<'_>, number: u64) {
+        sink.global_get(self.event()).i64_const(number.cast_signed()).i64_ne();
+        self.fail_if(sink, Wrong::Order);
+    }
+
+    /// The event of that number has passed.
+    fn pass_event(&self, sink: &mut InstructionSink<'_>, number: u64) {
+        sink.i64_const(number.cast_signed().wrapping_add(1)).global_set(self.event());
+    }
+
+    /// Takes a local, and fails if it is not as it should be. NaNs are equal, since engines choose
+    /// their bits; references are compared as far as they are null.
+    fn compare(&self, sink: &mut InstructionSink<'_>, local: u32, value: Value, wrong: Wrong) {
+        sink.local_get(local);
+        match value {
+            Value::I32(bits) => sink.i32_const(bits.cast_signed()).i32_ne(),
+            Value::I64(bits) => sink.i64_const(bits.cast_signed()).i64_ne(),
+            Value::F32(bits) if f32::from_bits(bits).is_nan() => sink.local_get(local).f32_eq(),
+            Value::F64(bits) if f64::from_bits(bits).is_nan() => sink.local_get(local).f64_eq(),
+            Value::F32(bits) => sink.i32_reinterpret_f32().i32_const(bits.cast_signed()).i32_ne(),
+            Value::F64(bits) => sink.i64_reinterpret_f64().i64_const(bits.cast_signed()).i64_ne(),
+            Value::V128(bits) => sink.v128_const(bits.cast_signed()).v128_xor().v128_any_true(),
+            Value::Func(None) | Value::Extern(None) => sink.ref_is_null().i32_eqz(),
+            Value::Func(Some(_)) | Value::Extern(Some(_)) => sink.ref_is_null(),
+        };
+        self.fail_if(sink, wrong);
+    }
+
+    /// The bodies of what was imported, in order.
+    pub(super) fn imports(&mut self) -> Result<Vec<Vec<u8>>, Error> {
+        (0..self.replay.imports.len() as u32).map(|import| self.import(import)).collect()
+    }
+
+    fn import(&mut self, import: u32) -> Result<Vec<u8>, Error> {
+        let ty = self.declared.function(import).expect("an import has a type").clone();
+        let (counter, params) = (self.counter(import), ty.params().len() as u32);
+        let mut code = Vec::new();
+        InstructionSink::new(&mut code)
+            .global_get(counter)
+            .local_tee(params)
+            .i64_const(1)
+            .i64_add()
+            .global_set(counter);
+        let invocations = &self.replay.imports[import as usize];
+        let mut runs: Vec<(u64, Option<ContextId>)> =
+            invocations.runs.iter().map(|(first, context)| (*first, Some(*context))).collect();
+        // It was not called more often.
+        runs.push((invocations.count, None));
+        let tree = self.tree(&ty, &runs)?;
+        code.extend_from_slice(&tree);
+        Ok(body(&[ValType::I64], &code))
+    }
+
+    /// Code that finds the run of the invocation that is in the local behind the parameters.
+    fn tree(&mut self, ty: &FuncType, runs: &[(u64, Option<ContextId>)]) -> Result<Vec<u8>, Error> {
+        if let [(_, context)] = runs {
+            return self.leaf(ty, *context);
+        }
+        let (below, above) = runs.split_at(runs.len() / 2);
+        let (first, params) = (above[0].0, ty.params().len() as u32);
+        let (below, above) = (self.tree(ty, below)?, self.tree(ty, above)?);
+        let block = match ty.results() {
+            [] => BlockType::Empty,
+            [one] => BlockType::Result(RoundtripReencoder.val_type(*one)?),
+            several => BlockType::FunctionType(self.signature((Vec::new(), several.to_vec()))),
+        };
+        let mut code = Vec::new();
+        let mut sink = InstructionSink::new(&mut code);
+        sink.local_get(params).i64_const(first.cast_signed()).i64_lt_u().if_(block);
+        code.extend_from_slice(&below);
+        InstructionSink::new(&mut code).else_();
+        code.extend_from_slice(&above);
+        InstructionSink::new(&mut code).end();
+        if code.len() < LARGE {
+            return Ok(code);
+        }
+        let types = ty.params().iter().copied().chain([ValType::I64]).collect();
+        let function = self.helper((types, ty.results().to_vec()), &code);
+        let mut call = Vec::new();
+        let mut sink = InstructionSink::new(&mut call);
+        (0..=params).for_each(|local| {
+            sink.local_get(local);
+        });
+        sink.call(function);
+        Ok(call)
+    }
+
+    /// One context: what is checked, what is done, and the end.
+    fn leaf(&mut self, ty: &FuncType, context: Option<ContextId>) -> Result<Vec<u8>, Error> {
+        let mut code = Vec::new();
+        let Some(id) = context else {
+            let sink = &mut InstructionSink::new(&mut code);
+            match self.is_checked {
+                true => self.fail(sink, Wrong::Order),
+                false => {
+                    sink.unreachable();
+                }
+            }
+            return Ok(code);
+        };
+        let replay = self.replay;
+        let context = &replay.contexts[id as usize];
+        if let Some((event, args)) = &context.call {
+            let sink = &mut InstructionSink::new(&mut code);
+            self.expect_event(sink, *event);
+            for (local, value) in args.iter().enumerate() {
+                self.compare(sink, local as u32, *value, Wrong::Argument);
+            }
+            self.pass_event(sink, *event);
+        }
+        code.extend_from_slice(&self.actions_of(id, context)?);
+        let sink = &mut InstructionSink::new(&mut code);
+        if context.call.is_some() {
+            self.pass_event(sink, context.ended);
+        }
+        match &context.end {
+            End::Values(values) => {
+                for (value, ty) in values.iter().zip(ty.results()) {
+                    constant(sink, *value, *ty)?;
+                }
+            }
+            End::Exit { frames, .. } if !frames.is_empty() => {
+                sink.i32_const(1).global_set(self.exited);
+                zeros(sink, ty.results());
+            }
+            End::Exit { .. } | End::Trap(_) => {
+                sink.unreachable();
+            }
+            End::Exception { tag, values } => {
+                let params = self.declared.tag(*tag).expect("it was looked at").params();
+                for (value, ty) in values.iter().zip(params) {
+                    constant(sink, *value, *ty)?;
+                }
+                sink.throw(*tag);
+            }
+        }
+        Ok(code)
+    }
+
+    /// What is done in a context: written out, or in a function that several runs call.
+    fn actions_of(&mut self, id: ContextId, context: &Context) -> Result<Vec<u8>, Error> {
+        if let Some(call) = self.shared.get(&id) {
+            return Ok(call.clone());
+        }
+        let code = self.actions(&context.actions)?;
+        if self.uses[id as usize] < 2 || code.len() < SMALL {
+            return Ok(code);
+        }
+        let call = self.outlined(&code);
+        self.shared.insert(id, call.clone());
+        Ok(call)
+    }
+
+    /// Code of actions; if it is large, calls of functions that each do some of them.
+    fn actions(&mut self, actions: &[Action]) -> Result<Vec<u8>, Error> {
+        let (mut parts, mut part) = (Vec::new(), Vec::new());
+        for action in actions {
+            self.action(&mut part, action)?;
+            if part.len() >= LARGE {
+                parts.push(self.outlined(&std::mem::take(&mut part)));
+            }
+        }
+        parts.push(part);
+        // A million calls of parts are a large function, too.
+        while parts.iter().map(Vec::len).sum::<usize>() >= LARGE {
+            let (mut fewer, mut part) = (Vec::new(), Vec::new());
+            for own in parts {
+                part.extend_from_slice(&own);
+                if part.len() >= LARGE {
+                    fewer.push(self.outlined(&std::mem::take(&mut part)));
+                }
+            }
+            fewer.push(part);
+            parts = fewer;
+        }
+        Ok(parts.concat())
+    }
+
+    /// Puts code into a function of its own: gives its call.
+    fn outlined(&mut self, code: &[u8]) -> Vec<u8> {
+        let function = self.helper(Signature::default(), code);
+        let mut call = Vec::new();
+        InstructionSink::new(&mut call).call(function);
+        call
+    }
+
+    fn action(&mut self, code: &mut Vec<u8>, action: &Action) -> Result<(), Error> {
+        match action {
+            Action::Enter { function, args, end, events } => {
+                return self.enter(code, *function, args, end, *events);
+            }
+            Action::Short { memory, address, bytes } => self.short(code, *memory, *address, bytes),
+            Action::Long { memory, address, at, len } => {
+                let segment = self.declared.data;
+                let sink = &mut InstructionSink::new(code);
+                self.address(sink, *memory, *address);
+                sink.i32_const(at.cast_signed()).i32_const(len.cast_signed());
+                sink.memory_init(*memory, segment);
+            }
+            Action::Grow { memory, pages } => {
+                let sink = &mut InstructionSink::new(code);
+                self.address(sink, *memory, *pages);
+                sink.memory_grow(*memory);
+                let is_wide = self.declared.memories[*memory as usize].memory64;
+                self.grown(sink, is_wide);
+            }
+            Action::Global { global, value } => {
+                let ty = self.declared.globals[*global as usize].content_type;
+                let sink = &mut InstructionSink::new(code);
+                constant(sink, *value, ty)?;
+                sink.global_set(*global);
+            }
+            Action::Element { table, index, value } => {
+                let ty = self.declared.tables[*table as usize];
+                let sink = &mut InstructionSink::new(code);
+                number(sink, *index, ty.table64);
+                constant(sink, *value, ValType::Ref(ty.element_type))?;
+                sink.table_set(*table);
+            }
+            Action::GrowTable { table, count, value } => {
+                let ty = self.declared.tables[*table as usize];
+                let sink = &mut InstructionSink::new(code);
+                constant(sink, *value, ValType::Ref(ty.element_type))?;
+                number(sink, *count, ty.table64);
+                sink.table_grow(*table);
+                self.grown(sink, ty.table64);
+            }
+        }
+        Ok(())
+    }
+
+    fn address(&self, sink: &mut InstructionSink<'_>, memory: u32, address: u64) {
+        number(sink, address, self.declared.memories[memory as usize].memory64);
+    }
+
+    /// Takes what growing has given.
+    fn grown(&self, sink: &mut InstructionSink<'_>, is_wide: bool) {
+        if !self.is_checked {
+            sink.drop();
+            return;
+        }
+        match is_wide {
+            true => sink.i64_const(-1).i64_eq(),
+            false => sink.i32_const(-1).i32_eq(),
+        };
+        self.fail_if(sink, Wrong::Value);
+    }
+
+    /// Stores of a few bytes.
+    fn short(&self, code: &mut Vec<u8>, memory: u32, mut address: u64, mut bytes: &[u8]) {
+        let sink = &mut InstructionSink::new(code);
+        let arg =
+            MemArg { offset: 0, align: 0, target: MemArgTarget::Memory(memory), ordering: None };
+        while !bytes.is_empty() {
+            let width = [8, 4, 2, 1].into_iter().find(|width| *width <= bytes.len());
+            let width = width.expect("there is a byte");
+            let (now, later) = bytes.split_at(width);
+            let mut wide = [0; 8];
+            wide[..width].copy_from_slice(now);
+            let value = i64::from_le_bytes(wide);
+            self.address(sink, memory, address);
+            match width {
+                8 => sink.i64_const(value).i64_store(arg),
+                4 => sink.i32_const(value as i32).i32_store(arg),
+                2 => sink.i32_const(value as i32).i32_store16(arg),
+                _ => sink.i32_const(value as i32).i32_store8(arg),
+            };
+            (address, bytes) = (address + width as u64, later);
+        }
+    }
+
+    /// A call into the program.
+    fn enter(
+        &mut self,
+        code: &mut Vec<u8>,
+        function: u32,
+        args: &[Value],
+        end: &End,
+        events: (u64, u64),
+    ) -> Result<(), Error> {
+        let ty = self.declared.function(function).expect("it was looked at").clone();
+        let mut call = Vec::new();
+        let mut sink = InstructionSink::new(&mut call);
+        for (value, ty) in args.iter().zip(ty.params()) {
+            constant(&mut sink, *value, *ty)?;
+        }
+        if self.is_checked {
+            self.pass_event(&mut sink, events.0);
+        }
+        sink.call(function);
+        match (end, self.is_checked) {
+            (End::Values(results), true) => {
+                let taken = self.results(ty.results(), results, events.1);
+                sink.call(taken);
+            }
+            (End::Exception { .. } | End::Trap(_), true) => self.fail(&mut sink, Wrong::Trap),
+            _ => {
+                ty.results().iter().for_each(|_| {
+                    sink.drop();
+                });
+            }
+        }
+        let is_caught = matches!(end, End::Exception { .. });
+        if is_caught {
+            let caught = [Catch::All { label: 0 }];
+            let sink = &mut InstructionSink::new(code);
+            sink.block(BlockType::Empty).try_table(BlockType::Empty, caught);
+        }
+        code.extend_from_slice(&call);
+        let sink = &mut InstructionSink::new(code);
+        if is_caught {
+            sink.end().end();
+        }
+        if let End::Exit { .. } = end {
+            if self.is_checked {
+                sink.global_get(self.exited).i32_eqz();
+                self.fail_if(sink, Wrong::Order);
+            }
+            sink.i32_const(0).global_set(self.exited);
+        }
+        if self.is_checked {
+            match end {
+                End::Values(_) => {}
+                _ => self.expect_event(sink, events.1),
+            }
+            self.pass_event(sink, events.1);
+        }
+        Ok(())
+    }
+
+    /// A function that takes results and compares them with what they should be.
+    fn results(&mut self, types: &[ValType], values: &[Value], event: u64) -> u32 {
+        let mut code = Vec::new();
+        let sink = &mut InstructionSink::new(&mut code);
+        self.expect_event(sink, event);
+        for (local, value) in values.iter().enumerate() {
+            self.compare(sink, local as u32, *value, Wrong::Result);
+        }
+        self.helper((types.to_vec(), Vec::new()), &code)
+    }
+
+    /// The function that replays everything: its index.
+    pub(super) fn start(&mut self) -> Result<u32, Error> {
+        let replay = self.replay;
+        let mut code = self.actions(&replay.top)?;
+        if self.is_checked && replay.events > 0 {
+            self.pass_event(&mut InstructionSink::new(&mut code), replay.events - 1);
+        }
+        Ok(self.helper(Signature::default(), &code))
+    }
+}
+
+/// Puts an address or an index on the stack.
+fn number(sink: &mut InstructionSink<'_>, value: u64, is_wide: bool) {
+    match is_wide {
+        true => sink.i64_const(value.cast_signed()),
+        false => sink.i32_const(value as i32),
+    };
+}
+
+/// A function's body: its locals, one of each type, and its code.
+fn body(locals: &[ValType], code: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(code.len() + 4);
+    locals.len().encode(&mut bytes);
+    for ty in locals {
+        1u32.encode(&mut bytes);
+        RoundtripReencoder.val_type(*ty).expect("a number's type").encode(&mut bytes);
+    }
+    bytes.extend_from_slice(code);
+    InstructionSink::new(&mut bytes).end();
+    bytes
+}

@@ -1,0 +1,108 @@
+//! Which program a trace is of.
+
+use crate::cursor::{Cursor, Wrong, put_counted, put_number};
+use crate::error::Error;
+use std::fmt;
+
+/// What tells a module from others: the BLAKE3 hash of its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ModuleHash(pub [u8; 32]);
+
+impl ModuleHash {
+    /// That of a module in binary.
+    pub fn new(module: &[u8]) -> Self {
+        Self(*blake3::hash(module).as_bytes())
+    }
+
+    /// Reads it as it is printed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        let digits = text.as_bytes();
+        if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for ModuleHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ModuleHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ModuleHash({self})")
+    }
+}
+
+/// The program that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What tells its module from others.
+    pub hash: ModuleHash,
+    /// The module in binary, if the trace has it inside.
+    pub module: Option<Vec<u8>>,
+    /// The name of its file.
+    pub name: String,
+    /// What it was given, its own name first.
+    pub args: Vec<Vec<u8>>,
+    /// What has recorded it.
+    pub recorder: String,
+}
+
+impl Program {
+    /// A program whose module goes into the trace.
+    pub fn new(module: Vec<u8>, name: impl Into<String>) -> Self {
+        let hash = ModuleHash::new(&module);
+        let recorder = concat!("fastinst ", env!("CARGO_PKG_VERSION")).to_owned();
+        Self { hash, module: Some(module), name: name.into(), args: Vec::new(), recorder }
+    }
+
+    /// Its module: the one inside, or the one that is given, if it is the one that was recorded.
+    pub fn module_or<'a>(&'a self, given: Option<&'a [u8]>) -> Result<&'a [u8], Error> {
+        let Some(given) = given else {
+            let missing = "the trace has no module inside: name the one that was recorded";
+            return self.module.as_deref().ok_or_else(|| Error::event(0, missing));
+        };
+        let found = ModuleHash::new(given);
+        match found == self.hash {
+            true => Ok(given),
+            false => Err(Error::OtherModule {
+                expected: self.hash.to_string(),
+                found: found.to_string(),
+            }),
+        }
+    }
+
+    /// The contents of its block.
+    pub(crate) fn pack(&self) -> Vec<u8> {
+        let mut bytes = self.hash.0.to_vec();
+        put_number(&mut bytes, self.module.as_ref().map_or(0, |module| module.len() as u64));
+        put_counted(&mut bytes, self.name.as_bytes());
+        put_counted(&mut bytes, self.recorder.as_bytes());
+        put_number(&mut bytes, self.args.len() as u64);
+        self.args.iter().for_each(|arg| put_counted(&mut bytes, arg));
+        bytes
+    }
+
+    /// Reads its block: the program without its module, and how long that is.
+    pub(crate) fn unpack(bytes: &[u8]) -> Result<(Self, u64), Wrong> {
+        let mut from = Cursor(bytes);
+        let hash = ModuleHash(from.array()?);
+        let len = from.number()?;
+        let (name, recorder) = (from.text()?, from.text()?);
+        let mut args = Vec::new();
+        for _ in 0..from.number()? {
+            args.push(from.counted()?.to_vec());
+        }
+        match from.is_empty() {
+            true => Ok((Self { hash, module: None, name, args, recorder }, len)),
+            false => Err("more than a program".into()),
+        }
+    }
+}

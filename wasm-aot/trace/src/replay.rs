@@ -1,0 +1,352 @@
+//! What a replay does: for each import one context after the other, and for the beginning one of
+//! its own.
+//!
+//! A *context* is what the host does in one invocation of an import: changes, calls into the
+//! program, and the end. Equal contexts are one; a row of invocations with the same context is a
+//! run. Changes of memories are merged up to the next action that is none.
+
+use crate::conformance::Conformance;
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::event::{Change, End, Event, Frame};
+use crate::patch::Patch;
+use crate::value::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A number of a context.
+pub(crate) type ContextId = u32;
+
+/// A replay.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    /// What happens before, between and after the calls of the host's.
+    pub(crate) top: Vec<Action>,
+    pub(crate) contexts: Vec<Context>,
+    /// By import.
+    pub(crate) imports: Vec<Invocations>,
+    pub(crate) data: Data,
+    /// The calls that an exit takes away.
+    pub(crate) exits: BTreeSet<Frame>,
+    /// What imported globals, memories and tables are before anything else happens: values, pages
+    /// and elements beyond what their types say.
+    pub(crate) globals: HashMap<u32, Value>,
+    pub(crate) pages: HashMap<u32, u64>,
+    pub(crate) elements: HashMap<u32, u64>,
+    /// Functions that are referred to.
+    pub(crate) referenced: BTreeSet<u32>,
+    /// How many events there are.
+    pub(crate) events: u64,
+}
+
+/// The invocations of an import.
+#[derive(Debug, Default)]
+pub(crate) struct Invocations {
+    pub(crate) count: u64,
+    /// From which invocation on which context.
+    pub(crate) runs: Vec<(u64, ContextId)>,
+    /// How many are in the runs, and which have ended before one that had begun before them.
+    placed: u64,
+    early: BTreeMap<u64, ContextId>,
+}
+
+impl Invocations {
+    /// The invocation of that number has ended.
+    fn end(&mut self, number: u64, context: ContextId) {
+        self.early.insert(number, context);
+        while let Some(context) = self.early.remove(&self.placed) {
+            if self.runs.last().is_none_or(|(_, last)| *last != context) {
+                self.runs.push((self.placed, context));
+            }
+            self.placed += 1;
+        }
+    }
+}
+
+/// One invocation of an import, or several that are equal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Context {
+    /// If it is checked: the number of the call's event, and what it is given.
+    pub(crate) call: Option<(u64, Vec<Value>)>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) end: End,
+    /// The number of the end's event, if it is checked.
+    pub(crate) ended: u64,
+}
+
+/// Something that the host does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    /// It calls the program.
+    Enter {
+        function: u32,
+        args: Vec<Value>,
+        end: End,
+        /// The numbers of both events, if they are checked.
+        events: (u64, u64),
+    },
+    /// It writes a few bytes.
+    Short {
+        memory: u32,
+        address: u64,
+        bytes: Vec<u8>,
+    },
+    /// It writes bytes that lie in the replay's data.
+    Long {
+        memory: u32,
+        address: u64,
+        at: u32,
+        len: u32,
+    },
+    Grow {
+        memory: u32,
+        pages: u64,
+    },
+    Global {
+        global: u32,
+        value: Value,
+    },
+    Element {
+        table: u32,
+        index: u64,
+        value: Value,
+    },
+    GrowTable {
+        table: u32,
+        count: u64,
+        value: Value,
+    },
+}
+
+/// So many bytes are constants of the code, rather than data.
+const SHORT: usize = 16;
+
+/// Bytes that are written, each row of them once.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    pub(crate) bytes: Vec<u8>,
+    known: HashMap<(blake3::Hash, usize), u32>,
+}
+
+impl Data {
+    fn place(&mut self, bytes: &[u8]) -> Option<(u32, u32)> {
+        let len = u32::try_from(bytes.len()).ok()?;
+        let key = (blake3::hash(bytes), bytes.len());
+        if let Some(at) = self.known.get(&key) {
+            return Some((*at, len));
+        }
+        let at = u32::try_from(self.bytes.len()).ok()?;
+        at.checked_add(len)?;
+        self.bytes.extend_from_slice(bytes);
+        self.known.insert(key, at);
+        Some((at, len))
+    }
+}
+
+/// A call of the host's that has not ended.
+#[derive(Debug)]
+struct Open {
+    /// The import, and which of its invocations; nothing for the beginning.
+    import: u32,
+    invocation: u64,
+    call: Option<(u64, Vec<Value>)>,
+    actions: Vec<Action>,
+    patch: Patch,
+}
+
+/// Builds a replay from events, all of whose changes are placed.
+#[derive(Debug)]
+pub(crate) struct Builder<'a> {
+    declared: &'a Declared,
+    conformance: Conformance<'a>,
+    is_checked: bool,
+    replay: Replay,
+    open: Vec<Open>,
+    known: HashMap<Context, ContextId>,
+    has_begun: bool,
+    /// Whether a trap has ended a call: what follows can only be its further effects.
+    is_trapped: bool,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(declared: &'a Declared, is_checked: bool) -> Self {
+        let (actions, patch) = (Vec::new(), Patch::default());
+        let top = Open { import: 0, invocation: 0, call: None, actions, patch };
+        let imports = declared.imports.iter().map(|_| Invocations::default()).collect();
+        Self {
+            declared,
+            conformance: Conformance::new(declared),
+            is_checked,
+            replay: Replay { imports, ..Replay::default() },
+            open: vec![top],
+            known: HashMap::new(),
+            has_begun: false,
+            is_trapped: false,
+        }
+    }
+
+    /// The innermost call of the host's: the beginning is one.
+    fn innermost(&mut self) -> &mut Open {
+        self.open.last_mut().expect("the beginning does not end")
+    }
+
+    pub(crate) fn push(&mut self, event: Event) -> Result<(), Error> {
+        let number = self.conformance.events();
+        self.conformance.check(&event)?;
+        let is_trap = matches!(event, Event::Leave(End::Trap(_)) | Event::Return(End::Trap(_)));
+        if self.is_trapped && !is_trap {
+            let what = "the host goes on after a trap, which no module can: replay it by \
+                        `wasm-aot run TRACE`";
+            return Err(Error::event(number, what));
+        }
+        self.is_trapped |= matches!(event, Event::Leave(End::Trap(_)));
+        match event {
+            Event::Enter { function, args, .. } => {
+                self.flush(number)?;
+                self.refer(&args);
+                self.has_begun = true;
+                let (end, events) = (End::Values(Vec::new()), (self.numbered(number), 0));
+                self.innermost().actions.push(Action::Enter { function, args, end, events });
+            }
+            Event::Leave(found) => self.leave(found, number),
+            Event::Call { function, args } => {
+                let call = self.is_checked.then_some((number, args));
+                let (actions, patch) = (Vec::new(), Patch::default());
+                let count = &mut self.replay.imports[function as usize].count;
+                let invocation = *count;
+                *count += 1;
+                self.open.push(Open { import: function, invocation, call, actions, patch });
+            }
+            Event::Return(end) => self.returned(end, number)?,
+            Event::Host(change) => self.change(change, number)?,
+            Event::Found(_) => unreachable!("changes are placed"),
+        }
+        Ok(())
+    }
+
+    fn numbered(&self, number: u64) -> u64 {
+        if self.is_checked { number } else { 0 }
+    }
+
+    fn refer(&mut self, values: &[Value]) {
+        self.replay.referenced.extend(values.iter().filter_map(|value| match value {
+            Value::Func(index) => *index,
+            _ => None,
+        }));
+    }
+
+    /// Makes the writes that are pending actions.
+    fn flush(&mut self, number: u64) -> Result<(), Error> {
+        let open = self.open.last_mut().expect("the beginning does not end");
+        for (memory, address, bytes) in open.patch.take() {
+            let action = if bytes.len() <= SHORT {
+                Action::Short { memory, address, bytes }
+            } else {
+                let placed = self.replay.data.place(&bytes);
+                let (at, len) = placed
+                    .ok_or_else(|| Error::event(number, "the host writes more than 4 gigabytes"))?;
+                Action::Long { memory, address, at, len }
+            };
+            open.actions.push(action);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, found: End, number: u64) {
+        let is_checked = self.is_checked;
+        let Some(Action::Enter { end, events, .. }) = self.innermost().actions.last_mut() else {
+            unreachable!("events nest")
+        };
+        *end = match found {
+            End::Values(_) if !is_checked => End::Values(Vec::new()),
+            End::Exit { code, .. } => End::Exit { code, frames: Vec::new() },
+            End::Exception { tag, .. } if !is_checked => End::Exception { tag, values: Vec::new() },
+            End::Trap(_) if !is_checked => End::Trap(String::new()),
+            other => other,
+        };
+        events.1 = if is_checked { number } else { 0 };
+    }
+
+    fn returned(&mut self, end: End, number: u64) -> Result<(), Error> {
+        self.flush(number)?;
+        let end = match end {
+            End::Trap(_) => End::Trap(String::new()),
+            End::Exit { code, frames } => {
+                self.replay.exits.extend(frames.iter().copied());
+                // Whether there are some matters, and not which.
+                End::Exit { code, frames: frames.into_iter().take(1).collect() }
+            }
+            other => other,
+        };
+        if let End::Values(values) | End::Exception { values, .. } = &end {
+            self.refer(values);
+        }
+        let ended = self.numbered(number);
+        let Open { import, invocation, call, actions, .. } = self.open.pop().expect("events nest");
+        let context = Context { call, actions, end, ended };
+        let contexts = &mut self.replay.contexts;
+        let id = *self.known.entry(context).or_insert_with_key(|context| {
+            contexts.push(context.clone());
+            contexts.len() as ContextId - 1
+        });
+        self.replay.imports[import as usize].end(invocation, id);
+        Ok(())
+    }
+
+    fn change(&mut self, change: Change, number: u64) -> Result<(), Error> {
+        let is_first = !self.has_begun && self.open.len() == 1;
+        let imported = self.declared.imported;
+        let action = match change {
+            Change::Write { memory, address, bytes } => {
+                self.innermost().patch.write(memory, address, &bytes);
+                return Ok(());
+            }
+            // Before anything has happened, what is imported is defined as it is then.
+            Change::Grow { memory, pages } if is_first && memory < imported.memories => {
+                *self.replay.pages.entry(memory).or_default() += pages;
+                return Ok(());
+            }
+            Change::GrowTable { table, count, value: Value::Func(None) | Value::Extern(None) }
+                if is_first && table < imported.tables =>
+            {
+                *self.replay.elements.entry(table).or_default() += count;
+                return Ok(());
+            }
+            Change::Global { global, value } if is_first && global < imported.globals => {
+                self.refer(&[value]);
+                self.replay.globals.insert(global, value);
+                return Ok(());
+            }
+            Change::Grow { memory, pages } => Action::Grow { memory, pages },
+            Change::Global { global, value } => Action::Global { global, value },
+            Change::Element { table, index, value } => Action::Element { table, index, value },
+            Change::GrowTable { table, count, value } => Action::GrowTable { table, count, value },
+        };
+        if let Action::Global { value, .. }
+        | Action::Element { value, .. }
+        | Action::GrowTable { value, .. } = &action
+        {
+            self.refer(&[*value]);
+        }
+        self.flush(number)?;
+        self.innermost().actions.push(action);
+        Ok(())
+    }
+
+    /// The replay. Calls that have not ended, since the trace was cut off, end by a trap.
+    pub(crate) fn finish(mut self) -> Result<Replay, Error> {
+        let events = self.conformance.events();
+        let cut = || End::Trap(String::new());
+        // Host and program wait for each other in turn.
+        if self.conformance.depth() % 2 == 1 {
+            self.leave(cut(), events);
+        }
+        while self.open.len() > 1 {
+            self.returned(cut(), events)?;
+            self.leave(cut(), events);
+        }
+        self.flush(events)?;
+        self.replay.top = self.open.pop().expect("the beginning").actions;
+        self.replay.events = events;
+        Ok(self.replay)
+    }
+}

@@ -1,0 +1,208 @@
+//! Traces as they are written: in blocks, each of which is whole on the disk before the next one
+//! begins.
+
+use crate::binary;
+use crate::block::{BlockKind, LARGEST, pack};
+use crate::cursor::{put_counted, put_number};
+use crate::event::{Change, Event};
+use crate::program::Program;
+use crate::{MAGIC, VERSION};
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::time::{Duration, Instant};
+
+/// A block is written when it has so many bytes …
+const FULL: usize = 64 << 10;
+/// … or an event comes, and the last one was written so long ago.
+const LATEST: Duration = Duration::from_millis(200);
+/// So many bytes are in one event at most; what is written to more is several.
+const PIECE: usize = 32 << 10;
+
+/// Where a trace goes.
+pub trait Sink {
+    /// Puts bytes behind what is there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Takes away what is behind so many bytes.
+    fn cut(&mut self, len: u64) -> io::Result<()>;
+}
+
+impl Sink for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)?;
+        self.seek(SeekFrom::Start(len)).map(|_| ())
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        Ok(())
+    }
+}
+
+/// A trace that is being written.
+///
+/// Whoever records goes on whatever happens to the file: an error is kept, what comes later is left
+/// out, and the trace ends with the last block for which there was room.
+#[derive(Debug)]
+pub struct Writer<S: Sink> {
+    sink: S,
+    /// How long the file is.
+    len: u64,
+    /// Events that are not written yet, and how many.
+    plain: Vec<u8>,
+    pending: u64,
+    /// How many are written.
+    written: u64,
+    /// How long the file was before its last block, and how many events were in it.
+    before: (u64, u64),
+    last: Instant,
+    failure: Option<io::Error>,
+}
+
+impl<S: Sink> Writer<S> {
+    /// Begins a trace.
+    pub fn new(sink: S, program: &Program) -> io::Result<Self> {
+        let mut this = Self {
+            sink,
+            len: 0,
+            plain: Vec::with_capacity(FULL + PIECE + 64),
+            pending: 0,
+            written: 0,
+            before: (0, 0),
+            last: Instant::now(),
+            failure: None,
+        };
+        let head = program.pack();
+        if head.len() > LARGEST {
+            let what = "the program's arguments are longer than a megabyte";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        this.append(&[&MAGIC[..], &VERSION.to_le_bytes()].concat())?;
+        this.append(&pack(BlockKind::Program, &head))?;
+        for piece in program.module.iter().flat_map(|module| module.chunks(LARGEST)) {
+            this.append(&pack(BlockKind::Module, piece))?;
+        }
+        this.before = (this.len, 0);
+        Ok(this)
+    }
+
+    /// Puts an event behind the others.
+    pub fn push(&mut self, event: &Event) {
+        if self.failure.is_some() {
+            return;
+        }
+        match event {
+            Event::Host(change @ Change::Write { bytes, .. }) if bytes.len() > PIECE => {
+                pieces(change, |piece| self.put(&Event::Host(piece)));
+            }
+            Event::Found(change @ Change::Write { bytes, .. }) if bytes.len() > PIECE => {
+                pieces(change, |piece| self.put(&Event::Found(piece)));
+            }
+            event => self.put(event),
+        }
+    }
+
+    fn put(&mut self, event: &Event) {
+        binary::put(&mut self.plain, event);
+        self.pending += 1;
+        if self.plain.len() >= FULL || self.last.elapsed() >= LATEST {
+            self.flush();
+        }
+    }
+
+    /// Writes what is not written yet.
+    pub fn flush(&mut self) {
+        self.last = Instant::now();
+        if self.pending == 0 || self.failure.is_some() {
+            return;
+        }
+        // An event of many values is longer than a block may be only if it is forged.
+        let (before, block) = (self.len, pack(BlockKind::Events, &self.plain));
+        match self.append(&block) {
+            Ok(()) => {
+                self.before = (before, self.written);
+                self.written += self.pending;
+            }
+            Err(error) => self.failure = Some(error),
+        }
+        self.plain.clear();
+        self.pending = 0;
+    }
+
+    /// What has kept the trace from being whole.
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
+    }
+
+    /// How many events it has.
+    pub fn events(&self) -> u64 {
+        self.written + self.pending
+    }
+
+    /// Ends the trace; gives how many events it has, where it went, and what has kept it from being
+    /// whole.
+    pub fn finish(mut self) -> (u64, S, Option<io::Error>) {
+        self.flush();
+        if self.failure.is_none()
+            && let Err(error) = self.append(&end(self.written, ""))
+        {
+            self.failure = Some(error);
+        }
+        if let Some(error) = &self.failure {
+            // Where there was no room for a block there may be some for the end, or in the place of
+            // the last block.
+            let why = error.to_string();
+            if self.append(&end(self.written, &why)).is_err() {
+                let (len, written) = self.before;
+                self.written = written;
+                if self.sink.cut(len).is_ok() {
+                    self.len = len;
+                    let _ = self.append(&end(written, &why));
+                }
+            }
+        }
+        (self.written, self.sink, self.failure)
+    }
+
+    /// Puts bytes into the file: all of them or none.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.sink.append(bytes) {
+            Ok(()) => {
+                self.len += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // If this fails, too, readers find a block that is not whole.
+                let _ = self.sink.cut(self.len);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The last block: how many events there are, and why not more.
+fn end(events: u64, why: &str) -> Vec<u8> {
+    let mut plain = Vec::new();
+    put_number(&mut plain, events);
+    put_counted(&mut plain, why.as_bytes());
+    pack(BlockKind::End, &plain)
+}
+
+/// A write in pieces.
+fn pieces(change: &Change, mut each: impl FnMut(Change)) {
+    let Change::Write { memory, address, bytes } = change else { return };
+    for (i, piece) in bytes.chunks(PIECE).enumerate() {
+        let address = address.wrapping_add((i * PIECE) as u64);
+        each(Change::Write { memory: *memory, address, bytes: piece.to_vec() });
+    }
+}

@@ -1,0 +1,251 @@
+//! Replays of runs that are written down here: the module is made, and an interpreter executes it.
+//! Each replay checks itself, so that a run whose arguments or order differ is seen.
+
+#[path = "replays/micro.rs"]
+mod micro;
+
+use wasm_aot_trace::{End, Error, Event, Generation, Program, TextReader, generate, heading};
+use wasmi::{Engine, Linker, Module, Store, Val};
+
+/// Events from their text.
+fn events(trace: &str) -> Vec<Event> {
+    let program = Program::new(Vec::new(), "app.wasm");
+    let text = heading(&program) + trace;
+    let reader = TextReader::new(text.as_bytes()).expect("a heading");
+    reader.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}: {trace}"))
+}
+
+/// Where each call instruction of a function is.
+fn calls(module: &[u8], function: u32) -> Vec<u32> {
+    let (mut at, mut found) = (0, Vec::new());
+    for payload in wasmparser::Parser::new(0).parse_all(module) {
+        match payload.expect("valid") {
+            wasmparser::Payload::ImportSection(imports) => at = imports.count(),
+            wasmparser::Payload::CodeSectionEntry(body) => {
+                let operators =
+                    body.get_operators_reader().expect("valid").into_iter_with_offsets();
+                for operator in operators.filter(|_| at == function) {
+                    let (operator, offset) = operator.expect("valid");
+                    if matches!(operator, wasmparser::Operator::Call { .. }) {
+                        found.push(offset as u32);
+                    }
+                }
+                at += 1;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn made(wat: &str, trace: &str, is_checked: bool) -> Result<Vec<u8>, Error> {
+    let module = wat::parse_str(wat).expect("a module");
+    let mut events = events(trace);
+    // What is written down here counts calls; a trace has their places.
+    for event in &mut events {
+        if let Event::Return(End::Exit { frames, .. }) = event {
+            for frame in frames {
+                let calls = calls(&module, frame.function);
+                frame.offset = calls.get(frame.offset as usize).copied().unwrap_or(frame.offset);
+            }
+        }
+    }
+    let events = events.into_iter().map(Ok);
+    let made = generate(&module, events, Generation { is_checked })?;
+    if let Err(error) = wasmparser::Validator::new().validate_all(&made) {
+        panic!("{error}: {wat}");
+    }
+    Ok(made)
+}
+
+/// How a replay has ended.
+#[derive(Debug, PartialEq, Eq)]
+struct Ended {
+    trapped: bool,
+    event: i64,
+    wrong: i32,
+}
+
+/// Runs a replay that checks itself.
+fn run(module: &[u8]) -> Ended {
+    let engine = Engine::default();
+    let module = Module::new(&engine, module).expect("valid");
+    let mut store = Store::new(&engine, ());
+    let instance = Linker::new(&engine).instantiate_and_start(&mut store, &module);
+    let instance = instance.expect("it imports nothing");
+    let start = instance.get_typed_func::<(), ()>(&store, "_start").expect("a start");
+    let trapped = start.call(&mut store, ()).is_err();
+    let global = |name: &str| instance.get_global(&store, name).expect(name).get(&store);
+    let (Val::I64(event), Val::I32(wrong)) = (global("replay:event"), global("replay:wrong"))
+    else {
+        panic!("of other types")
+    };
+    Ended { trapped, event, wrong }
+}
+
+/// The event at which a replay that checks itself ends, and what is wrong.
+fn divergence(wat: &str, trace: &str) -> (i64, i32) {
+    let ended = run(&made(wat, trace, true).expect("a replay"));
+    assert!(ended.trapped, "{ended:?}");
+    (ended.event, ended.wrong)
+}
+
+#[test]
+fn every_way_across_the_boundary_is_repeated() {
+    for program in micro::PROGRAMS {
+        let count = events(program.trace).len() as i64;
+        let ended = run(&made(program.module, program.trace, true).expect(program.name));
+        // A trap is the last that happens, and nothing comes behind it.
+        let passed = if program.traps { ended.event } else { count };
+        let whole = Ended { trapped: program.traps, event: passed, wrong: 0 };
+        assert_eq!(ended, whole, "{}", program.name);
+        let plain = made(program.module, program.trace, false).expect(program.name);
+        let text = String::from_utf8_lossy(&plain).into_owned();
+        assert!(!text.contains("replay:"), "{}", program.name);
+    }
+}
+
+const ADDING: &str = r#"(module (import "h" "f" (func $f (param i32) (result i32)))
+    (func (export "run") (param i32) (result i32)
+        (i32.add (call $f (local.get 0)) (call $f (i32.const 7)))))"#;
+
+#[test]
+fn where_a_replay_leaves_the_trace_it_says_how() {
+    let right = "enter 1 export \"run\" i32:1\ncall 0 i32:1\nreturn i32:2\ncall 0 i32:7\n\
+                 return i32:3\nleave i32:5\n";
+    let with = |from: &str, to: &str| divergence(ADDING, &right.replace(from, to));
+    assert_eq!(with("call 0 i32:7", "call 0 i32:8"), (3, 1), "argument");
+    assert_eq!(with("leave i32:5", "leave i32:6"), (5, 2), "result");
+    assert_eq!(with("call 0 i32:7\nreturn i32:3\n", ""), (3, 3), "it calls once more");
+    assert_eq!(with("leave i32:5", "leave trap \"unreachable\""), (5, 5), "it does not trap");
+    let more = "return i32:3\ncall 0 i32:7\nreturn i32:0\nleave";
+    assert_eq!(with("return i32:3\nleave", more), (5, 3), "it calls once less");
+    let growing = r#"(module (memory (export "m") 1 1) (func (export "run")))"#;
+    assert_eq!(divergence(growing, "grow 0 1\nenter 0 export \"run\"\nleave\n").1, 4, "value");
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_event_and_reason() {
+    let refused =
+        |wat: &str, trace: &str| made(wat, trace, false).expect_err("it cannot be").to_string();
+    let adding = |trace: &str| refused(ADDING, trace);
+    assert_eq!(adding("leave\n"), "event 0: leave, where control is elsewhere");
+    assert_eq!(adding("call 0 i32:1\n"), "event 0: call, where control is elsewhere");
+    assert_eq!(adding("enter 5 reference\n"), "event 0: there is no function 5");
+    assert_eq!(adding("enter 1 reference i64:1\n"), "event 0: i64:1 is no i32");
+    assert_eq!(adding("enter 1 reference\n"), "event 0: 0 values, and there should be 1");
+    assert_eq!(
+        adding("enter 1 export \"runs\" i32:1\n"),
+        "event 0: function 1 is not exported under that name"
+    );
+    assert_eq!(adding("write 0 0 00\n"), "event 0: there is no memory 0");
+    let begun = "enter 1 reference i32:1\n";
+    assert_eq!(
+        adding(&format!("{begun}enter 1 reference i32:1\n")),
+        "event 1: enter, where control is elsewhere"
+    );
+    assert_eq!(adding(&format!("{begun}call 1 i32:1\n")), "event 1: function 1 is not imported");
+    let exit = format!("{begun}call 0 i32:1\nreturn exit 0 1@3\nleave exit 0\n");
+    assert_eq!(adding(&exit), "event 0: function 1 has no call at byte 3");
+    let caught = format!("{begun}call 0 i32:1\nreturn trap \"no\"\nleave trap \"no\"\n{begun}");
+    assert!(adding(&caught).starts_with("event 4: the host goes on after a trap"));
+    let host = r#"(module (func (export "run") (param externref)))"#;
+    assert!(refused(host, "enter 0 export \"run\" extern:1\n").contains("externref"));
+    let shared = r#"(module (memory 1 1 shared))"#;
+    assert!(refused(shared, "").contains("a memory that threads share"));
+}
+
+#[test]
+fn what_is_alike_is_made_once_and_what_is_large_is_divided() {
+    let counting = r#"(module (import "h" "f" (func $f (result i32))) (memory 1)
+        (func (export "run") (param $n i32) (result i32) (local $s i32)
+            (loop $l (local.set $s (i32.add (local.get $s) (call $f)))
+                (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+            (local.get $s)))"#;
+    let trace = |values: &dyn Fn(u32) -> u32| {
+        let mut text = String::from("enter 1 export \"run\" i32:20000\n");
+        let mut sum = 0u32;
+        for i in 0..20_000 {
+            sum = sum.wrapping_add(values(i));
+            text += &format!("call 0\nwrite 0 64 {:08x}\nreturn i32:{}\n", values(i), values(i));
+        }
+        text + &format!("leave i32:{sum}\n")
+    };
+    let same = made(counting, &trace(&|_| 5), false).expect("a replay");
+    assert!(same.len() < 400, "{} bytes for what is always the same", same.len());
+    let different = made(counting, &trace(&|i| i), false).expect("a replay");
+    let per_call = different.len() / 20_000;
+    assert!(per_call < 40, "{per_call} bytes a call");
+    let largest = wasmparser::Parser::new(0).parse_all(&different).filter_map(|payload| {
+        match payload.expect("valid") {
+            wasmparser::Payload::CodeSectionEntry(body) => {
+                Some(body.range().end - body.range().start)
+            }
+            _ => None,
+        }
+    });
+    assert!(largest.max() < Some(40_000));
+    let checked = run(&made(counting, &trace(&|i| i), true).expect("a replay"));
+    assert_eq!(checked, Ended { trapped: false, event: 60_002, wrong: 0 });
+}
+
+#[test]
+fn a_trace_that_is_cut_off_gives_the_replay_of_its_beginning() {
+    let module = r#"(module (import "h" "f" (func $f (param i32) (result i32)))
+        (global $last (export "last") (mut i32) (i32.const 0))
+        (func (export "run") (loop $l (global.set $last (call $f (global.get $last))) (br $l))))"#;
+    let trace = "enter 1 export \"run\"\ncall 0 i32:0\nreturn i32:5\ncall 0 i32:5\n";
+    for (count, event) in [(1, 1), (2, 2), (3, 3), (4, 4)] {
+        let lines: String = trace.lines().take(count).map(|line| format!("{line}\n")).collect();
+        let ended = run(&made(module, &lines, true).expect("a replay"));
+        assert!(ended.trapped && ended.event >= event - 1, "{count}: {ended:?}");
+    }
+}
+
+#[test]
+fn any_row_of_events_is_refused_or_gives_a_valid_module() {
+    let module = r#"(module (import "h" "f" (func $f (param i32) (result i32)))
+        (import "h" "g" (func $g (param f64 funcref)))
+        (import "h" "m" (memory 1)) (import "h" "i" (global i32)) (import "h" "j" (global (mut i64)))
+        (table (export "t") 4 funcref) (memory (export "n") 1)
+        (func (export "run") (param i32) (result i32)
+            (call $g (f64.const 1) (ref.null func)) (call $f (local.get 0)))
+        (func (export "_start"))
+        (data (i32.const 0) "some") (data (offset (global.get 0)) "more")
+        (elem declare func $f))"#;
+    let lines = [
+        "enter 2 export \"run\" i32:1",
+        "enter 3 export \"_start\"",
+        "leave i32:0",
+        "leave",
+        "call 0 i32:3",
+        "call 1 f64:0x7ff8000000000001 func:null",
+        "return i32:4",
+        "return",
+        "write 0 0 0102",
+        "write 1 100 00112233445566778899aabbccddeeff0011223344",
+        "grow 1 1",
+        "found write 0 1 05",
+        "global 1 i64:9",
+        "global 0 i32:16",
+        "element 0 2 func:2",
+        "grow-table 0 1 func:null",
+        "return exit 3",
+        "leave exit 3",
+        "leave trap \"x\"",
+        "return trap \"x\"",
+        "found grow 0 1",
+    ];
+    let rows = std::cell::Cell::new(0);
+    arbtest::arbtest(|u| {
+        let mut trace = String::new();
+        for _ in 0..u.int_in_range(0..=12)? {
+            trace = trace + u.choose(&lines)? + "\n";
+        }
+        for is_checked in [false, true] {
+            rows.set(rows.get() + usize::from(made(module, &trace, is_checked).is_ok()));
+        }
+        Ok(())
+    });
+    assert!(rows.get() > 10, "some are those of a run");
+}
