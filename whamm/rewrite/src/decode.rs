@@ -50,6 +50,11 @@ impl<'a> Program<'a> {
         Ok(program)
     }
 
+    /// How many bytes the code of its functions has.
+    pub fn code_len(&self) -> u64 {
+        self.bodies.iter().map(|body| body.body.range().end - body.body.range().start).sum()
+    }
+
     fn section(&mut self, payload: Payload<'a>) -> Result<(), Error> {
         match payload {
             Payload::TypeSection(section) => {

@@ -97,10 +97,10 @@ impl Sections {
         indices: &mut Indices,
     ) -> Result<(), Error> {
         let is_function = export.kind == ExternalKind::Func;
-        let rerouted = plan.rerouted.as_ref().filter(|other| is_function && other.0 == export.name);
-        let index = match rerouted {
-            Some((_, other)) => *other,
-            None => indices.external_index(export.kind, export.index)?,
+        let index = match plan.rerouted.get(export.name) {
+            Some(other) if is_function => *other,
+            None if is_function => indices.function(export.index),
+            _ => indices.external_index(export.kind, export.index)?,
         };
         self.exports.export(export.name, indices.export_kind(export.kind)?, index);
         Ok(())
@@ -190,7 +190,7 @@ impl Sections {
         module.section(&self.code).section(&self.data);
         let places = debug::Addresses::new(program.code_start, self.code.len(), moved);
         let (customs, own) = debug::moved(&self.customs, &places);
-        for (name, data) in customs {
+        for (name, data) in customs.into_iter().chain(plan.customs.iter().cloned()) {
             module.section(&CustomSection { name: name.into(), data: data.into() });
         }
         module.section(&names::section(plan, self.names.as_deref()));

@@ -1,8 +1,9 @@
 //! Indices that move because something was imported for our own use.
 
 use crate::decode::Program;
-use wasm_encoder::Encode;
+use std::collections::BTreeMap;
 use wasm_encoder::reencode::{Error, Reencode};
+use wasm_encoder::{Encode, Instruction};
 use wasmparser::Operator;
 
 /// How indices of the program become indices of what is written.
@@ -20,6 +21,8 @@ pub struct Indices {
     /// How many memories were imported for us.
     memories: u32,
     replaced: Option<(u32, u32)>,
+    /// What the program gets where it takes references to functions.
+    referred: BTreeMap<u32, u32>,
 }
 
 impl Indices {
@@ -33,6 +36,7 @@ impl Indices {
             functions: Vec::new(),
             memories: 0,
             replaced: None,
+            referred: BTreeMap::new(),
         }
     }
 
@@ -59,6 +63,17 @@ impl Indices {
     /// Has a function take the place of another wherever the program refers to that.
     pub fn replace(&mut self, function: u32, by: u32) {
         self.replaced = Some((function, by));
+    }
+
+    /// Has the program get another function wherever it takes a reference to this one, in tables,
+    /// globals and `ref.func`. Calls go where they went.
+    pub fn refer(&mut self, function: u32, to: u32) {
+        self.referred.insert(function, to);
+    }
+
+    /// What a reference to a function is a reference to.
+    pub fn reference(&self, function: u32) -> u32 {
+        self.referred.get(&function).copied().unwrap_or_else(|| self.function(function))
     }
 
     /// Functions that were imported for us, and the index of the first.
@@ -101,16 +116,15 @@ impl Indices {
 
     /// Whether any instruction may say something else afterwards.
     pub(crate) fn move_any(&self) -> bool {
-        !self.functions.is_empty() || self.replaced.is_some() || self.memories > 0
+        let calls_move = !self.functions.is_empty() || self.replaced.is_some();
+        calls_move || !self.referred.is_empty() || self.memories > 0
     }
 
     /// Whether an instruction says something else afterwards.
     fn changes(&self, op: &Operator<'_>) -> bool {
         match op {
-            Operator::Call { function_index }
-            | Operator::ReturnCall { function_index }
-            | Operator::RefFunc { function_index } => {
-                self.function(*function_index) != *function_index
+            Operator::RefFunc { function_index } => {
+                self.reference(*function_index) != *function_index
             }
             _ => self.memories > 0,
         }
@@ -118,6 +132,18 @@ impl Indices {
 
     /// Writes an instruction of the program.
     pub(crate) fn write(&mut self, op: Operator<'_>, bytes: &[u8], out: &mut Vec<u8>) {
+        match op {
+            Operator::Call { function_index: old } if self.function(old) != old => {
+                return Instruction::Call(self.function(old)).encode(out);
+            }
+            Operator::ReturnCall { function_index: old } if self.function(old) != old => {
+                return Instruction::ReturnCall(self.function(old)).encode(out);
+            }
+            Operator::Call { .. } | Operator::ReturnCall { .. } => {
+                return out.extend_from_slice(bytes);
+            }
+            _ => {}
+        }
         if self.changes(&op)
             && let Ok(instruction) = self.instruction(op)
         {
@@ -130,8 +156,9 @@ impl Indices {
 impl Reencode for Indices {
     type Error = std::convert::Infallible;
 
+    /// Outside of calls, which are written by themselves, functions are referred to.
     fn function_index(&mut self, func: u32) -> Result<u32, Error> {
-        Ok(self.function(func))
+        Ok(self.reference(func))
     }
 
     fn memory_index(&mut self, memory: u32) -> Result<u32, Error> {

@@ -43,6 +43,7 @@ mod decode;
 mod emit;
 mod indices;
 mod lines;
+mod link;
 mod names;
 mod plan;
 
@@ -50,6 +51,7 @@ pub use decode::{Body, Instruction, Program};
 pub use emit::{Emitted, emit};
 pub use indices::Indices;
 pub use lines::Lines;
+pub use link::Linked;
 pub use plan::{BodyPlan, Plan, Spot};
 
 use std::ops::Range;
@@ -66,4 +68,10 @@ pub enum Error {
     /// A plan keeps an instruction where the program has none.
     #[error("there is no instruction at {} to {} of the program", .0.start, .0.end)]
     Place(Range<u64>),
+    /// A module that is to be linked in imports something that nobody gives it.
+    #[error("the module that is linked in imports {0}, which is not given")]
+    Unbound(String),
+    /// A module that is to be linked in has more than functions, globals, memories and their data.
+    #[error("the module that is linked in has {0}")]
+    Unlinkable(&'static str),
 }

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::decode::{Body, Program};
 use crate::indices::Indices;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
@@ -29,12 +30,14 @@ pub struct Plan {
     pub data: Vec<(u32, i32, Vec<u8>)>,
     /// Exports.
     pub exports: Vec<(String, ExportKind, u32)>,
-    /// An exported function of the program in whose place another one is exported.
-    pub rerouted: Option<(String, u32)>,
+    /// Names under which the program exports functions, and what is exported in their place.
+    pub rerouted: BTreeMap<String, u32>,
     /// What runs when the module is instantiated.
     pub start: Option<u32>,
     /// Names of functions that are ours.
     pub names: Vec<(u32, String)>,
+    /// Custom sections, by name.
+    pub customs: Vec<(String, Vec<u8>)>,
     /// For each of the program's own functions what its body becomes.
     pub bodies: Vec<BodyPlan>,
 }
@@ -54,9 +57,10 @@ impl Plan {
             globals: Vec::new(),
             data: Vec::new(),
             exports: Vec::new(),
-            rerouted: None,
+            rerouted: BTreeMap::new(),
             start,
             names: Vec::new(),
+            customs: Vec::new(),
             bodies: Vec::new(),
         }
     }

@@ -147,6 +147,68 @@ fn calls_are_counted_without_a_script() {
 }
 
 #[test]
+fn references_and_exports_are_led_elsewhere_and_calls_are_not() {
+    let bytes = program();
+    let program = Program::decode(&bytes).expect("a module");
+    let mut plan = unchanged(&program);
+    // Three of what twice doubles; and an entry that calls nothing.
+    let index = plan.indices.functions();
+    let mut thrice = wasm_encoder::Function::new([]);
+    thrice.instructions().local_get(0).i32_const(3).i32_mul().end();
+    plan.functions.push((0, thrice));
+    plan.indices.refer(1, index);
+    plan.rerouted.insert("fac".into(), index);
+    plan.customs.push(("own".into(), b"said".to_vec()));
+    let module = emit(&program, &plan).expect("it is carried out").module;
+    valid(&module);
+    // 5 through the table is 15 now; the factorial is still called directly.
+    assert_eq!(run(&module).0, 135);
+    let engine = wasmi::Engine::default();
+    let module = wasmi::Module::new(&engine, &module).expect("it is valid");
+    assert_eq!(
+        module.custom_sections().find(|c| c.name() == "own").map(|c| c.data().to_vec()),
+        Some(b"said".to_vec())
+    );
+}
+
+#[test]
+fn a_module_that_is_linked_in_has_indices_of_its_own() {
+    let bytes = program();
+    let program = Program::decode(&bytes).expect("a module");
+    let mut plan = unchanged(&program);
+    let support = wat::parse_str(
+        r#"(module (import "program" "seen" (func $seen (param i32)))
+            (import "program" "memory" (memory $theirs 1))
+            (memory $own (export "own") 1) (global $next (export "next") (mut i32) (i32.const 4))
+            (data (memory $own) (i32.const 4) "\15")
+            (func $load (result i32) (i32.load $own (global.get $next)))
+            (func (export "tell")
+                (call $seen (call $load))
+                (i32.store $theirs (i32.const 0) (i32.const 1))))"#,
+    )
+    .expect("it is text");
+    let memory = |module: &str, name: &str| match (module, name) {
+        ("program", "seen" | "memory") => Some(0),
+        _ => None,
+    };
+    let linked = plan.link(&program, &support, &memory).expect("it is linked");
+    assert_eq!((linked.memories["own"], linked.globals["next"]), (1, 0));
+    let mut own = BodyPlan::empty(&program.bodies[2]).expect("it is read");
+    own.put().call(linked.functions["tell"]);
+    let body = program.bodies[2].instructions().expect("it is read");
+    body.into_iter().for_each(|instruction| own.keep(instruction.place));
+    plan.bodies[2] = own;
+    let module = emit(&program, &plan).expect("it is carried out").module;
+    valid(&module);
+    assert_eq!(run(&module).1, [0x15, 7]);
+
+    let unbound = Plan::new(&program).link(&program, &support, &|_, _| None);
+    assert!(unbound.expect_err("nothing is given").to_string().contains("program seen"));
+    let table = wat::parse_str("(module (table 1 funcref))").expect("it is text");
+    assert!(Plan::new(&program).link(&program, &table, &|_, _| None).is_err());
+}
+
+#[test]
 fn a_place_that_is_not_there_and_what_is_no_module_are_errors() {
     let bytes = program();
     let program = Program::decode(&bytes).expect("a module");

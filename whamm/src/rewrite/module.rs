@@ -57,6 +57,7 @@ impl<'a> Rewriter<'a> {
         let imports = self.imports();
         let exports = self.exports();
         let rerouted = entry.and_then(|e| Some((e.name?.to_owned(), e.wrapper)));
+        let rerouted = rerouted.into_iter().collect();
         let names = self.support.names().to_vec();
         let own = self.support.finish();
         let indices = self.indices.clone();
