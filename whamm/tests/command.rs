@@ -290,3 +290,35 @@ fn scripts_are_laid_out_in_place() {
     printed(&whamm(&["fmt", "--check", &script]));
     assert!(std::fs::read_to_string(&script).expect("it is there").contains("before {"));
 }
+
+#[test]
+fn profiled_programs_are_written_and_what_is_wrong_is_one_line() {
+    let place = Place::new("profile");
+    let app = place.file(
+        "app.wat",
+        r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func (param i32)))
+            (memory (export "memory") 1) (func (export "_start") (call 0 (i32.const 0))))"#,
+    );
+    let out = place.path("out.wasm");
+    let done = whamm(&["profile", &app, "-o", &out, "--to", "p.profile", "--exclude", "std::*"]);
+    assert_eq!((printed(&done), said(&done)), (String::new(), String::new()));
+    assert!(std::fs::read(&out).expect("it was written").starts_with(b"\0asm"));
+
+    let again = whamm(&["profile", &out, "-o", &place.path("twice.wasm")]);
+    assert!(
+        !again.status.success() && said(&again).contains("take the original"),
+        "{}",
+        said(&again)
+    );
+    let plain = place.file("plain.wat", "(module (func (export \"f\")))");
+    let counted = whamm(&["profile", &plain, "-o", &out]);
+    assert!(counted.status.success() && said(&counted).contains("counted and not timed"));
+    for wrong in [
+        ["profile", &app, "-o", &out, "--exclude", "["],
+        ["profile", &plain, "-o", &out, "--memory", "0"],
+        ["profile", "nowhere.wasm", "-o", &out, "--clock", "none"],
+    ] {
+        let refused = whamm(&wrong);
+        assert!(!refused.status.success() && !said(&refused).is_empty(), "{wrong:?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Commands: what is read, what is written, and what is said.
 
+mod profile;
+
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,8 @@ use whamm::{Asked, Destination, Diagnostics, Format, Kind, LibraryFile, Link, Op
   whamm instr -s hotness.mm -a app.wasm -o out.wasm    put the probes into a program
   whamm instr --wei -s hotness.mm -o monitor.wasm      make a monitor for an engine
   whamm info -v -r 'wasm:opcode:*load*:before'         what a rule matches, and its variables
-  whamm check *.mm                                     only say what is wrong"
+  whamm check *.mm                                     only say what is wrong
+  whamm profile app.wasm -o out.wasm                   who calls whom, how often, for how long"
 )]
 pub(crate) struct Command {
     #[command(subcommand)]
@@ -58,6 +61,8 @@ enum What {
         #[arg(long)]
         check: bool,
     },
+    /// Make a program keep an exact profile of its calls, on any engine.
+    Profile(Box<profile::Profile>),
     /// Print a manual page, or completions for a shell.
     Manual(manual::Manual),
     /// Print completions for a shell.
@@ -191,6 +196,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
                 .and_then(|text| print(text.as_bytes()))
         }
         What::Check { scripts: paths, libraries } => check(&paths, &libraries),
+        What::Profile(profile) => profile.run(),
         What::Fmt { scripts, check } => format_all(&scripts, check),
         What::Manual(manual) => manual
             .text(Command::command())

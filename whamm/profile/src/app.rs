@@ -1,0 +1,279 @@
+//! What has to be known of a program before it is profiled.
+
+use crate::Error;
+use std::collections::{BTreeMap, BTreeSet};
+use wasmparser::{
+    CompositeInnerType, ConstExpr, ElementItems, ExternalKind, Name, NameSectionReader, Operator,
+    Parser, Payload, TypeRef,
+};
+use whamm_rewrite::{Body, Program};
+
+/// The module of WASI's first preview.
+pub(crate) const WASI: &str = "wasi_snapshot_preview1";
+/// The module of the host interface: who imports it was rewritten before.
+pub(crate) const PROF: &str = "prof";
+
+/// A memory of the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AppMemory {
+    pub(crate) is_shared: bool,
+    pub(crate) is_64: bool,
+}
+
+/// A program: what its functions are and who refers to them.
+#[derive(Debug, Default)]
+pub(crate) struct App {
+    /// Parameters of each type; `None` where it is no function's.
+    types: Vec<Option<u32>>,
+    /// The type of each function, imported ones first.
+    pub(crate) functions: Vec<u32>,
+    /// Modules and names of imported functions.
+    pub(crate) imports: Vec<(String, String)>,
+    /// Memories.
+    pub(crate) memories: Vec<AppMemory>,
+    /// Exported functions, by name.
+    pub(crate) exports: Vec<(String, u32)>,
+    /// Names of everything that is exported.
+    pub(crate) exported: BTreeSet<String>,
+    /// The memory that WASI knows.
+    pub(crate) wasi_memory: Option<u32>,
+    /// Functions to which there are references: in tables, globals, code.
+    pub(crate) referred: BTreeSet<u32>,
+    /// Imported functions that are called at the end of others, in their place.
+    pub(crate) tail_called: BTreeSet<u32>,
+    /// Names of functions.
+    names: BTreeMap<u32, String>,
+}
+
+impl App {
+    /// Reads a program; what cannot be profiled is refused.
+    pub(crate) fn read(program: &Program<'_>) -> Result<Self, Error> {
+        let mut app = Self::default();
+        for payload in Parser::new(0).parse_all(program.bytes) {
+            app.section(payload.map_err(whamm_rewrite::Error::from)?)?;
+        }
+        for body in &program.bodies {
+            for instruction in body.instructions()? {
+                match instruction.operator {
+                    Operator::RefFunc { function_index } => {
+                        app.referred.insert(function_index);
+                    }
+                    Operator::ReturnCall { function_index }
+                        if function_index < program.imported_functions =>
+                    {
+                        app.tail_called.insert(function_index);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(app)
+    }
+
+    fn section(&mut self, payload: Payload<'_>) -> Result<(), Error> {
+        match payload {
+            Payload::TypeSection(section) => {
+                for group in section {
+                    for ty in group.map_err(whamm_rewrite::Error::from)?.into_types() {
+                        self.types.push(match &ty.composite_type.inner {
+                            CompositeInnerType::Func(f) => Some(f.params().len() as u32),
+                            CompositeInnerType::Cont(_) => {
+                                return Err(Error::Unsupported("stack switching"));
+                            }
+                            CompositeInnerType::Array(_) | CompositeInnerType::Struct(_) => {
+                                return Err(Error::Unsupported("garbage-collected objects"));
+                            }
+                        });
+                    }
+                }
+            }
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    self.import(&import.map_err(whamm_rewrite::Error::from)?)?;
+                }
+            }
+            Payload::FunctionSection(section) => {
+                for ty in section {
+                    self.functions.push(ty.map_err(whamm_rewrite::Error::from)?);
+                }
+            }
+            Payload::MemorySection(section) => {
+                for memory in section {
+                    let memory = memory.map_err(whamm_rewrite::Error::from)?;
+                    let (is_shared, is_64) = (memory.shared, memory.memory64);
+                    self.memories.push(AppMemory { is_shared, is_64 });
+                }
+            }
+            Payload::TableSection(section) => {
+                for table in section {
+                    let table = table.map_err(whamm_rewrite::Error::from)?;
+                    if let wasmparser::TableInit::Expr(init) = table.init {
+                        self.refer(&init)?;
+                    }
+                }
+            }
+            Payload::GlobalSection(section) => {
+                for global in section {
+                    self.refer(&global.map_err(whamm_rewrite::Error::from)?.init_expr)?;
+                }
+            }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    self.export(&export.map_err(whamm_rewrite::Error::from)?)?;
+                }
+            }
+            Payload::ElementSection(section) => {
+                for element in section {
+                    match element.map_err(whamm_rewrite::Error::from)?.items {
+                        ElementItems::Functions(functions) => {
+                            for function in functions {
+                                let function = function.map_err(whamm_rewrite::Error::from)?;
+                                self.referred.insert(function);
+                            }
+                        }
+                        ElementItems::Expressions(_, expressions) => {
+                            for expression in expressions {
+                                self.refer(&expression.map_err(whamm_rewrite::Error::from)?)?;
+                            }
+                        }
+                    }
+                }
+            }
+            Payload::CustomSection(custom) if custom.name() == "name" => {
+                for part in NameSectionReader::new(custom.data_reader()).flatten() {
+                    let Name::Function(map) = part else { continue };
+                    for naming in map.into_iter().flatten() {
+                        self.names.insert(naming.index, naming.name.to_owned());
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn import(&mut self, import: &wasmparser::Import<'_>) -> Result<(), Error> {
+        if import.module == PROF {
+            return Err(Error::Again(format!("imports {}.{}", import.module, import.name)));
+        }
+        match import.ty {
+            TypeRef::Func(ty) | TypeRef::FuncExact(ty) => {
+                self.functions.push(ty);
+                self.imports.push((import.module.to_owned(), import.name.to_owned()));
+            }
+            TypeRef::Memory(memory) => {
+                let (is_shared, is_64) = (memory.shared, memory.memory64);
+                self.memories.push(AppMemory { is_shared, is_64 });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn export(&mut self, export: &wasmparser::Export<'_>) -> Result<(), Error> {
+        if export.name.starts_with("fastinst:") {
+            return Err(Error::Again(format!("exports {}", export.name)));
+        }
+        self.exported.insert(export.name.to_owned());
+        match export.kind {
+            ExternalKind::Func | ExternalKind::FuncExact => {
+                self.exports.push((export.name.to_owned(), export.index));
+            }
+            ExternalKind::Memory if export.name == "memory" => {
+                self.wasi_memory = Some(export.index);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// References in a constant expression.
+    fn refer(&mut self, expression: &ConstExpr<'_>) -> Result<(), Error> {
+        for operator in expression.get_operators_reader() {
+            if let Operator::RefFunc { function_index } =
+                operator.map_err(whamm_rewrite::Error::from)?
+            {
+                self.referred.insert(function_index);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many functions it has.
+    pub(crate) fn len(&self) -> u32 {
+        self.functions.len() as u32
+    }
+
+    /// How many of them are imported.
+    pub(crate) fn imported(&self) -> u32 {
+        self.imports.len() as u32
+    }
+
+    /// How many parameters a function has.
+    pub(crate) fn parameters(&self, function: u32) -> u32 {
+        let ty = self.functions.get(function as usize).copied().unwrap_or(u32::MAX);
+        self.types.get(ty as usize).copied().flatten().unwrap_or(0)
+    }
+
+    /// Whether it uses WASI.
+    pub(crate) fn uses_wasi(&self) -> bool {
+        self.imports.iter().any(|import| import.0 == WASI)
+    }
+
+    /// Whether a function is an import of WASI's that does not return.
+    pub(crate) fn is_exit(&self, function: u32) -> bool {
+        let import = self.imports.get(function as usize);
+        import.is_some_and(|import| import.0 == WASI && import.1 == "proc_exit")
+    }
+
+    /// What people call a function: its name, else what it is exported as or imported from, else
+    /// its number.
+    pub(crate) fn name(&self, function: u32) -> String {
+        let named = self.names.get(&function).filter(|name| !name.is_empty());
+        let exported = || self.exports.iter().find(|export| export.1 == function);
+        let imported = || {
+            let import = self.imports.get(function as usize)?;
+            Some(format!("{}.{}", import.0, import.1))
+        };
+        let name = named
+            .map(|name| demangled(name))
+            .or_else(imported)
+            .or_else(|| exported().map(|export| export.0.clone()))
+            .unwrap_or_else(|| format!("function {function}"));
+        // It is printed, and ends with a zero byte where it is kept.
+        name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    }
+}
+
+/// Whether a body calls anything, and whether it takes a moment only: no loop, nothing that works
+/// on ranges.
+pub(crate) fn is_leaf(body: &Body<'_>) -> Result<(bool, u32), Error> {
+    let (mut is_short, mut instructions) = (true, 0);
+    for instruction in body.instructions()? {
+        instructions += 1;
+        is_short &= !matches!(
+            instruction.operator,
+            Operator::Loop { .. }
+                | Operator::MemoryCopy { .. }
+                | Operator::MemoryFill { .. }
+                | Operator::MemoryInit { .. }
+                | Operator::MemoryGrow { .. }
+                | Operator::TableCopy { .. }
+                | Operator::TableFill { .. }
+                | Operator::TableInit { .. }
+                | Operator::TableGrow { .. }
+                | Operator::MemoryAtomicWait32 { .. }
+                | Operator::MemoryAtomicWait64 { .. }
+        );
+    }
+    Ok((is_short, instructions))
+}
+
+/// A name as its language spells it.
+fn demangled(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    let cpp = || cpp_demangle::Symbol::new(name).ok()?.demangle().ok();
+    name.starts_with("_Z").then(cpp).flatten().unwrap_or_else(|| name.to_owned())
+}

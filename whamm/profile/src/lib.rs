@@ -1,0 +1,246 @@
+//! Exact call profiles of WebAssembly on any engine: who called whom, how often, and for how long.
+//!
+//! A module is rewritten so that it keeps a tree of its calling contexts in a memory of its own,
+//! and tells it when it ends or when the host asks:
+//!
+//! ```
+//! use whamm_profile::{Options, profile};
+//!
+//! let program = wat::parse_str(r#"(module
+//!     (func $add (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1)))
+//!     (func (export "run") (result i32) (call $add (i32.const 1) (i32.const 2))))"#)?;
+//! let profiled = profile(&program, &Options::default())?;
+//! assert!(profiled.module.len() > program.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - Counts are exact, in every context: through tables and references, by callbacks of the host,
+//!   tail calls, exceptions, traps.
+//! - Times are a wall clock's, which is read where calls begin and end. What reading it takes is
+//!   subtracted; calls that are too short to be timed are counted, and their time is their
+//!   caller's.
+//! - The profile is printed, written to a file that `fastinst report` reads, or fetched by the host
+//!   (`fastinst:profile`, `fastinst:report`, in `fastinst:memory`).
+//!
+//! The engine has to know several memories, unless the program has none. Programs with
+//! garbage-collected objects are refused. Calling context trees are those of Ammons, Ball and Larus
+//! (PLDI 1997), without their folding of recursion.
+#![forbid(unsafe_code)]
+
+mod app;
+mod body;
+mod gateway;
+mod runtime;
+mod shape;
+
+use app::App;
+use body::Bodies;
+use runtime::{Runtime, Way, Ways};
+use shape::Shapes;
+use whamm_rewrite::{Plan, Program, emit};
+
+/// What a profile has, and where it goes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the program is called in its profile.
+    pub name: String,
+    /// How time is told; `None`: as the program can.
+    pub clock: Option<Clock>,
+    /// The file that the profile goes to when the program ends, in a folder that the program may
+    /// write to; otherwise it is printed.
+    pub file: Option<String>,
+    /// Whether it is told whenever a function returns that the host has called.
+    pub force_print: bool,
+    /// Whether short functions are timed, too.
+    pub time_all: bool,
+    /// Functions of fewer instructions are counted, and not timed.
+    pub min_size: Option<u32>,
+    /// Functions whose names match are counted, and not timed.
+    pub exclude: Vec<Glob>,
+    /// How many functions are printed.
+    pub top: u32,
+    /// How much memory the profile may take, in megabytes. Where there is no room for further
+    /// contexts, calls are counted without these.
+    pub memory: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: "wasm".to_owned(),
+            clock: None,
+            file: None,
+            force_print: false,
+            time_all: false,
+            min_size: None,
+            exclude: Vec::new(),
+            top: 40,
+            memory: 256,
+        }
+    }
+}
+
+impl Options {
+    fn excludes(&self, name: &str) -> bool {
+        self.exclude.iter().any(|glob| glob.0.is_match(name))
+    }
+}
+
+/// A pattern of names: `*` and `?` stand for what may be there.
+#[derive(Clone, Debug)]
+pub struct Glob(globset::GlobMatcher);
+
+impl std::str::FromStr for Glob {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let glob = globset::Glob::new(text)
+            .map_err(|error| Error::Glob(text.to_owned(), error.kind().to_string()))?;
+        Ok(Self(glob.compile_matcher()))
+    }
+}
+
+/// Where time comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// WASI's monotonic clock.
+    Wasi,
+    /// The embedder's `prof.getTime`, in milliseconds.
+    Prof,
+    /// Nowhere: calls are counted.
+    None,
+}
+
+/// A profiled program.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// The module.
+    pub module: Vec<u8>,
+    /// What there is to know about it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Why a program cannot be profiled.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no module that can be rewritten.
+    #[error("{0}")]
+    Rewrite(#[from] whamm_rewrite::Error),
+    /// It is not valid.
+    #[error("the program is not valid: {0}")]
+    Invalid(wasmparser::Error),
+    /// It was profiled before.
+    #[error("the program was rewritten for a profile before (it {0}): take the original")]
+    Again(String),
+    /// It uses what cannot be followed.
+    #[error("the program uses {0}, which cannot be profiled: leave that out of it")]
+    Unsupported(&'static str),
+    /// The clock that was asked for cannot be read.
+    #[error("{0}")]
+    Clock(&'static str),
+    /// The file cannot be written.
+    #[error("{0}")]
+    File(&'static str),
+    /// A pattern that is none.
+    #[error("invalid pattern `{0}`: {1}")]
+    Glob(String, String),
+    /// Tables of all functions would be larger than the memory.
+    #[error("tables of the program's functions need {0} MB of memory: allow the profile more")]
+    TooLarge(u64),
+    /// The run-time support is broken.
+    #[error("the run-time support cannot be assembled: {0}")]
+    Runtime(String),
+}
+
+/// Rewrites a module so that it keeps its profile.
+pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
+    let features = wasmparser::WasmFeatures::all();
+    let mut validator = wasmparser::Validator::new_with_features(features);
+    validator.validate_all(bytes).map_err(Error::Invalid)?;
+    let program = Program::decode(bytes)?;
+    let app = App::read(&program)?;
+    let mut notes = Vec::new();
+    let ways = ways(&app, options, &mut notes)?;
+    let shapes = Shapes::of(&app, &program, options, ways.clock != Clock::None)?;
+    let mut plan = Plan::new(&program);
+    Runtime::import(&mut plan, &program, &ways, options);
+    let runtime = Runtime::link(&mut plan, &program, &app, &shapes, &ways, options)?;
+    let gateways = gateway::make(&mut plan, &program, &app, &runtime, options.force_print)?;
+    gateway::export(&mut plan, &app, &runtime, ways.wasi == Some(Way::Own));
+    plan.customs.push(("fastinst:functions".to_owned(), functions(&app).into_bytes()));
+    plan.bodies = bodies(&program, &app, &shapes, &runtime, &gateways)?;
+    let emitted = emit(&program, &plan)?;
+    notes.extend(emitted.lost);
+    Ok(Profiled { module: emitted.module, notes })
+}
+
+/// The usual case is written out at every call, unless that makes the code half as large again.
+fn bodies(
+    program: &Program<'_>,
+    app: &App,
+    shapes: &Shapes,
+    runtime: &Runtime,
+    gateways: &std::collections::BTreeMap<u32, u32>,
+) -> Result<Vec<whamm_rewrite::BodyPlan>, Error> {
+    let planned = |is_inline| {
+        let all = Bodies { app, shapes, runtime, gateways, is_inline };
+        program.bodies.iter().map(|body| all.plan(body)).collect::<Result<Vec<_>, Error>>()
+    };
+    let inline = planned(true)?;
+    let added: usize = inline.iter().map(|plan| plan.code.len()).sum();
+    if added as u64 <= program.code_len() / 2 + ROOM { Ok(inline) } else { planned(false) }
+}
+
+/// What may be added to the code of a small program beyond half of it.
+const ROOM: u64 = 4 << 10;
+
+/// How time is told and where reports go, as far as the program allows it.
+fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, Error> {
+    let known =
+        match app.wasi_memory.and_then(|index| Some((index, app.memories.get(index as usize)?))) {
+            Some((_, memory)) if memory.is_shared => {
+                Err("the memory that WASI knows is shared: no thread may lend bytes of it")
+            }
+            Some((_, memory)) if memory.is_64 => {
+                Err("the memory that WASI knows has addresses of 64 bits, which WASI has not")
+            }
+            Some((index, _)) => Ok(Way::Lent(index)),
+            None if app.memories.is_empty() && !app.exported.contains("memory") => Ok(Way::Own),
+            None => Err("the program exports no memory named `memory`, which WASI needs"),
+        };
+    let wants_wasi =
+        app.uses_wasi() || options.clock == Some(Clock::Wasi) || options.file.is_some();
+    let wasi = known.ok().filter(|_| wants_wasi);
+    let clock = match (options.clock, known) {
+        (Some(Clock::Wasi), Err(why)) => return Err(Error::Clock(why)),
+        (Some(clock), _) => clock,
+        (None, _) if wasi.is_some() => Clock::Wasi,
+        (None, Err(why)) if wants_wasi => {
+            notes.push(format!("calls are counted and not timed: {why}; --clock prof has times"));
+            Clock::None
+        }
+        (None, _) => {
+            let note = "calls are counted and not timed: the program does not use WASI; \
+                        --clock wasi or prof has times";
+            notes.push(note.to_owned());
+            Clock::None
+        }
+    };
+    if wasi.is_none() {
+        if options.file.is_some() {
+            return Err(Error::File(known.err().unwrap_or("WASI is not used")));
+        }
+        let note = "nothing is printed: the host fetches the profile, by `fastinst:report` or \
+                    `fastinst:profile`";
+        notes.push(note.to_owned());
+    }
+    if options.file.as_ref().is_some_and(|file| file.len() > 1000) {
+        return Err(Error::File("the name of the file is too long: take one below 1000 bytes"));
+    }
+    Ok(Ways { clock, wasi })
+}
+
+/// Numbers and names of functions, a line each: what the host knows arcs by.
+fn functions(app: &App) -> String {
+    (0..app.len()).map(|function| format!("{} {}\n", function + 1, app.name(function))).collect()
+}

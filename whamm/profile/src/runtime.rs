@@ -1,0 +1,378 @@
+//! What a profiled program has beside its own code, assembled from text as far as it is needed.
+//!
+//! `runtime/tree.wat` is the tree, `time.wat` charges time to its nodes, `sum.wat` adds them up;
+//! `text.wat` and `file.wat` are what is told of that, `end.wat` says when. Which clock there is,
+//! and where the report goes, are files of their own, of which one is taken.
+//!
+//! ```text
+//!     0 the node of what was never called   128 the host's   208 what there was no room for
+//!   320 what is handed to WASI   336 numbers   512 what is to be written   1536 bytes that are lent
+//!  2560 frames of a stack   3584 texts, tables, names; behind them the tree
+//! ```
+
+use crate::app::{App, WASI};
+use crate::shape::{Shapes, Telling};
+use crate::{Clock, Error, Options};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use wasm_encoder::{EntityType, ValType};
+use whamm_rewrite::{Linked, Plan, Program};
+
+/// Where what is known of a program begins.
+const DATA: u32 = 3584;
+/// Pages in a megabyte.
+const PAGES: u64 = 16;
+/// Sums of addresses have 32 bits.
+const MOST_PAGES: u64 = 32768;
+
+/// How the clock is read and where reports go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ways {
+    pub(crate) clock: Clock,
+    /// How what WASI gets and gives passes: `None` without it.
+    pub(crate) wasi: Option<Way>,
+}
+
+/// How what WASI gets and gives passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Through our memory, which is exported as the one that WASI knows.
+    Own,
+    /// Through the program's, which has this index.
+    Lent(u32),
+}
+
+impl Ways {
+    /// What is imported, with the types of parameters and results.
+    fn imports(&self, options: &Options) -> Vec<Import> {
+        let (word, long) = (ValType::I32, ValType::I64);
+        let mut list = Vec::new();
+        let mut wasi = |name, params: &[ValType]| {
+            list.push(Import { module: WASI, name, params: params.to_vec(), result: word });
+        };
+        if self.clock == Clock::Wasi {
+            wasi("clock_time_get", &[word, long, word]);
+        }
+        if self.wasi.is_some() {
+            wasi("fd_write", &[word; 4]);
+            if options.file.is_some() {
+                wasi("path_open", &[word, word, word, word, word, long, long, word, word]);
+                wasi("fd_close", &[word]);
+            }
+        }
+        if self.clock == Clock::Prof {
+            let result = ValType::F64;
+            list.push(Import { module: "prof", name: "getTime", params: vec![], result });
+        }
+        list
+    }
+
+    /// The files of the run-time support that are needed.
+    fn parts(&self, options: &Options) -> Vec<&'static str> {
+        let mut parts = vec![
+            include_str!("runtime/tree.wat"),
+            include_str!("runtime/time.wat"),
+            include_str!("runtime/write.wat"),
+            include_str!("runtime/sum.wat"),
+            include_str!("runtime/text.wat"),
+            include_str!("runtime/file.wat"),
+            include_str!("runtime/end.wat"),
+        ];
+        parts.push(match (self.clock, self.wasi) {
+            (Clock::Wasi, Some(Way::Own)) => include_str!("runtime/clock_wasi_own.wat"),
+            (Clock::Wasi, _) => include_str!("runtime/clock_wasi_lent.wat"),
+            (Clock::Prof, _) => include_str!("runtime/clock_prof.wat"),
+            (Clock::None, _) => include_str!("runtime/clock_none.wat"),
+        });
+        parts.push(match self.wasi {
+            Some(Way::Own) => include_str!("runtime/out_own.wat"),
+            Some(Way::Lent(_)) => include_str!("runtime/out_lent.wat"),
+            None => include_str!("runtime/out_none.wat"),
+        });
+        match (&options.file, self.wasi) {
+            (Some(_), Some(way)) => {
+                parts.push(include_str!("runtime/print_file.wat"));
+                parts.push(match way {
+                    Way::Own => include_str!("runtime/open_own.wat"),
+                    Way::Lent(_) => include_str!("runtime/open_lent.wat"),
+                });
+            }
+            _ => parts.push(include_str!("runtime/print_text.wat")),
+        }
+        parts
+    }
+
+    /// What the file says of its times: a text in JSON.
+    fn clock_note(&self) -> &'static str {
+        match self.clock {
+            Clock::Prof => "\"times are the wall clock's, as the host's prof.getTime tells it\"",
+            _ => "\"times are the wall clock's, as WASI tells it\"",
+        }
+    }
+}
+
+struct Import {
+    module: &'static str,
+    name: &'static str,
+    params: Vec<ValType>,
+    result: ValType,
+}
+
+impl Import {
+    /// What the text calls it: `fd_write`, `get_time`.
+    fn identifier(&self) -> &str {
+        if self.name == "getTime" { "get_time" } else { self.name }
+    }
+}
+
+/// Where what bodies and gateways need is in the program.
+#[derive(Clone, Debug)]
+pub(crate) struct Runtime {
+    pub(crate) memory: u32,
+    pub(crate) cur: u32,
+    pub(crate) via: u32,
+    pub(crate) enter: u32,
+    pub(crate) enter_child: u32,
+    pub(crate) leave: u32,
+    pub(crate) tail: u32,
+    pub(crate) tail_via: u32,
+    pub(crate) caught: u32,
+    pub(crate) foreign: u32,
+    pub(crate) origin: u32,
+    pub(crate) starting: u32,
+    pub(crate) ended: u32,
+    pub(crate) ending: u32,
+    pub(crate) exiting: u32,
+    pub(crate) profile: u32,
+    pub(crate) report: u32,
+    pub(crate) has_clock: bool,
+    /// Whether the program tells its profile where it ends.
+    pub(crate) tells_ends: bool,
+}
+
+impl Runtime {
+    /// Imports what is needed; to be done before anything else is put into the plan.
+    pub(crate) fn import(plan: &mut Plan, program: &Program<'_>, ways: &Ways, options: &Options) {
+        for import in ways.imports(options) {
+            let ty = program.types + plan.types.len() as u32;
+            plan.types.push((import.params, vec![import.result]));
+            plan.indices.import_function(import.module, import.name);
+            let (module, name) = (import.module.to_owned(), import.name.to_owned());
+            plan.imports.push((module, name, EntityType::Function(ty)));
+        }
+    }
+
+    /// Links the run-time support in.
+    pub(crate) fn link(
+        plan: &mut Plan,
+        program: &Program<'_>,
+        app: &App,
+        shapes: &Shapes,
+        ways: &Ways,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let text = text(app, shapes, ways, options)?;
+        let module = wat::parse_str(text).map_err(|error| Error::Runtime(error.to_string()))?;
+        let (first, imported) = plan.indices.imported();
+        let functions: BTreeMap<(String, String), u32> =
+            imported.iter().cloned().zip(first..).collect();
+        let lent = match ways.wasi {
+            Some(Way::Lent(memory)) => Some(plan.indices.memory(memory)),
+            _ => None,
+        };
+        let linked = plan.link(program, &module, &|module, name| match module {
+            "program" => lent,
+            _ => functions.get(&(module.to_owned(), name.to_owned())).copied(),
+        })?;
+        Self::of(&linked, ways).ok_or_else(|| Error::Runtime("an export is missing".into()))
+    }
+
+    fn of(linked: &Linked, ways: &Ways) -> Option<Self> {
+        let function = |name: &str| linked.functions.get(name).copied();
+        Some(Self {
+            memory: *linked.memories.get("own")?,
+            cur: *linked.globals.get("cur")?,
+            via: *linked.globals.get("via")?,
+            enter: function("enter")?,
+            enter_child: function("enter_child")?,
+            leave: function("leave")?,
+            tail: function("tail")?,
+            tail_via: function("tail_via")?,
+            caught: function("caught")?,
+            foreign: function("foreign")?,
+            origin: function("origin")?,
+            starting: function("starting")?,
+            ended: function("ended")?,
+            ending: function("ending")?,
+            exiting: function("exiting")?,
+            profile: function("profile")?,
+            report: function("report")?,
+            has_clock: ways.clock != Clock::None,
+            tells_ends: ways.wasi.is_some(),
+        })
+    }
+}
+
+/// Bytes that the memory holds at first, with where they are.
+struct Data {
+    bytes: Vec<u8>,
+}
+
+impl Data {
+    /// Puts something behind what is there: its address.
+    fn put(&mut self, bytes: &[u8]) -> u32 {
+        let at = DATA + self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        at
+    }
+
+    fn text(&mut self, text: &str) -> u32 {
+        let at = self.put(text.as_bytes());
+        self.bytes.push(0);
+        at
+    }
+
+    fn align(&mut self) {
+        while !self.bytes.len().is_multiple_of(8) {
+            self.bytes.push(0);
+        }
+    }
+}
+
+/// The run-time support as a module in text.
+fn text(app: &App, shapes: &Shapes, ways: &Ways, options: &Options) -> Result<String, Error> {
+    let mut data = Data { bytes: Vec::new() };
+    let mut parts = String::new();
+    for part in ways.parts(options) {
+        parts += &with_texts(part, &mut data);
+    }
+    let clock_note = data.text(ways.clock_note());
+    let no_clock_note = data.text("\"calls are counted, and not timed\"");
+    let path = options.file.as_deref().unwrap_or_default();
+    let path_at = data.put(path.as_bytes());
+    data.align();
+    let table = shape_table(shapes);
+    let (shapes_at, leaves) = (data.put(&table.shapes), table.leaves);
+    data.align();
+    let leaves_at = data.put(&leaves);
+    let names = data.text(&options.name);
+    for function in 0..app.len() {
+        data.text(&app.name(function));
+    }
+    data.text("[contexts beyond memory]");
+    data.text("[other modules]");
+    data.align();
+    let room = DATA + data.bytes.len() as u32;
+    let functions = u64::from(app.len());
+    let used = u64::from(room) + 20 * (functions + 3) + 16 + 3 * 72 + shapes.one_of_each();
+    let pages = used.div_ceil(65536);
+    let most = (u64::from(options.memory) * PAGES).min(MOST_PAGES);
+    // A part is left for reports.
+    let for_nodes = most * 65536 / 8 * 7;
+    if used > for_nodes {
+        return Err(Error::TooLarge(used.div_ceil(7 << 17)));
+    }
+    let mut out = String::from("(module\n");
+    for import in ways.imports(options) {
+        let params: String = import.params.iter().map(|ty| format!(" {}", spelled(*ty))).collect();
+        let (id, result) = (import.identifier(), spelled(import.result));
+        let _ = writeln!(
+            out,
+            "(import \"{}\" \"{}\" (func ${id} (param{params}) (result {result})))",
+            import.module, import.name
+        );
+    }
+    if let Some(Way::Lent(_)) = ways.wasi {
+        out += "(import \"program\" \"memory\" (memory $app 0))\n";
+    }
+    let _ = writeln!(out, "(memory $own (export \"own\") {pages} {most})");
+    let globals = [
+        ("functions", functions as i64),
+        ("imports", i64::from(app.imported())),
+        ("shapes", shapes_at.into()),
+        ("leaf_ids", leaves_at.into()),
+        ("names", names.into()),
+        ("room", room.into()),
+        ("node_end", for_nodes as i64),
+        ("has_clock", i64::from(ways.clock != Clock::None)),
+        ("time_all", options.time_all.into()),
+        ("force_print", options.force_print.into()),
+        ("top", options.top.into()),
+        ("clock_note", clock_note.into()),
+        ("no_clock_note", no_clock_note.into()),
+        ("path", path_at.into()),
+        ("path_len", path.len() as i64),
+    ];
+    for (name, value) in globals {
+        let _ = writeln!(out, "(global ${name} i32 (i32.const {value}))");
+    }
+    out += &parts;
+    let _ = write!(out, "(data (memory $own) (i32.const {DATA}) \"{}\"))", escaped(&data.bytes));
+    Ok(out)
+}
+
+fn spelled(ty: ValType) -> &'static str {
+    match ty {
+        ValType::I64 => "i64",
+        ValType::F64 => "f64",
+        _ => "i32",
+    }
+}
+
+/// What is known of each function in four bytes, by its number; and the numbers of all leaves that
+/// are called.
+struct Table {
+    shapes: Vec<u8>,
+    leaves: Vec<u8>,
+}
+
+fn shape_table(shapes: &Shapes) -> Table {
+    let mut table = Table { shapes: vec![0; 4], leaves: Vec::new() };
+    for (shape, telling) in shapes.shapes.iter().zip(&shapes.tellings) {
+        let untimed = if *telling == Telling::Timed { 0 } else { 1 << 15 };
+        table.shapes.extend((shape.leaves.len() as u16).to_le_bytes());
+        table.shapes.extend((shape.slots() as u16 | untimed).to_le_bytes());
+        table.leaves.extend(shape.leaves.iter().flat_map(|leaf| (leaf + 1).to_le_bytes()));
+    }
+    table.shapes.extend([0; 8]);
+    table
+}
+
+/// Replaces texts that are said by their addresses.
+fn with_texts(part: &str, data: &mut Data) -> String {
+    const SAY: &str = "(call $say \"";
+    let (mut out, mut rest) = (String::new(), part);
+    while let Some(at) = rest.find(SAY) {
+        out += &rest[..at];
+        let (mut text, mut is_escaped, mut end) = (String::new(), false, 0);
+        for (offset, c) in rest[at + SAY.len()..].char_indices() {
+            match c {
+                'n' if is_escaped => text.push('\n'),
+                _ if is_escaped => text.push(c),
+                '\\' => {}
+                '"' => {
+                    end = at + SAY.len() + offset + 1;
+                    break;
+                }
+                c => text.push(c),
+            }
+            is_escaped = c == '\\' && !is_escaped;
+        }
+        let _ = write!(out, "(call $say (i32.const {})", data.text(&text));
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        match byte {
+            b' '..=b'~' if !matches!(byte, b'"' | b'\\') => out.push(char::from(*byte)),
+            _ => {
+                let _ = write!(out, "\\{byte:02x}");
+            }
+        }
+    }
+    out
+}

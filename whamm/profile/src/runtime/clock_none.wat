@@ -1,0 +1,1 @@
+  (func $now (result i64) (i64.const 0))

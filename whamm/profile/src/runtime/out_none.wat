@@ -1,0 +1,1 @@
+  (func $flush (global.set $fill (i32.const 0)))

@@ -1,0 +1,47 @@
+;; Time: each reading of the clock charges what has passed since the one before to the node that runs.
+
+  (global $last (mut i64) (i64.const 0))
+  (global $quiet (mut i32) (i32.const 0))
+  (global $calibrated (mut i32) (i32.const 0))
+  ;; What a reading takes, and what all have taken so far.
+  (global $reading (mut i64) (i64.const 0))
+  (global $readings (mut i64) (i64.const 0))
+  (global $measuring (mut i64) (i64.const 0))
+  ;; Calls that take less are only counted.
+  (global $least (mut i64) (i64.const 0))
+
+  (func $clock (result i64)
+    (if (global.get $quiet) (then (return (global.get $last))))
+    (call $now))
+
+  (func $read_clock (local $now i64) (local $passed i64) (local $cost i64)
+    (local.set $now (call $clock))
+    (local.set $passed (i64.sub (local.get $now) (global.get $last)))
+    (global.set $last (local.get $now))
+    (global.set $readings (i64.add (global.get $readings) (i64.const 1)))
+    ;; What passes outside of all functions is nobody's; a clock that goes back tells nothing.
+    (if (i32.eq (global.get $cur) (i32.const 128)) (then (return)))
+    (if (i64.le_s (local.get $passed) (i64.const 0)) (then (return)))
+    (local.set $cost (select (local.get $passed) (global.get $reading) (i64.lt_s (local.get $passed) (global.get $reading))))
+    (global.set $measuring (i64.add (global.get $measuring) (local.get $cost)))
+    (i64.store $own offset=24 (global.get $cur)
+      (i64.add (i64.load $own offset=24 (global.get $cur)) (i64.sub (local.get $passed) (local.get $cost)))))
+
+  ;; The least of four means of sixteen readings, once; a call of which timing would be more than a fiftieth is not worth it.
+  (func $calibrate (local $round i32) (local $n i32) (local $begin i64) (local $mean i64)
+    (if (i32.or (i32.or (global.get $calibrated) (global.get $quiet)) (i32.eqz (global.get $has_clock))) (then (return)))
+    (global.set $calibrated (i32.const 1))
+    (global.set $reading (i64.const 0x7fffffffffffffff))
+    (loop $rounds
+      (local.set $n (i32.const 16))
+      (local.set $begin (call $clock))
+      (loop $again
+        (global.set $last (call $clock))
+        (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+      (local.set $mean (i64.div_s (i64.sub (global.get $last) (local.get $begin)) (i64.const 16)))
+      (if (i64.lt_s (local.get $mean) (i64.const 0)) (then (local.set $mean (i64.const 0))))
+      (if (i64.lt_s (local.get $mean) (global.get $reading)) (then (global.set $reading (local.get $mean))))
+      (br_if $rounds (i32.lt_u (local.tee $round (i32.add (local.get $round) (i32.const 1))) (i32.const 4))))
+    (if (i32.eqz (global.get $time_all)) (then
+      (global.set $least (i64.mul (i64.const 100)
+        (select (global.get $reading) (i64.const 10) (i64.gt_s (global.get $reading) (i64.const 10))))))))

@@ -1,0 +1,206 @@
+;; The tree of calling contexts: a node for each function and each way to it.
+;;
+;;   0 function (index + 1; 0 is the host)   4 parent   8 next sibling   12 first child
+;;  16 calls      24 time of its own, in nanoseconds     32 when the call that is active was entered
+;;  40 time of timed calls, callees included             48 whether it is timed    52 timed calls
+;;  56, 64 what a report adds up: its own time and that of what is only counted below it, and all time
+;;  72 calls of small leaf functions, eight bytes each, then nodes of direct callees, four bytes each
+;;
+;; The node at 0 stands in places of callees that were not called yet: it counts as timed, so that one test leads both to `enter`.
+
+  ;; The node of what runs now.
+  (global $cur (export "cur") (mut i32) (i32.const 128))
+  ;; The node from which a function is called whose name the call does not say; 0 if there is no such call.
+  (global $via (export "via") (mut i32) (i32.const 0))
+  (global $heap (mut i32) (i32.const 0))
+  (global $table (mut i32) (i32.const 0))
+  (global $name_at (mut i32) (i32.const 0))
+  (global $ready (mut i32) (i32.const 0))
+  ;; Contexts for which there was no room: how often one was asked for.
+  (global $folded (mut i32) (i32.const 0))
+
+  ;; Full of zeros; 0 if there is no more.
+  (func $alloc (param $n i32) (result i32) (local $at i32) (local $more i32)
+    (local.set $at (global.get $heap))
+    (local.set $more (i32.sub
+      (i32.shr_u (i32.add (i32.add (local.get $at) (local.get $n)) (i32.const 65535)) (i32.const 16)) (memory.size $own)))
+    (if (i32.gt_s (local.get $more) (i32.const 0)) (then
+      (if (i32.eq (memory.grow $own (select (local.get $more) (i32.const 16) (i32.gt_u (local.get $more) (i32.const 16)))) (i32.const -1)) (then
+        (if (i32.eq (memory.grow $own (local.get $more)) (i32.const -1)) (then (return (i32.const 0))))))))
+    (global.set $heap (i32.add (local.get $at) (local.get $n)))
+    (local.get $at))
+
+  ;; The row of a function: 0 its leaves' first number, 4 how many, 8 a node's size, 12 its node where there is no room for another.
+  (func $row (param $id i32) (result i32) (i32.add (global.get $table) (i32.shl (local.get $id) (i32.const 4))))
+
+  ;; Tables are made of what is known of each function: how many leaves and slots it has, and its name with a zero byte behind it.
+  (func $init (local $id i32) (local $row i32) (local $from i32) (local $leaf i32) (local $size i32)
+    (global.set $ready (i32.const 1))
+    (i32.store $own offset=48 (i32.const 0) (i32.const 1))
+    (i32.store $own offset=48 (i32.const 128) (i32.const 1))
+    (i32.store $own offset=48 (i32.const 208) (i32.const 1))
+    (i32.store $own (i32.const 208) (i32.add (global.get $functions) (i32.const 1)))
+    (i32.store $own offset=4 (i32.const 208) (i32.const 128))
+    (global.set $table (global.get $room))
+    (global.set $name_at (i32.add (global.get $table) (i32.shl (i32.add (global.get $functions) (i32.const 3)) (i32.const 4))))
+    (global.set $heap (i32.and (i32.const -8)
+      (i32.add (i32.add (global.get $name_at) (i32.shl (i32.add (global.get $functions) (i32.const 3)) (i32.const 2))) (i32.const 7))))
+    (local.set $from (global.get $names))
+    (loop $next
+      (local.set $row (call $row (local.get $id)))
+      (i32.store $own (i32.add (global.get $name_at) (i32.shl (local.get $id) (i32.const 2))) (local.get $from))
+      (loop $more
+        (local.set $from (i32.add (local.get $from) (i32.const 1)))
+        (br_if $more (i32.load8_u $own (i32.sub (local.get $from) (i32.const 1)))))
+      (i32.store $own (local.get $row) (local.get $leaf))
+      (i32.store $own offset=4 (local.get $row) (call $leaves (local.get $id)))
+      (local.set $size (call $size (local.get $id)))
+      (i32.store $own offset=8 (local.get $row) (local.get $size))
+      (i32.store $own offset=12 (local.get $row) (global.get $heap))
+      (global.set $heap (i32.add (global.get $heap) (local.get $size)))
+      (local.set $leaf (i32.add (local.get $leaf) (call $leaves (local.get $id))))
+      (local.set $id (i32.add (local.get $id) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $id) (i32.add (global.get $functions) (i32.const 3))))))
+
+  (func $leaves (param $id i32) (result i32)
+    (i32.load16_u $own (i32.add (global.get $shapes) (i32.shl (local.get $id) (i32.const 2)))))
+  (func $slots (param $id i32) (result i32)
+    (i32.load16_u $own offset=2 (i32.add (global.get $shapes) (i32.shl (local.get $id) (i32.const 2)))))
+  (func $size (param $id i32) (result i32)
+    (i32.and (i32.const -8) (i32.add (i32.const 79)
+      (i32.add (i32.shl (call $leaves (local.get $id)) (i32.const 3)) (i32.shl (i32.and (call $slots (local.get $id)) (i32.const 0x7fff)) (i32.const 2))))))
+  ;; Whether the options leave it untimed.
+  (func $excluded (param $id i32) (result i32) (i32.shr_u (call $slots (local.get $id)) (i32.const 15)))
+  (func $is_host (param $id i32) (result i32) (i32.lt_u (i32.sub (local.get $id) (i32.const 1)) (global.get $imports)))
+
+  ;; A node below another one.
+  (func $make (param $parent i32) (param $id i32) (result i32) (local $at i32)
+    (if (i32.lt_u (global.get $heap) (global.get $node_end)) (then
+      (local.set $at (call $alloc (i32.load $own offset=8 (call $row (local.get $id)))))))
+    (if (i32.eqz (local.get $at)) (then (return (call $beyond (local.get $id)))))
+    (call $hang (local.get $at) (local.get $parent) (local.get $id))
+    (i32.store $own offset=48 (local.get $at) (call $begins_timed (local.get $parent) (local.get $id)))
+    (local.get $at))
+
+  ;; Below what is too short to be timed everything is.
+  (func $begins_timed (param $parent i32) (param $id i32) (result i32)
+    (if (i32.or (i32.eqz (global.get $has_clock)) (call $excluded (local.get $id))) (then (return (i32.const 0))))
+    (i32.or (i32.or (global.get $time_all) (i32.load $own offset=48 (local.get $parent)))
+      (call $excluded (i32.load $own (local.get $parent)))))
+
+  (func $hang (param $at i32) (param $parent i32) (param $id i32)
+    (i32.store $own (local.get $at) (local.get $id))
+    (i32.store $own offset=4 (local.get $at) (local.get $parent))
+    (i32.store $own offset=8 (local.get $at) (i32.load $own offset=12 (local.get $parent)))
+    (i32.store $own offset=12 (local.get $parent) (local.get $at)))
+
+  ;; The node of a function where there is no room for another: all ways to it from here on.
+  (func $beyond (param $id i32) (result i32) (local $at i32)
+    (if (i32.eqz (global.get $folded)) (then (call $hang (i32.const 208) (i32.const 128) (i32.add (global.get $functions) (i32.const 1)))))
+    (global.set $folded (i32.add (global.get $folded) (i32.const 1)))
+    (call $count (i32.const 208))
+    (local.set $at (i32.load $own offset=12 (call $row (local.get $id))))
+    (if (i32.eqz (i32.load $own (local.get $at))) (then (call $hang (local.get $at) (i32.const 208) (local.get $id))))
+    (local.get $at))
+
+  ;; The node of a function that was called from another before, or 0: what was called last stands in front.
+  (func $known (param $parent i32) (param $id i32) (result i32) (local $at i32) (local $before i32)
+    (local.set $at (i32.load $own offset=12 (local.get $parent)))
+    (block $end (loop $next
+      (br_if $end (i32.eqz (local.get $at)))
+      (br_if $end (i32.eq (i32.load $own (local.get $at)) (local.get $id)))
+      (local.set $before (local.get $at))
+      (local.set $at (i32.load $own offset=8 (local.get $at)))
+      (br $next)))
+    (if (i32.and (i32.ne (local.get $at) (i32.const 0)) (i32.ne (local.get $before) (i32.const 0))) (then
+      (i32.store $own offset=8 (local.get $before) (i32.load $own offset=8 (local.get $at)))
+      (i32.store $own offset=8 (local.get $at) (i32.load $own offset=12 (local.get $parent)))
+      (i32.store $own offset=12 (local.get $parent) (local.get $at))))
+    (local.get $at))
+
+  (func $child (param $parent i32) (param $id i32) (result i32) (local $at i32)
+    (local.set $at (call $known (local.get $parent) (local.get $id)))
+    (if (local.get $at) (then (return (local.get $at))))
+    (call $make (local.get $parent) (local.get $id)))
+
+  ;; A call begins.
+  (func $open (param $at i32)
+    (call $count (local.get $at))
+    (if (i32.load $own offset=48 (local.get $at)) (then
+      (call $read_clock)
+      (i64.store $own offset=32 (local.get $at) (global.get $last))))
+    (global.set $cur (local.get $at)))
+
+  (func $count (param $at i32)
+    (i64.store $own offset=16 (local.get $at) (i64.add (i64.load $own offset=16 (local.get $at)) (i64.const 1))))
+
+  ;; A direct call whose node is not known yet or is timed; `slot` is where the caller's node has it.
+  (func (export "enter") (param $node i32) (param $slot i32) (param $id i32) (local $at i32)
+    (local.set $slot (i32.add (local.get $node) (local.get $slot)))
+    (local.set $at (i32.load $own (local.get $slot)))
+    (if (i32.eqz (local.get $at)) (then
+      (local.set $at (call $child (local.get $node) (local.get $id)))
+      (i32.store $own (local.get $slot) (local.get $at))))
+    (call $open (local.get $at)))
+
+  ;; A call of a function that a gateway stands for, or that has no slot.
+  (func (export "enter_child") (param $node i32) (param $id i32)
+    (call $open (call $child (local.get $node) (local.get $id))))
+
+  ;; What was called has returned. Contexts that turn out to be too short are only counted from then on.
+  (func (export "leave") (param $node i32) (local $at i32) (local $spent i64) (local $timed i32)
+    (local.set $at (global.get $cur))
+    (if (i32.load $own offset=48 (local.get $at)) (then
+      (if (i32.ne (local.get $at) (local.get $node)) (then
+        (call $read_clock)
+        (local.set $spent (i64.add (i64.load $own offset=40 (local.get $at))
+          (i64.sub (global.get $last) (i64.load $own offset=32 (local.get $at)))))
+        (local.set $timed (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))
+        (i64.store $own offset=40 (local.get $at) (local.get $spent))
+        (i32.store $own offset=52 (local.get $at) (local.get $timed))
+        (if (i32.ge_u (local.get $timed) (i32.const 8)) (then
+          (if (i64.lt_s (local.get $spent) (i64.mul (i64.extend_i32_u (local.get $timed)) (global.get $least)))
+            (then (i32.store $own offset=48 (local.get $at) (i32.const 0))))))))))
+    (global.set $cur (local.get $node)))
+
+  ;; A tail call: it ends its caller, and belongs to whoever called that.
+  (func (export "tail") (param $node i32) (param $id i32) (local $at i32)
+    (local.set $at (call $child (i32.load $own offset=4 (local.get $node)) (local.get $id)))
+    (call $end_before_tail (local.get $node))
+    (call $open (local.get $at)))
+
+  ;; The same where a gateway stands for what is called.
+  (func (export "tail_via") (param $node i32)
+    (call $end_before_tail (local.get $node))
+    (global.set $via (i32.load $own offset=4 (local.get $node))))
+
+  (func $end_before_tail (param $node i32)
+    (if (i32.load $own offset=48 (local.get $node)) (then (call $read_clock))))
+
+  ;; An exception was caught in an activation of this node.
+  (func (export "caught") (param $node i32)
+    (if (i32.ne (global.get $cur) (local.get $node)) (then
+      (if (global.get $has_clock) (then (call $read_clock)))
+      (global.set $via (i32.const 0))
+      (global.set $cur (local.get $node)))))
+
+  ;; What was called through a table or a reference was no function of this module.
+  (func (export "foreign") (param $node i32)
+    (global.set $via (i32.const 0))
+    (call $count (call $child (local.get $node) (i32.add (global.get $functions) (i32.const 2)))))
+
+  ;; Where a call comes from that arrives at a gateway: a call that does not name its callee, a function of the host, or the host itself.
+  (func (export "origin") (result i32) (local $at i32)
+    (local.set $at (global.get $via))
+    (if (local.get $at) (then
+      (global.set $via (i32.const 0))
+      (return (local.get $at))))
+    (if (i32.eqz (global.get $ready)) (then (call $init)))
+    (local.set $at (global.get $cur))
+    (if (call $is_host (i32.load $own (local.get $at))) (then (return (local.get $at))))
+    (global.set $cur (i32.const 128))
+    (call $calibrate)
+    (i32.const 128))
+
+  ;; What the program starts with when it is instantiated is counted, not timed: the host has not made its clock known by then.
+  (func (export "starting") (param $is_it i32) (global.set $quiet (local.get $is_it)))

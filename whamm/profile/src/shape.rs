@@ -1,0 +1,154 @@
+//! What a node of the tree has room for, function by function, and which functions are timed.
+//!
+//! A direct call finds the node of its callee in a slot of its caller's node. A leaf that takes a
+//! moment only has no node: its caller's counts its calls, in a few instructions.
+
+use crate::app::{self, App};
+use crate::{Error, Options};
+use std::collections::BTreeMap;
+use wasmparser::Operator;
+use whamm_rewrite::{Body, Program};
+
+/// Leaves without loops that are shorter take less than timing them does on any engine.
+const SHORT: u32 = 100;
+/// A node has no more slots: further callees are looked for in its list.
+const MOST_SLOTS: usize = 4096;
+/// Bytes of a node in front of its leaves and slots.
+const HEADER: u64 = 72;
+
+/// How calls of a function are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// They have nodes, and are timed where that is worth it.
+    Timed,
+    /// They have nodes, and are not timed.
+    Counted,
+    /// They have counters in the nodes of their callers.
+    Leaf,
+}
+
+/// What a function's nodes have room for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shape {
+    /// Leaves that it calls, in the order of their counters.
+    pub(crate) leaves: Vec<u32>,
+    /// Other functions that it calls directly, with the numbers of their slots.
+    slots: BTreeMap<u32, usize>,
+}
+
+impl Shape {
+    /// Where a leaf's counter is in a node.
+    pub(crate) fn counter(&self, callee: u32) -> Option<u64> {
+        let at = self.leaves.iter().position(|leaf| *leaf == callee)?;
+        Some(HEADER + 8 * at as u64)
+    }
+
+    /// Where a callee's slot is in a node.
+    pub(crate) fn slot(&self, callee: u32) -> Option<u64> {
+        let at = self.slots.get(&callee)?;
+        Some(HEADER + 8 * self.leaves.len() as u64 + 4 * *at as u64)
+    }
+
+    /// Bytes of a node.
+    pub(crate) fn size(&self) -> u64 {
+        (HEADER + 8 * self.leaves.len() as u64 + 4 * self.slots.len() as u64).next_multiple_of(8)
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+/// All functions of a program.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    /// How calls of each function are told.
+    pub(crate) tellings: Vec<Telling>,
+    /// What nodes of each function have room for.
+    pub(crate) shapes: Vec<Shape>,
+}
+
+impl Shapes {
+    /// Of a program.
+    pub(crate) fn of(
+        app: &App,
+        program: &Program<'_>,
+        options: &Options,
+        has_clock: bool,
+    ) -> Result<Self, Error> {
+        let mut tellings = Vec::with_capacity(app.functions.len());
+        for function in 0..app.imported() {
+            let is_excluded = options.excludes(&app.name(function));
+            tellings.push(if is_excluded { Telling::Counted } else { Telling::Timed });
+        }
+        for body in &program.bodies {
+            tellings.push(telling(app, body, options, has_clock)?);
+        }
+        let mut shapes = vec![Shape::default(); app.imports.len()];
+        for body in &program.bodies {
+            shapes.push(shape(body, &tellings)?);
+        }
+        Ok(Self { tellings, shapes })
+    }
+
+    /// How many bytes all functions' nodes have, each once.
+    pub(crate) fn one_of_each(&self) -> u64 {
+        self.shapes.iter().map(Shape::size).sum()
+    }
+}
+
+fn telling(
+    app: &App,
+    body: &Body<'_>,
+    options: &Options,
+    has_clock: bool,
+) -> Result<Telling, Error> {
+    let (is_short, instructions) = app::is_leaf(body)?;
+    let is_excluded = options.excludes(&app.name(body.function))
+        || options.min_size.is_some_and(|least| instructions < least);
+    let is_counted = !has_clock || is_excluded;
+    let is_short = is_short && instructions < SHORT && !options.time_all;
+    Ok(match calls(body)? {
+        false if is_counted || is_short => Telling::Leaf,
+        _ if is_excluded => Telling::Counted,
+        _ => Telling::Timed,
+    })
+}
+
+/// Whether a body calls anything.
+fn calls(body: &Body<'_>) -> Result<bool, Error> {
+    let is_call = |operator: &Operator<'_>| {
+        matches!(
+            operator,
+            Operator::Call { .. }
+                | Operator::CallIndirect { .. }
+                | Operator::CallRef { .. }
+                | Operator::ReturnCall { .. }
+                | Operator::ReturnCallIndirect { .. }
+                | Operator::ReturnCallRef { .. }
+        )
+    };
+    Ok(body.instructions()?.iter().any(|instruction| is_call(&instruction.operator)))
+}
+
+fn shape(body: &Body<'_>, tellings: &[Telling]) -> Result<Shape, Error> {
+    let mut shape = Shape::default();
+    for instruction in body.instructions()? {
+        let Operator::Call { function_index } = instruction.operator else { continue };
+        match tellings.get(function_index as usize) {
+            Some(Telling::Leaf) => {
+                if !shape.leaves.contains(&function_index) {
+                    shape.leaves.push(function_index);
+                }
+            }
+            _ => {
+                let next = shape.slots.len();
+                if next < MOST_SLOTS {
+                    shape.slots.entry(function_index).or_insert(next);
+                }
+            }
+        }
+    }
+    Ok(shape)
+}

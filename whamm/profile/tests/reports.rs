@@ -1,0 +1,287 @@
+//! What profiled programs tell, and when.
+
+mod host;
+
+use host::Running;
+use whamm_profile::{Clock, Error, Options, profile};
+
+const PROGRAM: &str = r#"(module $app
+    (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+    (import "wasi_snapshot_preview1" "fd_write"
+        (func $fd_write (param i32 i32 i32 i32) (result i32)))
+    (import "host" "work" (func $work (param i32)))
+    (import "host" "tell" (func $tell (param i32)))
+    (memory (export "memory") 1) (data (i32.const 0) "\11\22\33\44\55\66\77\88")
+    (table funcref (elem $half)) (type $unary (func (param i32) (result i32)))
+    (func $half (type $unary) (i32.shr_u (local.get 0) (i32.const 1)))
+    (func $deep (param $n i32)
+        (if (local.get $n) (then
+            (call $work (i32.const 10000))
+            (call $deep (call_indirect (type $unary) (local.get $n) (i32.const 0))))))
+    (func $run (call $deep (i32.const 8)) (call $work (i32.const 500000)))
+    (func (export "_start") (call $run) (call $tell (i32.load (i32.const 0))))
+    (func (export "leaves") (call $run) (call $exit (i32.const 3)))
+    (func (export "traps") (call $run) (unreachable))
+    (func (export "again") (call $run)))"#;
+
+fn valid(module: &[u8]) {
+    wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
+        .validate_all(module)
+        .unwrap_or_else(|e| panic!("{e}"));
+}
+
+fn profiled(text: &str, options: &Options) -> Vec<u8> {
+    let module = wat::parse_str(text).unwrap_or_else(|e| panic!("{e}"));
+    let module = profile(&module, options).unwrap_or_else(|e| panic!("{e}")).module;
+    valid(&module);
+    module
+}
+
+fn refused(text: &str, options: &Options) -> String {
+    let module = wat::parse_str(text).unwrap_or_else(|e| panic!("{e}"));
+    let error: Error = profile(&module, options).expect_err("it is refused");
+    error.to_string()
+}
+
+fn written(running: &Running) -> String {
+    String::from_utf8(running.store.data().written.clone()).expect("text")
+}
+
+/// A line of a report by what it ends with, without its blanks.
+fn line(report: &str, end: &str) -> Vec<String> {
+    let line = report.lines().find(|line| line.ends_with(end));
+    let line = line.unwrap_or_else(|| panic!("no line ends with {end}: {report}"));
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_program_prints_its_profile_when_it_returns_exits_or_traps() {
+    let module = profiled(PROGRAM, &Options { time_all: true, ..Options::default() });
+    for (entry, returns) in [("_start", true), ("leaves", false), ("traps", false)] {
+        let mut running = Running::new(&module, 25);
+        assert_eq!(running.call(entry), returns);
+        let report = written(&running);
+        assert!(report.starts_with("fastinst profile: "), "{entry}: {report}");
+        // 5 activations of deep: 540 microseconds of work, and nothing else takes time.
+        let flat = line(&report, " work");
+        assert_eq!(flat, ["100.00", "0.540", "0.540", "108.000", "108.000", "5", "work"]);
+        assert_eq!(line(&report, " deep")[2..], ["0.040", "0.000", "8.000", "5", "deep"]);
+        assert!(report.contains("0.040") && report.contains("4/5      deep ["), "{report}");
+        assert!(report.contains("1/1      <spontaneous>"), "{report}");
+    }
+}
+
+#[test]
+fn the_program_does_what_it_did() {
+    let module = profiled(PROGRAM, &Options::default());
+    let mut running = Running::new(&module, 25);
+    assert!(running.call("_start"));
+    // The memory that was lent to WASI's clock and to the report is as it was.
+    assert_eq!(running.store.data().told, [0x4433_2211]);
+    let memory = running.instance.get_memory(&running.store, "memory").expect("exported");
+    assert_eq!(memory.data(&running.store)[..8], [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
+    assert!(memory.data(&running.store)[8..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn other_entries_are_told_only_if_that_is_asked_for() {
+    let mut running = Running::new(&profiled(PROGRAM, &Options::default()), 25);
+    assert!(running.call("again") && running.call("again"));
+    assert_eq!(written(&running), "");
+    assert_eq!(line(&running.report(), " again")[5], "2");
+    let options = Options { force_print: true, ..Options::default() };
+    let mut running = Running::new(&profiled(PROGRAM, &options), 25);
+    assert!(running.call("again") && running.call("again"));
+    assert_eq!(written(&running).matches("fastinst profile: ").count(), 2);
+}
+
+#[test]
+fn what_is_short_is_counted_and_its_time_is_its_callers() {
+    // Reading the clock takes a microsecond: calls below a hundred are not worth it.
+    let text = PROGRAM.replace("(i32.const 8))", "(i32.const -1))").replace("10000", "100");
+    let mut running = Running::new(&profiled(&text, &Options::default()), 1000);
+    for _ in 0..50 {
+        assert!(running.call("again"));
+    }
+    let profile = running.profile();
+    let named = |name: &str| {
+        let found = profile.functions.iter().find(|function| function.label.name == name);
+        found.unwrap_or_else(|| panic!("{name} was called"))
+    };
+    assert_eq!(named("half").calls.value, 50.0 * 32.0);
+    assert_eq!((named("half").own, named("half").total), (None, None));
+    let own = |name: &str| named(name).own.map_or(0.0, |own| own.value);
+    let all: f64 = profile.functions.iter().filter_map(|f| f.own).map(|own| own.value).sum();
+    assert_eq!(all, 50.0 * (32.0 * 100.0 + 500_000.0));
+    // Contexts are timed until eight calls have shown that they are short.
+    assert!(own("run") + own("deep") + own("work") == all && own("again") == 0.0);
+    assert!(own("work") > 50.0 * 500_000.0 - 1.0);
+}
+
+#[test]
+fn a_file_goes_into_the_first_folder_that_takes_it() {
+    let options = Options { file: Some("app.profile".into()), ..Options::default() };
+    for text in [PROGRAM, WITHOUT_MEMORY] {
+        let module = profiled(text, &options);
+        let mut running = Running::new(&module, 25);
+        running.store.data_mut().has_folder = true;
+        running.call("_start");
+        assert_eq!(written(&running), "");
+        let (name, file) = running.store.data().file.clone().expect("it was opened");
+        assert_eq!(name, "app.profile");
+        let profile = profiler::Profile::from_file(&file).unwrap_or_else(|e| panic!("{e}"));
+        assert!(profile.functions.iter().any(|function| function.label.name == "work"));
+        assert!(profile.gprof().contains("<spontaneous>"), "{}", profile.gprof());
+        // What was cut off is refused by whoever reads it.
+        assert!(profiler::Profile::from_file(&file[..file.len() / 2]).is_err());
+
+        let mut running = Running::new(&module, 25);
+        running.call("_start");
+        let report = written(&running);
+        assert!(
+            report.starts_with("fastinst: no folder") && report.contains("(--dir)"),
+            "{report}"
+        );
+        assert!(report.contains("Flat profile"), "{report}");
+    }
+    let text = refused("(module (memory 1))", &options);
+    assert!(text.contains("`memory`"), "{text}");
+}
+
+const WITHOUT_MEMORY: &str = r#"(module (import "host" "work" (func $work (param i32)))
+    (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+    (func (export "_start") (call $work (i32.const 7000)) (call $exit (i32.const 0))))"#;
+
+#[test]
+fn a_program_without_memory_lends_ours_to_wasi() {
+    let mut running = Running::new(
+        &profiled(WITHOUT_MEMORY, &Options { time_all: true, ..Options::default() }),
+        5,
+    );
+    assert!(!running.call("_start"));
+    assert_eq!(line(&written(&running), " work")[1], "0.007");
+}
+
+#[test]
+fn what_starts_a_module_is_counted() {
+    let text = r#"(module (import "host" "work" (func $work (param i32)))
+        (memory (export "memory") 1)
+        (func $begin (call $work (i32.const 9)) (call $work (i32.const 9))) (start $begin)
+        (func (export "f1")))"#;
+    let options = Options { clock: Some(Clock::Wasi), time_all: true, ..Options::default() };
+    let mut running = Running::new(&profiled(text, &options), 5);
+    assert!(running.call("f1"));
+    let report = running.report();
+    assert_eq!(line(&report, " work")[5], "2");
+    assert_eq!(line(&report, " begin")[5], "1");
+    assert_eq!(line(&report, " f1")[5], "1");
+}
+
+#[test]
+fn contexts_beyond_memory_are_folded_and_counts_stay_exact() {
+    // Each call goes one of two ways, so that there are as many contexts as calls: more than fit.
+    let text = r#"(module (global $n (mut i32) (i32.const 0)) (global $seed (mut i32) (i32.const 1))
+        (func $a (param $d i32) (call $both (local.get $d)))
+        (func $b (param $d i32) (call $both (local.get $d)))
+        (func $both (param $d i32)
+            (global.set $n (i32.add (global.get $n) (i32.const 1)))
+            (if (local.get $d) (then
+                (call $a (i32.sub (local.get $d) (i32.const 1)))
+                (call $b (i32.sub (local.get $d) (i32.const 1))))))
+        (func (export "f1") (call $both (i32.const 14))))"#;
+    let options = Options { clock: Some(Clock::None), memory: 1, ..Options::default() };
+    let mut running = Running::new(&profiled(text, &options), 0);
+    assert!(running.call("f1"));
+    let report = running.report();
+    let both = (1 << 15) - 1;
+    assert!(report.contains("no memory left for further contexts"), "{report}");
+    assert!(line(&report, " both").contains(&both.to_string()), "{report}");
+    assert!(line(&report, " a").contains(&((both - 1) / 2).to_string()), "{report}");
+}
+
+#[test]
+fn recursion_goes_as_deep_as_the_stack() {
+    let text = r#"(module (func $f (export "f1") (call $f)))"#;
+    let options = Options { clock: Some(Clock::None), ..Options::default() };
+    let mut running = Running::new(&profiled(text, &options), 0);
+    assert!(!running.call("f1"));
+    let profile = running.profile();
+    assert!(profile.functions[0].calls.value > 100.0);
+    assert_eq!(profile.functions.len(), 1);
+}
+
+#[test]
+fn a_clock_that_goes_back_makes_no_time_negative() {
+    let text = r#"(module (import "host" "work" (func $work (param i32)))
+        (memory (export "memory") 1)
+        (func $back (call $work (i32.const -5000))) (func $on (call $work (i32.const 3000)))
+        (func (export "f1") (call $back) (call $on) (call $back)))"#;
+    let options = Options { clock: Some(Clock::Wasi), time_all: true, ..Options::default() };
+    let mut running = Running::new(&profiled(text, &options), 1);
+    assert!(running.call("f1"));
+    let profile = running.profile();
+    assert!(profile.impossible().is_empty(), "{:?}", profile.impossible());
+    let own = profile.functions.iter().filter_map(|function| function.own);
+    assert!(own.clone().all(|own| own.value >= 0.0));
+    assert_eq!(own.map(|own| own.value).sum::<f64>(), 3000.0);
+}
+
+#[test]
+fn what_cannot_be_profiled_is_refused_by_name() {
+    let options = Options::default();
+    let again = refused(r#"(module (import "prof" "getTime" (func (result f64))))"#, &options);
+    assert!(
+        again.contains("imports prof.getTime") && again.contains("take the original"),
+        "{again}"
+    );
+    let twice = profile(&profiled(PROGRAM, &options), &options).expect_err("it is refused");
+    assert!(twice.to_string().contains("fastinst:"), "{twice}");
+    let collected = refused("(module (type (struct (field i32))))", &options);
+    assert!(collected.contains("garbage-collected objects"), "{collected}");
+    let wasi = Options { clock: Some(Clock::Wasi), ..options.clone() };
+    let shared = refused(r#"(module (memory (export "memory") 1 1 shared))"#, &wasi);
+    assert!(shared.contains("is shared: no thread"), "{shared}");
+    assert!(matches!(profile(b"\0asm\x01\0\0\0\x01", &options), Err(Error::Invalid(_))));
+    assert!("[".parse::<whamm_profile::Glob>().is_err());
+}
+
+#[test]
+fn modules_without_names_exports_or_entries_are_profiled() {
+    for text in [
+        "(module)",
+        "(module (func))",
+        "(module (memory 1) (func (param i32) (result i32) (local.get 0)))",
+        "(module (func call 0))",
+        r#"(module (import "m" "f" (func)) (export "f" (func 0)) (start 0))"#,
+    ] {
+        let options = Options { clock: Some(Clock::None), ..Options::default() };
+        let module = profiled(text, &options);
+        let exports = wasmparser::Parser::new(0).parse_all(&module).flatten();
+        let names: Vec<String> = exports
+            .filter_map(|payload| match payload {
+                wasmparser::Payload::ExportSection(section) => Some(section),
+                _ => None,
+            })
+            .flatten()
+            .flatten()
+            .map(|export| export.name.to_owned())
+            .collect();
+        for name in ["fastinst:profile", "fastinst:report", "fastinst:memory"] {
+            assert!(names.iter().any(|export| export == name), "{text}");
+        }
+    }
+}
+
+#[test]
+fn names_are_demangled_and_numbers_where_there_are_none() {
+    let text = r#"(module (func $_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE)
+        (func (;1;)) (func $_Z3addii)
+        (func (export "f1") (call 0) (call 1) (call 2)))"#;
+    let options = Options { clock: Some(Clock::None), ..Options::default() };
+    let mut running = Running::new(&profiled(text, &options), 0);
+    assert!(running.call("f1"));
+    let report = running.report();
+    for name in ["core::fmt::Write::write_fmt", "function 1", "add(int, int)"] {
+        assert_eq!(line(&report, &format!(" {name}"))[0], "1", "{report}");
+    }
+}
