@@ -29,8 +29,16 @@ pub(crate) struct Bodies<'a> {
     pub(crate) runtime: &'a Runtime,
     /// Functions that stand for others where the host or a reference calls these.
     pub(crate) gateways: &'a BTreeMap<u32, u32>,
-    /// Whether the usual case is written out at every call.
-    pub(crate) is_inline: bool,
+    pub(crate) inlining: Inlining,
+}
+
+/// Where the usual case of a call, which is counted and not timed, is written out; elsewhere
+/// functions of the run-time support do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inlining {
+    Everywhere,
+    InLoops,
+    Nowhere,
 }
 
 /// A block that is open.
@@ -197,6 +205,14 @@ impl Planner<'_, '_> {
         self.plan.keep(place);
     }
 
+    fn is_inline(&self) -> bool {
+        match self.all.inlining {
+            Inlining::Everywhere => true,
+            Inlining::InLoops => self.blocks.iter().any(|block| block.begin.is_some()),
+            Inlining::Nowhere => false,
+        }
+    }
+
     /// Exceptions arrive at the end of a block, or where a loop begins.
     fn catches(&mut self, catch: &Catch) {
         let (Catch::One { label, .. }
@@ -223,7 +239,7 @@ impl Planner<'_, '_> {
             None => {
                 self.put().local_get(node).i32_const(id).call(runtime.enter_child);
             }
-            Some(slot) if self.all.is_inline => self.enter(slot, id),
+            Some(slot) if self.is_inline() => self.enter(slot, id),
             Some(slot) => {
                 let slot = slot as i32;
                 self.put().local_get(node).i32_const(slot).i32_const(id).call(runtime.enter);
@@ -256,7 +272,7 @@ impl Planner<'_, '_> {
             self.put().local_get(node).global_set(runtime.cur);
             return;
         }
-        if !self.all.is_inline {
+        if !self.is_inline() {
             self.put().local_get(node).call(runtime.leave);
             return;
         }

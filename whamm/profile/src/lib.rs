@@ -34,7 +34,7 @@ mod runtime;
 mod shape;
 
 use app::App;
-use body::Bodies;
+use body::{Bodies, Inlining};
 use runtime::{Runtime, Way, Ways};
 use shape::Shapes;
 use whamm_rewrite::{Plan, Program, emit};
@@ -174,7 +174,7 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     Ok(Profiled { module: emitted.module, notes })
 }
 
-/// The usual case is written out at every call, unless that makes the code half as large again.
+/// As much as possible is written out at calls while the code does not become half as large again.
 fn bodies(
     program: &Program<'_>,
     app: &App,
@@ -182,13 +182,18 @@ fn bodies(
     runtime: &Runtime,
     gateways: &std::collections::BTreeMap<u32, u32>,
 ) -> Result<Vec<whamm_rewrite::BodyPlan>, Error> {
-    let planned = |is_inline| {
-        let all = Bodies { app, shapes, runtime, gateways, is_inline };
+    let planned = |inlining| {
+        let all = Bodies { app, shapes, runtime, gateways, inlining };
         program.bodies.iter().map(|body| all.plan(body)).collect::<Result<Vec<_>, Error>>()
     };
-    let inline = planned(true)?;
-    let added: usize = inline.iter().map(|plan| plan.code.len()).sum();
-    if added as u64 <= program.code_len() / 2 + ROOM { Ok(inline) } else { planned(false) }
+    for inlining in [Inlining::Everywhere, Inlining::InLoops] {
+        let plans = planned(inlining)?;
+        let added: usize = plans.iter().map(|plan| plan.code.len()).sum();
+        if added as u64 <= program.code_len() / 2 + ROOM {
+            return Ok(plans);
+        }
+    }
+    planned(Inlining::Nowhere)
 }
 
 /// What may be added to the code of a small program beyond half of it.
