@@ -304,6 +304,11 @@ fn profiled_programs_are_written_and_what_is_wrong_is_one_line() {
     assert_eq!((printed(&done), said(&done)), (String::new(), String::new()));
     assert!(std::fs::read(&out).expect("it was written").starts_with(b"\0asm"));
 
+    let glue = place.path("glue.js");
+    let plain = ["profile", &app, "-o", &out, "--host-api", "prof", "--glue", &glue];
+    assert_eq!(printed(&whamm(&plain)), "");
+    assert!(std::fs::read_to_string(&glue).expect("it was written").contains("WasmProf"));
+
     let again = whamm(&["profile", &out, "-o", &place.path("twice.wasm")]);
     assert!(
         !again.status.success() && said(&again).contains("take the original"),

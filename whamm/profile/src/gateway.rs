@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::{ExportKind, Function, ValType};
 use whamm_rewrite::{Plan, Program};
 
+/// The export by which the host interface `prof` asks for all arcs.
+pub(crate) const EXPORT_DATA: &str = "exportData";
+
 /// What the host calls to run the program, or a thread of it.
 fn is_entry(app: &App, name: &str) -> bool {
     let is_main = name == "main" && !app.exported.contains("_start");
@@ -123,6 +126,9 @@ pub(crate) fn export(plan: &mut Plan, app: &App, runtime: &Runtime, is_wasi_memo
     let functions = [("fastinst:profile", runtime.profile), ("fastinst:report", runtime.report)];
     for (name, index) in functions {
         plan.exports.push((name.to_owned(), ExportKind::Func, index));
+    }
+    if let Some(index) = runtime.export_data {
+        plan.exports.push((EXPORT_DATA.to_owned(), ExportKind::Func, index));
     }
     plan.exports.push(("fastinst:memory".to_owned(), ExportKind::Memory, runtime.memory));
     if is_wasi_memory && !app.exported.contains("memory") {

@@ -51,6 +51,9 @@ pub struct Options {
     pub file: Option<String>,
     /// Whether it is told whenever a function returns that the host has called.
     pub force_print: bool,
+    /// Whether arcs go to the host's module `prof` whenever a function returns that the host has
+    /// called: nothing is printed then, and time is `prof.getTime`'s.
+    pub host_api: bool,
     /// Whether short functions are timed, too.
     pub time_all: bool,
     /// Functions of fewer instructions are counted, and not timed.
@@ -71,6 +74,7 @@ impl Default for Options {
             clock: None,
             file: None,
             force_print: false,
+            host_api: false,
             time_all: false,
             min_size: None,
             exclude: Vec::new(),
@@ -81,6 +85,10 @@ impl Default for Options {
 }
 
 impl Options {
+    fn tells_always(&self) -> bool {
+        self.force_print || self.host_api
+    }
+
     fn excludes(&self, name: &str) -> bool {
         self.exclude.iter().any(|glob| glob.0.is_match(name))
     }
@@ -110,6 +118,10 @@ pub enum Clock {
     /// Nowhere: calls are counted.
     None,
 }
+
+/// The host interface `prof` for JavaScript: a script to be loaded before a program that was
+/// rewritten with [`Options::host_api`].
+pub const GLUE: &str = include_str!("glue.js");
 
 /// A profiled program.
 #[derive(Clone, Debug)]
@@ -165,7 +177,7 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     let mut plan = Plan::new(&program);
     Runtime::import(&mut plan, &program, &ways, options);
     let runtime = Runtime::link(&mut plan, &program, &app, &shapes, &ways, options)?;
-    let gateways = gateway::make(&mut plan, &program, &app, &runtime, options.force_print)?;
+    let gateways = gateway::make(&mut plan, &program, &app, &runtime, options.tells_always())?;
     gateway::export(&mut plan, &app, &runtime, ways.wasi == Some(Way::Own));
     plan.customs.push(("fastinst:functions".to_owned(), functions(&app).into_bytes()));
     plan.bodies = bodies(&program, &app, &shapes, &runtime, &gateways)?;
@@ -201,6 +213,19 @@ const ROOM: u64 = 4 << 10;
 
 /// How time is told and where reports go, as far as the program allows it.
 fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, Error> {
+    if options.host_api {
+        let clock = match options.clock {
+            Some(Clock::Wasi) => {
+                return Err(Error::Clock("the host interface has a clock: leave --clock out"));
+            }
+            clock => clock.unwrap_or(Clock::Prof),
+        };
+        return match (&options.file, app.exported.contains(gateway::EXPORT_DATA)) {
+            (Some(_), _) => Err(Error::File("the host has the profile, or a file: leave one out")),
+            (None, true) => Err(Error::Again("exports exportData".to_owned())),
+            (None, false) => Ok(Ways { clock, wasi: None }),
+        };
+    }
     let known =
         match app.wasi_memory.and_then(|index| Some((index, app.memories.get(index as usize)?))) {
             Some((_, memory)) if memory.is_shared => {

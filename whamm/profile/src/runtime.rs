@@ -10,7 +10,7 @@
 //!  2560 frames of a stack   3584 texts, tables, names; behind them the tree
 //! ```
 
-use crate::app::{App, WASI};
+use crate::app::{App, PROF, WASI};
 use crate::shape::{Shapes, Telling};
 use crate::{Clock, Error, Options};
 use std::collections::BTreeMap;
@@ -48,7 +48,8 @@ impl Ways {
         let (word, long) = (ValType::I32, ValType::I64);
         let mut list = Vec::new();
         let mut wasi = |name, params: &[ValType]| {
-            list.push(Import { module: WASI, name, params: params.to_vec(), result: word });
+            let (params, results) = (params.to_vec(), vec![word]);
+            list.push(Import { module: WASI, name, params, results });
         };
         if self.clock == Clock::Wasi {
             wasi("clock_time_get", &[word, long, word]);
@@ -60,9 +61,19 @@ impl Ways {
                 wasi("fd_close", &[word]);
             }
         }
+        let mut prof = |name, params: &[ValType], results: &[ValType]| {
+            let (params, results) = (params.to_vec(), results.to_vec());
+            list.push(Import { module: PROF, name, params, results });
+        };
         if self.clock == Clock::Prof {
-            let result = ValType::F64;
-            list.push(Import { module: "prof", name: "getTime", params: vec![], result });
+            prof("getTime", &[], &[ValType::F64]);
+        }
+        if options.host_api {
+            let arc = [word, word, word, ValType::F64];
+            prof("clearResults", &[], &[]);
+            prof("addArcData", &arc, &[]);
+            prof("setArcData", &arc, &[]);
+            prof("printResults", &[], &[]);
         }
         list
     }
@@ -97,6 +108,7 @@ impl Ways {
                     Way::Lent(_) => include_str!("runtime/open_lent.wat"),
                 });
             }
+            _ if options.host_api => parts.push(include_str!("runtime/print_arcs.wat")),
             _ => parts.push(include_str!("runtime/print_text.wat")),
         }
         parts
@@ -115,13 +127,20 @@ struct Import {
     module: &'static str,
     name: &'static str,
     params: Vec<ValType>,
-    result: ValType,
+    results: Vec<ValType>,
 }
 
 impl Import {
     /// What the text calls it: `fd_write`, `get_time`.
-    fn identifier(&self) -> &str {
-        if self.name == "getTime" { "get_time" } else { self.name }
+    fn identifier(&self) -> String {
+        let mut all = String::new();
+        for c in self.name.chars() {
+            if c.is_ascii_uppercase() {
+                all.push('_');
+            }
+            all.push(c.to_ascii_lowercase());
+        }
+        all
     }
 }
 
@@ -145,6 +164,8 @@ pub(crate) struct Runtime {
     pub(crate) exiting: u32,
     pub(crate) profile: u32,
     pub(crate) report: u32,
+    /// Sends all arcs to the host.
+    pub(crate) export_data: Option<u32>,
     pub(crate) has_clock: bool,
     /// Whether the program tells its profile where it ends.
     pub(crate) tells_ends: bool,
@@ -155,7 +176,7 @@ impl Runtime {
     pub(crate) fn import(plan: &mut Plan, program: &Program<'_>, ways: &Ways, options: &Options) {
         for import in ways.imports(options) {
             let ty = program.types + plan.types.len() as u32;
-            plan.types.push((import.params, vec![import.result]));
+            plan.types.push((import.params, import.results));
             plan.indices.import_function(import.module, import.name);
             let (module, name) = (import.module.to_owned(), import.name.to_owned());
             plan.imports.push((module, name, EntityType::Function(ty)));
@@ -207,8 +228,9 @@ impl Runtime {
             exiting: function("exiting")?,
             profile: function("profile")?,
             report: function("report")?,
+            export_data: function("export_data"),
             has_clock: ways.clock != Clock::None,
-            tells_ends: ways.wasi.is_some(),
+            tells_ends: ways.wasi.is_some() || function("export_data").is_some(),
         })
     }
 }
@@ -274,11 +296,14 @@ fn text(app: &App, shapes: &Shapes, ways: &Ways, options: &Options) -> Result<St
     }
     let mut out = String::from("(module\n");
     for import in ways.imports(options) {
-        let params: String = import.params.iter().map(|ty| format!(" {}", spelled(*ty))).collect();
-        let (id, result) = (import.identifier(), spelled(import.result));
+        let types = |list: &[ValType]| -> String {
+            list.iter().map(|ty| format!(" {}", spelled(*ty))).collect()
+        };
+        let (id, params) = (import.identifier(), types(&import.params));
+        let results = types(&import.results);
         let _ = writeln!(
             out,
-            "(import \"{}\" \"{}\" (func ${id} (param{params}) (result {result})))",
+            "(import \"{}\" \"{}\" (func ${id} (param{params}) (result{results})))",
             import.module, import.name
         );
     }
@@ -297,6 +322,7 @@ fn text(app: &App, shapes: &Shapes, ways: &Ways, options: &Options) -> Result<St
         ("has_clock", i64::from(ways.clock != Clock::None)),
         ("time_all", options.time_all.into()),
         ("force_print", options.force_print.into()),
+        ("tells_always", options.tells_always().into()),
         ("top", options.top.into()),
         ("clock_note", clock_note.into()),
         ("no_clock_note", no_clock_note.into()),

@@ -8,12 +8,16 @@ use std::process::Command;
 use test_support::{Folder, require};
 use whamm_profile::{Clock, Options, profile};
 
-/// What node says of the modules of a folder; nothing if it is missing and need not be there.
-fn node(folder: &Path) -> Option<serde_json::Value> {
+fn is_node_there() -> bool {
     let mut there = Command::new("node");
     // Earlier ones know only one memory.
     there.args(["-e", "process.exit(parseInt(process.versions.node) < 22 ? 1 : 0)"]);
-    if !require(there.output().is_ok_and(|output| output.status.success()), "node 22") {
+    require(there.output().is_ok_and(|output| output.status.success()), "node 22")
+}
+
+/// What node says of the modules of a folder; nothing if it is missing and need not be there.
+fn node(folder: &Path) -> Option<serde_json::Value> {
+    if !is_node_there() {
         return None;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/run.mjs");
@@ -194,4 +198,51 @@ fn programs_tell_their_profiles_through_wasi_as_it_is() {
     assert_eq!(own("add"), None);
     assert!(own("sum").is_some_and(|own| own > 0.0));
     assert_eq!(read("file.wasm.stderr"), b"");
+}
+
+#[test]
+fn the_glue_offers_the_host_interface_to_whatever_is_instantiated() {
+    const PROGRAM: &str = r#"(module (import "host" "back" (func $back))
+        (func $leaf) (func $f (call $leaf) (call $leaf))
+        (func (export "g") (call $f))
+        (func (export "main") (call $f) (call $back)))"#;
+    let folder = Folder::new("whamm-profile-glue");
+    let options = Options { host_api: true, time_all: true, ..Options::default() };
+    put(&folder, "program", PROGRAM, &options);
+    let glue = folder.join("glue.js");
+    std::fs::write(&glue, whamm_profile::GLUE).expect("it is written");
+    if !is_node_there() {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/glue.mjs");
+    let mut node = Command::new("node");
+    node.arg("--no-warnings").arg(script).arg(&glue).arg(folder.join("program.wasm"));
+    let output = node.output().expect("node starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(told["is_instance"], true);
+    let runs = told["found"].as_array().expect("runs");
+    assert_eq!(runs.len(), 4);
+    for (run, found) in (1..).zip(runs) {
+        let arcs = found["arcs"].as_array().expect("arcs").iter().map(|arc| {
+            let text = |key: &str| arc[key].as_str().expect("a name").to_owned();
+            ((text("from"), text("to")), arc["count"].as_u64().expect("a number"))
+        });
+        let expected = expected(&[
+            ("<spontaneous>", "main", run),
+            ("main", "f", run),
+            ("main", "back", run),
+            ("back", "g", run),
+            ("g", "f", run),
+            ("f", "leaf", 4 * run),
+        ]);
+        assert_eq!(arcs.collect::<BTreeMap<_, _>>(), expected);
+        let own = found["functions"].as_array().expect("functions").iter();
+        let own: f64 = own.map(|function| function["self"].as_f64().expect("a time")).sum();
+        let total = found["total"].as_f64().expect("a time");
+        assert!((own - total).abs() < 1e-6, "{own} of {total}");
+    }
+    let said = told["said"].as_str().expect("text");
+    assert!(said.contains("Total time: ") && said.contains("<spontaneous>"), "{said}");
+    assert!(said.contains("16/16") && said.contains("leaf ["), "{said}");
 }

@@ -28,6 +28,13 @@ pub(super) struct Profile {
     /// default WASI's, if the program uses WASI.
     #[arg(long, value_enum, value_name = "CLOCK")]
     clock: Option<ClockName>,
+    /// Hand the profile to the host, arc by arc, by functions that it offers as the module `prof`,
+    /// whenever a function returns that it has called: `prof`. Time is `prof.getTime`'s then.
+    #[arg(long, value_enum, value_name = "API", conflicts_with = "to")]
+    host_api: Option<HostApi>,
+    /// Write a script for browsers and node that offers them, and prints what it was told.
+    #[arg(long, value_name = "FILE", requires = "host_api")]
+    glue: Option<PathBuf>,
     /// Time short functions, too. By default calls of which timing would be more than a fiftieth
     /// are counted, and their time is their caller's.
     #[arg(long)]
@@ -55,6 +62,13 @@ enum ClockName {
     None,
 }
 
+/// How a host has the profile.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum HostApi {
+    /// The functions `prof.getTime`, `clearResults`, `addArcData`, `setArcData`, `printResults`.
+    Prof,
+}
+
 fn wrong(kind: Kind, what: &dyn std::fmt::Display) -> Diagnostics {
     Diagnostics::general(kind, what.to_string())
 }
@@ -77,6 +91,7 @@ impl Profile {
             }),
             file: self.to.clone(),
             force_print: self.force_print,
+            host_api: self.host_api.is_some(),
             time_all: self.time_all,
             min_size: self.min_size,
             exclude,
@@ -86,6 +101,9 @@ impl Profile {
         let profiled = whamm_profile::profile(&module, &options)
             .map_err(|error| wrong(Kind::GeneralError, &format!("{name}: {error}")))?;
         write(&self.output, &profiled.module)?;
+        if let Some(glue) = &self.glue {
+            write(glue, whamm_profile::GLUE.as_bytes())?;
+        }
         for note in profiled.notes {
             eprintln!("{name}: {note}");
         }

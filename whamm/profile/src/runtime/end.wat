@@ -17,7 +17,7 @@
     (global.set $cur (i32.const 128)))
 
   (func $finish
-    (if (i32.and (global.get $is_told) (i32.eqz (global.get $force_print))) (then (return)))
+    (if (i32.and (global.get $is_told) (i32.eqz (global.get $tells_always))) (then (return)))
     (global.set $is_told (i32.const 1))
     (global.set $kept (i32.const 0))
     (call $print)

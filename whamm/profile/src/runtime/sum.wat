@@ -2,7 +2,8 @@
 ;;
 ;; Of a function, 48 bytes: 0 calls  8 own time  16 total  24 how often it is on the way  28 whether calls were only counted
 ;;   32 first arc that leads in  36 first one that leads out  40 place in the report  44 its number
-;; Of an arc, 48 bytes: 0 caller  4 callee  8 calls  16 total  24 own time  32 next in  36 next out  40 next in its bucket
+;; Of an arc, 56 bytes: 0 caller  4 callee  8 calls  16 total  24 own time  32 next in  36 next out  40 next in its bucket
+;;   48 the time of all calls, callees included, however deep in recursion
 ;;
 ;; A total is what passes from the outermost activation on, so that recursion counts once.
 
@@ -100,6 +101,7 @@
     (if (i32.eq (local.get $at) (i32.const 208)) (then (global.set $all_calls (i64.sub (global.get $all_calls) (local.get $calls)))))
     (i64.store $own offset=8 (local.get $sum) (i64.add (i64.load $own offset=8 (local.get $sum)) (local.get $own)))
     (i64.store $own offset=24 (local.get $arc) (i64.add (i64.load $own offset=24 (local.get $arc)) (local.get $own)))
+    (i64.store $own offset=48 (local.get $arc) (i64.add (i64.load $own offset=48 (local.get $arc)) (local.get $total)))
     (if (local.get $is_outermost) (then
       (i64.store $own offset=16 (local.get $sum) (i64.add (i64.load $own offset=16 (local.get $sum)) (local.get $total)))
       (i64.store $own offset=16 (local.get $arc) (i64.add (i64.load $own offset=16 (local.get $arc)) (local.get $total)))))
@@ -141,7 +143,7 @@
         (then (return (local.get $arc))))
       (local.set $arc (i32.load $own offset=40 (local.get $arc)))
       (br $next)))
-    (local.set $arc (call $alloc (i32.const 48)))
+    (local.set $arc (call $alloc (i32.const 56)))
     (if (i32.eqz (local.get $arc)) (then (return (i32.const 0))))
     (global.set $arcs (i32.add (global.get $arcs) (i32.const 1)))
     (i32.store $own (local.get $arc) (local.get $caller))
