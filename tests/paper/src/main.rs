@@ -13,6 +13,7 @@ mod fig14;
 mod fig9;
 mod hostility;
 mod latent;
+mod monitors;
 mod peers;
 mod policies;
 mod probes;
@@ -103,6 +104,11 @@ enum Experiment {
         #[arg(long)]
         peers: bool,
     },
+    /// What the built-in monitors of WebAssembly cost, with the compilation that they need.
+    Monitors {
+        /// Only these programs, of those that `engine` runs.
+        programs: Vec<String>,
+    },
     /// What the built-in monitors of WebAssembly cost, and probes.
     Wizard {
         /// Only these programs.
@@ -188,6 +194,7 @@ fn main() -> ExitCode {
         }
         Experiment::Sites { programs } => sites::measure(arguments.quick, programs),
         Experiment::ToggleWasm => toggle_wasm::measure(arguments.quick),
+        Experiment::Monitors { programs } => monitors::measure(arguments.quick, programs),
         Experiment::Wizard { programs } => wizard::measure(arguments.quick, programs),
         Experiment::WhammRewriting { programs, peers, rounds } => {
             whamm_rewriting::measure(arguments.quick, programs, *peers, rounds.map(usize::from))

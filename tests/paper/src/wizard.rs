@@ -98,7 +98,12 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
         eprintln!("wizard: round {} of {rounds}", round + 1);
     }
     let mut report = Report::new("wizard");
-    rows(&all, &mut report);
+    let runs = |series: &Series| Runs {
+        program: series.subject.name,
+        plain: series.plain.clone(),
+        observed: series.runs().map(|(name, times)| (name, times.to_vec())).collect(),
+    };
+    rows(&all.iter().map(runs).collect::<Vec<_>>(), &mut report);
     for Series { subject, .. } in &all {
         others::measure(&tools, subject, quick, &mut report)?;
     }
@@ -129,25 +134,33 @@ fn run_all(tools: &Tools, series: &mut Series) -> Result<(), CorpusError> {
     Ok(())
 }
 
-fn rows(all: &[Series], report: &mut Report) {
-    let names: Vec<String> =
-        all.first().into_iter().flat_map(|series| series.runs().map(|(name, _)| name)).collect();
+/// Runs of a program by the processors' time: as it is, and observed, by the names of rows.
+pub(crate) struct Runs {
+    pub(crate) program: &'static str,
+    pub(crate) plain: Vec<u64>,
+    pub(crate) observed: Vec<(String, Vec<u64>)>,
+}
+
+/// A row for each program and way to observe it, and over the programs their mean and the worst.
+pub(crate) fn rows(all: &[Runs], report: &mut Report) {
+    let names: Vec<&str> = all
+        .first()
+        .into_iter()
+        .flat_map(|runs| runs.observed.iter().map(|(name, _)| name.as_str()))
+        .collect();
     for (i, name) in names.iter().enumerate() {
-        let times = |series: &Series| {
-            series.runs().nth(i).map(|(_, times)| times.to_vec()).unwrap_or_default()
-        };
-        let ratio = |series: &Series| {
-            Ratio::of(&Blocks::of(times(series)), &Blocks::of(series.plain.iter().copied()), 0.0)
+        let times = |runs: &Runs| runs.observed.get(i).map_or_else(Vec::new, |(_, it)| it.clone());
+        let ratio = |runs: &Runs| {
+            Ratio::of(&Blocks::of(times(runs)), &Blocks::of(runs.plain.iter().copied()), 0.0)
         };
         let each: Vec<_> = all
             .iter()
-            .filter_map(|series| Some((series.subject.name, thousandths(&ratio(series)?))))
+            .filter_map(|runs| Some((runs.program, thousandths(&ratio(runs)?))))
             .collect();
         for (program, ratio) in &each {
             report.rows.push(Row::compared(format!("{program}/{name}@wasm-aot"), "us", ratio));
         }
-        let pairs: Vec<_> =
-            all.iter().map(|series| [times(series), series.plain.clone()]).collect();
+        let pairs: Vec<_> = all.iter().map(|runs| [times(runs), runs.plain.clone()]).collect();
         if let Some(mean) = Ratio::geometric(&pairs) {
             report.rows.push(Row::compared(format!("geomean/{name}@wasm-aot"), "ppm", &mean));
         }

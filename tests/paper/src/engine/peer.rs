@@ -145,6 +145,19 @@ pub(crate) fn run_monitored(
     run_with(tools, peer, subject, command)
 }
 
+/// Compiles it with built-in monitors, or without, runs it on our engine, and gives what it says.
+pub(crate) fn run_from_source(
+    tools: &Tools,
+    subject: &Subject,
+    monitors: &[&str],
+) -> Result<(Figures, Vec<u8>), CorpusError> {
+    let peer = Peer::WasmAot;
+    let mut command = command(tools, peer, "run");
+    command.arg("--source").arg(&subject.module);
+    command.args(monitors.iter().flat_map(|monitor| ["--builtin", monitor]));
+    run_with(tools, peer, subject, command)
+}
+
 /// Runs it, and gives what it says.
 pub(crate) fn run(
     tools: &Tools,

@@ -67,6 +67,9 @@ pub(crate) struct Program {
     /// A built-in monitor that looks at it: the program is compiled for it.
     #[arg(long)]
     builtin: Vec<String>,
+    /// The module that is compiled and run instead of the compiled one.
+    #[arg(long)]
+    source: Option<PathBuf>,
     /// Writes as the peer does.
     #[arg(long)]
     first_piece: bool,
@@ -135,10 +138,14 @@ fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let clock = Clock::start();
     let watch = Watch::new(Choices::new(program.builtin.iter().map(String::as_str))?)?;
     let engine = Engine::new(watch.configure(&mut Config::new()))?;
-    let mut module = Module::from_file(&engine, &program.compiled)?;
-    if !program.builtin.is_empty() {
-        module = watch.recompile(&engine, &module)?;
-    }
+    let module = match &program.source {
+        Some(source) => watch.compile(&engine, std::fs::read(source)?)?,
+        None => {
+            let module = Module::from_file(&engine, &program.compiled)?;
+            let is_alone = program.builtin.is_empty();
+            if is_alone { module } else { watch.recompile(&engine, &module)? }
+        }
+    };
     let mut linker: Linker<WasiCtx> = Linker::new(&engine);
     wasi::add_to_linker(&mut linker, |world| world)?;
     if program.first_piece {
