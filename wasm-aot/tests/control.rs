@@ -450,7 +450,7 @@ fn what_became_of_each_monitor_is_explained() {
     let explained = running.good(&["explain"]);
     let apart = "in variants of functions, which are patched in and out\n";
     for line in [
-        "functions: probes of its own; compiled into the program\n".to_owned(),
+        format!("functions: probes of its own; {apart}"),
         format!("icount: edge counters, from which its effects are computed; {apart}"),
         format!("coverage: one-shot probes, which patch themselves out; {apart}"),
         format!("looks: edge counters, from which its effects are computed; {apart}"),

@@ -486,6 +486,27 @@ fn calls_that_are_timed_are_counted_exactly() {
 }
 
 #[test]
+fn functions_are_timed_as_far_as_compiling_them_for_it_is_within_the_budget() {
+    // Much larger than what is compiled whatever the budget is; and called by a small one.
+    let large = "(drop (i32.const 1000))".repeat(20_000);
+    let text = format!(
+        r#"(module (func $large {large}) (func $f (export "f") (param i32) (result i32)
+            (call $large) (i32.const 1)))"#
+    );
+    let report = |monitor: &str| observed(&text, &[1, 1], &[monitor]).remove(0);
+    let thrifty = report("latency,function=*,budget=0.001%");
+    assert_eq!(
+        (words(&thrifty, "function"), counts(&thrifty, "calls")),
+        (vec!["f".into()], vec![2])
+    );
+    let why = "1 functions were called and not timed";
+    assert!(thrifty.notes.iter().any(|note| note.starts_with(why)), "{:?}", thrifty.notes);
+    let exact = report("latency,function=*,policy=exact");
+    assert_eq!(counts(&exact, "calls"), [2, 2]);
+    assert!(!exact.notes.iter().any(|note| note.contains("not timed")), "{:?}", exact.notes);
+}
+
+#[test]
 fn listings_and_graphs_have_counts_beside_the_code() {
     let text = r#"(module (func $f (export "f") (param i32) (result i32)
         (loop $l (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))) (i32.const 4))

@@ -332,6 +332,42 @@ fn a_stub_that_counts_is_what_it_is_said_to_be() {
 }
 
 #[test]
+fn a_stub_that_keeps_registers_is_what_it_is_said_to_be() {
+    let kept = ["rax", "rcx", "rdx", "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11"];
+    let at = |register: usize| match register {
+        0 => "[rsp]".to_owned(),
+        _ => format!("[rsp+{:X}h]", 16 * register),
+    };
+    let push = kept.iter().map(|register| format!("push {register}"));
+    let pop = kept.iter().rev().map(|register| format!("pop {register}"));
+    let store = (0..16).map(|register| format!("movups {},xmm{register}", at(register)));
+    let load = (0..16).map(|register| format!("movups xmm{register},{}", at(register)));
+    let expected: Vec<String> = push
+        .chain(["mov rbx,rsp", "mov rsi,[rbx+50h]"].map(String::from))
+        .chain(["sub rsp,100h", "and rsp,0FFFFFFFFFFFFFFF0h"].map(String::from))
+        .chain(store)
+        .chain(["mov rdi,99AABBCCDDEEFF00h", "mov rax,1122334455667788h"].map(String::from))
+        .chain(std::iter::once("call rax".to_owned()))
+        .chain(load)
+        .chain(std::iter::once("mov rsp,rbx".to_owned()))
+        .chain(pop)
+        .chain(std::iter::once("ret".to_owned()))
+        .collect();
+    let listed = listed(&stubs::keeping(0x1122_3344_5566_7788, 0x99aa_bbcc_ddee_ff00));
+    let plain = |line: &String| {
+        let text = line.split_once(": ").expect("where it is").1;
+        // Numbers are written in as many digits as they need.
+        text.replace("+0F0h", "+F0h")
+            .replace("+0E0h", "+E0h")
+            .replace("+0D0h", "+D0h")
+            .replace("+0C0h", "+C0h")
+            .replace("+0B0h", "+B0h")
+            .replace("+0A0h", "+A0h")
+    };
+    assert_eq!(listed.iter().map(plain).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn room_is_filled_with_instructions_that_do_nothing() {
     for len in 0..=40 {
         let mut bytes = vec![0xcc; len];

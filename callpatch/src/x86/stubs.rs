@@ -73,3 +73,57 @@ pub fn counting(cell: u64, site: u64) -> [u8; COUNTING] {
     ]);
     code
 }
+
+/// How long [`keeping`] is.
+pub const KEEPING: usize = 296;
+
+/// A stub that calls `function`, of the C convention, with `first` and with where the stub returns
+/// to, and leaves all registers to its caller as they were, but for flags:
+///
+/// ```text
+///   push rax, rcx, rdx, rbx, rsi, rdi, r8 … r11
+///   mov  rbx, rsp
+///   mov  rsi, [rbx + 80]          where the stub returns to
+///   sub  rsp, 256 ; and rsp, -16
+///   movups [rsp + …], xmm0 … xmm15
+///   mov  rdi, first ; mov rax, function ; call rax
+///   movups xmm0 … xmm15, [rsp + …]
+///   mov  rsp, rbx
+///   pop  r11 … rax ; ret
+/// ```
+///
+/// All others are the called function's to keep.
+pub fn keeping(function: u64, first: u64) -> [u8; KEEPING] {
+    const PUSH: [u8; 14] =
+        [0x50, 0x51, 0x52, 0x53, 0x56, 0x57, 0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53];
+    const POP: [u8; 14] =
+        [0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58, 0x5f, 0x5e, 0x5b, 0x5a, 0x59, 0x58];
+    const PREPARE: [u8; 18] = [
+        0x48, 0x89, 0xe3, 0x48, 0x8b, 0x73, 0x50, 0x48, 0x81, 0xec, 0, 1, 0, 0, 0x48, 0x83, 0xe4,
+        0xf0,
+    ];
+    let mut code = Vec::with_capacity(KEEPING);
+    code.extend(PUSH);
+    code.extend(PREPARE);
+    vectors(&mut code, 0x11);
+    code.extend([0x48, 0xbf]);
+    code.extend(first.to_le_bytes());
+    code.extend([0x48, 0xb8]);
+    code.extend(function.to_le_bytes());
+    code.extend([0xff, 0xd0]);
+    vectors(&mut code, 0x10);
+    code.extend([0x48, 0x89, 0xdc]);
+    code.extend(POP);
+    code.push(super::RET);
+    code.try_into().expect("as long as it is said to be")
+}
+
+/// Stores all vector registers from the stack pointer on (0x11), or loads them (0x10).
+fn vectors(code: &mut Vec<u8>, opcode: u8) {
+    for register in 0..8 {
+        code.extend([0x0f, opcode, 0x44 | register << 3, 0x24, 16 * register]);
+    }
+    for register in 0..8 {
+        code.extend([0x44, 0x0f, opcode, 0x84 | register << 3, 0x24, 128 + 16 * register, 0, 0, 0]);
+    }
+}

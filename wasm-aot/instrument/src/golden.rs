@@ -112,9 +112,11 @@ impl<'a> Wish<'a> {
         let again =
             Recompilation::new(&self.module, target, plan, [0, 0], &known).expect("a module");
         let info = compile::compile(&self.module, target, plan).expect("a module").info;
-        let wanted: Vec<Wanted> =
-            (0..info.bodies.len()).flat_map(|defined| again.parts(defined, true, true)).collect();
-        let piece = again.piece(&wanted).expect("a module");
+        let switching = known.get().expect("it was looked for");
+        let wanted: Vec<Wanted> = (0..info.bodies.len())
+            .flat_map(|defined| Wanted::of(switching, defined, true, true))
+            .collect();
+        let piece = again.piece(&self.module, switching, &wanted).expect("a module");
         let title = |part: &Wanted| match part.entered {
             Some((index, _)) => format!("{}, entered in loop {index}", name(&info, part.function)),
             None => name(&info, part.function),

@@ -98,8 +98,6 @@ pub(crate) enum Facts {
 /// What is known of a built-in monitor with code of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hooks {
-    /// Whether most of its probes are left out most of the time.
-    pub(crate) is_idle: bool,
     /// Whether it has to see programs from their beginning.
     pub(crate) is_early: bool,
     /// Whether it writes to the program's own streams, as much as the program makes it.
@@ -399,8 +397,8 @@ fn lower_one(facts: &Facts, code: &Capabilities) -> Lowering {
             let action = Action::Note { counts: false, seal: SEAL };
             Lowering::new(action, Gate::Once(SEAL), layer(is_running))
         }
-        Facts::Hooks(hooks) => {
-            let is_apart = is_running || hooks.is_idle && code.patches;
+        Facts::Hooks(_) => {
+            let is_apart = is_running || code.patches;
             Lowering::new(Action::Hooks(SEAL), Gate::Always(SEAL), layer(is_apart))
                 .because([Reason::Values])
         }

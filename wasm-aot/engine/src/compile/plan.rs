@@ -134,6 +134,10 @@ pub trait Receiver: Debug + Send + Sync {
     /// An instance begins: its words, see [`Draft::words`], are zeroes so far.
     fn begin(&self, _room: Room) {}
 
+    /// The thread of an instance has not executed the program for so many ticks: it had a function
+    /// compiled that it has called for the first time.
+    fn paused(&self, _room: Room, _ticks: u64) {}
+
     /// An instance ends: its words go.
     fn end(&self, _room: Room) {}
 

@@ -24,6 +24,22 @@ pub struct Wanted {
     pub entered: Option<(usize, u32)>,
 }
 
+impl Wanted {
+    /// What there is of a function: its beginning, and an entry for each loop, as far as that is
+    /// wanted.
+    pub fn of(
+        switching: &Switching,
+        function: usize,
+        begins: bool,
+        enters: bool,
+    ) -> impl Iterator<Item = Self> + use<> {
+        let (loops, first) = switching.of_function(function);
+        let entries = (0..if enters { loops.count() } else { 0 })
+            .map(move |index| Self { function, entered: Some((index, first + index as u32)) });
+        begins.then_some(Self { function, entered: None }).into_iter().chain(entries)
+    }
+}
+
 /// A piece of code: its text, what each part of it is, and which calls lead out of it.
 #[derive(Debug)]
 pub struct Piece {
@@ -35,37 +51,37 @@ pub struct Piece {
     pub elsewhere: Vec<(u32, Callee)>,
 }
 
-/// Everything that is known before the first piece.
-pub struct Recompilation<'a> {
+/// Everything that is known before the first piece, but for the module's bytes, and where its
+/// threads can go over.
+pub struct Recompilation {
     info: ModuleInfo,
-    bodies: Vec<Body<'a>>,
+    bodies: Vec<module::Apart>,
     counting: Counting,
-    switching: &'a Switching,
     layout: Layout,
-    target: &'a Target,
+    target: Target,
     plan: Plan,
     first_word: u32,
 }
 
-impl std::fmt::Debug for Recompilation<'_> {
+impl std::fmt::Debug for Recompilation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recompilation").finish_non_exhaustive()
     }
 }
 
-impl<'a> Recompilation<'a> {
+impl Recompilation {
     /// Reads a module that was compiled before, and where its threads can go over, unless that is
     /// known. Its instances have so many words before those of counters, and so many before those
     /// of the plan.
     pub fn new(
-        bytes: &'a [u8],
-        target: &'a Target,
+        bytes: &[u8],
+        target: &Target,
         plan: &Plan,
         [before, first_word]: [u32; 2],
-        switching: &'a OnceLock<Switching>,
+        switching: &OnceLock<Switching>,
     ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
-        let (mut counting, switching) = room::with_threads(|| {
+        let mut counting = room::with_threads(|| {
             let counting = if target.options.counts {
                 Counting::of(&bodies, target.options.targets)?
             } else {
@@ -79,18 +95,17 @@ impl<'a> Recompilation<'a> {
                     Switching::default()
                 }
             };
-            let switching = switching.get_or_init(find);
-            Ok::<_, CompileError>((counting, switching))
+            switching.get_or_init(find);
+            Ok::<_, CompileError>(counting)
         })?;
         counting.before = before;
         let layout = Layout::new(&info, first_word + plan.words());
         Ok(Self {
             info,
-            bodies,
+            bodies: bodies.into_iter().map(Body::apart).collect(),
             counting,
-            switching,
             layout,
-            target,
+            target: target.clone(),
             plan: plan.clone(),
             first_word,
         })
@@ -106,28 +121,18 @@ impl<'a> Recompilation<'a> {
         self.counting.len()
     }
 
-    /// What there is of a function: its beginning, and an entry for each loop, as far as that is
-    /// wanted.
-    pub fn parts(
-        &self,
-        function: usize,
-        begins: bool,
-        enters: bool,
-    ) -> impl Iterator<Item = Wanted> + use<> {
-        let (loops, first) = self.switching.of_function(function);
-        let entries = (0..if enters { loops.count() } else { 0 })
-            .map(move |index| Wanted { function, entered: Some((index, first + index as u32)) });
-        begins.then_some(Wanted { function, entered: None }).into_iter().chain(entries)
-    }
-
     /// Compiles parts, in the order of their functions.
-    pub fn piece(&self, wanted: &[Wanted]) -> Result<Piece, CompileError> {
-        let compiled: Vec<Result<Option<Compiled>, CompileError>> = room::with_threads(|| {
-            wanted
-                .par_iter()
-                .map_init(Compiler::default, |compiler, part| self.part(compiler, *part))
-                .collect()
-        });
+    pub fn piece(
+        &self,
+        bytes: &[u8],
+        switching: &Switching,
+        wanted: &[Wanted],
+    ) -> Result<Piece, CompileError> {
+        let part = |compiler: &mut Compiler, part: &Wanted| {
+            self.part(compiler, &self.bodies[part.function].within(bytes), switching, *part)
+        };
+        let compiled: Vec<Result<Option<Compiled>, CompileError>> =
+            room::with_threads(|| wanted.par_iter().map_init(Compiler::default, part).collect());
         let (mut parts, mut codes) = (Vec::new(), Vec::new());
         for (part, compiled) in wanted.iter().zip(compiled) {
             if let Some(compiled) = compiled? {
@@ -144,18 +149,19 @@ impl<'a> Recompilation<'a> {
     fn part(
         &self,
         compiler: &mut Compiler,
+        body: &Body<'_>,
+        switching: &Switching,
         part: Wanted,
     ) -> Result<Option<Compiled>, CompileError> {
         let setting = Setting {
             info: &self.info,
             layout: &self.layout,
-            target: self.target,
+            target: &self.target,
             counting: &self.counting,
-            switching: self.switching,
+            switching,
             plan: &self.plan,
             first_word: self.first_word,
         };
-        let body = &self.bodies[part.function];
         let compiled = compiler.code(setting, body, part.entered.map(|(index, _)| index));
         compiled.map_err(|error| error.within(body.index, self.info.function_name(body.index)))
     }

@@ -13,8 +13,8 @@ pub(crate) use constant::ConstOp;
 pub use debug::debug_information;
 pub(crate) use instruction::instruction_name;
 pub(crate) use names::Names;
+pub(crate) use read::{Apart, heap_type, value_type};
 pub use read::{Body, Reading, operand_type, read};
-pub(crate) use read::{heap_type, value_type};
 
 use crate::types::{FuncType, GlobalType, MemoryType, RefType, TableType};
 use serde::{Deserialize, Serialize};

@@ -11,10 +11,11 @@ use crate::error::{CompileError, Place};
 use crate::features::Features;
 use crate::types::{FuncType, GlobalType, HeapType, MemoryType, RefType, TableType, ValType};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use wasmparser::{
-    CompositeInnerType, FieldType, FromReader, FuncToValidate, FunctionBody, KnownCustom, Payload,
-    SectionLimited, StorageType, TypeRef, UnpackedIndex, ValidPayload, Validator,
-    ValidatorResources,
+    BinaryReader, CompositeInnerType, FieldType, FromReader, FuncToValidate, FunctionBody,
+    KnownCustom, Payload, SectionLimited, StorageType, TypeRef, UnpackedIndex, ValidPayload,
+    Validator, ValidatorResources,
 };
 
 /// The body of a function that is not validated yet.
@@ -44,6 +45,31 @@ impl Body<'_> {
             features: *features,
         };
         Self { index: self.index, validate, body: self.body.clone() }
+    }
+
+    /// The same without the bytes that it lies in.
+    pub(crate) fn apart(self) -> Apart {
+        let Range { start, end } = self.body.range();
+        Apart { index: self.index, validate: self.validate, range: start as usize..end as usize }
+    }
+}
+
+/// The body of a function, without the bytes that it lies in.
+pub(crate) struct Apart {
+    index: u32,
+    validate: FuncToValidate<ValidatorResources>,
+    range: Range<usize>,
+}
+
+impl Apart {
+    /// The body in the module's bytes.
+    pub(crate) fn within<'a>(&self, bytes: &'a [u8]) -> Body<'a> {
+        let FuncToValidate { resources, index, ty, features } = &self.validate;
+        let (index, ty, features) = (*index, *ty, *features);
+        let validate = FuncToValidate { resources: resources.clone(), index, ty, features };
+        let Range { start, end } = self.range;
+        let reader = BinaryReader::new_features(&bytes[start..end], start as u64, features);
+        Body { index: self.index, validate, body: FunctionBody::new(reader) }
     }
 }
 

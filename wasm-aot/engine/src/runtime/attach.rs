@@ -5,6 +5,7 @@ use super::barrier;
 use super::code::Code;
 use super::context::WORDS;
 use super::counts::{Counts, Reading};
+use super::late::{self, Due};
 use super::module::{Module, ModuleInner};
 use super::news::News;
 use super::part::Part;
@@ -13,6 +14,7 @@ use super::stubs::Stubs;
 use super::version::{Counted, Current, Observed, Origin, Versions, When};
 use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
 use crate::error::Error;
+use std::sync::Weak;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Module {
@@ -47,6 +49,12 @@ impl Module {
     /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are
     /// never taken back.
     pub fn add_part(&self, plan: Plan) -> Result<usize, Error> {
+        self.add_part_of(plan, None)
+    }
+
+    /// The same, with who is asked for which functions it is wanted when they are called for the
+    /// first time: of others its hooks are [left out](Self::leave_out).
+    pub fn add_part_of(&self, plan: Plan, due: Option<Weak<dyn Due>>) -> Result<usize, Error> {
         let module = &self.inner;
         let mut versions = module.versions.lock();
         module.prepare(&mut versions)?;
@@ -57,7 +65,7 @@ impl Module {
         versions.words += plan.words();
         versions.plans.push(plan.clone());
         versions.imported = module.info.imported.functions;
-        let part = Part::new(plan, base);
+        let part = Part::new(plan, base, due);
         // An instance that begins meanwhile is found here, or finds the part; or both, and is told
         // of once.
         let mut parts = module.parts.write();
@@ -92,10 +100,20 @@ impl Module {
 
     /// Has a plan observed from now on, whatever else is.
     pub fn observe_also(&self, part: usize) -> Result<(), Error> {
+        self.observe_too(part, When::NextTurn)
+    }
+
+    /// The same; if nothing was executed so far, each function is compiled for it when it is called
+    /// for the first time.
+    pub fn observe_when_called(&self, part: usize) -> Result<(), Error> {
+        self.observe_too(part, When::FirstCall)
+    }
+
+    fn observe_too(&self, part: usize, when: When) -> Result<(), Error> {
         let mut versions = self.inner.versions.lock();
         let mut observed = versions.observed.clone();
         observed.parts.push(part);
-        self.inner.observe(&mut versions, observed)?;
+        self.inner.observe(&mut versions, observed, when)?;
         versions.also.push(part);
         Ok(())
     }
@@ -105,7 +123,7 @@ impl Module {
         let mut versions = self.inner.versions.lock();
         let mut observed = versions.observed.clone();
         observed.parts.retain(|other| *other != part);
-        self.inner.observe(&mut versions, observed)?;
+        self.inner.observe(&mut versions, observed, When::NextTurn)?;
         versions.also.retain(|other| *other != part);
         Ok(())
     }
@@ -323,7 +341,7 @@ impl ModuleInner {
             false => versions.counts.max(others),
         };
         let begins = counts.is_on() && !versions.observed.counts.is_on();
-        let done = self.observe(versions, Observed { counts, parts });
+        let done = self.observe(versions, Observed { counts, parts }, When::NextTurn);
         match done {
             Ok(()) => versions.count_turns += u64::from(begins),
             Err(_) => (versions.counts, versions.also_counting) = before,
@@ -332,19 +350,28 @@ impl ModuleInner {
     }
 
     /// Has something else observed.
-    fn observe(&self, versions: &mut Versions, observed: Observed) -> Result<(), Error> {
+    fn observe(
+        &self,
+        versions: &mut Versions,
+        observed: Observed,
+        when: When,
+    ) -> Result<(), Error> {
         if versions.observed == observed {
             return Ok(());
         }
         self.prepare(versions)?;
+        if let (When::FirstCall, Some(stubs)) = (when, &mut versions.stubs) {
+            stubs.prepare_late(self, late::arrived)?;
+        }
         let before = std::mem::replace(&mut versions.observed, observed);
         let whole = versions.whole();
         if versions.left_out.is_empty() && versions.switch_all(self, whole) {
             return Ok(());
         }
         let all: Vec<usize> = (0..versions.current.len()).collect();
-        let done = self.follow(versions, &all, When::NextTurn);
-        if done.is_ok() && versions.left_out.is_empty() {
+        let done = self.follow(versions, &all, when);
+        let is_one = versions.left_out.is_empty() && !versions.current.contains(&Current::Late);
+        if done.is_ok() && is_one {
             versions.all_lead_to(whole);
         }
         if done.is_err() {

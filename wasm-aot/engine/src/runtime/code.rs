@@ -11,10 +11,11 @@ use crate::offsets::{ASIDE, NOTHING};
 use crate::trap::Trap;
 use callpatch::Reach;
 use callpatch::x86::stubs::{SELF_DISARMING as NOTING, self_disarming};
+use parking_lot::Mutex;
 use std::fs::File;
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use wordpatch::os::pages::{self, Protection};
 use wordpatch::{CodeAddr, CodeMemory};
 
@@ -28,8 +29,9 @@ pub struct Code {
     plan: Plan,
 }
 
-/// Writes code that was compiled just now, and behind it what its sites call that note something.
-fn write(memory: &mut CodeMemory, mut code: Vec<u8>, notes: &[NoteSite]) {
+/// Writes code that was compiled just now to an offset, and behind it what its sites call that note
+/// something.
+fn write(memory: &mut CodeMemory, offset: usize, mut code: Vec<u8>, notes: &[NoteSite]) {
     let len = code.len() as u32;
     for site in notes {
         let (from, to) = (site.at as usize + 1, site.at as usize + 5);
@@ -38,7 +40,39 @@ fn write(memory: &mut CodeMemory, mut code: Vec<u8>, notes: &[NoteSite]) {
     if !notes.is_empty() {
         code.extend(self_disarming(memory.writable(0).get().wrapping_sub(memory.base().get())));
     }
-    memory.write(0, &code);
+    memory.write(offset, &code);
+}
+
+/// Memory near a module's code that small pieces of other code share.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    memory: Option<Arc<Mutex<CodeMemory>>>,
+    used: usize,
+}
+
+/// How large a shelf is, and what has memory of its own. What lies side by side begins at multiples
+/// of a line.
+const SHELF: usize = 256 << 10;
+const LARGE: usize = SHELF / 4;
+const LINE: usize = 64;
+
+impl Shelf {
+    /// Room for so many bytes, and where it is.
+    fn take(&mut self, near: &Code, len: usize) -> Result<(Arc<Mutex<CodeMemory>>, usize), Error> {
+        if len > LARGE {
+            return Ok((Arc::new(Mutex::new(near.memory_near(len)?)), 0));
+        }
+        let memory = match &self.memory {
+            Some(memory) if self.used + len <= SHELF => memory,
+            _ => {
+                self.used = 0;
+                self.memory.insert(Arc::new(Mutex::new(near.memory_near(SHELF)?)))
+            }
+        };
+        let at = self.used;
+        self.used = (at + len).next_multiple_of(LINE);
+        Ok((Arc::clone(memory), at))
+    }
 }
 
 /// Where code lies.
@@ -46,6 +80,8 @@ fn write(memory: &mut CodeMemory, mut code: Vec<u8>, notes: &[NoteSite]) {
 enum Place {
     /// In memory of our own, which can be written through a second mapping.
     Memory(CodeMemory),
+    /// In memory that it shares: where it is executed, and where it is written.
+    Shelf { base: CodeAddr, writable: CodeAddr, _memory: Arc<Mutex<CodeMemory>> },
     /// In a file that is mapped to be executed, and once it is to be written to, in memory
     /// of our own at the same place.
     File(CodeAddr, OnceLock<CodeMemory>),
@@ -80,25 +116,30 @@ impl Code {
         reach.map(len).map_err(Error::system)?.ok_or_else(nowhere)
     }
 
-    /// Maps a piece of code of other versions of the functions of this code, and connects its calls
-    /// to what is elsewhere.
-    pub(crate) fn near(
+    /// Maps a piece of code of other versions of the functions of this code, on a shelf if it is
+    /// small, and connects its calls to what is elsewhere.
+    pub(super) fn near(
         other: &Self,
         text: Text,
         owners: Vec<u32>,
         elsewhere: &[(u32, usize)],
+        shelf: &mut Shelf,
     ) -> Result<Self, Error> {
         let mut text = text;
-        let mut memory = other.memory_near(text.code.len() + NOTING)?;
+        let (memory, offset) = shelf.take(other, text.code.len() + NOTING)?;
+        let mut shared = memory.lock();
+        let base = shared.base().offset(offset as isize);
         for (at, target) in elsewhere {
-            let distance = target.wrapping_sub(memory.base().get() + *at as usize + 4) as u32;
+            let distance = target.wrapping_sub(base.get() + *at as usize + 4) as u32;
             text.code[*at as usize..*at as usize + 4].copy_from_slice(&distance.to_le_bytes());
         }
         let (len, plan) = (text.code.len(), text.plan.clone());
         let code = std::mem::take(&mut text.code);
         let tables = Tables { owners: Some(owners), ..Tables::owned(text) };
-        write(&mut memory, code, &tables.notes);
-        Ok(Self { place: Place::Memory(memory), len, tables, plan })
+        write(&mut shared, offset, code, &tables.notes);
+        let writable = shared.writable(offset);
+        drop(shared);
+        Ok(Self { place: Place::Shelf { base, writable, _memory: memory }, len, tables, plan })
     }
 
     /// Where exceptions are thrown from, if the code throws any.
@@ -112,6 +153,7 @@ impl Code {
     pub(crate) fn writable(&self) -> Result<*mut u8, Error> {
         let memory = match &self.place {
             Place::Memory(memory) => memory,
+            Place::Shelf { writable, .. } => return Ok(writable.get() as *mut u8),
             Place::File(base, replaced) => match replaced.get() {
                 Some(memory) => memory,
                 None => {
@@ -131,7 +173,7 @@ impl Code {
     fn copied(code: Vec<u8>, tables: Tables, plan: Plan) -> Result<Self, Error> {
         let len = code.len();
         let mut memory = CodeMemory::new(len + NOTING).map_err(Error::system)?;
-        write(&mut memory, code, &tables.notes);
+        write(&mut memory, 0, code, &tables.notes);
         Ok(Self { place: Place::Memory(memory), len, tables, plan })
     }
 
@@ -172,6 +214,7 @@ impl Code {
     pub(crate) fn base(&self) -> usize {
         match &self.place {
             Place::Memory(memory) => memory.base().get(),
+            Place::Shelf { base, .. } => base.get(),
             Place::File(base, _) => base.get(),
         }
     }

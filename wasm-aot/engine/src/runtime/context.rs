@@ -133,6 +133,12 @@ impl Counters {
         self.0.lock().live.iter().copied().for_each(visit);
     }
 
+    /// Visits the vmctx of each instance of a store.
+    pub(super) fn each_of(&self, store: *const StoreCore, visit: impl FnMut(usize)) {
+        let known = self.0.lock();
+        known.live.iter().copied().filter(|vmctx| store_of(*vmctx) == Some(store)).for_each(visit);
+    }
+
     /// The stores of instances that live.
     pub(super) fn stores(&self) -> Vec<StoreId> {
         let known = self.0.lock();

@@ -10,6 +10,7 @@ use super::version::{Counted, Current, Observed, Origin, Versions, When};
 use crate::compile::{self, Callee, HookId, Noter, Options, Plan, Recompilation, Target, Wanted};
 use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// How many bytes of Wasm are compiled at a time: little at first, so that something is current
 /// soon.
@@ -38,7 +39,34 @@ enum Goal {
     TrimEntries,
 }
 
+/// What becomes of functions that are compiled when they are called for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Late {
+    /// All that are not there wait for that.
+    Begins,
+    /// Those that wait go on to do so.
+    Stays,
+    /// They are compiled now.
+    Ends,
+}
+
+impl Versions {
+    /// Whether a function is not compiled before it is called.
+    fn waits(&self, function: usize, late: Late) -> bool {
+        match late {
+            Late::Begins => true,
+            Late::Stays => self.current[function] == Current::Late,
+            Late::Ends => false,
+        }
+    }
+}
+
 impl Goal {
+    /// Whether functions are there, and only entries of their loops are not.
+    fn is_there(self) -> bool {
+        matches!(self, Self::Plain | Self::VersionEntries(_) | Self::TrimEntries)
+    }
+
     fn current(self, place: usize) -> Current {
         match self {
             Self::Plain => Current::Plain,
@@ -106,29 +134,43 @@ impl ModuleInner {
         when: When,
     ) -> Result<(), Error> {
         if when == When::NextCall || !self.counted.are_idle() {
-            return self.follow_until(versions, functions, when);
+            let when = if when == When::FirstCall { When::NextTurn } else { when };
+            return self.follow_until(versions, functions, when, Late::Stays);
         }
-        // No thread is in a loop, so that entries can wait until a thread has to come in; unless an
-        // instance has begun meanwhile.
-        self.follow_until(versions, functions, When::NextCall)?;
+        // No thread is in a loop, so that entries can wait until a thread has to come in, and
+        // functions until they are called; unless an instance has begun meanwhile.
+        let late = if when == When::FirstCall { Late::Begins } else { Late::Stays };
+        self.follow_until(versions, functions, When::NextCall, late)?;
         match self.counted.are_idle() {
             true => Ok(()),
-            false => self.follow_until(versions, functions, When::NextTurn),
+            false => self.follow_until(versions, functions, When::NextTurn, Late::Ends),
         }
     }
 
-    fn follow_until(
+    pub(super) fn follow_until(
         &self,
         versions: &mut Versions,
         functions: &[usize],
         when: When,
+        late: Late,
     ) -> Result<(), Error> {
         let whole = versions.whole();
         self.share(versions, whole, functions);
-        let (trimmed, mut lacking) = trims(versions, functions, when);
-        let goal = |function: usize| trimmed.get(&function).copied().unwrap_or(whole);
-        let others = functions.iter().copied().filter(|function| !trimmed.contains_key(function));
+        let (mut goals, mut lacking) = trims(versions, functions, when);
+        let others = functions.iter().copied().filter(|function| !goals.contains_key(function));
         lacking.extend(self.lacking(versions, whole, others, when));
+        for job in &mut lacking {
+            job.functions.retain(|(function, _)| {
+                let waits = versions.waits(*function, late);
+                // What is there need not be waited for; no thread has to come into its loops.
+                if waits && !job.goal.is_there() {
+                    goals.insert(*function, Current::Late);
+                }
+                !waits
+            });
+        }
+        lacking.retain(|job| !job.functions.is_empty());
+        let goal = |function: usize| goals.get(&function).copied().unwrap_or(whole);
         if !lacking.is_empty() {
             let before = versions.current.clone();
             if let Err(error) = lacking.into_iter().try_for_each(|job| self.compile(versions, job))
@@ -143,7 +185,7 @@ impl ModuleInner {
         }
         match when {
             When::NextTurn => self.enter_plain(versions, functions, &goal)?,
-            When::NextCall => versions.recall(functions, &goal),
+            When::NextCall | When::FirstCall => versions.recall(functions, &goal),
         }
         functions.iter().for_each(|function| versions.switch(self, *function, goal(*function)));
         Ok(())
@@ -266,12 +308,30 @@ impl ModuleInner {
         Plan::joined(&plans, |number, hook| !left_out.contains(&(origins[number], hook)))
     }
 
-    /// Compiles functions, piece by piece. Those of the plain version are entered from then on;
-    /// others are current at once.
-    fn compile(&self, versions: &mut Versions, job: Job) -> Result<(), Error> {
-        let observed =
-            if job.goal == Goal::Plain { Observed::default() } else { versions.observed.clone() };
-        let plan = self.joined_plan(&observed, &job.left_out);
+    /// What versions of all functions are compiled by that observe this. The latest is kept:
+    /// functions may come one by one.
+    fn recompilation_of(
+        &self,
+        versions: &mut Versions,
+        observed: &Observed,
+    ) -> Result<Arc<Recompilation>, Error> {
+        if let Some((known, recompilation)) = &versions.latest
+            && known == observed
+        {
+            return Ok(Arc::clone(recompilation));
+        }
+        let made = Arc::new(self.recompilation(observed, &HashSet::new())?);
+        versions.latest = Some((observed.clone(), Arc::clone(&made)));
+        Ok(made)
+    }
+
+    /// What is compiled by that observes this, but for hooks that are left out.
+    fn recompilation(
+        &self,
+        observed: &Observed,
+        left_out: &HashSet<(Origin, HookId)>,
+    ) -> Result<Recompilation, Error> {
+        let plan = self.joined_plan(observed, left_out);
         // Code that counts from the beginning goes on to do so, with its own words.
         let always = self.options.counts;
         let options = Options {
@@ -302,9 +362,21 @@ impl ModuleInner {
         if observed.counts == Counted::Targets {
             self.counting_calls.get_or_init(|| recompilation.calls());
         }
+        Ok(recompilation)
+    }
+
+    /// Compiles functions, piece by piece. Those of the plain version are entered from then on;
+    /// others are current at once.
+    fn compile(&self, versions: &mut Versions, job: Job) -> Result<(), Error> {
+        let observed =
+            if job.goal == Goal::Plain { Observed::default() } else { versions.observed.clone() };
+        let recompilation = match job.left_out.is_empty() {
+            true => self.recompilation_of(versions, &observed)?,
+            false => Arc::new(self.recompilation(&observed, &job.left_out)?),
+        };
         let mut functions = job.functions;
         // What is executed at this moment comes first, and the rest in order.
-        let running = self.running();
+        let running = if functions.len() > 1 { self.running() } else { Vec::new() };
         let rank = |function: usize| {
             running.iter().position(|other| *other == function).unwrap_or(usize::MAX)
         };
@@ -346,25 +418,29 @@ impl ModuleInner {
     fn piece(
         &self,
         versions: &mut Versions,
-        recompilation: &Recompilation<'_>,
+        recompilation: &Recompilation,
         (goal, when): (Goal, When),
         functions: &[(usize, usize)],
         counts: bool,
     ) -> Result<(), Error> {
         let (begins, enters) =
             (matches!(goal, Goal::Version(_) | Goal::Trims), when == When::NextTurn);
-        let parts = |(function, _): &(usize, usize)| recompilation.parts(*function, begins, enters);
+        let switching = self.switching.get().expect("looked for before anything is recompiled");
+        let parts =
+            |(function, _): &(usize, usize)| Wanted::of(switching, *function, begins, enters);
         let wanted: Vec<Wanted> = functions.iter().flat_map(parts).collect();
         if wanted.is_empty() {
             return Ok(());
         }
-        let compile::Piece { text, parts, elsewhere } = recompilation.piece(&wanted)?;
+        let compile::Piece { text, parts, elsewhere } =
+            recompilation.piece(&self.bytes, switching, &wanted)?;
         let elsewhere: Vec<(u32, usize)> =
             elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
         let owners = parts.iter().map(|part| part.function as u32).collect();
-        let piece = self
-            .pieces
-            .add(Code::near(&self.code, text, owners, &elsewhere)?, counts || self.options.counts);
+        let piece = self.pieces.add(
+            Code::near(&self.code, text, owners, &elsewhere, &mut versions.shelf)?,
+            counts || self.options.counts,
+        );
         self.note_compiled(&piece.code, &parts);
         self.take_in_bares(&piece.code)?;
         let Versions { plain, others, trims, stubs: Some(stubs), .. } = versions else {

@@ -1,11 +1,12 @@
 //! Plans that are attached while instances run: their words, and who is told of instances.
 
+use super::late::Due;
 use super::module::ModuleInner;
 use crate::compile::{Plan, Receiver, Room, Word};
 use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 /// A plan that was attached once: where its words are in instances, and which of them its receivers
 /// were told of.
@@ -14,6 +15,8 @@ pub(crate) struct Part {
     pub(super) plan: Plan,
     /// How many words of such plans come before its own.
     pub(super) base: u32,
+    /// Who is asked whether a function that is called for the first time is wanted.
+    pub(super) due: Option<Weak<dyn Due>>,
     told: Mutex<HashSet<usize>>,
 }
 
@@ -45,7 +48,7 @@ pub(super) fn any_restores() -> bool {
 
 impl Part {
     /// A plan that has not been attached before.
-    pub(super) fn new(plan: Plan, base: u32) -> Self {
+    pub(super) fn new(plan: Plan, base: u32, due: Option<Weak<dyn Due>>) -> Self {
         if !plan.restored().is_empty() {
             RESTORES.store(true, Relaxed);
         }
@@ -55,7 +58,7 @@ impl Part {
         if plan.departs() {
             DEPARTS.store(true, Relaxed);
         }
-        Self { plan, base, told: Mutex::default() }
+        Self { plan, base, due, told: Mutex::default() }
     }
 
     /// Its words in an instance.
@@ -81,6 +84,12 @@ impl Part {
             return;
         }
         self.plan.receivers().iter().for_each(|receiver| receiver.begin(self.room(module, vmctx)));
+    }
+
+    /// Tells its receivers that the thread of an instance had something compiled for so long.
+    pub(super) fn paused(&self, module: &ModuleInner, vmctx: usize, ticks: u64) {
+        let receivers = self.plan.receivers().iter();
+        receivers.for_each(|receiver| receiver.paused(self.room(module, vmctx), ticks));
     }
 
     /// Tells its receivers that an instance ends.

@@ -1,5 +1,5 @@
 //! Code of a module that was made after the module: pieces of other versions of its functions,
-//! which only become more.
+//! which only become more. There may be one for each function, so most of them are in an index.
 //!
 //! # Safety
 //!
@@ -8,7 +8,8 @@
 #![allow(unsafe_code)]
 
 use super::code::Code;
-use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire};
+use std::ops::Range;
+use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
 /// A piece of code, and the pieces that were made before it.
 #[derive(Debug)]
@@ -19,9 +20,24 @@ pub(crate) struct Piece {
     older: *mut Piece,
 }
 
-/// All pieces, the latest first.
+/// All pieces, the latest first, and the latest index of them.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces(AtomicPtr<Piece>);
+pub(crate) struct Pieces {
+    latest: AtomicPtr<Piece>,
+    index: AtomicPtr<Index>,
+}
+
+/// Where pieces lie, in the order of their addresses: all up to one.
+#[derive(Debug)]
+struct Index {
+    places: Vec<(Range<usize>, *const Piece)>,
+    newest: *const Piece,
+    older: *mut Index,
+}
+
+/// So many pieces, or such a part of those in the index, are looked through one by one.
+const FEW: usize = 16;
+const PART: usize = 8;
 
 // SAFETY: (1) nodes are not changed once they are in the list, and what they hold may be used from
 // all threads.
@@ -32,29 +48,65 @@ unsafe impl Sync for Pieces {}
 impl Pieces {
     /// Adds one. One thread at a time does.
     pub(crate) fn add(&self, code: Code, counts: bool) -> &Piece {
-        let piece = Box::into_raw(Box::new(Piece { code, counts, older: self.0.load(Acquire) }));
-        self.0.swap(piece, AcqRel);
+        let older = self.latest.load(Acquire);
+        let piece = Box::into_raw(Box::new(Piece { code, counts, older }));
+        self.latest.swap(piece, AcqRel);
+        let (indexed, fresh) = (self.indexed(), self.fresh().count());
+        if fresh > FEW.max(indexed.map_or(0, |index| index.places.len()) / PART) {
+            let place = |piece: &Piece| (piece.code.range(), std::ptr::from_ref(piece));
+            let mut places: Vec<_> = self.iter().map(place).collect();
+            places.sort_unstable_by_key(|(range, _)| range.start);
+            // Those that were made before are kept: a signal handler may look there.
+            let older = self.index.load(Acquire);
+            let index = Index { places, newest: piece, older };
+            self.index.store(Box::into_raw(Box::new(index)), Release);
+        }
         // SAFETY: (1) in the list, which owns it.
         unsafe { &*piece }
+    }
+
+    fn indexed(&self) -> Option<&Index> {
+        // SAFETY: (1) null, or an index that lives as long as the list.
+        unsafe { self.index.load(Acquire).as_ref() }
+    }
+
+    /// Those that came after the index was made.
+    fn fresh(&self) -> impl Iterator<Item = &Piece> {
+        let newest = self.indexed().map_or(std::ptr::null(), |index| index.newest);
+        self.iter().take_while(move |piece| !std::ptr::eq(*piece, newest))
     }
 
     /// All of them. Usable in a signal handler.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Piece> {
         // SAFETY: (1) null, or a node that lives as long as the list.
-        let first = unsafe { self.0.load(Acquire).as_ref() };
+        let first = unsafe { self.latest.load(Acquire).as_ref() };
         // SAFETY: as above.
         std::iter::successors(first, |piece| unsafe { piece.older.as_ref() })
     }
 
     /// The one whose code is at `pc`. Usable in a signal handler.
     pub(crate) fn at(&self, pc: usize) -> Option<&Piece> {
-        self.iter().find(|piece| piece.code.range().contains(&pc))
+        let is_there = |piece: &&Piece| piece.code.range().contains(&pc);
+        // The index comes first: what is added meanwhile is fresh.
+        let indexed = self.indexed();
+        self.fresh().find(is_there).or_else(|| {
+            let places = &indexed?.places;
+            let behind = places.partition_point(|(range, _)| range.start <= pc);
+            // SAFETY: (1) in the list, which owns it.
+            let piece = unsafe { &*places[behind.checked_sub(1)?].1 };
+            Some(piece).filter(is_there)
+        })
     }
 }
 
 impl Drop for Pieces {
     fn drop(&mut self) {
-        let mut next = *self.0.get_mut();
+        let mut index = *self.index.get_mut();
+        while !index.is_null() {
+            // SAFETY: (1) made by `Box::into_raw`, and no other code has the list.
+            index = unsafe { Box::from_raw(index) }.older;
+        }
+        let mut next = *self.latest.get_mut();
         while !next.is_null() {
             // SAFETY: (1) made by `Box::into_raw`, and no other code has the list.
             next = unsafe { Box::from_raw(next) }.older;

@@ -1,14 +1,24 @@
 //! For each function of a module a jump to wherever its slot says: what stands before functions
 //! leads there, and slots are data.
 //!
+//! Where functions are compiled when they are called first, the slot of one that was not leads to a
+//! second stub, which has it compiled and jumps by the slot again:
+//!
+//! ```text
+//!   function:  jmp stub          stub:  jmp [slot]          late:  call keeping ── arrived(module, …)
+//!                                                                  jmp [slot]
+//! ```
+//!
 //! # Safety
 //!
 //! This module exists to write words that are read by code.
 #![allow(unsafe_code)]
 
 use super::code::Code;
+use super::module::ModuleInner;
 use crate::error::Error;
-use callpatch::x86::jump_through;
+use callpatch::x86::stubs::{KEEPING, keeping};
+use callpatch::x86::{Form, jump_through};
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
 use wordpatch::CodeMemory;
 
@@ -18,10 +28,20 @@ pub(super) struct Stubs {
     memory: CodeMemory,
     /// How many bytes there are before the slots.
     slots: usize,
+    /// What slots of functions lead to that are compiled when they are called, if there were any.
+    late: Option<CodeMemory>,
 }
 
 /// `jmp [rip + disp32]`, and two bytes of nothing.
 const STUB: usize = 8;
+/// `call rel32`, the same jump, and nothing.
+const LATE: usize = 16;
+/// What comes before those: what all of them call.
+const BEFORE: usize = KEEPING.next_multiple_of(LATE);
+
+/// What is called where a function is to be compiled: with the module, and with where the stub goes
+/// on.
+pub(super) type Arrived = extern "C" fn(*const ModuleInner, usize);
 
 impl Stubs {
     /// Near code that leads there.
@@ -34,7 +54,45 @@ impl Stubs {
             let jump = jump_through(here(at), here(slots + 8 * function));
             memory.write(at, &jump.ok_or_else(|| Error::Attach("the slots are too far".into()))?);
         }
-        Ok(Self { memory, slots })
+        Ok(Self { memory, slots, late: None })
+    }
+
+    /// Makes what slots lead to of functions that are compiled when they are called.
+    pub(super) fn prepare_late(
+        &mut self,
+        module: &ModuleInner,
+        arrived: Arrived,
+    ) -> Result<(), Error> {
+        if self.late.is_some() {
+            return Ok(());
+        }
+        let count = self.slots / STUB;
+        let mut memory = module.code.memory_near(BEFORE + LATE * count)?;
+        memory.write(0, &keeping(arrived as *const () as u64, std::ptr::from_ref(module) as u64));
+        for function in 0..count {
+            let at = BEFORE + LATE * function;
+            let jump_at = memory.base().offset((at + Form::Call.len()) as isize);
+            let slot = self.memory.base().offset((self.slots + 8 * function) as isize);
+            let too_far = || Error::Attach("the slots are too far".into());
+            let jump = jump_through(jump_at, slot).ok_or_else(too_far)?;
+            let distance = -((at + Form::Call.len()) as i32);
+            memory.write(at, &Form::Call.bytes(distance));
+            memory.write(at + Form::Call.len(), &jump);
+        }
+        self.late = Some(memory);
+        Ok(())
+    }
+
+    /// Where calls of a function lead that is compiled when it is called.
+    pub(super) fn late(&self, function: usize) -> usize {
+        let late = self.late.as_ref().expect("it was prepared");
+        late.base().get() + BEFORE + LATE * function
+    }
+
+    /// Which function it is, by where its stub goes on.
+    pub(super) fn late_function(&self, back: usize) -> usize {
+        let late = self.late.as_ref().expect("it was prepared");
+        (back - late.base().get() - BEFORE) / LATE
     }
 
     /// Where the jump of a function is.

@@ -12,6 +12,10 @@
 //!               4. bytes of the others on: all of the variant before, or, if the new one has no
 //!                  entries, only that of its entry
 //!   entering    a variant that gets entries later: the table's word, then the bytes of all others
+//!   deferring   the late stub; then the slot, which leads there; then the entry byte of the variant
+//!               before, on
+//!   arriving    at the late stub, under the lock: the variant is made and switched to, and the slot
+//!               is read again
 //! ```
 //!
 //! A thread may see each byte of code as it was at any time since the last barrier, however it sees
@@ -24,7 +28,8 @@
 //! - as soon as it sees what is stored by now, it executes the function, and does not go over for
 //!   ever without a turn of the loop;
 //! - when a switch is over, each call leads to the current variant, and each turn if that has
-//!   entries; and the current variant runs over its own places, so that it costs nothing.
+//!   entries; and the current variant runs over its own places, so that it costs nothing;
+//! - while a function is late, each call leads to the late stub.
 //!
 //! Every sequence of switches among three variants is tried, four at a time. With a step left out,
 //! or two exchanged, one of the three fails, and says what.
@@ -33,6 +38,9 @@ use std::collections::BTreeSet;
 
 /// The plain variant and two others.
 const VARIANTS: usize = 3;
+
+/// What takes the place of a variant that is made when it is called.
+const LATE: usize = VARIANTS;
 
 /// A byte or word that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +79,11 @@ enum Step {
     OldBackEdgeOn,
     EnteringWord,
     EnteringOthersOn,
+    LateStub,
 }
 
 impl Step {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::DistanceIsWritten,
         Self::BarrierAfterMaking,
         Self::NewEntryOff,
@@ -87,6 +96,7 @@ impl Step {
         Self::OldBackEdgeOn,
         Self::EnteringWord,
         Self::EnteringOthersOn,
+        Self::LateStub,
     ];
 }
 
@@ -105,6 +115,10 @@ enum Wish {
     Switch { to: usize, turns: bool },
     /// The current variant gets entries.
     Enter,
+    /// A variant is to be current as soon as the function is called.
+    Defer { to: usize },
+    /// That happens.
+    Arrive,
 }
 
 /// What is wrong.
@@ -122,10 +136,13 @@ struct Model {
     distance: [Cell; VARIANTS],
     slot: Cell,
     word: Cell,
-    made: [bool; VARIANTS],
-    /// Which have entries for loops.
-    entered: [bool; VARIANTS],
+    /// Which are there; and the late stub.
+    made: [bool; VARIANTS + 1],
+    /// Which have entries for loops; the late stub has none.
+    entered: [bool; VARIANTS + 1],
     current: usize,
+    /// What is made when the function is called, while it is late.
+    goal: usize,
 }
 
 /// A location, as different threads may see it: its values since the last barrier, and by which
@@ -185,6 +202,8 @@ enum At {
     Turn(usize),
     /// In the function, for a turn at least.
     Body(usize),
+    /// At the late stub.
+    Late,
 }
 
 impl Model {
@@ -200,9 +219,10 @@ impl Model {
             distance: off(),
             slot: Cell::new(1),
             word: Cell::new(0),
-            made: [false; VARIANTS],
-            entered: [false; VARIANTS],
+            made: [false; VARIANTS + 1],
+            entered: [false; VARIANTS + 1],
             current: 0,
+            goal: 0,
         };
         model.make(0, false);
         model
@@ -267,15 +287,24 @@ impl Model {
             let on = others.flat_map(move |of| places(of, 1, [Step::EnteringOthersOn; 3]));
             std::iter::once((Step::EnteringWord, Location::Word, to + 1)).chain(on)
         };
-        let Wish::Switch { to, .. } = wish else { return enter(self.current).collect() };
+        let to = match wish {
+            Wish::Switch { to, .. } => to,
+            Wish::Defer { .. } => LATE,
+            Wish::Arrive => self.goal,
+            Wish::Enter => return enter(self.current).collect(),
+        };
         let from = self.current;
-        let new =
-            places(to, 0, [Step::NewEntryOff, Step::NewLoopOff, Step::NewBackEdgeOff]).to_vec();
+        // The late stub has no places.
+        let places = |of: usize, on: usize, steps: [Step; 3]| match of {
+            LATE => Vec::new(),
+            _ => places(of, on, steps).to_vec(),
+        };
+        let new = places(to, 0, [Step::NewEntryOff, Step::NewLoopOff, Step::NewBackEdgeOff]);
         let slot = vec![(Step::Slot, Location::Slot, to + 1)];
         let old = places(from, 1, [Step::OldEntryOn, Step::OldLoopOn, Step::OldBackEdgeOn]);
         let (word, old) = match (self.entered[to], self.entered[from]) {
-            (false, _) => (Vec::new(), old[..1].to_vec()),
-            (true, true) => (vec![(Step::Word, Location::Word, to + 1)], old.to_vec()),
+            (false, _) => (Vec::new(), old.into_iter().take(1).collect()),
+            (true, true) => (vec![(Step::Word, Location::Word, to + 1)], old),
             (true, false) => (Vec::new(), enter(to).collect()),
         };
         match self.manner.is_hasty {
@@ -293,17 +322,35 @@ impl Model {
                 }
                 self.make(to, turns);
             }
+            Wish::Defer { to } => {
+                self.goal = to;
+                self.made[LATE] |= self.is_done(Step::LateStub);
+                if self.current == LATE {
+                    return Ok(());
+                }
+            }
+            // Only what is late is waited for, and only what is there has loops.
+            Wish::Arrive if self.current != LATE => return Ok(()),
+            Wish::Arrive => self.make(self.goal, false),
+            Wish::Enter if self.current == LATE => return Ok(()),
             Wish::Enter => self.make(self.current, true),
         }
-        for (step, at, value) in self.stores(wish) {
+        let stores = self.stores(wish);
+        if matches!(wish, Wish::Defer { .. }) {
+            // Whoever comes to the late stub waits for the lock first.
+            self.current = LATE;
+        }
+        for (step, at, value) in stores {
             if self.is_done(step) {
                 self.store(at, value);
             }
             self.is_safe().map_err(|wrong| format!("{wish:?}, at {step:?}: {wrong}"))?;
             self.goes_on().map_err(|wrong| format!("{wish:?}, after {step:?}: {wrong}"))?;
         }
-        if let Wish::Switch { to, .. } = wish {
-            self.current = to;
+        match wish {
+            Wish::Switch { to, .. } => self.current = to,
+            Wish::Arrive => self.current = self.goal,
+            Wish::Defer { .. } | Wish::Enter => {}
         }
         self.has_arrived().map_err(|wrong| format!("{wish:?}, in the end: {wrong}"))
     }
@@ -319,6 +366,7 @@ impl Model {
                     }
                     true => Ok((At::Header(of), sight.and(store))),
                     false if !self.made[of] => Err(format!("{at:?} leads to {of}, not there yet")),
+                    false if of == LATE => Ok((At::Late, sight.and(store))),
                     false => Ok((At::Body(of), sight.and(store))),
                 }
             };
@@ -353,6 +401,9 @@ impl Model {
                     found.push((to, sight.and(store)));
                 }
             }
+            // It waits for the lock, and has the function made; or finds that this was done.
+            At::Late if self.current == LATE => {}
+            At::Late => found.extend(led(&self.slot, false, Sight::Now)?),
             At::Body(_) => {}
         }
         Ok(found)
@@ -381,7 +432,7 @@ impl Model {
     /// Where a thread comes to that sees what is stored by now.
     fn ends(&self, from: At) -> Result<At, Wrong> {
         let mut at = from;
-        for _ in 0..=3 * VARIANTS {
+        for _ in 0..=3 * VARIANTS + 1 {
             match self.next(at, Sight::Now)?.first() {
                 None => return Ok(at),
                 Some((next, _)) => at = *next,
@@ -401,9 +452,13 @@ impl Model {
         for at in self.places() {
             let is_bound = matches!(at, At::Call(_)) || self.entered[current];
             let end = self.ends(at)?;
-            if is_bound && end != At::Body(current) {
+            let goal = if current == LATE { At::Late } else { At::Body(current) };
+            if is_bound && end != goal {
                 return Err(format!("{at:?} stays behind, in {end:?}"));
             }
+        }
+        if current == LATE {
+            return Ok(());
         }
         let costs = [&self.entry[current], &self.looped[current], &self.back[current]];
         match costs.iter().all(|cell| cell.now().1 == 0) {
@@ -417,7 +472,8 @@ impl Model {
 fn tried(manner: Manner, length: usize) -> Result<usize, Wrong> {
     let switches =
         (0..VARIANTS).flat_map(|to| [false, true].map(|turns| Wish::Switch { to, turns }));
-    let wishes: Vec<Wish> = switches.chain([Wish::Enter]).collect();
+    let deferrals = (0..VARIANTS).map(|to| Wish::Defer { to });
+    let wishes: Vec<Wish> = switches.chain(deferrals).chain([Wish::Enter, Wish::Arrive]).collect();
     let mut models = vec![Model::new(manner)];
     let mut count = 0;
     for _ in 0..length {
@@ -440,7 +496,7 @@ fn tried(manner: Manner, length: usize) -> Result<usize, Wrong> {
 #[test]
 fn every_state_that_a_late_thread_meets_leads_to_a_variant() {
     let count = tried(Manner::default(), 4).unwrap_or_else(|wrong| panic!("{wrong}"));
-    assert_eq!(count, 7 + 7 * 7 + 7 * 7 * 7 + 7 * 7 * 7 * 7);
+    assert_eq!(count, 11 + 11 * 11 + 11 * 11 * 11 + 11 * 11 * 11 * 11);
 }
 
 #[test]

@@ -17,12 +17,17 @@
 //! What everything is to be observed for is the same for all functions, and has one version of all
 //! of them. A function in which some hooks are left out has *trims* beside it: versions of its own.
 //! All are kept: attaching again, and detaching, are a few stores for each function.
+//!
+//! While no thread has executed anything, a function need not be in the version that is current: it
+//! is *late*. Its slot leads to a stub then that has it compiled, see [`late`](super::late).
 
+use super::code::Shelf;
 use super::module::ModuleInner;
 use super::sides::{self, Side, Sides};
 use super::stubs::Stubs;
-use crate::compile::{HookId, Plan};
+use crate::compile::{HookId, Plan, Recompilation};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 /// What is counted of a program.
@@ -92,6 +97,9 @@ pub(super) struct Trims {
 /// When threads come into a version at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
+    /// With their next call of the function, by which it is compiled if no thread has executed
+    /// anything so far.
+    FirstCall,
     /// With their next call of the function.
     NextCall,
     /// With the next turn of the loop that they are in.
@@ -115,6 +123,8 @@ pub(super) enum Current {
     Version(usize),
     /// To a version of this function alone.
     Trim(usize),
+    /// To a stub that has it compiled for what is observed: it was not called so far.
+    Late,
 }
 
 /// The versions of a module that there are.
@@ -144,6 +154,12 @@ pub(crate) struct Versions {
     /// Plans that others want observed, whatever monitors come and go: they come last.
     pub(super) also: Vec<usize>,
     pub(super) stubs: Option<Stubs>,
+    /// Where small pieces of code lie.
+    pub(super) shelf: Shelf,
+    /// What the latest version is compiled by.
+    pub(super) latest: Option<(Observed, Arc<Recompilation>)>,
+    /// Functions that could not be compiled when they were called, and why.
+    pub(super) unmade: Vec<(u32, String)>,
     /// How many words of instances are given out to plans, and those plans, by their numbers.
     pub(super) words: u32,
     pub(super) plans: Vec<Plan>,
@@ -155,7 +171,7 @@ impl Versions {
     /// A function in a version, if that has something of its own.
     pub(super) fn own_side(&self, current: Current, function: usize) -> Option<Side<'_>> {
         match current {
-            Current::Plain => None,
+            Current::Plain | Current::Late => None,
             Current::Version(version) => self.others[version].sides.of(function),
             Current::Trim(trim) => self.trims.sides.of(trim),
         }
@@ -163,6 +179,10 @@ impl Versions {
 
     /// A function in a version; in the plain one if that has nothing of its own.
     fn side(&self, current: Current, function: usize) -> Side<'_> {
+        if let (Current::Late, Some(stubs)) = (current, &self.stubs) {
+            // Nothing of it is switched.
+            return Side { start: stubs.late(function), places: &[], entries: &[] };
+        }
         let side = self.own_side(current, function).or_else(|| self.plain.of(function));
         side.expect("the module has all functions")
     }
@@ -198,7 +218,7 @@ impl Versions {
             Current::Version(version) => {
                 self.others[version].is_whole.then(|| &self.others[version].sides)
             }
-            Current::Trim(_) => None,
+            Current::Trim(_) | Current::Late => None,
         }
     }
 
@@ -229,7 +249,7 @@ impl Versions {
         // Without entries loops are not left: they would lead nowhere. The first place is the
         // function's beginning.
         match (is_entered, was_entered) {
-            (false, _) => sides::switch(&from.places[..1], true),
+            (false, _) => sides::switch(from.places.get(..1).unwrap_or_default(), true),
             (true, true) => {
                 lead(module, to.entries);
                 sides::switch(from.places, true);
@@ -257,6 +277,7 @@ impl Versions {
             {
                 self.others[version].entered[function]
             }
+            Current::Late => false,
             Current::Version(_) | Current::Plain => self.entered[function],
         }
     }
@@ -289,7 +310,7 @@ impl Versions {
             Some(Current::Trim(place)) => !self.trims.entered[*place],
             Some(Current::Plain) => self.recalled.contains(&function),
             Some(Current::Version(version)) => self.lacks_entries(*version, function),
-            None => false,
+            Some(Current::Late) | None => false,
         }
     }
 

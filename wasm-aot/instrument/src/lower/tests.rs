@@ -58,17 +58,15 @@ fn each_monitor_is_lowered_to_the_cheapest_that_does() {
     let threaded = |of: Functions| Module(Functions { is_threaded: true, ..of });
     let inserts = || Module(Functions { inserts: true, ..module(Sums) });
     let listens = || Module(Functions { listens: true, ..module(Sums) });
-    let idle = || Built(Hooks { is_idle: true, ..Hooks::default() });
     let table: Vec<(Facts, Capabilities, &str)> = vec![
         // Built in.
         (Counts, EARLY, "count, always, own"),
         (Counts, RUNNING, "count, always, apart"),
         (Notes, EARLY, "note, once, own"),
         (Notes, RUNNING, "note, once, apart"),
-        (Built(Hooks::default()), EARLY, "hooks, always, own"),
+        (Built(Hooks::default()), EARLY, "hooks, always, apart"),
         (Built(Hooks::default()), RUNNING, "hooks, always, apart"),
-        (idle(), EARLY, "hooks, always, apart"),
-        (idle(), FIXED, "hooks, always, own"),
+        (Built(Hooks::default()), FIXED, "hooks, always, own"),
         // Modules that nobody switches.
         (Module(module(Nothing)), EARLY, "nothing, always, own"),
         (Module(module(Sums)), EARLY, "count, always, own"),

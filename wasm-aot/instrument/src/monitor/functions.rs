@@ -123,6 +123,12 @@ impl Receiver for Functions {
         self.state.lock().rooms.push(room);
     }
 
+    fn paused(&self, room: Room, ticks: u64) {
+        if let Some(planned) = self.plan.get() {
+            planned.meter.paused(room, ticks);
+        }
+    }
+
     fn end(&self, room: Room) {
         let Some(planned) = self.plan.get() else { return };
         let mut state = self.state.lock();

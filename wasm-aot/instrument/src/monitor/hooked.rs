@@ -6,10 +6,10 @@ use crate::lower::Census;
 use crate::lower::{Facts, Hooks};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::Draft;
-use wasm_aot_engine::instrument::runtime::{Module, Origin};
+use wasm_aot_engine::instrument::runtime::{Due, Module, Origin};
 
 /// A monitor at work: it says which hooks it needs, keeps what they tell, and makes reports of it.
 /// Nobody else knows of its hooks, and it knows of nobody else's.
@@ -25,6 +25,12 @@ pub(super) trait Hooked: Debug + Send + Sync {
     /// Its hooks are in a module's code now, or will be when it is observed: those of the module's
     /// own plan, or of an attached one.
     fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
+
+    /// Who decides whether functions are compiled with its hooks when they are called for the first
+    /// time, if not all are.
+    fn due(self: Arc<Self>) -> Option<Weak<dyn Due>> {
+        None
+    }
 
     /// The columns of its report that count events.
     fn counting(&self) -> &'static [&'static str] {
@@ -51,7 +57,7 @@ pub(super) fn attach(monitor: &Arc<dyn Hooked>, module: &Module) -> Result<(usiz
         Arc::clone(monitor).plan(outline, &mut draft);
     })?;
     let census = Census::of(&draft);
-    let part = module.add_part(draft.finish())?;
+    let part = module.add_part_of(draft.finish(), Arc::clone(monitor).due())?;
     Arc::clone(monitor).compiled(module, Origin::Part(part));
     Ok((part, census))
 }

@@ -8,18 +8,23 @@
 //! between its terms: then it runs as if nobody looked, and how often it was called is estimated.
 //! Its code without hooks is there all the time, so that this takes a few stores.
 //!
+//! Compiling functions with hooks costs as much as compiling the program did, and most functions
+//! are not called, or take no time. So the policy that has a budget spends as much again on
+//! compiling: a function that is called for the first time has its hooks at once if that can be
+//! paid. All others are executed without, until they are seen to be executed and their turn comes,
+//! those first that are executed most for their size.
+//!
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
 use super::hooked::{Hooked, fingerprint};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
-use crate::lower::{Facts, Hooks};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use profiler::{
-    ClockEvidence, Conductor, Costs, Draw, FuncId, Label, Mode, Policy, Probes, Rest, Sample, Skip,
-    TableOptions, Ticks,
+    ClockEvidence, Conductor, Costs, Draw, Figure, FuncId, How, Label, Mode, Policy, Probes, Rest,
+    Sample, Skip, TableOptions, Ticks,
 };
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
@@ -28,7 +33,7 @@ use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     Action, Call, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word,
 };
-use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Places, When};
+use wasm_aot_engine::instrument::runtime::{Due, Module, ModuleInner, Origin, Places, When};
 use wasmparser::Operator;
 
 /// The calls of functions with fewer instructions, that call nobody and have no loop, are over
@@ -37,6 +42,11 @@ const SHORT: usize = 40;
 /// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
 const COUNT: f64 = 8.0;
 const BYTE: f64 = 3_500.0;
+/// How many bytes of Wasm are compiled whatever the budget is: so much that small programs are
+/// observed as a whole.
+const ALLOWANCE: f64 = 8192.0;
+/// How often it is looked where the program is, while functions wait for their turn, in seconds.
+const LOOK: f64 = 0.005;
 /// No call has this number.
 const NEVER: u64 = i64::MAX as u64;
 /// Timed calls that are open at once in an instance; those further inside are not timed.
@@ -78,6 +88,11 @@ struct State {
     called: Vec<u64>,
     random: u64,
     samples: u64,
+    /// When it began, and when it was looked last where the program is.
+    began: Ticks,
+    looked: Ticks,
+    /// How many bytes of Wasm were compiled with hooks since functions are called.
+    compiled: u64,
 }
 
 /// What an observed function does at the moment.
@@ -86,9 +101,13 @@ struct Part {
     mode: Mode,
     left: u32,
     armed: Ticks,
-    /// Whether its hooks are left out now, and whether they ever were.
+    /// Whether its hooks are left out now, and whether they ever were after it had them.
     is_out: bool,
     was_out: bool,
+    /// How often it was seen being executed since it was called for the first time, as long as it
+    /// has to wait for its hooks; and when it got them, if it had to.
+    waits: Option<u32>,
+    late: Option<Ticks>,
 }
 
 impl Part {
@@ -118,6 +137,8 @@ struct Open {
     begun: u64,
     nested: u32,
     children: u64,
+    /// For how long the program was not executed meanwhile.
+    paused: u64,
 }
 
 /// Makes the monitor.
@@ -180,10 +201,6 @@ fn is_short(function: &Function<'_>) -> bool {
 }
 
 impl Hooked for Latency {
-    fn facts(&self) -> Facts {
-        Facts::Hooks(Hooks { is_idle: true, ..Hooks::default() })
-    }
-
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let all: Vec<&Function<'_>> = outline.chosen(&self.choice).collect();
         let (short, observed): (Vec<_>, Vec<_>) =
@@ -221,6 +238,11 @@ impl Hooked for Latency {
         self.start(count);
     }
 
+    fn due(self: Arc<Self>) -> Option<Weak<dyn Due>> {
+        let is_thrifty = matches!(self.policy, Policy::Adaptive { .. });
+        is_thrifty.then(|| self.this.clone() as Weak<dyn Due>)
+    }
+
     fn compiled(self: Arc<Self>, module: &Module, origin: Origin) {
         // Compiled once.
         let _ = self.code.set((Arc::downgrade(module.inner()), origin));
@@ -247,8 +269,13 @@ impl Hooked for Latency {
             let place = function.id.0 as usize - 1;
             // The conductor estimates what it has not seen; but all calls of a function that has
             // always had its hooks are counted.
-            if !state.parts[place].was_out {
-                function.set_calls(state.called[place]);
+            let part = &state.parts[place];
+            match (part.late, part.was_out) {
+                (None, false) => function.set_calls(state.called[place]),
+                (Some(late), false) => {
+                    function.calls = state.at_least(state.called[place], late, now());
+                }
+                (_, true) => {}
             }
         }
         // Figures of another count are other figures. There is no clock besides the probes.
@@ -284,6 +311,13 @@ impl Hooked for Latency {
                 .notes
                 .push(format!("calls of {estimated} functions are estimated: they are too many to be counted within the budget"));
         }
+        let waiting = state.parts.iter().filter(|part| part.waits.is_some()).count();
+        if waiting > 0 {
+            report.notes.push(format!(
+                "{waiting} functions were called and not timed: compiling them for it was not \
+                 within the budget (budget=PERCENT)"
+            ));
+        }
         if *short > 0 {
             report.notes.push(format!("{short} functions are too short to be timed (function=GLOB observes them all the same)"));
         }
@@ -313,8 +347,17 @@ impl Latency {
             now(),
         );
         (1..=functions as u32).for_each(|id| conductor.discovered(FuncId(id), 2));
-        let part = Part { mode: Mode::Count, left: 0, armed: now(), is_out: false, was_out: false };
+        let part = Part {
+            mode: Mode::Count,
+            left: 0,
+            armed: now(),
+            is_out: false,
+            was_out: false,
+            waits: None,
+            late: None,
+        };
         let mut state = self.state.lock();
+        (state.began, state.looked) = (now(), now());
         (state.parts, state.called) = (vec![part; functions], vec![0; functions]);
         (state.random, state.conductor) = (now().0 | 1, Some(conductor));
         state.attend(self, Conductor::first);
@@ -324,13 +367,16 @@ impl Latency {
                 // Whoever changes versions of the code waits for the state, and not the other way
                 // round.
                 let is_free = monitor.leaves_out_for_free();
+                let seen = monitor.seen();
                 let mut state = monitor.state.lock();
+                let due = state.due(&monitor, &seen);
                 state.tell(&monitor);
                 let mut next = now();
                 state.attend(&monitor, |conductor, modes| next = conductor.tick(now(), modes));
-                let changes = monitor.changes(&state, is_free);
+                let [mut back, out] = monitor.changes(&state, is_free);
                 drop(state);
-                monitor.leave_out(changes);
+                back.extend(due);
+                monitor.leave_out([back, out]);
                 drop(monitor);
                 let pause = Duration::from_secs_f64(next.since(now()).0 as f64 / hz);
                 std::thread::sleep(
@@ -363,7 +409,8 @@ impl Latency {
                 .parts
                 .iter()
                 .enumerate()
-                .filter(|(_, part)| part.is_out != out && part.is_wanted() != out);
+                .filter(|(_, part)| part.is_out != out && part.is_wanted() != out)
+                .filter(|(_, part)| part.waits.is_none());
             parts
                 .map(|(place, _)| place)
                 .filter(|place| state.parts[*place].was_out || is_paid(*place))
@@ -391,8 +438,11 @@ impl Latency {
             if !hooks.is_empty() && module.leave_out(*origin, &hooks, out, When::NextCall).is_ok() {
                 let mut state = self.state.lock();
                 for place in places {
-                    state.parts[place].is_out = out;
-                    state.parts[place].was_out |= out;
+                    let part = &mut state.parts[place];
+                    (part.is_out, part.was_out) = (out, part.was_out || out);
+                    if part.waits.take().is_some() {
+                        part.late = Some(now());
+                    }
                 }
             }
         }
@@ -409,7 +459,85 @@ impl Probes for Modes {
     }
 }
 
+impl Due for Latency {
+    fn is_due(&self, function: u32) -> bool {
+        let Some((functions, _)) = self.functions.get() else { return true };
+        let Ok(place) = functions.binary_search_by_key(&function, |one| one.index) else {
+            return true;
+        };
+        let mut state = self.state.lock();
+        let is_due = state.pays_for(self, functions[place].bytes);
+        if !is_due {
+            let part = &mut state.parts[place];
+            (part.is_out, part.waits) = (true, Some(0));
+        }
+        is_due
+    }
+}
+
+impl Latency {
+    /// The functions that are being executed, by their places, if any have to wait for their hooks
+    /// and it is time to look.
+    fn seen(&self) -> Vec<usize> {
+        let (Some((functions, _)), Some((module, _))) = (self.functions.get(), self.code.get())
+        else {
+            return Vec::new();
+        };
+        let mut state = self.state.lock();
+        let pause = (LOOK * self.speed.hz()) as u64;
+        if now().since(state.looked).0 < pause
+            || state.parts.iter().all(|part| part.waits.is_none())
+        {
+            return Vec::new();
+        }
+        state.looked = now();
+        drop(state);
+        let seen = module.upgrade().map(|inner| Module::of(inner).innermost_functions());
+        let place = |function: u32| functions.binary_search_by_key(&function, |one| one.index).ok();
+        seen.into_iter().flatten().filter_map(place).collect()
+    }
+}
+
 impl State {
+    /// Whether a function of so many bytes can be compiled within the budget; then it is paid for.
+    fn pays_for(&mut self, monitor: &Latency, bytes: u32) -> bool {
+        let Policy::Adaptive { budget } = monitor.policy else { return true };
+        let elapsed = now().since(self.began).0 as f64;
+        let after = self.compiled + u64::from(bytes);
+        let is_paid = after as f64 <= ALLOWANCE + budget * elapsed / BYTE;
+        if is_paid {
+            self.compiled = after;
+        }
+        is_paid
+    }
+
+    /// The functions that get their hooks now, after some were seen: those that are executed most
+    /// for their size, as far as they can be paid for.
+    fn due(&mut self, monitor: &Latency, seen: &[usize]) -> Vec<usize> {
+        for place in seen {
+            self.parts[*place].waits.iter_mut().for_each(|times| *times += 1);
+        }
+        let Some((functions, _)) = monitor.functions.get() else { return Vec::new() };
+        let worth = |(place, part): (usize, &Part)| {
+            let times = part.waits.filter(|times| *times > 0)?;
+            Some((f64::from(times) / f64::from(functions[place].bytes), place))
+        };
+        let mut waiting: Vec<(f64, usize)> =
+            self.parts.iter().enumerate().filter_map(worth).collect();
+        waiting.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let places = waiting.into_iter().map(|(_, place)| place);
+        places.take_while(|place| self.pays_for(monitor, functions[*place].bytes)).collect()
+    }
+
+    /// How often a function was called at least, of which so many calls were counted since it has
+    /// its hooks. Perhaps it was called as often before.
+    fn at_least(&self, calls: u64, late: Ticks, now: Ticks) -> Figure {
+        let (all, seen) = (now.since(self.began).0 as f64, now.since(late).0.max(1) as f64);
+        let value = calls as f64;
+        let how = How::Estimated { lo: value, hi: (value * all / seen).max(value + 1.0) };
+        Figure { value, how }
+    }
+
     /// Asks the conductor, and does what it says.
     fn attend(&mut self, monitor: &Latency, ask: impl FnOnce(&mut Conductor, &mut Modes)) {
         let Some(conductor) = &mut self.conductor else { return };
@@ -501,7 +629,14 @@ impl State {
             return 0;
         }
         let begun = now().0;
-        self.instances[at].open.push(Open { place, frame, begun, nested: 0, children: 0 });
+        self.instances[at].open.push(Open {
+            place,
+            frame,
+            begun,
+            nested: 0,
+            children: 0,
+            paused: 0,
+        });
         begun
     }
 
@@ -520,7 +655,7 @@ impl State {
                 conductor.lost(function, 1);
                 continue;
             }
-            let ticks = ended.saturating_sub(begun);
+            let ticks = ended.saturating_sub(begun).saturating_sub(open.paused);
             if let Some(outer) = instance.open.last_mut() {
                 outer.nested += 1 + open.nested;
                 outer.children += ticks;
@@ -578,6 +713,13 @@ impl Receiver for Latency {
         state.instances.push(Instance { room, told, open: Vec::new() });
         let at = state.instances.len() - 1;
         (0..state.parts.len()).for_each(|place| state.limit(self, at, place));
+    }
+
+    fn paused(&self, room: Room, ticks: u64) {
+        let mut state = self.state.lock();
+        let instance = state.instances.iter_mut().find(|instance| instance.room == room);
+        let open = instance.into_iter().flat_map(|instance| &mut instance.open);
+        open.for_each(|open| open.paused += ticks);
     }
 
     fn end(&self, room: Room) {

@@ -44,6 +44,11 @@ impl Meter {
         room.word(self.last).store(Ticks::now().0, Relaxed);
     }
 
+    /// So much of the time that has passed is no account's.
+    pub(super) fn paused(self, room: Room, ticks: u64) {
+        room.word(self.last).fetch_add(ticks, Relaxed);
+    }
+
     /// The account that is charged.
     pub(super) fn current(self, at: &mut Emitter<'_, '_>) -> Value {
         at.load_word(self.current)

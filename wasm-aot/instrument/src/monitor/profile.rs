@@ -120,6 +120,12 @@ impl Receiver for Profile {
         }
     }
 
+    fn paused(&self, room: Room, ticks: u64) {
+        if let Some(meter) = self.meter.get() {
+            meter.paused(room, ticks);
+        }
+    }
+
     fn end(&self, room: Room) {
         self.trees.lock().end(room.vmctx);
     }

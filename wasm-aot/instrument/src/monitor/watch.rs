@@ -102,12 +102,13 @@ impl Watch {
         Ok(module)
     }
 
-    /// A module was compiled with what was drafted: monitors that rest are attached to it.
+    /// A module was compiled with what was drafted: what is apart from its code is attached to it,
+    /// function by function when they are called.
     pub(crate) fn compiled(&self, module: &Module) -> Result<(), Error> {
         let code = Capabilities::of_module(module, Time::Early);
         for (observer, known) in self.hooked_at(&code, true) {
             let (part, census) = hooked::attach(observer, module)?;
-            module.observe_also(part)?;
+            module.observe_when_called(part)?;
             let _ = known.set(census);
         }
         for (observer, _) in self.hooked_at(&code, false) {
@@ -171,12 +172,17 @@ impl Watch {
     /// What there is to say of what the module's instances have done so far, in the order in which
     /// monitors were chosen.
     pub fn reports(&self, module: &Module) -> Vec<Report> {
+        let unmade = module.unmade();
         let each = |Watching { choice, hooked, .. }: &Watching| {
             let mut report = match hooked {
                 Some(observer) => Report { shown: choice.top(), ..observer.report(module) },
                 None => choice.report(module)?,
             };
             choice.nobody(module).into_iter().for_each(|nobody| report.remark(nobody));
+            if let (Some(_), Some((function, why))) = (hooked, unmade.first()) {
+                let (count, name) = (unmade.len(), module.inner().label(*function));
+                report.remark(format!("{count} functions are not observed, as {name}: {why}"));
+            }
             Some(report)
         };
         self.0.iter().filter_map(each).collect()

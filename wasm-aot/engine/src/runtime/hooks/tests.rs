@@ -6,12 +6,12 @@ use crate::compile::{
     Action, Capture, Draft, Emitter, HookId, Inline, Moment, Plan, Receiver, Sequence, Word,
 };
 use crate::error::CompileError;
-use crate::runtime::{Counted, Origin, When};
+use crate::runtime::{Counted, Due, Origin, When};
 use crate::{Config, Engine, Instance, Module, Optimize, Store, Val};
 use parking_lot::Mutex;
 use programs::{PROGRAMS, call_all, check_arbitrary, spelled_out};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use wasmparser::Operator;
 
 /// Notes what it is told.
@@ -553,4 +553,136 @@ fn what_is_observed_of_functions_that_are_called_gets_entries_when_somebody_has_
         }
     });
     assert_eq!(counted, [10 + 10 + 60, 30 + 60]);
+}
+
+/// Functions that give each other numbers in all kinds of registers and on the stack, and one that
+/// is never called.
+const STRANGERS: &str = r#"(module
+    (func $never (result i32) (i32.const 1))
+    (func $all (param i32 i64 f32 f64 v128 i64 i64 i64 i64 i64 i64 f64 f64 f64 f64 f64 f64 f64)
+        (result i64 f64)
+        (i64.add (i64.extend_i32_u (local.get 0))
+            (i64.add (i64.add (local.get 1) (i64.trunc_f32_s (local.get 2)))
+                (i64x2.extract_lane 1 (local.get 4))))
+        (local.get 5) (local.get 6) (local.get 7) (local.get 8) (local.get 9) (local.get 10)
+        (i64.add) (i64.add) (i64.add) (i64.add) (i64.add) (i64.add)
+        (local.get 3) (local.get 11) (local.get 12) (local.get 13) (local.get 14) (local.get 15)
+        (local.get 16) (local.get 17)
+        (f64.add) (f64.add) (f64.add) (f64.add) (f64.add) (f64.add) (f64.add))
+    (func $f (export "f") (param i32) (result i32) (local i64)
+        (call $all (local.get 0) (i64.const 1) (f32.const 2) (f64.const 3) (v128.const i64x2 0 4)
+            (i64.const 5) (i64.const 6) (i64.const 7) (i64.const 8) (i64.const 9) (i64.const 10)
+            (f64.const 11) (f64.const 12) (f64.const 13) (f64.const 14) (f64.const 15)
+            (f64.const 16) (f64.const 17))
+        (i32.trunc_f64_s) (local.set 0) (local.set 1)
+        (i32.add (local.get 0) (i32.wrap_i64 (local.get 1)))))"#;
+/// What `f` gives, but for its argument.
+const SUM: i32 = 1 + 2 + 4 + (5 + 6 + 7 + 8 + 9 + 10) + 3 + (11 + 12 + 13 + 14 + 15 + 16 + 17);
+
+/// A module with a plan that counts how often each function is entered, which is not observed yet;
+/// and the functions' hooks.
+fn strangers(due: Option<Weak<dyn Due>>) -> (Module, [HookId; 3]) {
+    let mut draft = Draft::default();
+    let words = draft.words(3);
+    let hooks = [0, 1, 2]
+        .map(|function| draft.hook_function(function, Moment::Entry, count(words.plus(function))));
+    let bytes = wat::parse_str(STRANGERS).expect("text");
+    let module = Module::with_plan(&engine(Optimize::Speed, false), &bytes, &Plan::default())
+        .expect("a module");
+    assert_eq!(module.add_part_of(draft.finish(), due).expect("room"), 0);
+    (module, hooks)
+}
+
+fn entered(module: &Module) -> [u64; 3] {
+    [0, 1, 2].map(|function| module.part_word(0, Word(function)))
+}
+
+#[test]
+fn functions_are_compiled_for_a_plan_when_they_are_called_for_the_first_time() {
+    let (module, _) = strangers(None);
+    let news = module.news();
+    module.observe_when_called(0).expect("memory");
+    assert_eq!(news.take(), []);
+    let engine = engine(Optimize::Speed, false);
+    let mut store = Store::new(&engine, ());
+    let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
+    let f = instance.get_func(&mut store, "f").expect("exported");
+    for turn in 0..3 {
+        let results = f.call(&mut store, &[Val::I32(turn)]).expect("no trap");
+        assert!(matches!(results[..], [Val::I32(sum)] if sum == SUM + turn), "{results:?}");
+    }
+    assert_eq!(entered(&module), [0, 3, 3]);
+    let compiled: Vec<u32> = news.take().iter().map(|(function, _)| *function).collect();
+    assert_eq!(compiled, [2, 1]);
+    // What comes and goes meanwhile finds the one that waits, and what is there.
+    module.observe(Counted::Edges, &[]).expect("memory");
+    f.call(&mut store, &[Val::I32(0)]).expect("no trap");
+    module.observe_no_more(0).expect("memory");
+    f.call(&mut store, &[Val::I32(0)]).expect("no trap");
+    assert_eq!(entered(&module), [0, 4, 4]);
+    assert!(module.unmade().is_empty());
+}
+
+#[test]
+fn threads_that_call_a_function_at_once_for_the_first_time_all_have_it_observed() {
+    const THREADS: usize = 4;
+    for _ in 0..10 {
+        let (module, _) = strangers(None);
+        module.observe_when_called(0).expect("memory");
+        // One more, who looks when all have called, and before their instances end.
+        let all = std::sync::Barrier::new(THREADS + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let engine = engine(Optimize::Speed, false);
+                    let mut store = Store::new(&engine, ());
+                    let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
+                    let f = instance.get_func(&mut store, "f").expect("exported");
+                    all.wait();
+                    let results = f.call(&mut store, &[Val::I32(0)]);
+                    all.wait();
+                    all.wait();
+                    assert!(matches!(results.as_deref(), Ok([Val::I32(SUM)])), "{results:?}");
+                });
+            }
+            all.wait();
+            all.wait();
+            let counted = entered(&module);
+            all.wait();
+            assert_eq!(counted, [0, THREADS as u64, THREADS as u64]);
+        });
+    }
+}
+
+/// Says of all functions that they are not due, and notes which it was asked of.
+#[derive(Debug, Default)]
+struct Never(Mutex<Vec<u32>>);
+
+impl Due for Never {
+    fn is_due(&self, function: u32) -> bool {
+        self.0.lock().push(function);
+        false
+    }
+}
+
+#[test]
+fn a_function_that_is_not_due_is_executed_as_it_is_until_its_hooks_are_put_back() {
+    let never = Arc::new(Never::default());
+    let client: Arc<dyn Due> = never.clone();
+    let (module, hooks) = strangers(Some(Arc::downgrade(&client)));
+    let news = module.news();
+    module.observe_when_called(0).expect("memory");
+    let engine = engine(Optimize::Speed, false);
+    let mut store = Store::new(&engine, ());
+    let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
+    let f = instance.get_func(&mut store, "f").expect("exported");
+    let mut call = || f.call(&mut store, &[Val::I32(0)]).expect("no trap");
+    call();
+    call();
+    assert_eq!((entered(&module), never.0.lock().clone()), ([0; 3], vec![2, 1]));
+    assert_eq!(news.take(), []);
+    let back = [(1, hooks[1])];
+    assert!(module.leave_out(Origin::Part(0), &back, false, When::NextCall).expect("memory"));
+    call();
+    assert_eq!(entered(&module), [0, 1, 0]);
 }

@@ -1,0 +1,98 @@
+//! Functions that are compiled for what is observed when they are called for the first time.
+//!
+//! Most functions of a large program are never called, and compiling them for what is observed
+//! takes longer than compiling them at first. So what is observed before anything was executed may
+//! have them wait: a function's slot leads to a stub then that comes here. The thread that has
+//! called it has it compiled, and goes on in it; others that call it meanwhile wait for the lock
+//! under which that is done, and find it there. As nothing of the function was executed before,
+//! nothing of it is missed; and those who measure time are told how long it took.
+//!
+//! Who has put the hooks there may say that a function is not [due](Due) yet: then they are left
+//! out of it, until they are [put back](super::Module::leave_out).
+//!
+//! # Safety
+//!
+//! This module exists because machine code calls it.
+#![allow(unsafe_code)]
+
+use super::activation;
+use super::making::Late;
+use super::module::{Module, ModuleInner};
+use super::version::{Current, Origin, Versions, When};
+use std::sync::Weak;
+use wordpatch::Ticks;
+
+/// Who decides whether a function is compiled with a plan's hooks when it is called for the first
+/// time.
+pub trait Due: std::fmt::Debug + Send + Sync {
+    /// Whether it is. Not all that is observed may be asked for here: the module is locked.
+    fn is_due(&self, function: u32) -> bool;
+}
+
+impl Module {
+    /// Functions that could not be compiled for what is observed when they were called, and why.
+    pub fn unmade(&self) -> Vec<(u32, String)> {
+        self.inner.versions.lock().unmade.clone()
+    }
+
+    /// The functions that threads are in at this moment, one for each thread.
+    pub fn innermost_functions(&self) -> Vec<u32> {
+        let first = self.inner.info.imported.functions;
+        self.inner.innermost().iter().map(|(function, _)| first + *function as u32).collect()
+    }
+}
+
+/// What stubs call: where they go on, the slot leads to the function.
+pub(super) extern "C" fn arrived(module: *const ModuleInner, back: usize) {
+    // SAFETY: (1) the stub is the module's, which lives as long as its code is executed.
+    unsafe { &*module }.arrive(back);
+}
+
+impl ModuleInner {
+    fn arrive(&self, back: usize) {
+        let begun = Ticks::now();
+        self.make_late(back);
+        let (ticks, activation) = (Ticks::now().since(begun).0, activation::current());
+        // SAFETY: (1) null, or this thread's, which is in code of a store.
+        let Some(activation) = (unsafe { activation.as_ref() }) else { return };
+        let parts = self.parts.read();
+        self.counted.each_of(activation.store, |vmctx| {
+            parts.iter().for_each(|part| part.paused(self, vmctx, ticks));
+        });
+    }
+
+    fn make_late(&self, back: usize) {
+        let mut versions = self.versions.lock();
+        let Some(function) = versions.stubs.as_ref().map(|stubs| stubs.late_function(back)) else {
+            return;
+        };
+        // Another thread was faster, or nothing is observed any more.
+        if versions.current[function] != Current::Late {
+            return;
+        }
+        self.leave_out_undue(&mut versions, function);
+        let made = self.follow_until(&mut versions, &[function], When::NextCall, Late::Ends);
+        if let Err(error) = made {
+            let index = self.info.imported.functions + function as u32;
+            versions.unmade.push((index, error.to_string()));
+            versions.switch(self, function, Current::Plain);
+        }
+    }
+
+    /// Leaves hooks out of a function where it is not due.
+    fn leave_out_undue(&self, versions: &mut Versions, function: usize) {
+        let index = self.info.imported.functions + function as u32;
+        for number in versions.observed.parts.clone() {
+            let plan = versions.plans[number].clone();
+            if !plan.concerns(index) {
+                continue;
+            }
+            let asked = self.parts.read()[number].due.as_ref().and_then(Weak::upgrade);
+            if asked.is_some_and(|asked| !asked.is_due(index)) {
+                for hook in plan.hooks_of(index) {
+                    versions.leave_out(function, (Origin::Part(number), hook), true);
+                }
+            }
+        }
+    }
+}
