@@ -135,6 +135,14 @@ pub enum RetargetError {
         /// The site.
         address: CodeAddr,
     },
+    /// The site is a pun: its displacement is code of the program's. Nothing was changed.
+    #[error(
+        "the displacement of the pun at {address} is the program's own code: it leads where it leads"
+    )]
+    Pun {
+        /// The site.
+        address: CodeAddr,
+    },
     /// The site is toggled by the literature's strategy, under which its target is fixed. Nothing
     /// was changed.
     #[error(

@@ -33,7 +33,8 @@
 //! - [`CallSite`] is a site that is prepared; [`Survey`] adopts many, [`set_all`] switches many.
 //! - [`Retarget`] leads sites elsewhere, all of them for the price of one barrier;
 //!   [`retarget::protocol`] is the order of its steps.
-//! - [`Islands`] are stubs within reach of a module, wherever their bodies are.
+//! - [`Islands`] are stubs within reach of a module, wherever their bodies are; [`Landings`] are
+//!   jumps where puns lead.
 //! - [`Custody`] makes those agree who may switch one probe: the hook that retires it, the agent
 //!   that arms it again, its user.
 //! - [`x86`] is the only home of the bytes of instructions that we write by hand.
@@ -50,6 +51,7 @@ mod destination;
 mod error;
 mod gate;
 mod island;
+mod landing;
 mod near;
 mod paper;
 mod reach;
@@ -63,6 +65,7 @@ pub use destination::Destination;
 pub use error::{AdoptError, Broken, IslandError, RetargetError, SetError};
 pub use gate::Gate;
 pub use island::{Islands, Slot, SlotPair, Stub};
+pub use landing::{Landings, NoLanding};
 pub use reach::Reach;
 pub use retarget::{Retarget, Retargeted};
 pub use site::{CallSite, Switched, set_all};

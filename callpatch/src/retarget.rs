@@ -35,7 +35,7 @@
 
 use crate::error::{Broken, RetargetError};
 use crate::site::CallSite;
-use crate::x86::Switch;
+use crate::x86::{Role, Switch};
 use protocol::Step;
 use std::collections::HashSet;
 use wordpatch::live::Width;
@@ -102,6 +102,9 @@ impl<'site> Retarget<'site> {
         let address = site.address();
         if site.switch_byte().is_none() {
             return Err(RetargetError::Strategy { address });
+        }
+        if site.role() == Role::Pun {
+            return Err(RetargetError::Pun { address });
         }
         let displacement = site
             .form()

@@ -38,6 +38,9 @@ pub enum Strategy {
     },
 }
 
+/// How many bytes a pun concerns: its switch, and its displacement.
+const PUN: usize = Form::Jump.len();
+
 /// One look at the mappings of the process, for adopting many sites.
 #[derive(Debug)]
 pub struct Survey {
@@ -154,6 +157,37 @@ impl Survey {
             role,
             Stroke::Byte { at: at as u8, faces: [off, form.on()] },
         ))
+    }
+
+    /// Adopts an instruction at `address` as a [`Role::Pun`], if these five bytes are there: on, its
+    /// first byte begins a jump, to where the four that follow lead. They need not be the
+    /// instruction's own.
+    ///
+    /// # Safety
+    /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
+    /// `address`. 3. No other code writes to these bytes, debuggers excepted. 4. While it is on,
+    /// what lies where the displacement leads does what the instruction does, and what comes
+    /// behind it.
+    pub unsafe fn adopt_pun(
+        &mut self,
+        address: CodeAddr,
+        bytes: [u8; PUN],
+    ) -> Result<CallSite, AdoptError> {
+        // SAFETY: (1) the caller.
+        let found = unsafe { self.ground.read(address, PUN)? };
+        if let Some(wrong) = (0..PUN).find(|&i| found.bytes()[i] != bytes[i]) {
+            let (expected, found) = (bytes[wrong], found.bytes()[wrong]);
+            let address = address.offset(wrong as isize);
+            return Err(AdoptError::NotOff { address, expected, found });
+        }
+        if bytes[0] == Form::Jump.on() {
+            // Both states would be the same.
+            return Err(AdoptError::Role { address, form: Form::Jump, role: Role::Pun });
+        }
+        // SAFETY: (1) the caller.
+        let ground = unsafe { self.ground.ground(address, PUN)? };
+        let faces = [bytes[0], Form::Jump.on()];
+        Ok(CallSite::new(ground, Form::Jump, Role::Pun, Stroke::Byte { at: 0, faces }))
     }
 
     /// What is at `address`, and its bytes.

@@ -10,6 +10,7 @@
 //!   CallMemory    FF 15  d0 d1 d2 d3     85 15  d0 d1 d2 d3    test [rip + d], edx        Call
 //!   Jump          E9  d0 d1 d2 d3        C3                    ret                        TailJump
 //!                                        A9  d0 d1 d2 d3       test eax, imm32            Detour
+//!                                        whatever was there                               Pun
 //!   JumpMemory    FF 25  d0 d1 d2 d3     C3                    ret                        TailJump
 //!                                        85 25  d0 d1 d2 d3    test [rip + d], esp        Detour
 //! ```
@@ -24,9 +25,13 @@
 
 use wordpatch::CodeAddr;
 
+pub mod keeping;
+mod moved;
 #[cfg(test)]
 mod oracle;
 pub mod stubs;
+
+pub use moved::Movable;
 
 /// An instruction that transfers control and can be switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +57,10 @@ pub enum Role {
     TailJump,
     /// A jump out of line, where flags are dead: off, execution goes on behind it.
     Detour,
+    /// A jump whose first byte stands in place of an instruction's, and whose displacement is the
+    /// bytes that follow there anyway (instruction punning: Chamith, Svensson, Dalessandro and
+    /// Newton, PLDI 2017): off, that instruction.
+    Pun,
 }
 
 /// One of the two states of a site.
@@ -105,7 +114,8 @@ impl Form {
         }
     }
 
-    /// The switching byte of a site that is off; `None` if the form has no such role.
+    /// The switching byte of a site that is off; `None` if the form has no such role, or the byte is
+    /// whatever was there.
     pub const fn off(self, role: Role) -> Option<u8> {
         match (self, role) {
             (Self::Call | Self::PrefixedCall, Role::Call) | (Self::Jump, Role::Detour) => {
@@ -114,7 +124,8 @@ impl Form {
             (Self::CallMemory, Role::Call) | (Self::JumpMemory, Role::Detour) => Some(0x85),
             (Self::Jump | Self::JumpMemory, Role::TailJump) => Some(0xc3),
             (Self::Call | Self::PrefixedCall | Self::CallMemory, Role::TailJump | Role::Detour)
-            | (Self::Jump | Self::JumpMemory, Role::Call) => None,
+            | (Self::Jump | Self::JumpMemory, Role::Call)
+            | (_, Role::Pun) => None,
         }
     }
 

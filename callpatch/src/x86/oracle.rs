@@ -377,3 +377,115 @@ fn room_is_filled_with_instructions_that_do_nothing() {
         assert_eq!((all.iter().map(Instruction::len).sum(), all.len()), (len, len.div_ceil(9)));
     }
 }
+
+#[test]
+fn a_hook_of_a_pun_is_what_it_is_said_to_be() {
+    let (slot, cell) = (AT.offset(0x1000), AT.offset(0x2000));
+    let expected = [
+        "00: lea rsp,[rsp-80h]",
+        "05: push rsi",
+        "06: push r10",
+        "08: push r11",
+        "10: mov rsi,[rsp+0A8h]",
+        "18: mov r11d,[2000h]",
+        "25: mov r10d,1234h",
+        "31: call qword ptr [1000h]",
+        "37: pop r11",
+        "39: pop r10",
+        "41: pop rsi",
+        "42: lea rsp,[rsp+80h]",
+    ];
+    let hook = keeping::hook(AT, 0x1234, 16, slot, cell).unwrap();
+    assert_eq!(listed(&hook), expected);
+    assert_eq!(hook.len(), keeping::HOOK);
+}
+
+#[test]
+fn a_counter_of_a_pun_is_what_it_is_said_to_be() {
+    let expected = [
+        "00: push rax",
+        "01: mov rax,fs:[0FFFFFFFFFFFFFFF8h]",
+        "10: test rax,rax",
+        "13: je short 0000000000000023h",
+        "15: cmp qword ptr [rax+12000h],0",
+        "23: je short 0000000000000023h",
+        "25: inc qword ptr [rax+12008h]",
+        "32: pop rax",
+        "33: jmp short 0000000000000056h",
+        "35: pop rax",
+    ];
+    assert_eq!(listed(&keeping::counter(-8, 0x1_2000, 0x1_2008)), expected);
+}
+
+/// Every instruction of this program that can be moved means the same elsewhere.
+#[test]
+fn what_is_moved_means_the_same() {
+    let program = std::fs::read("/proc/self/exe").unwrap();
+    let code = |header: &[u8]| {
+        let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap()) as usize;
+        (header[0] == 1 && header[4] & 1 != 0).then(|| (word(8), word(16), word(32)))
+    };
+    let headers = u64::from_le_bytes(program[32..40].try_into().unwrap()) as usize;
+    let mut headers = program[headers..].chunks(56);
+    let (offset, address, len) = headers.find_map(code).expect("a program has code");
+    let bytes = &program[offset..offset + len];
+    let mut decoder = Decoder::with_ip(64, bytes, address as u64, DecoderOptions::NONE);
+    let mut moved = [0; 4];
+    for turn in 0..400_000 {
+        if !decoder.can_decode() {
+            break;
+        }
+        let instruction = decoder.decode();
+        let start = instruction.ip() as usize - address;
+        let own = &bytes[start..start + instruction.len()];
+        let relative = decoder.get_constant_offsets(&instruction).displacement_offset();
+        let target = CodeAddr::new(instruction.near_branch_target() as usize);
+        let movable = match instruction.flow_control() {
+            _ if instruction.is_invalid() => continue,
+            FlowControl::Next if instruction.is_ip_rel_memory_operand() => {
+                Movable::Relative { bytes: own, at: relative }
+            }
+            FlowControl::Next | FlowControl::Return => Movable::Anywhere(own),
+            FlowControl::UnconditionalBranch => Movable::Jump { to: target },
+            FlowControl::ConditionalBranch if instruction.is_jcc_short_or_near() => {
+                Movable::Branch { condition: instruction.condition_code_nibble(), to: target }
+            }
+            _ => continue,
+        };
+        let from = CodeAddr::new(instruction.ip() as usize);
+        let to = from.offset((turn as isize * 7919) % (1 << 30) + 4096);
+        let mut code = Vec::new();
+        assert!(movable.write(from, to, &mut code), "{instruction}");
+        let mut elsewhere = Decoder::with_ip(64, &code, to.get() as u64, DecoderOptions::NONE);
+        let other = elsewhere.decode();
+        assert_eq!(code.len(), movable.len());
+        let same = match movable {
+            Movable::Anywhere(_) | Movable::Relative { .. } => other == instruction,
+            Movable::Jump { .. } | Movable::Branch { .. } => {
+                other.near_branch_target() == instruction.near_branch_target()
+                    && other.condition_code() == instruction.condition_code()
+                    && other.flow_control() == instruction.flow_control()
+            }
+        };
+        assert!(same, "{instruction} and {other}");
+        moved[match movable {
+            Movable::Anywhere(_) => 0,
+            Movable::Relative { .. } => 1,
+            Movable::Jump { .. } => 2,
+            Movable::Branch { .. } => 3,
+        }] += 1;
+    }
+    assert!(moved.iter().all(|&count| count > 1000), "{moved:?}");
+}
+
+/// As the processor numbers conditions.
+trait Nibble {
+    fn condition_code_nibble(&self) -> u8;
+}
+
+impl Nibble for Instruction {
+    fn condition_code_nibble(&self) -> u8 {
+        // o no b ae e ne be a s ns p np l ge le g, and `None` before them.
+        self.condition_code() as u8 - 1
+    }
+}

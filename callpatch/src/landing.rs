@@ -1,0 +1,209 @@
+//! Landings: jumps at the places that puns lead to.
+//!
+//! A pun's displacement is code of the program's, so that nothing of it can be chosen: where it
+//! leads, a page is mapped, and a jump put there. Pages that hold no landing are not mapped.
+//!
+//! ```text
+//!   pun   E9 48 83 EC 18 ──────────▶ landing: jmp trampoline ──▶ island near the module
+//! ```
+//!
+//! Each page is a mapping of its own, of which a process may have some tens of thousands
+//! (vm.max_map_count): so there is a limit, and a page that exists is preferred. They are private
+//! memory, which a forked child has a copy of.
+//!
+//! # Safety
+//!
+//! This module exists to map pages and to write jumps that no thread executes yet.
+#![allow(unsafe_code)]
+
+use crate::x86;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use wordpatch::CodeAddr;
+use wordpatch::os::pages::{self, PAGE, Place, Protection};
+use wordpatch::os::{OsError, maps};
+
+/// A heap grows upwards behind its mapping: so much is left to it.
+const HEAP: usize = 1 << 30;
+/// The same below four gigabytes, where a program lies that is not position-independent.
+const LOW_HEAP: usize = 128 << 20;
+/// Stacks grow downwards.
+const STACK: usize = 256 << 20;
+/// The kernel maps nothing below by default.
+const LOWEST: usize = 0x1_0000;
+const HIGHEST: usize = 0x7fff_ffff_f000;
+
+const JUMP: usize = x86::Form::Jump.len();
+
+/// Why there is no landing at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoLanding {
+    /// Other memory is there, or is to have room to grow there.
+    #[error("the place {0} is not free")]
+    Taken(CodeAddr),
+    /// There are as many pages as there may be.
+    #[error("there are {0} pages of landings: no more are wanted")]
+    Full(usize),
+    /// The landing does not reach what it is to lead to.
+    #[error("a jump at {0} does not reach its trampoline")]
+    OutOfReach(CodeAddr),
+    /// The kernel maps no page there.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+/// Landings of a process.
+#[derive(Debug)]
+pub struct Landings {
+    /// By address: which of their bytes are used.
+    pages: HashMap<usize, Box<[u64; PAGE / 64]>>,
+    most: usize,
+    /// Where pages may be mapped, in order.
+    free: Vec<Range<usize>>,
+}
+
+impl Landings {
+    /// None yet; at most so many pages.
+    pub fn new(most: usize) -> Self {
+        Self { pages: HashMap::new(), most, free: Vec::new() }
+    }
+
+    /// Looks at what is mapped now. To be called before places are asked for.
+    pub fn survey(&mut self) -> Result<(), OsError> {
+        let mappings = maps::mappings()?;
+        let mut free = Vec::with_capacity(mappings.len() + 1);
+        let mut start = LOWEST;
+        for mapping in &mappings {
+            let margin = if mapping.path.starts_with("[stack") { STACK } else { 0 };
+            let end = mapping.start.get().saturating_sub(margin);
+            if start < end {
+                free.push(start..end);
+            }
+            let heap = if mapping.start.get() >> 32 == 0 { LOW_HEAP } else { HEAP };
+            let margin = if mapping.path.starts_with("[heap") { heap } else { 0 };
+            start = start.max(mapping.end.get().saturating_add(margin));
+        }
+        if start < HIGHEST {
+            free.push(start..HIGHEST);
+        }
+        self.free = free;
+        Ok(())
+    }
+
+    /// How many pages are mapped.
+    pub fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// How many pages a landing at `at` takes that are not there yet.
+    pub fn price(&self, at: CodeAddr) -> Result<usize, NoLanding> {
+        if (at.get()..at.get() + JUMP).any(|byte| self.is_used(byte)) {
+            return Err(NoLanding::Taken(at));
+        }
+        let new = || pages_of(at).filter(|page| !self.pages.contains_key(page));
+        let count = new().count();
+        if !new().all(|page| self.is_free(page)) {
+            Err(NoLanding::Taken(at))
+        } else if count > 0 && self.pages.len() + count > self.most {
+            Err(NoLanding::Full(self.pages.len()))
+        } else {
+            Ok(count)
+        }
+    }
+
+    /// Puts a landing at `at`, which leads to `to`.
+    pub fn put(&mut self, at: CodeAddr, to: CodeAddr) -> Result<(), NoLanding> {
+        self.price(at)?;
+        let jump = x86::jump(at, to).ok_or(NoLanding::OutOfReach(at))?;
+        for page in pages_of(at) {
+            if let Entry::Vacant(vacant) = self.pages.entry(page) {
+                let place = Place::Free(CodeAddr::new(page));
+                // SAFETY: (1) a new mapping, of a place that is free.
+                unsafe { pages::map_private(place, PAGE, Protection::ReadWriteExecute)? };
+                vacant.insert(Box::new([0; PAGE / 64]));
+            }
+        }
+        for (byte, value) in (at.get()..).zip(jump) {
+            // SAFETY: (1) pages of ours, which stay mapped; (2) no landing is there, so that no
+            // thread comes there.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(byte).write_volatile(value) };
+            self.use_up(byte);
+        }
+        Ok(())
+    }
+
+    fn is_free(&self, page: usize) -> bool {
+        let next = self.free.partition_point(|gap| gap.end < page + PAGE);
+        self.free.get(next).is_some_and(|gap| gap.start <= page)
+    }
+
+    fn is_used(&self, byte: usize) -> bool {
+        let offset = byte % PAGE;
+        let used = self.pages.get(&(byte - offset));
+        used.is_some_and(|used| used[offset / 64] & (1 << (offset % 64)) != 0)
+    }
+
+    fn use_up(&mut self, byte: usize) {
+        let offset = byte % PAGE;
+        if let Some(used) = self.pages.get_mut(&(byte - offset)) {
+            used[offset / 64] |= 1 << (offset % 64);
+        }
+    }
+}
+
+fn pages_of(at: CodeAddr) -> impl Iterator<Item = usize> {
+    let first = at.get() & !(PAGE - 1);
+    let last = (at.get() + JUMP - 1) & !(PAGE - 1);
+    (first..=last).step_by(PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordpatch::CodeMemory;
+
+    #[test]
+    fn landings_share_pages_and_never_bytes() {
+        let mut memory = CodeMemory::new(PAGE).unwrap();
+        memory.write(0, &[0xb8, 7, 0, 0, 0, 0xc3]);
+        let mut landings = Landings::new(3);
+        landings.survey().unwrap();
+        // In a gap that other threads take from its ends.
+        let far = CodeAddr::new((memory.base().get() - (1 << 30)) & !(PAGE - 1));
+        let base = (0..1 << 10).map(|i| far.offset(i * 64 * PAGE as isize));
+        let is_free = |at: &CodeAddr| (0..4).all(|i| landings.is_free(at.get() + i * PAGE));
+        let base = base.clone().find(is_free).expect("a gap");
+        let at = |offset| base.offset(offset);
+        assert_eq!(landings.price(at(8)), Ok(1));
+        landings.put(at(8), memory.base()).unwrap();
+        assert_eq!(landings.price(at(100)), Ok(0));
+        assert_eq!(landings.price(at(12)), Err(NoLanding::Taken(at(12))));
+        // Over the end of a page.
+        landings.put(at(2 * PAGE as isize - 2), memory.base()).unwrap();
+        assert_eq!(landings.pages(), 3);
+        assert_eq!(landings.price(at(3 * PAGE as isize + 8)), Err(NoLanding::Full(3)));
+        assert_eq!(landings.price(memory.base()), Err(NoLanding::Taken(memory.base())));
+        for landing in [at(8), at(2 * PAGE as isize - 2)] {
+            // SAFETY: a jump to a function of that type.
+            let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(landing.as_ptr()) };
+            assert_eq!(function(), 7);
+        }
+    }
+
+    #[test]
+    fn heaps_and_stacks_have_room_to_grow() {
+        let mut landings = Landings::new(usize::MAX);
+        landings.survey().unwrap();
+        let mappings = maps::mappings().unwrap();
+        let of = |name: &str| mappings.iter().find(|mapping| mapping.path.starts_with(name));
+        if let Some(heap) = of("[heap]") {
+            let behind = heap.end.offset(PAGE as isize);
+            assert_eq!(landings.price(behind), Err(NoLanding::Taken(behind)));
+        }
+        let stack = of("[stack").expect("a thread has a stack");
+        let below = stack.start.offset(-(PAGE as isize));
+        assert_eq!(landings.price(below), Err(NoLanding::Taken(below)));
+    }
+}

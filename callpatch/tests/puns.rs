@@ -1,0 +1,130 @@
+//! Puns: jumps over the first byte of an instruction, switched under executers.
+#![allow(unsafe_code)]
+
+use callpatch::x86::{self, Movable, RET};
+use callpatch::{AdoptError, CallSite, Form, Landings, Retarget, RetargetError, Survey, Switch};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use wordpatch::{CodeAddr, CodeMemory, Policy};
+
+/// `push rbx; sub rsp, 0xf0; add rsp, 0xf0; pop rbx; mov eax, 1; ret`
+const FUNCTION: [u8; 22] = [
+    0x53, 0x48, 0x81, 0xec, 0xf0, 0, 0, 0, 0x48, 0x81, 0xc4, 0xf0, 0, 0, 0, 0x5b, 0xb8, 1, 0, 0, 0,
+    RET,
+];
+/// What is moved: the first two instructions.
+const MOVED: usize = 8;
+const ENTRANCE: usize = 512;
+const TRAMPOLINE: usize = 1024;
+
+/// A function with a pun at its entry, and a second entrance that pushes itself and jumps into the
+/// middle of the pun.
+struct Punned {
+    /// For good, as the landing is.
+    memory: &'static mut CodeMemory,
+    site: CallSite,
+    count: &'static AtomicU64,
+    _landings: Landings,
+}
+
+impl Punned {
+    fn new() -> Self {
+        let count: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
+        let memory = Box::leak(Box::new(CodeMemory::new(4096).unwrap()));
+        memory.write(0, &FUNCTION);
+        let entrance = memory.base().offset(ENTRANCE as isize);
+        let into_the_middle = x86::jump(entrance.offset(1), memory.base().offset(1)).unwrap();
+        memory.write(ENTRANCE, &[&[0x53], &into_the_middle[..]].concat());
+        let trampoline = memory.base().offset(TRAMPOLINE as isize);
+        // push rax; mov rax, count; lock inc [rax]; pop rax
+        let mut code = vec![0x50, 0x48, 0xb8];
+        code.extend_from_slice(&(std::ptr::from_ref(count) as u64).to_le_bytes());
+        code.extend_from_slice(&[0xf0, 0x48, 0xff, 0x00, 0x58]);
+        for moved in [&FUNCTION[..1], &FUNCTION[1..MOVED]] {
+            let at = trampoline.offset(code.len() as isize);
+            assert!(Movable::Anywhere(moved).write(memory.base(), at, &mut code));
+        }
+        let back = memory.base().offset(MOVED as isize);
+        code.extend_from_slice(&x86::jump(trampoline.offset(code.len() as isize), back).unwrap());
+        memory.write(TRAMPOLINE, &code);
+        let bytes = *FUNCTION.first_chunk().unwrap();
+        let mut landings = Landings::new(2);
+        landings.survey().unwrap();
+        landings.put(x86::keeping::pun(memory.base(), bytes), trampoline).unwrap();
+        // SAFETY: our own function, and a trampoline that does what it does.
+        let site = unsafe {
+            Survey::new(Policy::new().unwrap()).unwrap().adopt_pun(memory.base(), bytes).unwrap()
+        };
+        Self { memory, site, count, _landings: landings }
+    }
+
+    fn function(&self, offset: usize) -> extern "C" fn() -> u32 {
+        // SAFETY: a function of that type begins there.
+        unsafe { std::mem::transmute(self.memory.base().offset(offset as isize).as_ptr()) }
+    }
+}
+
+#[test]
+fn a_pun_is_off_what_was_there_and_on_a_way_past_the_hook() {
+    let punned = Punned::new();
+    let function = punned.function(0);
+    let mut expected = 0;
+    for turn in 0..10 {
+        let (to, counts) = if turn % 2 == 0 { (Switch::On, 1) } else { (Switch::Off, 0) };
+        punned.site.set(to).unwrap();
+        assert_eq!((punned.site.state(), function()), (Some(to), 1));
+        expected += counts;
+        assert_eq!(punned.count.load(Relaxed), expected);
+        // Into the middle: right, and not counted.
+        assert_eq!((punned.function(ENTRANCE)(), punned.count.load(Relaxed)), (1, expected));
+    }
+    punned.site.set(Switch::Off).unwrap();
+    // SAFETY: our own memory.
+    let bytes: [u8; FUNCTION.len()] =
+        unsafe { std::ptr::read_volatile(punned.memory.base().get() as *const _) };
+    assert_eq!(bytes, FUNCTION);
+}
+
+#[test]
+fn executers_at_both_entrances_see_no_third_thing() {
+    let punned = Punned::new();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for entrance in [0, ENTRANCE] {
+            let (function, is_over) = (punned.function(entrance), &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    assert_eq!(function(), 1);
+                }
+            });
+        }
+        let mut seen = 0;
+        while seen < 300_000 {
+            punned.site.set(if seen % 2 == 0 { Switch::On } else { Switch::Off }).unwrap();
+            seen += 1;
+        }
+        is_over.store(true, Relaxed);
+    });
+}
+
+#[test]
+fn what_is_not_there_is_not_adopted_and_a_pun_is_not_led_elsewhere() {
+    let mut punned = Punned::new();
+    let at = punned.memory.base();
+    let adopt = |at: CodeAddr, bytes| {
+        // SAFETY: our own code; nothing is switched.
+        unsafe { Survey::new(Policy::new().unwrap()).unwrap().adopt_pun(at, bytes) }
+    };
+    let other = adopt(at, [0x53, 0x48, 0x81, 0xec, 0xf1]).unwrap_err();
+    let expected = AdoptError::NotOff { address: at.offset(4), expected: 0xf1, found: 0xf0 };
+    assert_eq!(other, expected);
+    let jump = at.offset(ENTRANCE as isize + 1);
+    // SAFETY: our own memory.
+    let bytes = unsafe { std::ptr::read_volatile(jump.get() as *const [u8; 5]) };
+    let form = Form::Jump;
+    let refused = adopt(jump, bytes).unwrap_err();
+    assert!(matches!(refused, AdoptError::Role { form: f, .. } if f == form), "{refused}");
+    let mut batch = Retarget::new(Policy::new().unwrap());
+    // SAFETY: it is refused.
+    let refused = unsafe { batch.push(&mut punned.site, at) };
+    assert_eq!(refused, Err(RetargetError::Pun { address: at }));
+}
