@@ -10,9 +10,10 @@ mod adaptive;
 
 use crate::account::Account;
 use crate::exemplars::Slow;
+use crate::figure::Figure;
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::null::{Null, Nulls};
-use crate::profile::Profile;
+use crate::profile::{Function, Profile};
 use crate::{Clock, ClockEvidence, Costs, FuncId, Policy, Ticks};
 use adaptive::Adaptive;
 
@@ -78,6 +79,10 @@ pub struct Conductor {
 #[derive(Clone, Debug)]
 struct Part {
     known: bool,
+    /// Its ends cannot be seen: it is never timed.
+    only_counts: bool,
+    /// For how long it may have been called before it had probes.
+    unseen: Ticks,
     sites: u32,
     /// Functions whose ends pass its exits while it is timed: compilers merge the ends of
     /// functions.
@@ -100,6 +105,8 @@ impl Part {
     fn new() -> Self {
         Self {
             known: false,
+            only_counts: false,
+            unseen: Ticks(0),
             sites: 0,
             others: Box::new([]),
             mode: Mode::Count,
@@ -159,6 +166,17 @@ impl Conductor {
     /// nothing.
     pub fn ends_with(&mut self, function: FuncId, others: Vec<FuncId>) {
         self.part(function).others = others.into();
+    }
+
+    /// A function has exits that nothing is told of: it can be counted, and not timed.
+    pub fn only_counts(&mut self, function: FuncId) {
+        self.part(function).only_counts = true;
+    }
+
+    /// A function has probes from now on, and may have been called before.
+    pub fn begins_late(&mut self, function: FuncId, now: Ticks) {
+        let unseen = now.since(self.began);
+        self.part(function).unseen = unseen;
     }
 
     /// A call was timed.
@@ -255,6 +273,7 @@ impl Conductor {
 
     fn set(&mut self, function: FuncId, mode: Mode, probes: &mut impl Probes) {
         let part = self.part(function);
+        let mode = if part.only_counts { Mode::Count } else { mode };
         part.mode = mode;
         part.resting = false;
         probes.set(function, mode);
@@ -330,7 +349,29 @@ impl Conductor {
         let mut profile =
             Profile::of(&self.policy, self.clock, self.costs, watched, lost, accounts);
         profile.header.null = self.nulls.most(&self.costs).unwrap_or(0.0);
+        self.own_up(&mut profile);
         profile
+    }
+
+    /// Functions that got their probes when they were seen to run have been called before, once at
+    /// least.
+    fn own_up(&self, profile: &mut Profile) {
+        let late = self.functions.iter().enumerate().filter(|(_, part)| part.unseen.0 > 0);
+        for (at, part) in late {
+            let id = FuncId(at as u32);
+            let known = profile.functions.iter_mut().find(|function| function.id == id);
+            let function = match known {
+                Some(function) => function,
+                None => {
+                    let calls = Figure::exact(1.0);
+                    profile.functions.push(Function { calls, ..Function::uncalled(id) });
+                    let Some(new) = profile.functions.last_mut() else { continue };
+                    new
+                }
+            };
+            // A call takes a nanosecond at least.
+            function.calls = function.calls.widened(part.unseen.0 as f64 * 1e9 / self.clock.hz);
+        }
     }
 }
 
@@ -341,11 +382,56 @@ fn first_calls(samples: u32) -> Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::Mark;
 
     struct Nothing;
 
     impl Probes for Nothing {
         fn set(&mut self, _: FuncId, _: Mode) {}
+    }
+
+    #[test]
+    fn what_was_called_before_it_had_probes_is_counted_from_then_on() {
+        let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
+        let clock = Clock { hz: 1e9, step: 1 };
+        let mut conductor = Conductor::new(Policy::Count, clock, costs, 1, Ticks(1));
+        for (function, late) in [(1, None), (2, Some(Ticks(1_001)))] {
+            let function = FuncId(function);
+            conductor.discovered(function, 1);
+            late.into_iter().for_each(|now| conductor.begins_late(function, now));
+            conductor.entered(function, 10);
+        }
+        // On a stack, and not called since.
+        conductor.begins_late(FuncId(3), Ticks(1_001));
+        let profile = conductor.draft(Ticks(5_000));
+        let calls: Vec<_> = profile.functions.iter().map(|function| function.calls).collect();
+        assert_eq!((calls[0].mark(), calls[0].value), (Mark::Exact, 10.0));
+        assert_eq!((calls[1].mark(), calls[1].value), (Mark::AtLeast, 10.0));
+        assert_eq!(calls[1].interval(), (10.0, 1_010.0));
+        assert_eq!((calls[2].mark(), calls[2].interval()), (Mark::AtLeast, (1.0, 1_001.0)));
+    }
+
+    #[test]
+    fn a_function_whose_ends_are_not_seen_is_never_timed() {
+        struct Modes(Vec<Mode>);
+        impl Probes for Modes {
+            fn set(&mut self, _: FuncId, mode: Mode) {
+                self.0.push(mode);
+            }
+        }
+        let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
+        for policy in [Policy::Exact, Policy::Adaptive { budget: 0.01 }] {
+            let mut conductor =
+                Conductor::new(policy, Clock { hz: 1e9, step: 1 }, costs, 1, Ticks(1));
+            conductor.discovered(FuncId(1), 1);
+            conductor.only_counts(FuncId(1));
+            let mut modes = Modes(Vec::new());
+            for turn in 1..200 {
+                conductor.entered(FuncId(1), 1000);
+                conductor.tick(Ticks(turn * 1_000_000), &mut modes);
+            }
+            assert!(!modes.0.is_empty() && modes.0.iter().all(|mode| *mode == Mode::Count));
+        }
     }
 
     #[test]

@@ -38,15 +38,19 @@ pub(crate) fn lines(
     lines.join("\n") + "\n"
 }
 
+fn several(count: u64, what: &str) -> String {
+    format!("{} {what}{}", human::grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// `30 functions (25 with exact counts), 7 514 calls timed, ran 1.58 s`.
 fn summary(profile: &Profile) -> String {
     let header = &profile.header;
     let exact = profile.functions.iter().filter(|function| function.calls.is_exact()).count();
     let mut line = format!(
-        "{} functions ({} with exact counts), {} calls timed, ran {}",
-        human::grouped(profile.functions.len() as u64),
+        "{} ({} with exact counts), {} timed, ran {}",
+        several(profile.functions.len() as u64, "function"),
         human::grouped(exact as u64),
-        human::grouped(header.spent.samples),
+        several(header.spent.samples, "call"),
         human::time(header.seconds * 1e9),
     );
     if header.processor > 0.0 {
