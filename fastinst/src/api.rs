@@ -21,9 +21,10 @@
 use crate::names::Names;
 use crate::probe::{Kind, ProbeId};
 use crate::runtime::functions::{self, Id};
+use crate::runtime::guest;
 use crate::runtime::plant::{self, Garden};
 use crate::runtime::sites::{self, Site};
-use crate::runtime::{guest, stub};
+use crate::runtime::stub::Stub;
 use crate::symbols::{Pattern, PatternError};
 use callpatch::{SetError, Switch};
 use std::path::PathBuf;
@@ -195,7 +196,7 @@ impl Session {
         let site = live(probe)?;
         site.attached.store(true, Release);
         sites::set_callback(probe.0, callback as usize);
-        site.lead_to(stub::user);
+        site.lead_to(Stub::User);
         site.pass_counter(true);
         Ok(site.call().set(Switch::On)?)
     }

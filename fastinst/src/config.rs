@@ -33,6 +33,72 @@ pub struct Config {
     pub handover: Option<PathBuf>,
     /// `FASTINST_WITNESS`: what says where the processor time goes.
     pub witness: WitnessChoice,
+    /// `FASTINST_PROVIDER`: which functions have probes.
+    pub provider: Provider,
+    /// `FASTINST_PLANT`: when functions of unmodified code get them.
+    pub plant: Planting,
+    /// `FASTINST_RUN`: the process of `fastinst run`. Set by that command only.
+    pub run: Option<i32>,
+}
+
+/// Which functions have probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Provider {
+    /// Those that a compiler has prepared, or, in the program that `fastinst run` has started, all
+    /// others if it has none. Not in its children: there may be thousands, which were never asked
+    /// for.
+    Auto,
+    /// Those that a compiler has prepared (`-finstrument-functions`).
+    #[default]
+    Hooks,
+    /// Those that a compiler has prepared, and all others.
+    Symbols,
+}
+
+impl Config {
+    /// Whether unmodified code gets probes, in a child of `parent` that has others, or has none.
+    pub(crate) fn takes_unmodified(&self, has_others: bool, parent: i32) -> bool {
+        match self.provider {
+            Provider::Hooks => false,
+            Provider::Auto => !has_others && self.run.is_none_or(|run| run == parent),
+            Provider::Symbols => true,
+        }
+    }
+}
+
+impl std::str::FromStr for Provider {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "hooks" => Ok(Self::Hooks),
+            "symbols" => Ok(Self::Symbols),
+            _ => Err(()),
+        }
+    }
+}
+
+/// When functions of unmodified code get probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Planting {
+    /// When they were seen to run.
+    #[default]
+    Seen,
+    /// Before the program begins.
+    All,
+}
+
+impl std::str::FromStr for Planting {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "seen" => Ok(Self::Seen),
+            "all" => Ok(Self::All),
+            _ => Err(()),
+        }
+    }
 }
 
 /// What says where the processor time goes, besides the probes.
@@ -99,6 +165,8 @@ const KEYS: &[&str] = &[
     "FASTINST_SIGNAL",
     "FASTINST_ENABLED",
     "FASTINST_WITNESS",
+    "FASTINST_PROVIDER",
+    "FASTINST_PLANT",
 ];
 
 impl Default for Config {
@@ -115,6 +183,9 @@ impl Default for Config {
             enabled: true,
             handover: None,
             witness: WitnessChoice::Auto,
+            provider: Provider::Hooks,
+            plant: Planting::Seen,
+            run: None,
         }
     }
 }
@@ -208,6 +279,18 @@ impl Config {
                 self.witness = value
                     .parse()
                     .map_err(|()| wrong("FASTINST_WITNESS", "auto, kernel, frames or none"))?;
+            }
+            "FASTINST_PROVIDER" => {
+                self.provider = value
+                    .parse()
+                    .map_err(|()| wrong("FASTINST_PROVIDER", "auto, hooks or symbols"))?;
+            }
+            "FASTINST_PLANT" => {
+                self.plant = value.parse().map_err(|()| wrong("FASTINST_PLANT", "seen or all"))?;
+            }
+            "FASTINST_RUN" => {
+                let run = value.parse().map_err(|_| wrong("FASTINST_RUN", "a process"))?;
+                self.run = Some(run);
             }
             // The compiler wrappers' own.
             "FASTINST_CC" | "FASTINST_CXX" => {}
@@ -359,9 +442,22 @@ mod tests {
             ("FASTINST_POLICY", "best"),
             ("FASTINST_FORMAT", "xml"),
             ("FASTINST_WITNESS", "timer"),
+            ("FASTINST_PROVIDER", "all"),
+            ("FASTINST_PLANT", "now"),
         ] {
             assert!(wrong(key, value).contains(key), "{key}={value}");
         }
+    }
+
+    #[test]
+    fn unmodified_code_gets_probes_where_it_was_asked_for() {
+        let taken = |provider, has_others, parent| {
+            let config = from(&[("FASTINST_PROVIDER", provider), ("FASTINST_RUN", "7")]).unwrap();
+            config.takes_unmodified(has_others, parent)
+        };
+        assert!(taken("auto", false, 7) && !taken("auto", true, 7) && !taken("auto", false, 8));
+        assert!(taken("symbols", true, 8) && !taken("hooks", false, 7));
+        assert!(!Config::default().takes_unmodified(false, 1), "preloaded alone");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //!
 //! - `module` says what is loaded, or what a file would be.
 //! - `hooks` says how a module reaches the hooks.
+//! - `unmodified` finds sites in functions that call no hook.
 //! - `scan` finds the places that could be sites, `walk` proves them and says which function they
 //!   tell the hook.
 
@@ -16,11 +17,12 @@ mod hooks;
 mod image;
 mod module;
 mod scan;
+pub mod unmodified;
 mod walk;
 
 pub use hooks::Hooks;
-pub(crate) use image::Image;
 pub use image::ImageError;
+pub(crate) use image::{Code, Image};
 pub(crate) use module::Contents;
 pub use module::Module;
 

@@ -45,7 +45,7 @@ impl Names {
     fn at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
         let module = garden.beds.get(bed)?;
         let known = self.known(garden, bed)?;
-        if known.symbols.is_some() || !module.sites.is_empty() {
+        if known.symbols.is_some() || module.has_probes() {
             return self.symbols(garden, bed)?.name_at(address);
         }
         if let Some(symbol) = known.looked_up.get(&address) {

@@ -134,6 +134,7 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
         notes
             .push(format!("{} more probes or modules were refused", garden.refusals.len() - SHOWN));
     }
+    notes.extend(garden.unmodified.as_ref().map(|unmodified| unmodified.note()));
     let mut tell = |count: u64, what: &str| {
         if count > 0 {
             notes.push(format!("{count} {what}"));

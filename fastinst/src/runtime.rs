@@ -17,6 +17,7 @@
 //!   counter, and what the stubs cost.
 //! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for
 //!   modules that come later, `loader` says when.
+//!   [`unmodified`] plants functions that no compiler has prepared, with stubs of `keeping`.
 //! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets
 //!   the profile; `wishes` is how others ask it for something. [`guest`] is what the program sees
 //!   of us: beginning, end, fork; [`doors`] are the functions of the C library that we stand
@@ -35,6 +36,7 @@ mod filter;
 pub(crate) mod functions;
 pub(crate) mod guest;
 pub(crate) mod handover;
+mod keeping;
 pub(crate) mod layout;
 mod loader;
 pub(crate) mod measure;
@@ -48,5 +50,6 @@ pub(crate) mod skip;
 pub(crate) mod stub;
 pub(crate) mod tally;
 pub(crate) mod threads;
+pub(crate) mod unmodified;
 mod wishes;
 pub(crate) mod witness;

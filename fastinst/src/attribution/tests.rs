@@ -94,9 +94,11 @@ fn time_in_hooks_is_no_time_of_the_program() {
         [(&[at(HOOKS, 5), at(0, 110)], 6), (&[at(0, 210), at(0, 110)], 3)];
     let attributed = observe(&live, &seen, UserTime::AndSystem);
     adds_up(&attributed);
-    assert_eq!((attributed.processor, attributed.samples), (400.0, 4));
+    assert!((attributed.processor - 400.0).abs() < 1e-9 && attributed.samples == 4);
     let times =
         [1, 2].map(|id| function(&attributed, id)).map(|seen| (seen.innermost, seen.on_stack));
+    // The order in which samples are added differs from run to run.
+    let times = times.map(|(innermost, on_stack)| (innermost.round(), on_stack.round()));
     assert_eq!(times, [(100.0, 400.0), (300.0, 300.0)]);
 }
 

@@ -115,8 +115,10 @@ fn once(args: &Args, side: Side<'_>, round: u32) -> Result<(ExitStatus, Profile)
     let options = Options { policy, include, exclude, ..Options::default() };
     let Ended { status, profile, note } =
         profile_of(&options, side.program, Surroundings { snapshots: None, silent: true })?;
-    let Some(profile) = profile else {
-        let why = note.unwrap_or_else(|| format!("it ended with {status}"));
+    let Some(profile) = profile.filter(|profile| !profile.functions.is_empty()) else {
+        let none = "no function of it was seen to run, or none was called".to_owned();
+        let ended = if status.success() { none } else { format!("it ended with {status}") };
+        let why = note.unwrap_or(ended);
         return Err(Failure::Refused(format!(
             "no profile of {}: {why}",
             side.program[0].to_string_lossy()

@@ -239,8 +239,8 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
 fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     let shown = path.display();
     if found.sites.is_empty() {
-        let remedy = "compile it with -finstrument-functions, or with fastinst cc or fastinst c++";
-        return vec![problem(format!("{shown}: it has no probes"), remedy)];
+        let remedy = "fastinst run gives its functions probes when they are seen to run; for probes from the first call on compile it with -finstrument-functions (fastinst cc, fastinst c++), or add --plant all";
+        return vec![note(format!("{shown}: no compiler has prepared probes"), remedy)];
     }
     let tails = found.sites.iter().filter(|site| site.role == callpatch::Role::TailJump).count();
     let across =

@@ -47,6 +47,14 @@ pub(crate) struct Options {
     /// nothing [default: auto]
     #[arg(long, value_name = "CLOCK", value_parser = ["auto", "kernel", "frames", "none"])]
     pub(crate) witness: Option<String>,
+    /// Which functions have probes: those that a compiler has prepared (hooks), these and all
+    /// others (symbols), or others where the program has no hooks (auto)
+    #[arg(long, value_name = "PROVIDER", default_value = "auto", value_parser = ["auto", "hooks", "symbols"])]
+    pub(crate) provider: String,
+    /// When functions that no compiler has prepared get their probes: when they were seen to run,
+    /// or all before the program begins, so that every call is counted [default: seen]
+    #[arg(long, value_name = "WHEN", value_parser = ["seen", "all"])]
+    pub(crate) plant: Option<String>,
 }
 
 impl Default for Options {
@@ -62,6 +70,8 @@ impl Default for Options {
             exclude,
             follow: words("children"),
             witness: None,
+            provider: words("auto"),
+            plant: None,
         }
     }
 }
@@ -101,7 +111,7 @@ pub(crate) fn profile_of(
     check_environment()?;
     let library = library()?;
     let program = find(&words[0])?;
-    let note = examine(&program)?;
+    let note = examine(&program, &options.provider)?;
     filter::check(options, &program)?;
     let channel = Channel::open()?;
     let mut command = prepared(options, &program, words, &library, &channel)?;
@@ -212,6 +222,9 @@ impl Options {
             ("FASTINST_SAMPLES", self.samples.map(|samples| samples.to_string())),
             ("FASTINST_EPOCH", self.epoch.clone()),
             ("FASTINST_WITNESS", self.witness.clone()),
+            ("FASTINST_PROVIDER", Some(self.provider.clone())),
+            ("FASTINST_PLANT", self.plant.clone()),
+            ("FASTINST_RUN", Some(std::process::id().to_string())),
             ("FASTINST_INCLUDE", (!self.include.is_empty()).then(|| self.include.join(","))),
             ("FASTINST_EXCLUDE", (!self.exclude.is_empty()).then(|| self.exclude.join(","))),
         ];

@@ -1,5 +1,7 @@
 //! `fastinst probes`: the probes of a program, a library or a process.
 
+mod prospects;
+
 use super::Failure;
 use fastinst::Kind;
 use fastinst::discovery::{Discovery, FoundSite, Module, discover};
@@ -32,6 +34,8 @@ Examples:
   fastinst probes -F 'std::*' ./app | tail -1
   fastinst probes --json ./app | jq '.probes | length'
 
+Where a compiler has prepared none, functions are listed that get probes as they are, if landings are free where they lead.
+
 Exit status: 1 if there are none.";
 
 /// A probe, as it is listed.
@@ -62,10 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let all = lines.len();
     lines.retain(|line| (include.is_empty() || named(&include, line)) && !named(&exclude, line));
     if all == 0 {
-        let target = args.target.display();
-        return Err(Failure::Refused(format!(
-            "{target} has no probes: compile it with -finstrument-functions, or with fastinst cc"
-        )));
+        return prospects::run(args, &modules, &include, &exclude);
     }
     let text = if args.json { as_json(&lines) } else { as_text(&lines) };
     io::stdout().write_all(text.as_bytes())?;

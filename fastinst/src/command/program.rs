@@ -45,7 +45,7 @@ fn can_be_executed(path: &Path) -> Result<(), Failure> {
 }
 
 /// Refuses what cannot be preloaded; notes what would explain an empty profile.
-pub(super) fn examine(program: &Path) -> Result<Option<String>, Failure> {
+pub(super) fn examine(program: &Path, provider: &str) -> Result<Option<String>, Failure> {
     let refused = |why: &str| Err(Failure::Refused(format!("{}: {why}", program.display())));
     match Module::of_file(program) {
         Ok(module) if module.is_static => refused(
@@ -54,8 +54,8 @@ pub(super) fn examine(program: &Path) -> Result<Option<String>, Failure> {
         Ok(_) if is_setuid(program) => refused(
             "a setuid program ignores LD_PRELOAD: run a copy without that bit, or run it as its owner",
         ),
-        Ok(module) if !module.has_hooks() => Ok(Some(format!(
-            "{} has no probes: compile it with -finstrument-functions, or with fastinst cc (see fastinst doctor)",
+        Ok(module) if provider == "hooks" && !module.has_hooks() => Ok(Some(format!(
+            "{} has no probes: compile it with -finstrument-functions, or with fastinst cc, or leave out --provider hooks",
             program.display()
         ))),
         // A script, for instance: what it starts may have probes.

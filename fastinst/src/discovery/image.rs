@@ -51,6 +51,13 @@ pub(crate) struct Code<'b> {
     pub(crate) bytes: &'b [u8],
 }
 
+impl Code<'_> {
+    /// Behind its last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes.len() as u64)
+    }
+}
+
 /// A relocation by the name of a symbol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named<'b> {
@@ -215,6 +222,19 @@ impl<'b> Image<'b> {
             .collect()
     }
 
+    /// What is loaded from an address on, to the end of its segment.
+    pub(crate) fn from(&self, address: u64) -> Option<&'b [u8]> {
+        let holds = |segment: &&ProgramHeader| {
+            segment.p_type == PT_LOAD
+                && (segment.p_vaddr..segment.p_vaddr.saturating_add(segment.p_filesz))
+                    .contains(&address)
+        };
+        let segment = self.segments.iter().find(holds)?;
+        let start = segment.p_offset.checked_add(address - segment.p_vaddr)? as usize;
+        let end = segment.p_offset.checked_add(segment.p_filesz)? as usize;
+        self.bytes.get(start..end)
+    }
+
     /// Code that is executed.
     pub(crate) fn code(&self) -> Vec<Code<'b>> {
         let executable = self
@@ -245,6 +265,21 @@ impl<'b> Image<'b> {
             })
             .collect();
         if self.sections.is_empty() { self.code() } else { tables }
+    }
+
+    /// Code that is no function: linkage tables, and what runs at the beginning and at the end.
+    pub(crate) fn no_functions(&self) -> Vec<std::ops::Range<u64>> {
+        let is_other = |section: &&SectionHeader| {
+            self.section_names
+                .get(section.sh_name)
+                .is_some_and(|name| name.starts_with(".plt") || matches!(name, ".init" | ".fini"))
+        };
+        let others = self.sections.iter().filter(is_other);
+        let range = |section: &SectionHeader| {
+            section.sh_addr..section.sh_addr.saturating_add(section.sh_size)
+        };
+        let entry = self.header.e_entry;
+        others.map(range).chain(std::iter::once(entry..entry + 1)).collect()
     }
 
     /// From the first address that is loaded to behind the last.

@@ -32,10 +32,14 @@ pub struct Module {
 }
 
 /// A file's contents.
+#[derive(Debug)]
 pub(crate) struct Contents {
     at: *mut libc::c_void,
     len: usize,
 }
+
+// SAFETY: (1) a mapping of this process, which no thread writes to.
+unsafe impl Send for Contents {}
 
 impl Deref for Contents {
     type Target = [u8];

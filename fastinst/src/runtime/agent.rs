@@ -13,6 +13,7 @@ use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
 use super::{arrivals, clock, guest, measure, modes, sharing, sites, stub, tally, threads};
+use crate::config::Planting;
 use crate::format::Format;
 use crate::handover::Writer;
 use crate::names::Names;
@@ -199,6 +200,8 @@ pub(crate) struct Agent {
     /// Nanoseconds since 1970.
     began: u64,
     witness: Witness,
+    /// Without a clock of the kernel's all functions of unmodified code get probes, once.
+    planted_all: bool,
     /// When it was looked whether any thread of the program is left.
     looked_around: Instant,
 }
@@ -244,6 +247,7 @@ impl Agent {
                 .elapsed()
                 .map_or(0, |since| since.as_nanos() as u64),
             witness: Witness::begin(guest::config().witness, &guest::config().policy),
+            planted_all: false,
             looked_around: Instant::now(),
         };
         let all = agent.meet();
@@ -282,6 +286,9 @@ impl Agent {
                     sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
                 self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
                 self.conductor.ends_with(profiler::FuncId(id.0), others);
+                if garden.unmodified.as_ref().is_some_and(|code| code.is_untimed(id)) {
+                    self.conductor.only_counts(profiler::FuncId(id.0));
+                }
             } else {
                 modes::allow(id, false);
             }
@@ -374,6 +381,9 @@ impl Agent {
     /// waits for the profile: most often the program ends.
     fn tick(&mut self, is_awaited: bool) -> Duration {
         self.look_for_modules();
+        if !is_awaited {
+            self.plant_what_was_seen();
+        }
         let _unhindered = is_awaited.then(Unhindered::begin);
         let looking = Ticks::now();
         let busy = self.drain_while_busy();
@@ -426,6 +436,36 @@ impl Agent {
         self.discover(&changed, &mut garden);
         if let Some(wanted) = &wanted {
             arrivals::answer(wanted);
+        }
+    }
+
+    /// Plants functions of unmodified code that were seen to run.
+    fn plant_what_was_seen(&mut self) {
+        let seen = self.witness.take_seen();
+        let nothing_is_new = match &seen {
+            Some(seen) => seen.is_empty(),
+            None => std::mem::replace(&mut self.planted_all, true),
+        };
+        if nothing_is_new || guest::config().plant == Planting::All {
+            return;
+        }
+        let mut garden = garden();
+        if let Some(unmodified) = garden.unmodified.as_ref()
+            && UNLOADING.load(Acquire) == 0
+        {
+            // Where nothing says which functions run, all may.
+            let mut seen: Vec<CodeAddr> = match seen {
+                Some(seen) => seen.into_iter().map(|at| CodeAddr::new(at as usize)).collect(),
+                None => unmodified.all(),
+            };
+            seen.sort_unstable();
+            seen.dedup();
+            let new = garden.plant_unmodified(&seen);
+            let now = clock::work();
+            for id in &new {
+                self.conductor.begins_late(profiler::FuncId(id.0), now);
+            }
+            self.discover(&new, &mut garden);
         }
     }
 

@@ -14,7 +14,7 @@ use super::plant::{self, Garden};
 use super::{arrivals, doors, functions, loader};
 use super::{modes, sites, threads};
 use crate::clib::{clock, thread_data};
-use crate::config::Config;
+use crate::config::{Config, Planting};
 use crate::heap;
 use crate::output;
 use crate::selection::Selector;
@@ -164,15 +164,22 @@ fn begin() -> Result<(), String> {
     garden.plant_all(&policy, false, None);
     MODULES_AT_START.store(garden.beds.len(), Release);
     // Where nothing can be switched there is no profile: why, as far as it is known.
+    // SAFETY: (1) getppid has no arguments and cannot fail.
+    let parent = unsafe { libc::getppid() };
+    if config.takes_unmodified(sites::count() > 0, parent) {
+        garden.open_unmodified(&policy, is_program_s_own);
+    }
     let refusal = garden
         .refusals
         .first()
-        .filter(|_| sites::count() == 0)
+        .filter(|_| sites::count() == 0 && garden.unmodified.is_none())
         .map(|why| format!("no probe can be switched: {why}"));
+    let is_open = garden.unmodified.is_some();
     drop(garden);
     if config.policy == profiler::Policy::Exact {
         modes::time_every_call();
     }
+    let plants_all = config.plant == Planting::All;
     let clock = measure::clock(start);
     let directory = std::env::current_dir().unwrap_or_default();
     if GUEST.set(Guest { config, policy, clock, selector, directory }).is_err() {
@@ -183,7 +190,33 @@ fn begin() -> Result<(), String> {
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     take_signal();
     RUNNING.store(true, Release);
-    if sites::count() > 0 { start_agent() } else { refusal.map_or(Ok(()), Err) }
+    if is_open && plants_all {
+        let mut garden = plant::garden();
+        let all = garden.unmodified.as_ref().map(|unmodified| unmodified.all());
+        garden.plant_unmodified(&all.unwrap_or_default());
+    }
+    if sites::count() > 0 || is_open { start_agent() } else { refusal.map_or(Ok(()), Err) }
+}
+
+/// Libraries whose code is left as it is: what a process lives by, what we live by ourselves, and
+/// what reads or patches its own code.
+fn is_program_s_own(module: &crate::discovery::Module) -> bool {
+    const OTHERS: [&str; 12] = [
+        "ld-linux",
+        "libc.so",
+        "libm.so",
+        "libpthread",
+        "libdl",
+        "librt",
+        "libgcc_s",
+        "libresolv",
+        "libcrypto",
+        "libfips",
+        "libsoftokn",
+        "libfreebl",
+    ];
+    const TOOLS: [&str; 5] = ["libasan", "libtsan", "libubsan", "liblsan", "libjemalloc"];
+    !OTHERS.iter().chain(&TOOLS).any(|name| module.name.starts_with(name))
 }
 
 /// What the environment says, `None` if we are disabled; or the one line that says why it cannot
@@ -402,6 +435,11 @@ pub(super) fn is_selected(garden: &Garden, address: CodeAddr) -> bool {
         Some((_, bed)) => selector.accepts(&bed.module, address),
         None => false,
     })
+}
+
+/// Whether the user wants a function of a module probed.
+pub(super) fn wants(module: &crate::discovery::Module, address: CodeAddr) -> bool {
+    guest().selector.as_ref().is_none_or(|selector| selector.accepts(module, address))
 }
 
 /// How many modules were there at the beginning: they are never unloaded.

@@ -16,7 +16,8 @@
 use super::functions::Id;
 use super::layout::Function;
 use super::sites::{self, Site};
-use super::{clock, sharing, skip, stub};
+use super::stub::Stub;
+use super::{clock, sharing, skip};
 use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
@@ -260,9 +261,7 @@ fn switch_site(site: &Site, stub: Option<Stub>) -> Result<(), SetError> {
     match stub {
         None => {}
         Some(Stub::Count) if site.inline.load(Relaxed) => site.pass_counter(false),
-        Some(Stub::Count) => lead(site, stub::count),
-        Some(Stub::TimeEnter) => lead(site, stub::time_enter),
-        Some(Stub::TimeExit) => lead(site, stub::time_exit),
+        Some(stub) => lead(site, stub),
     }
     turn(site, to)
 }
@@ -275,15 +274,7 @@ pub(super) fn turn(site: &Site, to: Switch) -> Result<(), SetError> {
     site.call().set(to)
 }
 
-fn lead(site: &Site, stub: extern "C" fn()) {
+fn lead(site: &Site, stub: Stub) {
     site.lead_to(stub);
     site.pass_counter(true);
-}
-
-/// Where a site that is on leads.
-#[derive(Clone, Copy)]
-enum Stub {
-    Count,
-    TimeEnter,
-    TimeExit,
 }

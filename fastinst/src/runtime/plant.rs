@@ -21,6 +21,8 @@ use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
 use super::layout::{Function, RECORDS, Record};
 use super::sites::{self, Owners, Planted, Site, UNKNOWN};
+use super::stub::Stub;
+use super::unmodified::Unmodified;
 use super::{agent, guest, modes, sharing, stub, threads};
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
@@ -35,7 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wordpatch::os::signals::{AtLength, Blocked};
 use wordpatch::os::{self, maps, pages::PAGE};
-use wordpatch::{CodeAddr, Policy};
+use wordpatch::{Access, CodeAddr, Policy};
 
 /// The offset of a record that no thread's block has.
 const NO_RECORD: u32 = !31;
@@ -47,6 +49,8 @@ pub(crate) struct Garden {
     /// What went wrong, one line each.
     pub(crate) refusals: Vec<String>,
     boards: Boards,
+    /// Code that no compiler has prepared, if it is wanted.
+    pub(crate) unmodified: Option<Box<Unmodified>>,
 }
 
 /// One module.
@@ -57,6 +61,8 @@ pub(crate) struct Bed {
     pub(crate) sites: std::ops::Range<u32>,
     /// Its trampolines. Threads may be in one for as long as the module is there.
     islands: Option<Islands>,
+    /// Its functions may be planted as they are.
+    is_open: bool,
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
     pub(crate) gone: bool,
@@ -89,8 +95,12 @@ impl Identity {
     }
 }
 
-static GARDEN: Mutex<Garden> =
-    Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), boards: Boards::new() });
+static GARDEN: Mutex<Garden> = Mutex::new(Garden {
+    beds: Vec::new(),
+    refusals: Vec::new(),
+    boards: Boards::new(),
+    unmodified: None,
+});
 
 /// How many threads are unloading modules.
 pub(crate) static UNLOADING: AtomicU32 = AtomicU32::new(0);
@@ -234,6 +244,7 @@ impl Garden {
                     module,
                     sites: none,
                     islands: None,
+                    is_open: false,
                     transient,
                     gone: false,
                     identity,
@@ -269,6 +280,44 @@ impl Garden {
         }
         changed.extend(self.boards.carry_out(moves));
         Ok(changed)
+    }
+
+    /// Opens the modules that are there to be planted as they are.
+    pub(crate) fn open_unmodified(&mut self, policy: &Policy, accepts: impl Fn(&Module) -> bool) {
+        if policy.access != Access::Rwx {
+            let why = "functions that no compiler has prepared get probes only where code may be written to (WORDPATCH_ACCESS=rwx)";
+            self.refusals.push(why.to_owned());
+            return;
+        }
+        let mut unmodified = Box::new(Unmodified::new());
+        for (number, bed) in self.beds.iter_mut().enumerate() {
+            // What a compiler has prepared has its probes already.
+            if bed.has_probes() || !accepts(&bed.module) {
+                continue;
+            }
+            match unmodified.open(&bed.module, number as u32) {
+                Ok(()) => bed.is_open = true,
+                Err(why) => self.refusals.push(format!("{}: {why}", bed.module.name)),
+            }
+        }
+        self.unmodified = Some(unmodified).filter(|unmodified| unmodified.is_open());
+    }
+
+    /// Plants the unmodified functions that hold these addresses. Returns those that are new.
+    pub(crate) fn plant_unmodified(&mut self, addresses: &[CodeAddr]) -> BTreeSet<Id> {
+        let Some(unmodified) = &mut self.unmodified else { return BTreeSet::new() };
+        match unmodified.plant(addresses, guest::policy(), guest::wants) {
+            Ok(numbers) => {
+                let new = self.boards.extend(numbers);
+                // Calls are counted until a function has a mode.
+                new.iter().copied().for_each(modes::renew);
+                new
+            }
+            Err(why) => {
+                self.refusals.push(why);
+                BTreeSet::new()
+            }
+        }
     }
 
     /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
@@ -425,13 +474,13 @@ impl Garden {
                         owners.add(owner);
                         owners.add(told);
                         site.share(cell);
-                        site.lead_to(stub::shared_exit);
+                        site.lead_to(Stub::SharedExit);
                     } else {
                         site.cell().hold(u64::from(NO_RECORD));
                         site.lead_to(if site.kind == Kind::Enter {
-                            stub::count
+                            Stub::Count
                         } else {
-                            stub::time_exit
+                            Stub::TimeExit
                         });
                     }
                     site.pass_counter(true);
@@ -444,7 +493,7 @@ impl Garden {
                     // With the record of its function a stub that counts would count calls that are
                     // to be timed, until it is switched below.
                     if site.kind == Kind::Enter && !site.attached.load(Relaxed) {
-                        site.lead_to(stub::time_enter);
+                        site.lead_to(Stub::TimeEnter);
                         site.pass_counter(true);
                     }
                     site.function.store(told.0, Relaxed);
@@ -481,10 +530,6 @@ fn runs(sites: &[FoundSite]) -> Vec<std::ops::Range<CodeAddr>> {
     runs
 }
 
-fn address(stub: extern "C" fn()) -> CodeAddr {
-    CodeAddr::new(stub as usize)
-}
-
 /// Exits that several functions share, of functions that have enters.
 struct Shared<'d> {
     exits: HashMap<CodeAddr, &'d [CodeAddr]>,
@@ -512,6 +557,11 @@ impl<'d> Shared<'d> {
 }
 
 impl Bed {
+    /// Whether it has probes, or may have some.
+    pub(crate) fn has_probes(&self) -> bool {
+        !self.sites.is_empty() || self.is_open
+    }
+
     /// The same module, loaded anew: its functions are there again, and have the numbers that they
     /// had.
     fn moved_to(&self, module: Module) -> Self {
@@ -529,6 +579,7 @@ impl Bed {
             module,
             sites,
             islands: None,
+            is_open: false,
             transient: true,
             gone: false,
             identity,
@@ -570,13 +621,14 @@ fn plant_site(
         None if partners.is_empty() => None,
         None => sharing::begin(partners),
     };
-    let stub = address(match shared {
-        Some(_) => stub::shared_exit,
-        None if is_enter => stub::count,
-        None => stub::time_exit,
-    });
+    let stub = match shared {
+        Some(_) => Stub::SharedExit,
+        None if is_enter => Stub::Count,
+        None => Stub::TimeExit,
+    };
     // No record, until its first event has said whose it is.
-    let slots = islands.slot_pair(stub, shared.unwrap_or(NO_RECORD).into()).map_err(text)?;
+    let slots =
+        islands.slot_pair(stub.address(false), shared.unwrap_or(NO_RECORD).into()).map_err(text)?;
     let (module, transient) = bed;
     let counted = function.filter(|_| is_enter && !transient);
     let make = |at| Trampoline::at(at, counted, number, slots);
@@ -590,7 +642,7 @@ fn plant_site(
             islands.gate(trampoline)
         }
     });
-    let planted = Planted { call, gate, slots, trampoline };
+    let planted = Planted { call, gate, slots, trampoline, is_pun: false };
     match former {
         Some((_, site)) => site.replant(planted, shared),
         None => sites::push(Site::new(

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::functions::Id;
+use super::stub::Stub;
 use crate::probe::{Kind, ProbeId};
 use callpatch::{CallSite, Gate, Slot, SlotPair, Switch};
 use std::cell::UnsafeCell;
@@ -38,6 +39,8 @@ pub(crate) struct Planted {
     /// Where its trampoline leads, and the offset of its function's record.
     pub(crate) slots: SlotPair,
     pub(crate) trampoline: CodeAddr,
+    /// Whether it stands in code that no compiler has prepared: its stubs keep all registers.
+    pub(crate) is_pun: bool,
 }
 
 /// One site.
@@ -293,13 +296,15 @@ impl Site {
         function: u32,
         shared: Option<u32>,
     ) -> Self {
+        let planted_is_pun = planted.is_pun;
         Self {
             inline: AtomicBool::new(planted.gate.is_some()),
             planted: UnsafeCell::new(planted),
             kind,
             module,
             function: AtomicU32::new(function),
-            verified: AtomicBool::new(shared.is_some()),
+            // Behind a pun no hook is told another function.
+            verified: AtomicBool::new(shared.is_some() || planted_is_pun),
             moved: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             attached: AtomicBool::new(false),
@@ -355,9 +360,9 @@ impl Site {
     }
 
     /// Leads it to a stub.
-    pub(crate) fn lead_to(&self, stub: extern "C" fn()) {
-        let stub = CodeAddr::new(stub as usize);
-        let slot = self.planted().slots.first();
+    pub(crate) fn lead_to(&self, stub: Stub) {
+        let planted = self.planted();
+        let (stub, slot) = (stub.address(planted.is_pun), planted.slots.first());
         if slot.target() != stub {
             slot.lead_to(stub);
         }

@@ -30,10 +30,11 @@ use super::layout::{
     ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING, RING_COUNT,
     RING_ROOM, Record,
 };
-use super::{drain, event, skip};
+use super::{drain, event, keeping, skip};
 use std::arch::{asm, global_asm, naked_asm};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
+use wordpatch::CodeAddr;
 
 // The thread's block: one pointer, in the initial-exec model, which costs one load.
 global_asm!(
@@ -85,6 +86,40 @@ pub(crate) fn thread_offset() -> i32 {
     })
 }
 
+/// What a site leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stub {
+    /// Counts an entry.
+    Count,
+    /// Begins to time a call, when its turn has come.
+    TimeEnter,
+    /// Ends a timed call.
+    TimeExit,
+    /// The same, where several functions end.
+    SharedExit,
+    /// Calls what the user has attached.
+    User,
+}
+
+impl Stub {
+    /// Where it lies; behind a pun it keeps all registers.
+    pub(crate) fn address(self, is_pun: bool) -> CodeAddr {
+        let stub: extern "C" fn() = match (self, is_pun) {
+            (Self::Count, false) => count,
+            (Self::TimeEnter, false) => time_enter,
+            (Self::TimeExit, false) => time_exit,
+            (Self::User, false) => user,
+            // Puns are never shared.
+            (Self::SharedExit, _) => shared_exit,
+            (Self::Count, true) => keeping::count,
+            (Self::TimeEnter, true) => keeping::time_enter,
+            (Self::TimeExit, true) => keeping::time_exit,
+            (Self::User, true) => keeping::user,
+        };
+        CodeAddr::new(stub as usize)
+    }
+}
+
 /// Where the table of functions lies; set before any trampoline leads here.
 pub(crate) static FUNCTIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -105,256 +140,281 @@ const RECORD_LEFT: usize = RECORDS + offset_of!(Record, left);
 const RECORD_TERM: usize = RECORDS + offset_of!(Record, term);
 const RECORD_OPEN: usize = RECORDS + offset_of!(Record, open);
 
-/// Counts an entry. The thread, its record, an addition.
-#[unsafe(naked)]
-pub(crate) extern "C" fn count() {
-    naked_asm!(
-        "endbr64",
-        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-        "mov r9, qword ptr fs:[rax]",
-        "test r9, r9",
-        "jz {slow}",
-        "cmp r11, qword ptr [r9 + {capacity}]",
-        "jae {slow}",
-        "add r9, r11",
-        "cmp rdi, qword ptr [r9 + {address}]",
-        "jne {slow}",
-        "inc qword ptr [r9 + {count}]",
-        "ret",
-        capacity = const offset_of!(Header, capacity),
-        address = const RECORD_ADDRESS,
-        count = const RECORD_COUNT,
-        slow = sym slow_enter,
-    )
+/// The stubs, by where they go on slowly, and by how much the stack pointer lies below that of the
+/// site, or of the hook where a compiler has put one: frames tell by it which are dead.
+macro_rules! stubs {
+    (
+        $count:ident, $time_enter:ident, $time_exit:ident, $drop:expr;
+        $slow_enter:path, $slow_exit:path, $enough:path
+    ) => {
+        /// Counts an entry. The thread, its record, an addition.
+        #[unsafe(naked)]
+        pub(crate) extern "C" fn $count() {
+            naked_asm!(
+                "endbr64",
+                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+                "mov r9, qword ptr fs:[rax]",
+                "test r9, r9",
+                "jz {slow}",
+                "cmp r11, qword ptr [r9 + {capacity}]",
+                "jae {slow}",
+                "add r9, r11",
+                "cmp rdi, qword ptr [r9 + {address}]",
+                "jne {slow}",
+                "inc qword ptr [r9 + {count}]",
+                "ret",
+                capacity = const offset_of!(Header, capacity),
+                address = const RECORD_ADDRESS,
+                count = const RECORD_COUNT,
+                slow = sym $slow_enter,
+            )
+        }
+
+        /// Counts an entry and, when its turn has come, begins to time the call.
+        #[unsafe(naked)]
+        pub(crate) extern "C" fn $time_enter() {
+            naked_asm!(
+                "endbr64",
+                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+                "mov r9, qword ptr fs:[rax]",
+                "test r9, r9",
+                "jz {slow}",
+                "cmp r11, qword ptr [r9 + {capacity}]",
+                "jae {slow}",
+                "lea r8, [r9 + r11]",
+                "cmp rdi, qword ptr [r8 + {address}]",
+                "jne {slow}",
+                "mov rcx, qword ptr [rip + {functions}]",
+                "lea rcx, [rcx + r11*2]",
+                "mov edi, dword ptr [rcx + {f_term}]",
+                "cmp edi, dword ptr [r8 + {term}]",
+                "jne 7f",
+                "mov rdx, qword ptr [r9 + {top}]",
+                "cmp rdx, qword ptr [r9 + {limit}]",
+                "jae 7f",
+                "lea rax, [rsp + {drop}]",
+                "cmp qword ptr [rdx - {frame} + {sp}], rax",
+                "jb 7f",
+                // Its turn?
+                "cmp dword ptr [r8 + {skip}], 0",
+                "jg 4f",
+                "cmp dword ptr [r8 + {left}], 0",
+                "jle 7f",
+                "mov rax, {multiplier}",
+                "imul rax, qword ptr [r9 + {random}]",
+                "inc rax",
+                "mov qword ptr [r9 + {random}], rax",
+                "shr rax, 56",
+                "mov rcx, qword ptr [rcx + {skips}]",
+                "movzx eax, word ptr [rcx + rax*2]",
+                "mov dword ptr [r8 + {skip}], eax",
+                "dec dword ptr [r8 + {left}]",
+                "inc qword ptr [r8 + {count}]",
+                // A frame: taken, then filled; the time last.
+                "lea rax, [rsp + {drop}]",
+                "mov qword ptr [rdx + {sp}], rax",
+                "add qword ptr [r9 + {top}], {frame}",
+                "mov qword ptr [rdx + {sp}], rax",
+                "mov qword ptr [rdx + {time}], 0",
+                "mov dword ptr [rdx + {f_record}], r11d",
+                "mov dword ptr [rdx + {frame_term}], edi",
+                "mov qword ptr [rdx + {children}], 0",
+                "inc dword ptr [r8 + {open}]",
+                "movzx edi, word ptr [rcx + {null_at}]",
+                "mov rcx, rdx",
+                "rdtsc",
+                "shl rdx, 32",
+                "or rax, rdx",
+                "sub rax, qword ptr [r9 + {hidden}]",
+                "mov qword ptr [rcx + {time}], rax",
+                "cmp edi, dword ptr [r8 + {left}]",
+                "je 6f",
+                "ret",
+                // A null: nothing is called, and timed.
+                "6:",
+                "mov rdi, qword ptr [r8 + {address}]",
+                "mov esi, {null_site}",
+                "jmp {time_exit}",
+                // Left out.
+                "4:",
+                "dec dword ptr [r8 + {skip}]",
+                "inc qword ptr [r8 + {count}]",
+                "inc qword ptr [r9 + {skipped}]",
+                "cmp dword ptr [r8 + {open}], 0",
+                "jne 5f",
+                "ret",
+                // Left out, while a call of the same function is open: a frame without a time.
+                "5:",
+                "lea rax, [rsp + {drop}]",
+                "mov qword ptr [rdx + {sp}], rax",
+                "add qword ptr [r9 + {top}], {frame}",
+                "mov qword ptr [rdx + {sp}], rax",
+                "mov qword ptr [rdx + {time}], 0",
+                "mov dword ptr [rdx + {f_record}], r11d",
+                "mov dword ptr [rdx + {frame_term}], edi",
+                "inc dword ptr [r8 + {open}]",
+                "ret",
+                // rdi held the function.
+                "7:",
+                "mov rdi, qword ptr [r8 + {address}]",
+                "jmp {slow}",
+                functions = sym FUNCTIONS,
+                capacity = const offset_of!(Header, capacity),
+                top = const offset_of!(Header, top),
+                limit = const offset_of!(Header, limit),
+                random = const offset_of!(Header, random),
+                hidden = const offset_of!(Header, hidden),
+                skipped = const offset_of!(Header, skipped),
+                address = const RECORD_ADDRESS,
+                count = const RECORD_COUNT,
+                skip = const RECORD_SKIP,
+                left = const RECORD_LEFT,
+                term = const RECORD_TERM,
+                open = const RECORD_OPEN,
+                f_term = const offset_of!(Function, term),
+                skips = const offset_of!(Function, skips),
+                frame = const FRAME,
+                sp = const offset_of!(Frame, sp),
+                time = const offset_of!(Frame, time),
+                f_record = const offset_of!(Frame, record),
+                frame_term = const offset_of!(Frame, term),
+                children = const offset_of!(Frame, children),
+                multiplier = const MULTIPLIER,
+                null_at = const 2 * skip::DRAWS,
+                null_site = const drain::NULL_SITE,
+                time_exit = sym $time_exit,
+                drop = const $drop,
+                slow = sym $slow_enter,
+            )
+        }
+
+        /// Ends a timed call, if one is open.
+        #[unsafe(naked)]
+        pub(crate) extern "C" fn $time_exit() {
+            naked_asm!(
+                "endbr64",
+                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+                "mov r9, qword ptr fs:[rax]",
+                "test r9, r9",
+                "jz 3f",
+                "cmp r11, qword ptr [r9 + {capacity}]",
+                "jae {slow}",
+                "lea r8, [r9 + r11]",
+                "cmp rdi, qword ptr [r8 + {address}]",
+                "jne {slow}",
+                "cmp dword ptr [r8 + {open}], 0",
+                "je 3f",
+                // rdi is the record's address from here on, and free.
+                "mov rdi, qword ptr [r9 + {top}]",
+                "cmp dword ptr [rdi - {frame} + {f_record}], r11d",
+                "jne 7f",
+                "mov eax, dword ptr [rdi - {frame} + {frame_term}]",
+                "cmp eax, dword ptr [r8 + {term}]",
+                "jne 7f",
+                "cmp qword ptr [rdi - {frame} + {time}], 0",
+                "je 4f",
+                // Waits for all that comes before it: a plain reading is taken while the function's body
+                // still runs.
+                "rdtscp",
+                "shl rdx, 32",
+                "or rax, rdx",
+                "mov rcx, qword ptr [r9 + {head}]",
+                "sub rcx, qword ptr [r9 + {tail}]",
+                "cmp rcx, {ring_room}",
+                "jae 7f",
+                "sub rax, qword ptr [r9 + {hidden}]",
+                "sub rax, qword ptr [rdi - {frame} + {time}]",
+                // A place in the ring. From here on r10 is the entry, and rcx the lap.
+                "mov ecx, 1",
+                "xadd qword ptr [r9 + {head}], rcx",
+                "mov edx, ecx",
+                "and edx, {ring_mask}",
+                "shl edx, 5",
+                "lea r10, [r9 + rdx + {ring}]",
+                // The other core may have read those that come next: they are fetched while there is time.
+                "prefetchw byte ptr [r10 + {ahead}]",
+                "shr rcx, {ring_bits}",
+                "and ecx, {laps}",
+                // It took no less than what it called, and the bias.
+                "mov rdx, qword ptr [rdi - {frame} + {children}]",
+                "mov qword ptr [r10 + {e_children}], rdx",
+                "add rdx, qword ptr [rip + {bias}]",
+                "cmp rax, rdx",
+                "cmovl rax, rdx",
+                "mov qword ptr [r10 + {ticks}], rax",
+                "sub rax, qword ptr [rip + {bias}]",
+                "add qword ptr [rdi - 2*{frame} + {children}], rax",
+                "mov qword ptr [r10 + {call_site}], rsi",
+                "mov rax, qword ptr [rip + {pair}]",
+                "add qword ptr [r9 + {hidden}], rax",
+                // Outermost if this frame of the function is the only one.
+                "cmp dword ptr [r8 + {open}], 2",
+                "sbb eax, eax",
+                "and eax, {outermost}",
+                "or eax, r11d",
+                "or eax, ecx",
+                "mov dword ptr [r10 + {ready}], eax",
+                "sub qword ptr [r9 + {top}], {frame}",
+                "dec dword ptr [r8 + {open}]",
+                "jz 5f",
+                "3: ret",
+                "4:",
+                "sub qword ptr [r9 + {top}], {frame}",
+                "dec dword ptr [r8 + {open}]",
+                "jnz 3b",
+                // The last open call of the function: has it had enough?
+                "5:",
+                "cmp dword ptr [r8 + {left}], 0",
+                "jg 3b",
+                "jmp {enough}",
+                "7:",
+                "mov rdi, qword ptr [r8 + {address}]",
+                "jmp {slow}",
+                capacity = const offset_of!(Header, capacity),
+                top = const offset_of!(Header, top),
+                head = const offset_of!(Header, head),
+                tail = const offset_of!(Header, drained.tail),
+                hidden = const offset_of!(Header, hidden),
+                address = const RECORD_ADDRESS,
+                left = const RECORD_LEFT,
+                term = const RECORD_TERM,
+                open = const RECORD_OPEN,
+                frame = const FRAME,
+                time = const offset_of!(Frame, time),
+                f_record = const offset_of!(Frame, record),
+                frame_term = const offset_of!(Frame, term),
+                children = const offset_of!(Frame, children),
+                ring = const RING,
+                ring_room = const RING_ROOM,
+                ahead = const 16 * ENTRY,
+                ring_mask = const RING_COUNT - 1,
+                ring_bits = const RING_COUNT.trailing_zeros(),
+                laps = const LAPS,
+                outermost = const OUTERMOST,
+                pair = sym PAIR,
+                bias = sym BIAS,
+                ready = const offset_of!(Entry, ready),
+                ticks = const offset_of!(Entry, ticks),
+                e_children = const offset_of!(Entry, children),
+                call_site = const offset_of!(Entry, call_site),
+                slow = sym $slow_exit,
+                enough = sym $enough,
+            )
+        }
+    };
 }
 
-/// Counts an entry and, when its turn has come, begins to time the call.
-#[unsafe(naked)]
-pub(crate) extern "C" fn time_enter() {
-    naked_asm!(
-        "endbr64",
-        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-        "mov r9, qword ptr fs:[rax]",
-        "test r9, r9",
-        "jz {slow}",
-        "cmp r11, qword ptr [r9 + {capacity}]",
-        "jae {slow}",
-        "lea r8, [r9 + r11]",
-        "cmp rdi, qword ptr [r8 + {address}]",
-        "jne {slow}",
-        "mov rcx, qword ptr [rip + {functions}]",
-        "lea rcx, [rcx + r11*2]",
-        "mov edi, dword ptr [rcx + {f_term}]",
-        "cmp edi, dword ptr [r8 + {term}]",
-        "jne 7f",
-        "mov rdx, qword ptr [r9 + {top}]",
-        "cmp rdx, qword ptr [r9 + {limit}]",
-        "jae 7f",
-        "cmp qword ptr [rdx - {frame} + {sp}], rsp",
-        "jb 7f",
-        // Its turn?
-        "cmp dword ptr [r8 + {skip}], 0",
-        "jg 4f",
-        "cmp dword ptr [r8 + {left}], 0",
-        "jle 7f",
-        "mov rax, {multiplier}",
-        "imul rax, qword ptr [r9 + {random}]",
-        "inc rax",
-        "mov qword ptr [r9 + {random}], rax",
-        "shr rax, 56",
-        "mov rcx, qword ptr [rcx + {skips}]",
-        "movzx eax, word ptr [rcx + rax*2]",
-        "mov dword ptr [r8 + {skip}], eax",
-        "dec dword ptr [r8 + {left}]",
-        "inc qword ptr [r8 + {count}]",
-        // A frame: taken, then filled; the time last.
-        "mov qword ptr [rdx + {sp}], rsp",
-        "add qword ptr [r9 + {top}], {frame}",
-        "mov qword ptr [rdx + {sp}], rsp",
-        "mov qword ptr [rdx + {time}], 0",
-        "mov dword ptr [rdx + {f_record}], r11d",
-        "mov dword ptr [rdx + {frame_term}], edi",
-        "mov qword ptr [rdx + {children}], 0",
-        "inc dword ptr [r8 + {open}]",
-        "movzx edi, word ptr [rcx + {null_at}]",
-        "mov rcx, rdx",
-        "rdtsc",
-        "shl rdx, 32",
-        "or rax, rdx",
-        "sub rax, qword ptr [r9 + {hidden}]",
-        "mov qword ptr [rcx + {time}], rax",
-        "cmp edi, dword ptr [r8 + {left}]",
-        "je 6f",
-        "ret",
-        // A null: nothing is called, and timed.
-        "6:",
-        "mov rdi, qword ptr [r8 + {address}]",
-        "mov esi, {null_site}",
-        "jmp {time_exit}",
-        // Left out.
-        "4:",
-        "dec dword ptr [r8 + {skip}]",
-        "inc qword ptr [r8 + {count}]",
-        "inc qword ptr [r9 + {skipped}]",
-        "cmp dword ptr [r8 + {open}], 0",
-        "jne 5f",
-        "ret",
-        // Left out, while a call of the same function is open: a frame without a time.
-        "5:",
-        "mov qword ptr [rdx + {sp}], rsp",
-        "add qword ptr [r9 + {top}], {frame}",
-        "mov qword ptr [rdx + {sp}], rsp",
-        "mov qword ptr [rdx + {time}], 0",
-        "mov dword ptr [rdx + {f_record}], r11d",
-        "mov dword ptr [rdx + {frame_term}], edi",
-        "inc dword ptr [r8 + {open}]",
-        "ret",
-        // rdi held the function.
-        "7:",
-        "mov rdi, qword ptr [r8 + {address}]",
-        "jmp {slow}",
-        functions = sym FUNCTIONS,
-        capacity = const offset_of!(Header, capacity),
-        top = const offset_of!(Header, top),
-        limit = const offset_of!(Header, limit),
-        random = const offset_of!(Header, random),
-        hidden = const offset_of!(Header, hidden),
-        skipped = const offset_of!(Header, skipped),
-        address = const RECORD_ADDRESS,
-        count = const RECORD_COUNT,
-        skip = const RECORD_SKIP,
-        left = const RECORD_LEFT,
-        term = const RECORD_TERM,
-        open = const RECORD_OPEN,
-        f_term = const offset_of!(Function, term),
-        skips = const offset_of!(Function, skips),
-        frame = const FRAME,
-        sp = const offset_of!(Frame, sp),
-        time = const offset_of!(Frame, time),
-        f_record = const offset_of!(Frame, record),
-        frame_term = const offset_of!(Frame, term),
-        children = const offset_of!(Frame, children),
-        multiplier = const MULTIPLIER,
-        null_at = const 2 * skip::DRAWS,
-        null_site = const drain::NULL_SITE,
-        time_exit = sym time_exit,
-        slow = sym slow_enter,
-    )
-}
-
-/// Ends a timed call, if one is open.
-#[unsafe(naked)]
-pub(crate) extern "C" fn time_exit() {
-    naked_asm!(
-        "endbr64",
-        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-        "mov r9, qword ptr fs:[rax]",
-        "test r9, r9",
-        "jz 3f",
-        "cmp r11, qword ptr [r9 + {capacity}]",
-        "jae {slow}",
-        "lea r8, [r9 + r11]",
-        "cmp rdi, qword ptr [r8 + {address}]",
-        "jne {slow}",
-        "cmp dword ptr [r8 + {open}], 0",
-        "je 3f",
-        // rdi is the record's address from here on, and free.
-        "mov rdi, qword ptr [r9 + {top}]",
-        "cmp dword ptr [rdi - {frame} + {f_record}], r11d",
-        "jne 7f",
-        "mov eax, dword ptr [rdi - {frame} + {frame_term}]",
-        "cmp eax, dword ptr [r8 + {term}]",
-        "jne 7f",
-        "cmp qword ptr [rdi - {frame} + {time}], 0",
-        "je 4f",
-        // Waits for all that comes before it: a plain reading is taken while the function's body
-        // still runs.
-        "rdtscp",
-        "shl rdx, 32",
-        "or rax, rdx",
-        "mov rcx, qword ptr [r9 + {head}]",
-        "sub rcx, qword ptr [r9 + {tail}]",
-        "cmp rcx, {ring_room}",
-        "jae 7f",
-        "sub rax, qword ptr [r9 + {hidden}]",
-        "sub rax, qword ptr [rdi - {frame} + {time}]",
-        // A place in the ring. From here on r10 is the entry, and rcx the lap.
-        "mov ecx, 1",
-        "xadd qword ptr [r9 + {head}], rcx",
-        "mov edx, ecx",
-        "and edx, {ring_mask}",
-        "shl edx, 5",
-        "lea r10, [r9 + rdx + {ring}]",
-        // The other core may have read those that come next: they are fetched while there is time.
-        "prefetchw byte ptr [r10 + {ahead}]",
-        "shr rcx, {ring_bits}",
-        "and ecx, {laps}",
-        // It took no less than what it called, and the bias.
-        "mov rdx, qword ptr [rdi - {frame} + {children}]",
-        "mov qword ptr [r10 + {e_children}], rdx",
-        "add rdx, qword ptr [rip + {bias}]",
-        "cmp rax, rdx",
-        "cmovl rax, rdx",
-        "mov qword ptr [r10 + {ticks}], rax",
-        "sub rax, qword ptr [rip + {bias}]",
-        "add qword ptr [rdi - 2*{frame} + {children}], rax",
-        "mov qword ptr [r10 + {call_site}], rsi",
-        "mov rax, qword ptr [rip + {pair}]",
-        "add qword ptr [r9 + {hidden}], rax",
-        // Outermost if this frame of the function is the only one.
-        "cmp dword ptr [r8 + {open}], 2",
-        "sbb eax, eax",
-        "and eax, {outermost}",
-        "or eax, r11d",
-        "or eax, ecx",
-        "mov dword ptr [r10 + {ready}], eax",
-        "sub qword ptr [r9 + {top}], {frame}",
-        "dec dword ptr [r8 + {open}]",
-        "jz 5f",
-        "3: ret",
-        "4:",
-        "sub qword ptr [r9 + {top}], {frame}",
-        "dec dword ptr [r8 + {open}]",
-        "jnz 3b",
-        // The last open call of the function: has it had enough?
-        "5:",
-        "cmp dword ptr [r8 + {left}], 0",
-        "jg 3b",
-        "jmp {enough}",
-        "7:",
-        "mov rdi, qword ptr [r8 + {address}]",
-        "jmp {slow}",
-        capacity = const offset_of!(Header, capacity),
-        top = const offset_of!(Header, top),
-        head = const offset_of!(Header, head),
-        tail = const offset_of!(Header, drained.tail),
-        hidden = const offset_of!(Header, hidden),
-        address = const RECORD_ADDRESS,
-        left = const RECORD_LEFT,
-        term = const RECORD_TERM,
-        open = const RECORD_OPEN,
-        frame = const FRAME,
-        time = const offset_of!(Frame, time),
-        f_record = const offset_of!(Frame, record),
-        frame_term = const offset_of!(Frame, term),
-        children = const offset_of!(Frame, children),
-        ring = const RING,
-        ring_room = const RING_ROOM,
-        ahead = const 16 * ENTRY,
-        ring_mask = const RING_COUNT - 1,
-        ring_bits = const RING_COUNT.trailing_zeros(),
-        laps = const LAPS,
-        outermost = const OUTERMOST,
-        pair = sym PAIR,
-        bias = sym BIAS,
-        ready = const offset_of!(Entry, ready),
-        ticks = const offset_of!(Entry, ticks),
-        e_children = const offset_of!(Entry, children),
-        call_site = const offset_of!(Entry, call_site),
-        slow = sym slow_exit,
-        enough = sym enough,
-    )
-}
+stubs!(count, time_enter, time_exit, 0; slow_enter, slow_exit, enough);
+// Behind puns: what is slow keeps all registers there.
+stubs!(
+    bare_count,
+    bare_time_enter,
+    bare_time_exit,
+    keeping::DROP;
+    keeping::slow_enter,
+    keeping::slow_exit,
+    keeping::enough
+);
 
 /// Ends a timed call at a site that several functions share. The site's cell holds where its owners
 /// are: they are asked for the function. A thread that has loaded the cell before the site was

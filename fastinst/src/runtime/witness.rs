@@ -87,6 +87,15 @@ impl Witness {
         }
     }
 
+    /// Addresses in functions that were seen to run since, and in those that had called them; `None`
+    /// if it does not see any. By the agent.
+    pub(crate) fn take_seen(&mut self) -> Option<Vec<u64>> {
+        match self {
+            Self::Kernel(kernel) => Some(kernel.take_seen()),
+            Self::Frames(_) | Self::Probes | Self::None { .. } => None,
+        }
+    }
+
     /// What it has seen, attributed to the functions that have probes. By the agent.
     pub(crate) fn evidence(&mut self, garden: &Garden, names: &mut Names) -> ClockEvidence {
         match self {

@@ -72,6 +72,8 @@ pub(crate) struct Kernel {
     mappings: Mappings,
     unwinding: Unwinding,
     lost: u64,
+    /// Addresses that were sampled since they were asked for, and return addresses.
+    seen: Vec<u64>,
     /// Whether a thread of the program was sampled since the look before.
     is_busy: bool,
     looked: Instant,
@@ -177,6 +179,7 @@ impl Kernel {
             mappings: Mappings::default(),
             unwinding: Unwinding::default(),
             lost: 0,
+            seen: Vec::new(),
             is_busy: true,
             looked: Instant::now(),
             agent: Agent::default(),
@@ -202,6 +205,10 @@ impl Kernel {
         }
     }
 
+    pub(super) fn take_seen(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.seen)
+    }
+
     fn drain(&mut self) {
         let Self {
             addresses,
@@ -212,6 +219,7 @@ impl Kernel {
             unwinding,
             stacks,
             lost,
+            seen: addresses_seen,
             is_busy,
             first,
             ..
@@ -221,8 +229,9 @@ impl Kernel {
             ring.drain(|found| match found {
                 Found::Sample(seen) if !agent.all.contains(&seen.thread) => {
                     *is_busy = true;
-                    let place =
-                        seen.user.map_or(Place::NOWHERE, |registers| mappings.place(registers.ip));
+                    let address = seen.user.map(|registers| registers.ip);
+                    remember(addresses_seen, address);
+                    let place = address.map_or(Place::NOWHERE, |address| mappings.place(address));
                     let thread = threads
                         .entry(seen.thread)
                         .or_insert_with(|| Thread::begin(seen.thread, *first));
@@ -233,7 +242,7 @@ impl Kernel {
             });
         }
         let ours = drain_stacks as *const () as u64;
-        drain_stacks(stack_rings, agent, mappings, unwinding, stacks, ours);
+        drain_stacks(stack_rings, agent, mappings, unwinding, stacks, ours, addresses_seen);
     }
 
     /// Reads the clocks of all threads that were seen. Those that are gone have what they had last.
@@ -343,6 +352,15 @@ impl Thread {
     }
 }
 
+/// Keeps an address that is asked for soon; some of those of a program with very many threads are
+/// seen again.
+fn remember(addresses: &mut Vec<u64>, address: Option<u64>) {
+    const MOST: usize = 1 << 14;
+    if addresses.len() < MOST {
+        addresses.extend(address);
+    }
+}
+
 /// Unwinds the stacks that have come. `ours` is an address in the library that we are.
 fn drain_stacks(
     rings: &mut [Ring],
@@ -351,6 +369,7 @@ fn drain_stacks(
     unwinding: &mut Unwinding,
     stacks: &mut Reservoir,
     ours: u64,
+    addresses: &mut Vec<u64>,
 ) {
     for ring in rings {
         let ours = mappings.place(ours).mapping;
@@ -359,10 +378,12 @@ fn drain_stacks(
                 && !agent.all.contains(&seen.thread)
                 && let Some(registers) = seen.user
             {
-                stacks.add(
-                    unwinding
-                        .walk(mappings, registers, seen.stack, |_, place| place.mapping == ours),
-                );
+                let stack = unwinding
+                    .walk(mappings, registers, seen.stack, |_, place| place.mapping == ours);
+                for &place in &stack.places {
+                    remember(addresses, mappings.address(place).map(|address| address as u64));
+                }
+                stacks.add(stack);
             }
         });
     }

@@ -97,7 +97,7 @@ impl<'o> Owners<'o> {
             bed.module.span.contains(&address) && bed.module.path == mapped.path
         };
         let module = self.garden.beds.iter().rposition(holds)?;
-        (!self.garden.beds[module].sites.is_empty()).then_some((module, address))
+        self.garden.beds[module].has_probes().then_some((module, address))
     }
 
     /// The functions with probes that a place in a module is in, innermost first, and where its

@@ -1,0 +1,109 @@
+//! Functions that no compiler has prepared: what can be done with them.
+
+use super::{Args, Failure};
+use fastinst::discovery::Module;
+use fastinst::discovery::unmodified::{Prospect, prospects};
+use fastinst::symbols::{Pattern, Symbols, demangled};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// A function, as it is listed.
+struct Line<'m> {
+    module: &'m Module,
+    function: String,
+    prospect: Prospect,
+}
+
+impl Line<'_> {
+    /// What is done with it, and why no more.
+    fn outcome(&self) -> (&'static str, Option<String>) {
+        match self.prospect.outcome {
+            Ok(None) => ("timed", None),
+            Ok(Some(why)) => ("counted", Some(why.to_string())),
+            Err(why) => ("none", Some(why.to_string())),
+        }
+    }
+}
+
+pub(super) fn run(
+    args: &Args,
+    modules: &[Module],
+    include: &[Pattern],
+    exclude: &[Pattern],
+) -> Result<ExitCode, Failure> {
+    let mut lines = Vec::new();
+    for module in modules {
+        list(module, &mut lines)?;
+    }
+    if lines.is_empty() {
+        return Err(Failure::Refused(format!(
+            "{} has no probes, and no unwind information that says where its functions are: compile it with -finstrument-functions, or with fastinst cc",
+            args.target.display()
+        )));
+    }
+    let named = |patterns: &[Pattern], line: &Line<'_>| {
+        patterns.iter().any(|pattern| pattern.matches(&line.function, &line.module.name, None))
+    };
+    lines.retain(|line| (include.is_empty() || named(include, line)) && !named(exclude, line));
+    let text = if args.json { as_json(&lines) } else { as_text(&lines) };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(if lines.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn list<'m>(module: &'m Module, lines: &mut Vec<Line<'m>>) -> Result<(), Failure> {
+    let symbols = Symbols::load(module).ok();
+    let found = prospects(module).map_err(|error| Failure::Refused(error.to_string()))?;
+    for prospect in found {
+        let name = symbols.as_ref().and_then(|symbols| symbols.name_at(prospect.address));
+        let name = name.map(|symbol| demangled(&symbol.name));
+        let offset = prospect.address.get() - module.bias;
+        let function = name.unwrap_or_else(|| format!("{}+{offset:#x}", module.name));
+        lines.push(Line { module, function, prospect });
+    }
+    Ok(())
+}
+
+fn as_text(lines: &[Line<'_>]) -> String {
+    let mut text = format!("{:7}  {:>12}  function\n", "probe", "address");
+    let mut sums: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for line in lines {
+        let (what, why) = line.outcome();
+        let address = line.prospect.address.get();
+        let because = why.as_ref().map_or_else(String::new, |why| format!("  ({why})"));
+        let _ = writeln!(text, "{what:7}  {address:>#12x}  {}{because}", line.function);
+        *sums.entry((what, why.unwrap_or_default())).or_default() += 1;
+    }
+    let of = |kind: &str| {
+        sums.iter().filter(|((what, _), _)| *what == kind).map(|(_, count)| count).sum::<usize>()
+    };
+    let _ = writeln!(
+        text,
+        "{} functions that no compiler has prepared: {} can be timed, {} counted, {} have no probe",
+        lines.len(),
+        of("timed"),
+        of("counted"),
+        of("none")
+    );
+    for ((what, why), count) in sums.iter().filter(|((_, why), _)| !why.is_empty()) {
+        let _ = writeln!(text, "  {count} {what}: {why}");
+    }
+    text
+}
+
+fn as_json(lines: &[Line<'_>]) -> String {
+    let function = |line: &Line<'_>| {
+        let (outcome, why) = line.outcome();
+        json!({
+            "function": line.function,
+            "module": line.module.path,
+            "address": line.prospect.address.get(),
+            "probe": outcome,
+            "why": why,
+        })
+    };
+    let functions: Vec<_> = lines.iter().map(function).collect();
+    serde_json::to_string_pretty(&json!({ "functions": functions })).unwrap_or_default() + "\n"
+}

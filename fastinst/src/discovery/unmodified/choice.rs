@@ -1,0 +1,327 @@
+//! The sites of one function.
+//!
+//! ```text
+//!   entry   the first instruction that a landing fits, of those before the first branch:
+//!           hook, what is displaced, back behind it
+//!           hook, what is displaced, hook, the exit    where the function is over before
+//!   exit    `ret` with four bytes of padding behind it: its displacement is written there, off is `ret`
+//!           or the exit, or one of the instructions that lead straight to it:
+//!           what is displaced, hook, the exit
+//! ```
+//!
+//! A byte that is switched must not be read as another pun's displacement, whosever the functions
+//! are: [`Ground`] keeps account. And an exit's site must not be among what the entry displaces: a
+//! call that comes through the trampoline would pass it by.
+
+use super::body::{Flow, Line, Reader};
+use super::{Body, Refusal, Untimed};
+use callpatch::x86::{Form, RET, keeping};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use std::collections::HashSet;
+use wordpatch::CodeAddr;
+
+const PUN: usize = Form::Jump.len();
+/// Of so many instructions at the beginning one becomes the entry.
+const ENTRIES: usize = 5;
+/// So many may lead to an exit.
+const RUN: usize = 8;
+
+/// The bytes of a module that are switched or written, and those that are read as displacements.
+#[derive(Debug, Default)]
+pub(crate) struct Ground {
+    changed: HashSet<usize>,
+    fixed: HashSet<usize>,
+}
+
+/// The bytes of one site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// One is switched, four are read.
+    Pun(CodeAddr),
+    /// One is switched, four are written.
+    Padded(CodeAddr),
+}
+
+impl Claim {
+    /// The byte that is switched.
+    pub(crate) fn site(self) -> CodeAddr {
+        CodeAddr::new(self.changes().start)
+    }
+
+    fn changes(self) -> std::ops::Range<usize> {
+        match self {
+            Self::Pun(at) => at.get()..at.get() + 1,
+            Self::Padded(at) => at.get()..at.get() + PUN,
+        }
+    }
+
+    fn fixes(self) -> std::ops::Range<usize> {
+        match self {
+            Self::Pun(at) => at.get() + 1..at.get() + PUN,
+            Self::Padded(at) => at.get()..at.get(),
+        }
+    }
+
+    pub(super) fn agrees(self, other: Self) -> bool {
+        let apart = |a: std::ops::Range<usize>, b: std::ops::Range<usize>| {
+            a.end <= b.start || b.end <= a.start || a.is_empty() || b.is_empty()
+        };
+        apart(self.changes(), other.changes())
+            && apart(self.changes(), other.fixes())
+            && apart(self.fixes(), other.changes())
+    }
+}
+
+impl Ground {
+    fn allows(&self, claim: Claim) -> bool {
+        !claim.changes().any(|byte| self.changed.contains(&byte) || self.fixed.contains(&byte))
+            && !claim.fixes().any(|byte| self.changed.contains(&byte))
+    }
+
+    /// A site is there from now on.
+    pub(crate) fn take(&mut self, claim: Claim) {
+        self.changed.extend(claim.changes());
+        self.fixed.extend(claim.fixes());
+    }
+
+    /// Whether a byte may differ from the file's.
+    pub(crate) fn is_changed(&self, at: usize) -> bool {
+        self.changed.contains(&at)
+    }
+}
+
+/// An instruction that is executed elsewhere.
+pub(crate) type Moved<'b> = Line<'b>;
+
+/// A pun, and what it displaces.
+#[derive(Clone, Debug)]
+pub(crate) struct Pun<'b> {
+    pub(crate) at: CodeAddr,
+    pub(crate) bytes: [u8; PUN],
+    pub(crate) moved: Vec<Moved<'b>>,
+}
+
+impl Pun<'_> {
+    /// Where its landing lies.
+    pub(crate) fn landing(&self) -> CodeAddr {
+        keeping::pun(self.at, self.bytes)
+    }
+}
+
+/// Where a function is entered.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<'b> {
+    pub(crate) pun: Pun<'b>,
+    /// By how much the stack pointer lies below the return address there.
+    pub(crate) depth: u32,
+    /// Nothing of the function has been executed there.
+    pub(crate) is_first: bool,
+}
+
+impl Entry<'_> {
+    /// Whether what it displaces leaves the function.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.pun.moved.last().is_some_and(|line| line.flow == Flow::Exit)
+    }
+}
+
+/// Where a function is left.
+#[derive(Clone, Debug)]
+pub(crate) enum Exit<'b> {
+    /// A `ret` with room behind it.
+    Padded(CodeAddr),
+    /// The last that is displaced leaves the function.
+    Pun(Pun<'b>),
+}
+
+impl Exit<'_> {
+    pub(crate) fn claim(&self) -> Claim {
+        match self {
+            Self::Padded(at) => Claim::Padded(*at),
+            Self::Pun(pun) => Claim::Pun(pun.at),
+        }
+    }
+}
+
+/// The sites of a function.
+#[derive(Debug)]
+pub(crate) struct Choice<'b> {
+    pub(crate) entry: Entry<'b>,
+    /// All of its exits, or, if it is only counted, none.
+    pub(crate) exits: Vec<Exit<'b>>,
+    pub(crate) untimed: Option<Untimed>,
+}
+
+impl Choice<'_> {
+    /// What it takes of the ground.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = Claim> {
+        let exits = self.exits.iter().map(Exit::claim);
+        std::iter::once(Claim::Pun(self.entry.pun.at)).chain(exits)
+    }
+}
+
+/// How the sites of functions are chosen.
+pub(crate) struct Chooser<'c, 'b, Price> {
+    pub(crate) reader: Reader<'c, 'b>,
+    pub(crate) ground: &'c Ground,
+    /// How many pages a landing takes; `None` if there can be none.
+    pub(crate) price: Price,
+    /// Instructions that may fault stay where they are: the program looks where faults come from.
+    pub(crate) careful: bool,
+}
+
+impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
+    /// Of a function.
+    pub(crate) fn choose(&self, body: &Body<'b>) -> Result<Choice<'b>, Refusal> {
+        let entry = self.entry(body)?;
+        let behind = entry.pun.moved.last().map_or(entry.pun.at, Line::end);
+        let displaced = entry.pun.at..behind;
+        let (mut exits, mut untimed) = (Vec::new(), body.untimed);
+        let mut claims = vec![Claim::Pun(entry.pun.at)];
+        for part in body.parts.iter().filter(|_| body.untimed.is_none()) {
+            let is_exit = |line: &Line<'b>| {
+                line.flow == Flow::Exit && !(entry.is_whole() && displaced.contains(&line.at))
+            };
+            for (at, _) in part.iter().enumerate().filter(|(_, line)| is_exit(line)) {
+                let exit = self.exit(body, part, at, |claim: Claim| {
+                    !displaced.contains(&claim.site())
+                        && claims.iter().all(|other| claim.agrees(*other))
+                });
+                match exit {
+                    Some(exit) => {
+                        claims.push(exit.claim());
+                        exits.push(exit);
+                    }
+                    None => untimed = Some(Untimed::NoExit),
+                }
+            }
+        }
+        if untimed.is_some() {
+            exits.clear();
+        }
+        Ok(Choice { entry, exits, untimed })
+    }
+
+    fn entry(&self, body: &Body<'b>) -> Result<Entry<'b>, Refusal> {
+        let part = body.parts.first().ok_or(Refusal::NoFunction)?;
+        let (mut depth, mut is_first) = (0i64, true);
+        let mut best: Option<(usize, Entry<'b>)> = None;
+        let mut refusal = Refusal::NoEntry;
+        for (at, line) in part.iter().enumerate().take(ENTRIES + 1) {
+            if !is_first && body.targets.contains(&line.at) {
+                break;
+            }
+            if let Some(moved) = self.displaced(part, at)
+                && let Some(pun) = self.pun(line, moved)
+                && let Ok(depth) = u32::try_from(depth)
+            {
+                refusal = Refusal::NoLanding;
+                if let Some(price) = (self.price)(pun.landing()) {
+                    let entry = Entry { pun, depth, is_first };
+                    if is_first {
+                        return Ok(entry);
+                    }
+                    if best.as_ref().is_none_or(|(lowest, _)| price < *lowest) {
+                        best = Some((price, entry));
+                    }
+                }
+            }
+            let Some(lowers) = line.lowers.filter(|_| line.flow == Flow::Next) else { break };
+            depth += lowers;
+            is_first &= line.movable.is_none();
+        }
+        best.map(|(_, entry)| entry).ok_or(refusal)
+    }
+
+    /// What an entry there displaces: whole instructions, as many as a jump is long, so that no
+    /// thread comes back into the middle of it. That is slow: branch predictors take it for a jump.
+    /// A `ret` by itself is no entry: there is nothing that could be timed.
+    fn displaced(&self, part: &[Line<'b>], at: usize) -> Option<Vec<Line<'b>>> {
+        if part[at].flow == Flow::Exit {
+            return None;
+        }
+        let mut moved = Vec::new();
+        let mut len = 0;
+        for line in &part[at..] {
+            let may_move = line.movable.is_some() && !(self.careful && line.may_fault);
+            if !may_move {
+                return None;
+            }
+            moved.push(*line);
+            len += line.bytes.len();
+            if len >= PUN || matches!(line.flow, Flow::Jump | Flow::Exit) {
+                return Some(moved);
+            }
+        }
+        None
+    }
+
+    fn pun(&self, line: &Line<'b>, moved: Vec<Line<'b>>) -> Option<Pun<'b>> {
+        let bytes = *self.reader.text.from(line.at)?.first_chunk::<PUN>()?;
+        let fits = bytes[0] != Form::Jump.on() && self.ground.allows(Claim::Pun(line.at));
+        fits.then_some(Pun { at: line.at, bytes, moved })
+    }
+
+    fn exit(
+        &self,
+        body: &Body<'b>,
+        part: &[Line<'b>],
+        at: usize,
+        agrees: impl Fn(Claim) -> bool,
+    ) -> Option<Exit<'b>> {
+        let line = &part[at];
+        let padded = Claim::Padded(line.at);
+        if line.bytes == [RET]
+            && self.is_padded(body, line.end())
+            && self.ground.allows(padded)
+            && agrees(padded)
+        {
+            return Some(Exit::Padded(line.at));
+        }
+        let mut best: Option<(usize, Pun<'b>)> = None;
+        for first in (at.saturating_sub(RUN)..=at).rev() {
+            let line = &part[first];
+            let may_move = line.movable.is_some() && !(self.careful && line.may_fault);
+            if !may_move || (first < at && line.flow != Flow::Next) {
+                break;
+            }
+            if let Some(pun) = self.pun(line, part[first..=at].to_vec())
+                && agrees(Claim::Pun(pun.at))
+                && let Some(price) = (self.price)(pun.landing())
+                && best.as_ref().is_none_or(|(lowest, _)| price < *lowest)
+            {
+                best = Some((price, pun));
+            }
+            // A jump to the instruction behind would pass it by.
+            if body.targets.contains(&line.at) {
+                break;
+            }
+        }
+        best.map(|(_, pun)| Exit::Pun(pun))
+    }
+
+    /// Whether the four bytes from `at` on are executed by no thread: padding, up to what follows.
+    fn is_padded(&self, body: &Body<'b>, at: CodeAddr) -> bool {
+        let Some(code) = self.reader.text.from(at) else { return false };
+        let code = &code[..code.len().min(16)];
+        let mut decoder = Decoder::with_ip(64, code, at.get() as u64, DecoderOptions::NONE);
+        let end = at.offset(PUN as isize - 1);
+        let mut next = at;
+        while next < end {
+            if !decoder.can_decode() || body.targets.contains(&next) || self.begins(next) {
+                return false;
+            }
+            let instruction = decoder.decode();
+            if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+                return false;
+            }
+            next = CodeAddr::new(instruction.next_ip() as usize);
+        }
+        true
+    }
+
+    /// Whether a function, or a part of one, begins there.
+    fn begins(&self, at: CodeAddr) -> bool {
+        self.reader.range_of(at).is_some_and(|range| range.start == at)
+    }
+}

@@ -1,0 +1,101 @@
+//! Choices for functions that are known byte by byte, and for whatever is installed.
+
+use super::body::Flow;
+use super::*;
+use crate::discovery::Contents;
+use std::path::Path;
+
+/// This program's own functions: thousands, by a compiler that knows nothing of us.
+fn with_own<T>(act: impl FnOnce(Reader<'_, '_>, &Image<'_>) -> T) -> T {
+    let contents = Contents::of(Path::new("/proc/self/exe")).unwrap();
+    let image = Image::parse(&contents).unwrap();
+    let (frames, others, code) = (Frames::of(&image).unwrap(), image.no_functions(), image.code());
+    let text = Text { start: CodeAddr::new(code[0].address as usize), bytes: code[0].bytes };
+    act(Reader { text, frames: &frames, bias: 0, others: &others }, &image)
+}
+
+fn choose<'b>(
+    reader: Reader<'_, 'b>,
+    ground: &Ground,
+    start: u64,
+    careful: bool,
+) -> Result<(Body<'b>, Choice<'b>), Refusal> {
+    let body = reader.body(CodeAddr::new(start as usize))?;
+    let price = |at: CodeAddr| (!at.get().is_multiple_of(3)).then_some(1);
+    let choice = Chooser { reader, ground, price, careful }.choose(&body)?;
+    Ok((body, choice))
+}
+
+#[test]
+fn no_byte_is_switched_that_another_pun_reads() {
+    with_own(|reader, image| {
+        let mut ground = Ground::default();
+        let mut claims: Vec<Claim> = Vec::new();
+        let mut timed = 0;
+        for start in image.unwind_starts().into_iter().take(4000) {
+            let Ok((_, choice)) = choose(reader, &ground, start, false) else { continue };
+            timed += usize::from(choice.untimed.is_none());
+            claims.extend(choice.claims());
+            choice.claims().for_each(|claim| ground.take(claim));
+        }
+        assert!(timed > 100, "{timed}");
+        // Neighbours are the only ones that can meet.
+        claims.sort_by_key(|claim| claim.site());
+        assert!(claims.windows(2).all(|pair| pair[0].agrees(pair[1]) && pair[0] != pair[1]));
+    });
+}
+
+#[test]
+fn what_is_displaced_is_whole_and_leads_behind_itself() {
+    with_own(|reader, image| {
+        let ground = Ground::default();
+        let mut whole = 0;
+        for start in image.unwind_starts().into_iter().take(4000) {
+            let Ok((body, choice)) = choose(reader, &ground, start, true) else { continue };
+            let exits = choice.exits.iter().filter_map(|exit| match exit {
+                Exit::Pun(pun) => Some(pun),
+                Exit::Padded(_) => None,
+            });
+            for pun in exits.chain([&choice.entry.pun]) {
+                assert_eq!(pun.moved[0].at, pun.at);
+                assert!(pun.moved.windows(2).all(|pair| pair[0].end() == pair[1].at));
+                assert!(pun.moved.iter().all(|line| line.movable.is_some() && !line.may_fault));
+                assert!(
+                    pun.moved[1..]
+                        .iter()
+                        .all(|line| !body.targets.contains(&line.at)
+                            || pun.at == choice.entry.pun.at)
+                );
+            }
+            let last = choice.entry.pun.moved.last().unwrap();
+            let len = last.end().distance_from(choice.entry.pun.at);
+            assert!(len >= 5 || choice.entry.is_whole() || last.flow == Flow::Jump, "{last:?}");
+            whole += usize::from(choice.entry.is_whole());
+            // A call that came through the entry comes by all exits.
+            let displaced = choice.entry.pun.at..last.end();
+            assert!(choice.exits.iter().all(|exit| !displaced.contains(&exit.claim().site())));
+        }
+        assert!(whole > 0);
+    });
+}
+
+#[test]
+fn parts_of_functions_and_linkage_tables_are_no_functions() {
+    with_own(|reader, image| {
+        for range in image.no_functions().into_iter().filter(|range| range.end - range.start > 1) {
+            let start = CodeAddr::new(range.start as usize);
+            assert_eq!(reader.body(start).err(), Some(Refusal::NoFunction));
+        }
+        let inside = image.unwind_starts()[5] + 1;
+        assert_eq!(reader.body(CodeAddr::new(inside as usize)).err(), Some(Refusal::NoFunction));
+    });
+}
+
+#[test]
+fn the_prospects_of_a_file_are_told() {
+    let module = Module::of_file(Path::new("/proc/self/exe")).unwrap();
+    let prospects = prospects(&module).unwrap();
+    let timed = prospects.iter().filter(|prospect| prospect.outcome == Ok(None)).count();
+    assert!(prospects.len() > 1000 && timed * 2 > prospects.len(), "{timed}");
+    assert!(prospects.is_sorted_by_key(|prospect| prospect.address));
+}

@@ -1,0 +1,223 @@
+//! Stubs for puns, which keep every register.
+//!
+//! A compiled-in hook is a call, and all that a call may change is free. Behind a pun nothing is:
+//! arguments and results are in registers, and callers in the same file may count on others that
+//! their callee is known not to change (`-fipa-ra`). So the stubs of [`stub`] are
+//! called with the general registers and flags put aside, and what goes on in Rust with the vector
+//! registers, too, as the processor saves them (`xsave`).
+//!
+//! ```text
+//!   trampoline: keeps rsi, r10, r11 ──call──▶ keeping::time_enter: keeps the others, and flags
+//!                                                └─call──▶ stub::bare_time_enter ──rarely──▶ keeping::slow_enter: vectors
+//! ```
+//!
+//! # Safety
+//!
+//! This module exists because no compiler makes functions that are this careful with everything.
+#![allow(unsafe_code)]
+
+use super::layout::Function;
+use super::{event, stub};
+use callpatch::x86;
+use std::arch::{asm, naked_asm};
+use std::mem::offset_of;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The states that are kept, as `xsave` takes them; zero where the processor has no such
+/// instruction, and `fxsave` does.
+static STATES: AtomicU32 = AtomicU32::new(0);
+/// How much room that takes.
+static ROOM: AtomicU32 = AtomicU32::new(FXSAVE);
+
+/// The room of `fxsave`; of `xsave` the header lies behind it.
+const FXSAVE: u32 = 512;
+const HEADER: u32 = 64;
+/// XMM registers, the upper halves of YMM, and the three states of AVX-512 (Intel SDM, volume 1,
+/// 13.1). What we are made of uses no others.
+const VECTORS: u32 = 1 << 1 | 1 << 2 | 7 << 5;
+
+/// By how much the stack pointer in a stub lies below that of the site: seven registers and two
+/// return addresses, one of which the trampoline has counted.
+pub(super) const DROP: usize = x86::keeping::DROP + 7 * 8 + 8;
+
+/// Asks the processor. Once, before any pun is switched on.
+pub(super) fn prepare() {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    const OSXSAVE: u32 = 1 << 27;
+    if __cpuid(1).ecx & OSXSAVE == 0 {
+        return;
+    }
+    let enabled: u32;
+    // SAFETY: (1) the processor has the instruction, and the kernel uses it.
+    unsafe {
+        asm!("xgetbv", in("ecx") 0, out("eax") enabled, out("edx") _, options(nomem, nostack));
+    }
+    let states = enabled & VECTORS;
+    let end = |state: u32| {
+        let leaf = __cpuid_count(13, state);
+        if states & (1 << state) == 0 || state < 2 { 0 } else { leaf.eax + leaf.ebx }
+    };
+    let room = (0..8).map(end).max().unwrap_or(0).max(FXSAVE + HEADER);
+    ROOM.store(room, Relaxed);
+    STATES.store(states, Relaxed);
+}
+
+/// A stub that keeps all registers but those that its trampoline keeps.
+macro_rules! keeping {
+    ($(#[$doc:meta])* $name:ident, $stub:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub(crate) extern "C" fn $name() {
+            naked_asm!(
+                "endbr64",
+                "push rax",
+                "lahf",
+                "seto al",
+                "push rax",
+                "push rcx",
+                "push rdx",
+                "push rdi",
+                "push r8",
+                "push r9",
+                "mov rcx, qword ptr [rip + {functions}]",
+                "mov rdi, qword ptr [rcx + r11*2 + {address}]",
+                "call {stub}",
+                "pop r9",
+                "pop r8",
+                "pop rdi",
+                "pop rdx",
+                "pop rcx",
+                "pop rax",
+                "add al, 127",
+                "sahf",
+                "pop rax",
+                "ret",
+                functions = sym stub::FUNCTIONS,
+                address = const offset_of!(Function, address),
+                stub = sym $stub,
+            )
+        }
+    };
+}
+
+keeping!(
+    /// Counts an entry.
+    count,
+    stub::bare_count
+);
+keeping!(
+    /// Counts an entry and, when its turn has come, begins to time the call.
+    time_enter,
+    stub::bare_time_enter
+);
+keeping!(
+    /// Ends a timed call, if one is open.
+    time_exit,
+    stub::bare_time_exit
+);
+keeping!(
+    /// Calls what the user has attached.
+    user,
+    bare_user
+);
+
+#[unsafe(naked)]
+extern "C" fn bare_user() {
+    naked_asm!("lea r11, [rip + {}]", "jmp {}", sym stub::user, sym with_vectors)
+}
+
+/// To [`event::enter`]: the function, the place it was called from, the stack pointer, the site.
+#[unsafe(naked)]
+pub(super) extern "C" fn slow_enter() {
+    naked_asm!(
+        "lea rdx, [rsp + {drop}]",
+        "mov ecx, r10d",
+        "lea rax, [rip + {event}]",
+        "lea r11, [rip + {slowly}]",
+        "jmp {with_vectors}",
+        drop = const DROP,
+        event = sym event::enter,
+        slowly = sym stub::slowly,
+        with_vectors = sym with_vectors,
+    )
+}
+
+/// To [`event::exit`], likewise.
+#[unsafe(naked)]
+pub(super) extern "C" fn slow_exit() {
+    naked_asm!(
+        "lea rdx, [rsp + {drop}]",
+        "mov ecx, r10d",
+        "lea rax, [rip + {event}]",
+        "lea r11, [rip + {slowly}]",
+        "jmp {with_vectors}",
+        drop = const DROP,
+        event = sym event::exit,
+        slowly = sym stub::slowly,
+        with_vectors = sym with_vectors,
+    )
+}
+
+/// To [`event::enough`]: the offset of the function's record.
+#[unsafe(naked)]
+pub(super) extern "C" fn enough() {
+    naked_asm!(
+        "mov edi, r11d",
+        "lea rax, [rip + {event}]",
+        "lea r11, [rip + {slowly}]",
+        "jmp {with_vectors}",
+        event = sym event::enough,
+        slowly = sym stub::slowly,
+        with_vectors = sym with_vectors,
+    )
+}
+
+/// Calls what r11 leads to, with rax, rdi, rsi, rdx, rcx and r10 as they are, and keeps the vector
+/// registers.
+#[unsafe(naked)]
+extern "C" fn with_vectors() {
+    naked_asm!(
+        "push rbp",
+        "mov rbp, rsp",
+        "mov r8, rax",
+        "mov r9, rdx",
+        "mov eax, dword ptr [rip + {room}]",
+        "sub rsp, rax",
+        "and rsp, -64",
+        "mov eax, dword ptr [rip + {states}]",
+        "test eax, eax",
+        "jz 3f",
+        // The header tells what was saved; what is not written there must be zero.
+        "xor edx, edx",
+        "mov qword ptr [rsp + {header}], rdx",
+        "mov qword ptr [rsp + {header} + 8], rdx",
+        "mov qword ptr [rsp + {header} + 16], rdx",
+        "mov qword ptr [rsp + {header} + 24], rdx",
+        "mov qword ptr [rsp + {header} + 32], rdx",
+        "mov qword ptr [rsp + {header} + 40], rdx",
+        "mov qword ptr [rsp + {header} + 48], rdx",
+        "mov qword ptr [rsp + {header} + 56], rdx",
+        "xsave64 [rsp]",
+        "mov rax, r8",
+        "mov rdx, r9",
+        "call r11",
+        "mov eax, dword ptr [rip + {states}]",
+        "xor edx, edx",
+        "xrstor64 [rsp]",
+        "mov rsp, rbp",
+        "pop rbp",
+        "ret",
+        "3:",
+        "fxsave64 [rsp]",
+        "mov rax, r8",
+        "call r11",
+        "fxrstor64 [rsp]",
+        "mov rsp, rbp",
+        "pop rbp",
+        "ret",
+        room = sym ROOM,
+        states = sym STATES,
+        header = const FXSAVE,
+    )
+}

@@ -1,0 +1,463 @@
+//! Planting in code that no compiler has prepared: one function after the other, when it was seen
+//! to run, or all before the program does.
+//!
+//! ```text
+//!   entry, E9 over its first byte ─▶ landing ─▶ trampoline:  gate │ counter in line       at the very entry only
+//!                                                           hook: slot ─▶ stub that keeps all registers
+//!                                                           what was displaced; back behind it, or
+//!                                                           hook; the exit, if that is displaced, too
+//!   exit, likewise                ─▶ landing ─▶ trampoline:  what was displaced; hook; the exit
+//!   ret with padding, E9          ───────────▶ trampoline:  hook; ret
+//! ```
+//!
+//! While a site is off its function is what it was. Nothing of this is on a thread's way before the
+//! site is switched on, so there is no order to keep, but for one barrier before: where a `ret` has
+//! got its displacement, and for processors that could have fetched what lay at a landing before.
+
+use super::functions::{self, Id};
+use super::layout::{RECORDS, Record};
+use super::sites::{self, Planted, Site};
+use super::stub::{self, Stub};
+use super::{guest, keeping};
+use crate::config::Planting;
+use crate::discovery::unmodified::{
+    Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Moved, Pun, Reader, Refusal, Text, Untimed,
+};
+use crate::discovery::{Contents, Image, Module};
+use crate::probe::Kind;
+use callpatch::x86::{self, Form, RET, keeping as code};
+use callpatch::{CallSite, Islands, Landings, Retarget, Role, SlotPair, Survey};
+use std::collections::{BTreeMap, HashSet};
+use std::mem::offset_of;
+use std::sync::atomic::Ordering::Relaxed;
+use wordpatch::os::signals;
+use wordpatch::{CodeAddr, Policy};
+
+/// Pages that landings may take. Each is a mapping.
+const PAGES: usize = 4000;
+
+/// What is known of unmodified code.
+#[derive(Debug)]
+pub(crate) struct Unmodified {
+    modules: Vec<Field>,
+    landings: Landings,
+    /// Functions whose calls are counted and not timed.
+    untimed: HashSet<Id>,
+    /// How many functions were planted.
+    pub(crate) planted: usize,
+    pub(crate) refused: BTreeMap<Refusal, usize>,
+    pub(crate) counted_only: BTreeMap<Untimed, usize>,
+}
+
+/// A module.
+#[derive(Debug)]
+struct Field {
+    module: Module,
+    /// Its number in the garden.
+    bed: u32,
+    contents: Contents,
+    ground: Ground,
+    islands: Islands,
+    /// Beginnings of ranges that were looked at.
+    seen: HashSet<CodeAddr>,
+}
+
+impl Unmodified {
+    pub(crate) fn new() -> Self {
+        keeping::prepare();
+        Self {
+            modules: Vec::new(),
+            landings: Landings::new(PAGES),
+            untimed: HashSet::new(),
+            planted: 0,
+            refused: BTreeMap::new(),
+            counted_only: BTreeMap::new(),
+        }
+    }
+
+    /// A module whose functions may be planted.
+    pub(crate) fn open(&mut self, module: &Module, bed: u32) -> Result<(), String> {
+        let contents = module.contents().map_err(|error| error.to_string())?;
+        let image = Image::parse(&contents).map_err(|error| error.to_string())?;
+        if Frames::of(&image).is_none() {
+            return Err("it has no unwind information (.eh_frame_hdr)".to_owned());
+        }
+        let islands = Islands::near(module.span.clone()).map_err(|error| error.to_string())?;
+        self.modules.push(Field {
+            module: module.clone(),
+            bed,
+            contents,
+            ground: Ground::default(),
+            islands,
+            seen: HashSet::new(),
+        });
+        Ok(())
+    }
+
+    /// Whether there is such a module.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.modules.is_empty()
+    }
+
+    /// Whether a function is counted and not timed.
+    pub(crate) fn is_untimed(&self, id: Id) -> bool {
+        self.untimed.contains(&id)
+    }
+
+    /// What a reader of the profile has to know.
+    pub(crate) fn note(&self) -> String {
+        let began = match guest::config().plant {
+            Planting::All => "before the program began",
+            Planting::Seen => "when they were seen to run: their counts begin there",
+        };
+        let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>();
+        let counted = sum(&mut self.counted_only.values().copied());
+        let refused = sum(&mut self.refused.values().copied());
+        let mut note =
+            format!("{} functions that no compiler has prepared got probes {began}", self.planted);
+        for (count, what) in [(counted, "counted and not timed"), (refused, "refused")] {
+            if count > 0 {
+                note += &format!("; {count} {what}");
+            }
+        }
+        if self.planted + refused == 0 {
+            return "no function was seen to run for long enough to get a probe: --plant all gives all of them one before the program begins, -finstrument-functions has them compiled in".to_owned();
+        }
+        note
+    }
+
+    /// Where the functions of all modules begin, and parts of them.
+    pub(crate) fn all(&self) -> Vec<CodeAddr> {
+        let of = |field: &Field| {
+            let starts = Image::parse(&field.contents).map(|image| image.unwind_starts());
+            let bias = field.module.bias;
+            starts.into_iter().flatten().map(move |at| CodeAddr::new(bias + at as usize))
+        };
+        self.modules.iter().flat_map(of).collect()
+    }
+
+    /// Plants the functions that hold these addresses, those that `wants` names, unless they are.
+    /// Returns the numbers of the new sites.
+    pub(crate) fn plant(
+        &mut self,
+        addresses: &[CodeAddr],
+        policy: &Policy,
+        wants: impl Fn(&Module, CodeAddr) -> bool,
+    ) -> Result<std::ops::Range<u32>, String> {
+        let first = sites::count();
+        let Self { modules, landings, untimed, planted, refused, counted_only } = self;
+        let mut led = Vec::new();
+        let careful = handles_faults();
+        for field in modules {
+            let inside = |at: &CodeAddr| field.module.span.contains(at);
+            let here: Vec<CodeAddr> = addresses.iter().copied().filter(inside).collect();
+            if here.is_empty() {
+                continue;
+            }
+            landings.survey().map_err(|error| error.to_string())?;
+            let survey = Survey::new(*policy).map_err(|error| error.to_string())?;
+            let mut planter = Planter { survey, landings, led: &mut led, careful };
+            for planting in field.plant(&here, &mut planter, &wants) {
+                match planting {
+                    Ok((id, why)) => {
+                        *planted += 1;
+                        untimed.extend(why.map(|_| id));
+                        why.into_iter().for_each(|why| *counted_only.entry(why).or_default() += 1);
+                    }
+                    Err(why) => *refused.entry(why).or_default() += 1,
+                }
+            }
+        }
+        let numbers = first..sites::count();
+        if !numbers.is_empty() {
+            policy.barrier.pass().map_err(|error| error.to_string())?;
+            let mut batch = Retarget::new(*policy);
+            for (site, to) in led.iter().filter_map(|&(number, to)| Some((sites::get(number)?, to)))
+            {
+                // SAFETY: (1) a trampoline that ends with the `ret` in whose place it stands; (2)
+                // modules that are there at the start stay; (3) no switchboard holds it yet.
+                #[allow(unsafe_code)]
+                unsafe {
+                    batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
+                }
+            }
+            batch.commit().map_err(|error| error.to_string())?;
+        }
+        Ok(numbers)
+    }
+}
+
+/// What planting needs, besides the module.
+struct Planter<'p> {
+    survey: Survey,
+    landings: &'p mut Landings,
+    /// Sites whose displacement is to be written, and where they lead.
+    led: &'p mut Vec<(u32, CodeAddr)>,
+    /// Instructions that may fault stay where they are.
+    careful: bool,
+}
+
+/// A function that was planted, and why it is only counted, if it is; or why it was not.
+type Outcome = Result<(Id, Option<Untimed>), Refusal>;
+
+impl Field {
+    /// Plants the functions that hold these addresses and were not looked at.
+    fn plant(
+        &mut self,
+        addresses: &[CodeAddr],
+        planter: &mut Planter<'_>,
+        wants: impl Fn(&Module, CodeAddr) -> bool,
+    ) -> Vec<Outcome> {
+        let Self { module, bed, contents, ground, islands, seen } = self;
+        let Ok(image) = Image::parse(contents) else { return Vec::new() };
+        let Some(frames) = Frames::of(&image) else { return Vec::new() };
+        let (code, others, bias) = (image.code(), image.no_functions(), module.bias);
+        let mut plantings = Vec::new();
+        for &at in addresses {
+            let from = |code: &crate::discovery::Code<'_>| bias + code.address as usize;
+            let holds = |code: &&crate::discovery::Code<'_>| {
+                (from(code)..from(code) + code.bytes.len()).contains(&at.get())
+            };
+            let Some(segment) = code.iter().find(holds) else { continue };
+            let text = Text { start: CodeAddr::new(from(segment)), bytes: segment.bytes };
+            let reader = Reader { text, frames: &frames, bias, others: &others };
+            let Some(range) = reader.range_of(at) else { continue };
+            if seen.insert(range.start) && wants(module, range.start) {
+                let mut plot = Plot { islands, ground, bed: *bed, planter };
+                plantings.push(plot.plant(range.start, reader));
+            }
+        }
+        plantings
+    }
+}
+
+/// The ground of a module, while a function is planted.
+struct Plot<'p, 'q> {
+    islands: &'p mut Islands,
+    ground: &'p mut Ground,
+    bed: u32,
+    planter: &'p mut Planter<'q>,
+}
+
+impl Plot<'_, '_> {
+    fn plant(&mut self, start: CodeAddr, reader: Reader<'_, '_>) -> Outcome {
+        let body = reader.body(start)?;
+        for part in &body.parts {
+            part.iter().try_for_each(|line| require_unchanged(line, self.ground))?;
+        }
+        let price = |at| self.planter.landings.price(at).ok();
+        let careful = self.planter.careful;
+        let choice = Chooser { reader, ground: self.ground, price, careful }.choose(&body)?;
+        let id = functions::add(start.get() as u64).ok_or(Refusal::NoEntry)?;
+        self.lead(id, &choice)
+    }
+
+    /// The exits come first: without them the entry is only counted, and without an entry they
+    /// belong to no function.
+    fn lead(&mut self, id: Id, choice: &Choice<'_>) -> Outcome {
+        let exits: Vec<Option<u32>> = choice.exits.iter().map(|exit| self.exit(id, exit)).collect();
+        let missing = exits.iter().any(Option::is_none).then_some(Untimed::NoExit);
+        let untimed = choice.untimed.or(missing);
+        let entry = self.entry(id, &choice.entry);
+        if entry.is_none() || untimed.is_some() {
+            for site in exits.into_iter().flatten().filter_map(sites::get) {
+                site.function.store(sites::UNKNOWN, Relaxed);
+            }
+        }
+        entry.map(|_| (id, untimed)).ok_or(Refusal::NoLanding)
+    }
+
+    fn entry(&mut self, id: Id, entry: &Entry<'_>) -> Option<u32> {
+        let (number, slots) = self.begin(id, Stub::Count)?;
+        // Of a function that is over before it can come back both ends are there.
+        let exit = if entry.is_whole() { Some(self.begin(id, Stub::TimeExit)?.1) } else { None };
+        let counts = entry.is_first && exit.is_none();
+        let end = if exit.is_some() { code::HOOK } else { Form::Jump.len() };
+        let len = if counts { Form::Jump.len() + code::COUNTER } else { 0 }
+            + code::HOOK
+            + entry.pun.moved.iter().map(len_of).sum::<usize>()
+            + end;
+        let mut whole = true;
+        let stub = self.islands.stub(len, |at| {
+            let code = entry_code(at, entry, number, counts.then_some(id), slots, exit);
+            whole = code.is_some();
+            filled(code, len)
+        });
+        let trampoline = stub.ok().filter(|_| whole)?.address();
+        let gate = if counts {
+            // SAFETY: (1) islands of modules that are there at the start are never dropped; (2) its
+            // first instruction leads behind its counter, and at a function's entry flags are dead.
+            #[allow(unsafe_code)]
+            unsafe {
+                self.islands.gate(trampoline)
+            }
+        } else {
+            None
+        };
+        let call = self.pun(&entry.pun, trampoline)?;
+        let planted = Planted { call, gate, slots, trampoline, is_pun: true };
+        Some(self.push(id, planted, Kind::Enter, Claim::Pun(entry.pun.at), number))
+    }
+
+    fn exit(&mut self, id: Id, exit: &Exit<'_>) -> Option<u32> {
+        let (number, slots) = self.begin(id, Stub::TimeExit)?;
+        let moved: &[Moved<'_>] = match exit {
+            Exit::Padded(_) => &[],
+            Exit::Pun(pun) => &pun.moved,
+        };
+        let len = code::HOOK + moved.iter().map(len_of).sum::<usize>().max(1);
+        let mut whole = true;
+        let stub = self.islands.stub(len, |at| {
+            let code = exit_code(at, moved, number, slots);
+            whole = code.is_some();
+            filled(code, len)
+        });
+        let trampoline = stub.ok().filter(|_| whole)?.address();
+        let call = match exit {
+            // SAFETY: (1) a module that is there at the start stays; (2) a `ret`, as decoding has
+            // found; behind it lies padding; (3) no other code writes there; (4) off it is what it
+            // was; (5) trampolines are never dropped.
+            #[allow(unsafe_code)]
+            Exit::Padded(at) => unsafe {
+                self.planter.led.push((number, trampoline));
+                self.planter.survey.adopt_off(*at, Form::Jump, Role::TailJump).ok()?
+            },
+            Exit::Pun(pun) => self.pun(pun, trampoline)?,
+        };
+        let planted = Planted { call, gate: None, slots, trampoline, is_pun: true };
+        Some(self.push(id, planted, Kind::Exit, exit.claim(), number))
+    }
+
+    fn begin(&mut self, id: Id, stub: Stub) -> Option<(u32, SlotPair)> {
+        let number = sites::next()?;
+        let slots = self.islands.slot_pair(stub.address(true), id.record().into()).ok()?;
+        Some((number, slots))
+    }
+
+    /// Adopts a pun and puts its landing.
+    fn pun(&mut self, pun: &Pun<'_>, trampoline: CodeAddr) -> Option<CallSite> {
+        let landing = pun.landing();
+        if code::aliases(landing, trampoline) {
+            return None;
+        }
+        self.planter.landings.put(landing, trampoline).ok()?;
+        // SAFETY: (1) a module that is there at the start stays; (2) an instruction, as decoding has
+        // found; (3) no other code writes there; (4) the trampoline does what it displaces, and goes
+        // on behind that.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.planter.survey.adopt_pun(pun.at, pun.bytes).ok()
+        }
+    }
+
+    fn push(&mut self, id: Id, planted: Planted, kind: Kind, claim: Claim, number: u32) -> u32 {
+        self.ground.take(claim);
+        sites::push(Site::new(planted, kind, self.bed, id.0, None));
+        number
+    }
+}
+
+fn len_of(moved: &Moved<'_>) -> usize {
+    moved.movable.map_or(0, |movable| movable.len())
+}
+
+/// Code of that length, whatever became of it.
+fn filled(code: Option<Vec<u8>>, len: usize) -> Vec<u8> {
+    const INT3: u8 = 0xcc;
+    let mut code = code.unwrap_or_default();
+    code.resize(len, INT3);
+    code
+}
+
+fn entry_code(
+    at: CodeAddr,
+    entry: &Entry<'_>,
+    number: u32,
+    counted: Option<Id>,
+    slots: SlotPair,
+    exit: Option<SlotPair>,
+) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(id) = counted {
+        let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
+        bytes.extend_from_slice(&Form::Jump.bytes(code::COUNTER as i32));
+        bytes.extend_from_slice(&code::counter(
+            stub::thread_offset(),
+            field(offset_of!(Record, address)),
+            field(offset_of!(Record, count)),
+        ));
+    }
+    let hook = at.offset(bytes.len() as isize);
+    let (slot, cell) = (slots.first().address(), slots.second().address());
+    bytes.extend_from_slice(&code::hook(hook, number, entry.depth, slot, cell)?);
+    match exit {
+        None => {
+            entry.pun.moved.iter().try_for_each(|moved| move_to(at, moved, &mut bytes))?;
+            let behind = entry.pun.moved.last()?.end();
+            bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), behind)?);
+        }
+        Some(slots) => leave(at, &entry.pun.moved, number, slots, &mut bytes)?,
+    }
+    Some(bytes)
+}
+
+/// The hook stands before the last that is displaced, or before a `ret`.
+fn exit_code(at: CodeAddr, moved: &[Moved<'_>], number: u32, slots: SlotPair) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    leave(at, moved, number, slots, &mut bytes)?;
+    Some(bytes)
+}
+
+/// Appends what leaves a function, to code that begins `at`.
+fn leave(
+    at: CodeAddr,
+    moved: &[Moved<'_>],
+    number: u32,
+    slots: SlotPair,
+    bytes: &mut Vec<u8>,
+) -> Option<()> {
+    let (last, before) = match moved.split_last() {
+        Some((last, before)) => (Some(last), before),
+        None => (None, moved),
+    };
+    before.iter().try_for_each(|moved| move_to(at, moved, bytes))?;
+    let hook = at.offset(bytes.len() as isize);
+    let (slot, cell) = (slots.first().address(), slots.second().address());
+    bytes.extend_from_slice(&code::hook(hook, number, 0, slot, cell)?);
+    match last {
+        Some(last) => move_to(at, last, bytes)?,
+        None => bytes.push(RET),
+    }
+    Some(())
+}
+
+/// Appends an instruction to code that begins `at`.
+fn move_to(at: CodeAddr, moved: &Moved<'_>, bytes: &mut Vec<u8>) -> Option<()> {
+    let to = at.offset(bytes.len() as isize);
+    moved.movable?.write(moved.at, to, bytes).then_some(())
+}
+
+/// Refuses a function that was changed in memory: by a patcher, or by itself.
+fn require_unchanged(line: &Moved<'_>, ground: &Ground) -> Result<(), Refusal> {
+    for (offset, byte) in line.bytes.iter().enumerate() {
+        let at = line.at.offset(offset as isize);
+        // SAFETY: (1) code of a module that is there at the start, and stays.
+        #[allow(unsafe_code)]
+        let found = unsafe { wordpatch::live::load_byte(at) };
+        if found != *byte && !ground.is_changed(at.get()) {
+            return Err(Refusal::Changed);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the program looks at faults: it may look where they come from.
+fn handles_faults() -> bool {
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE].into_iter().any(|signal| {
+        signals::action(signal)
+            .is_ok_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction))
+    })
+}
+
+#[cfg(test)]
+mod tests;

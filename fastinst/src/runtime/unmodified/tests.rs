@@ -1,0 +1,123 @@
+//! A library that no compiler has prepared, all of whose sites are switched while threads are in it.
+#![allow(unsafe_code)]
+
+use super::*;
+use crate::runtime::guest;
+use callpatch::Switch;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use test_support::Folder;
+
+/// What is called: a sum over functions of every kind, which is the same each time.
+type Run = extern "C" fn(i32) -> i64;
+
+const SOURCE: &str = r"
+#define HERE __attribute__((noinline, noclone))
+typedef double pair __attribute__((vector_size(16)));
+HERE int tiny(int a) { return a + 1; }
+HERE int branch(int a) { if (a % 3 == 0) return a / 3; if (a % 5 == 1) return a - 7; return -a; }
+HERE int choose(int a) {
+    switch (a & 7) { case 0: return tiny(a); case 1: return a * 7; case 2: return branch(a) + 1;
+                     case 3: return a ^ 0x55; case 4: return a + tiny(2); case 5: return 11; default: return branch(a); }
+}
+HERE long fib(int n) { if (n < 2) return n; long a = fib(n - 1), b = fib(n - 2); return a > b ? a - b : b + 1; }
+HERE pair scale(pair a, pair b, double c) { pair d = {c, -c}; return a * b + d; }
+HERE long many(long a, long b, long c, long d, long e, long f, long g, long h) { return a+2*b+3*c+5*d+7*e+11*f+13*g+17*h; }
+static HERE long low(long a) { return a ^ (a >> 3); }
+HERE long around(long a, long b, long c, long d) { long r = low(a); return r + b * 3 + c * 5 + d * 7 + low(b) + a; }
+long run(int n) {
+    long sum = 0;
+    for (int i = 0; i < n; i++) {
+        pair p = scale((pair){i, 2}, (pair){3, i}, 0.5);
+        sum += choose(i) + fib(i & 7) + (long)(p[0] - p[1]) + many(i, 2, 3, 4, 5, 6, 7, i) + around(i, i + 1, i + 2, i + 3);
+    }
+    return sum;
+}
+";
+
+/// Compiles and loads it, for good. Nothing where there is no compiler.
+fn load(name: &str, flags: &[&str]) -> Option<(PathBuf, Run)> {
+    if !test_support::is_there("cc") {
+        return None;
+    }
+    let folder = Folder::new(name).keep();
+    let (source, library) = (folder.join("library.c"), folder.join(format!("{name}.so")));
+    std::fs::write(&source, SOURCE).unwrap();
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).args(flags);
+    test_support::succeed(&mut cc);
+    let path = CString::new(library.to_str().unwrap()).unwrap();
+    // SAFETY: (1) a library of our own; (2) its function has that type.
+    let run = unsafe {
+        let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+        let run = libc::dlsym(handle, c"run".as_ptr());
+        assert!(!run.is_null());
+        std::mem::transmute::<*mut libc::c_void, Run>(run)
+    };
+    Some((library, run))
+}
+
+fn planted(library: &Path) -> (Unmodified, Vec<&'static Site>) {
+    guest::prepare_tables().unwrap();
+    let module = Module::loaded().into_iter().find(|module| module.path == library).unwrap();
+    let mut unmodified = Unmodified::new();
+    unmodified.open(&module, 0).unwrap();
+    let (all, policy) = (unmodified.all(), Policy::new().unwrap());
+    let numbers = unmodified.plant(&all, &policy, |_, _| true).unwrap();
+    (unmodified, numbers.filter_map(sites::get).collect())
+}
+
+#[test]
+fn threads_see_no_third_thing_while_all_sites_are_switched() {
+    for (name, flags) in [("storm-o2", ["-O2"]), ("storm-o0", ["-O0"]), ("storm-os", ["-Os"])] {
+        let Some((library, run)) = load(name, &flags) else { return };
+        let expected = run(100);
+        let (unmodified, sites) = planted(&library);
+        assert!(unmodified.planted >= 5 && sites.len() >= 8, "{unmodified:?}");
+        let (mut random, mut switched) = (7u64, 0);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Relaxed) {
+                        assert_eq!(run(100), expected);
+                    }
+                });
+            }
+            while switched < 200_000 {
+                random = random.wrapping_mul(stub::MULTIPLIER).wrapping_add(1);
+                let site = sites[(random >> 40) as usize % sites.len()];
+                let to = if random >> 39 & 1 == 0 { Switch::Off } else { Switch::On };
+                site.call().set(to).unwrap();
+                switched += 1;
+            }
+            is_over.store(true, Relaxed);
+        });
+        for site in sites {
+            site.call().set(Switch::Off).unwrap();
+        }
+        assert_eq!(run(100), expected);
+    }
+}
+
+#[test]
+fn a_function_that_was_changed_in_memory_is_refused() {
+    let Some((library, run)) = load("changed", &["-O2"]) else { return };
+    let at = CodeAddr::new(run as usize);
+    // SAFETY: our own function, which no thread is in; put back below.
+    let old = unsafe {
+        let page = at.align_down(wordpatch::os::pages::PAGE);
+        let len = 2 * wordpatch::os::pages::PAGE;
+        let protection = wordpatch::os::pages::Protection::ReadWriteExecute;
+        wordpatch::os::pages::protect(page, len, protection).unwrap();
+        let code: *mut u8 = std::ptr::with_exposed_provenance_mut(at.get() + 6);
+        (code, code.read())
+    };
+    // SAFETY: as above.
+    unsafe { old.0.write(old.1 ^ 1) };
+    let (unmodified, _) = planted(&library);
+    assert_eq!(unmodified.refused.get(&Refusal::Changed), Some(&1), "{unmodified:?}");
+    // SAFETY: as above.
+    unsafe { old.0.write(old.1) };
+}

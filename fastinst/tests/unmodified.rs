@@ -1,0 +1,231 @@
+//! Programs that no compiler has prepared: what they do stays the same, and what is counted is what
+//! they count themselves.
+
+mod support;
+
+use std::path::Path;
+use std::process::Output;
+use support::{calls, clean, compile_with, fastinst, folder, has, profile, run};
+
+/// As compilers make code, from the plainest to what production uses.
+const FLAVOURS: [(&str, &[&str]); 8] = [
+    ("gcc", &["-O0", "-g"]),
+    ("gcc", &["-O1", "-fno-omit-frame-pointer"]),
+    ("gcc", &["-O2"]),
+    ("gcc", &["-O3", "-fno-plt", "-Wl,-z,now"]),
+    ("gcc", &["-O2", "-fcf-protection=full"]),
+    ("gcc", &["-Os", "-no-pie", "-fno-pie"]),
+    ("clang", &["-O2"]),
+    ("clang", &["-O1", "-fcf-protection=full"]),
+];
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A program, plain and with probes in its own functions: the same output and exit status.
+fn observed(program: &Path, arguments: &[&str], to: &Path, options: &[&str]) -> Output {
+    let plain = run(clean(std::process::Command::new(program)).args(arguments));
+    let mut command = fastinst();
+    command.args(["run", "--provider", "symbols", "--follow", "none", "--format", "json", "-o"]);
+    command.arg(to).args(options);
+    let observed = run(command.arg(program).args(arguments));
+    assert_eq!(text(&observed.stdout), text(&plain.stdout), "{options:?} {}", program.display());
+    assert_eq!(observed.status.code(), plain.status.code(), "{}", text(&observed.stderr));
+    observed
+}
+
+/// What a program says that it has counted: a name and a number a line.
+fn told(output: &Output, separator: char) -> Vec<(String, f64)> {
+    let stdout = text(&output.stdout);
+    let line = |line: &str| {
+        let (name, count) = line.rsplit_once(separator).unwrap();
+        (name.to_owned(), count.parse().unwrap())
+    };
+    stdout.lines().skip(1).map(line).collect()
+}
+
+#[test]
+fn every_call_is_counted_in_whatever_a_compiler_makes() {
+    let to = folder("unmodified-counts");
+    for (turn, (compiler, flags)) in FLAVOURS.iter().enumerate() {
+        if !has(compiler) {
+            continue;
+        }
+        let place = to.join(turn.to_string());
+        std::fs::create_dir_all(&place).unwrap();
+        let program = compile_with(compiler, "unmodified.c", &place, flags);
+        for policy in ["count", "exact", "adaptive"] {
+            let file = place.join(policy);
+            let output =
+                observed(&program, &["500"], &file, &["--plant", "all", "--policy", policy]);
+            let profile = profile(&file);
+            let mut probed = 0;
+            for (name, expected) in told(&output, ' ') {
+                let functions = profile["functions"].as_array().unwrap();
+                if functions.iter().any(|function| function["name"] == name.as_str()) {
+                    probed += 1;
+                    if policy != "adaptive" {
+                        assert_eq!(calls(&profile, &name), expected, "{flags:?} {policy} {name}");
+                    }
+                }
+            }
+            // Where landings can lie differs from run to run; code that is not optimised begins
+            // alike everywhere.
+            assert!(probed >= 5, "{compiler} {flags:?}: {probed} of 15 have probes");
+        }
+    }
+}
+
+#[test]
+fn exceptions_pass_through() {
+    let to = folder("unmodified-exceptions");
+    for (compiler, flags) in [("g++", ["-O1"]), ("g++", ["-O3"]), ("clang++", ["-O2"])] {
+        if !has(compiler) {
+            continue;
+        }
+        let place = to.join(format!("{compiler}{}", flags[0]));
+        std::fs::create_dir_all(&place).unwrap();
+        let program = compile_with(compiler, "unmodified.cc", &place, &flags);
+        let file = place.join("profile");
+        let output = observed(&program, &[], &file, &["--plant", "all", "--policy", "exact"]);
+        let profile = profile(&file);
+        let counted = told(&output, '\t');
+        let known = |name: &str| {
+            let functions = profile["functions"].as_array().unwrap();
+            functions.iter().any(|function| function["name"] == name)
+        };
+        let known: Vec<_> = counted.iter().filter(|(name, _)| known(name)).collect();
+        assert!(known.len() >= 2, "{counted:?}");
+        for (name, expected) in known {
+            assert_eq!(calls(&profile, name), *expected, "{compiler} {flags:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn functions_that_were_seen_to_run_get_probes_while_they_do() {
+    let to = folder("unmodified-seen");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    let file = to.join("profile");
+    // Long enough for a clock of a few hundred hertz.
+    observed(&program, &["1500000"], &file, &[]);
+    let profile = profile(&file);
+    let functions = profile["functions"].as_array().unwrap();
+    assert!(!functions.is_empty(), "{profile}");
+    let notes = profile["header"]["notes"].to_string();
+    assert!(notes.contains("their counts begin there"), "{notes}");
+    assert!(functions.iter().any(|function| function["p50"].is_number()));
+    assert!(functions.iter().all(|function| function["calls"]["how"] == "estimated"), "{profile}");
+}
+
+#[test]
+fn without_a_clock_all_functions_get_probes() {
+    let to = folder("unmodified-no-clock");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    let file = to.join("profile");
+    observed(&program, &["1500000"], &file, &["--witness", "frames"]);
+    let profile = profile(&file);
+    assert!(calls(&profile, "first") > 0.0 && calls(&profile, "many") > 0.0);
+}
+
+#[test]
+fn a_program_with_hooks_keeps_to_them_unless_others_are_wanted() {
+    let to = folder("unmodified-hooks");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2", "-finstrument-functions"]);
+    for (provider, has_probes) in [("auto", true), ("hooks", true)] {
+        let file = to.join(provider);
+        let mut command = fastinst();
+        command.args([
+            "run",
+            "--provider",
+            provider,
+            "--policy",
+            "count",
+            "--format",
+            "json",
+            "-o",
+        ]);
+        let output = run(command.arg(&file).arg(&program).arg("100"));
+        assert_eq!(output.status.code(), Some(3));
+        let profile = profile(&file);
+        assert_eq!(profile["functions"].as_array().is_some_and(|all| !all.is_empty()), has_probes);
+        assert_eq!(calls(&profile, "first"), 100.0);
+        let notes = profile["header"]["notes"].to_string();
+        assert!(!notes.contains("no compiler has prepared"), "{notes}");
+    }
+    let plain = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    let output = run(fastinst().args(["run", "--provider", "hooks"]).arg(&plain).arg("100"));
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("has no probes"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn code_that_must_not_be_written_to_is_left_alone_with_a_reason() {
+    let to = folder("unmodified-batch");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    let mut command = fastinst();
+    command.args(["run", "--provider", "symbols"]).env("WORDPATCH_ACCESS", "batch");
+    let output = run(command.arg(&program).arg("100"));
+    assert_eq!(output.status.code(), Some(3));
+    let said = text(&output.stderr);
+    assert!(said.contains("WORDPATCH_ACCESS=rwx"), "{said}");
+}
+
+#[test]
+fn installed_programs_do_what_they_did() {
+    let to = folder("unmodified-installed");
+    let script = "f() { local i; for ((i = 0; i < 3000; i++)); do s=$((s + i % 7)); done; echo $s; }; f; \
+                  x=$(echo hi | tr a-z A-Z); echo $x; trap 'echo bye' EXIT; [[ abc =~ b ]] && echo ${BASH_REMATCH[0]}";
+    let sql = "create table t(a integer primary key, b text); \
+               with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000) \
+               insert into t select i, 'x' || (i * 7919 % 10007) from n; create index tb on t(b); \
+               select b, count(*) from t group by b order by 2 desc, 1 limit 5; \
+               update t set b = b || 'y' where a % 3 = 0; select count(*), max(b) from t";
+    let input = to.join("input");
+    let bytes: Vec<u8> = (0..300_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    std::fs::write(&input, bytes).unwrap();
+    let input = input.to_str().unwrap();
+    let programs: [(&str, Vec<&str>); 4] = [
+        ("bash", vec!["--norc", "-c", script]),
+        ("xz", vec!["-k", "-c", "-2", input]),
+        ("sqlite3", vec![":memory:", sql]),
+        (
+            "perl",
+            vec![
+                "-e",
+                "my %h; $h{$_ % 97} .= 'a' for 1..20000; print join ',', map { length } @h{1..9}",
+            ],
+        ),
+    ];
+    for (name, arguments) in programs {
+        if !has(name) {
+            continue;
+        }
+        let found =
+            run(std::process::Command::new("sh").args(["-c", &format!("command -v {name}")]));
+        let program = std::fs::canonicalize(text(&found.stdout).trim()).unwrap();
+        for policy in ["count", "exact", "adaptive"] {
+            let file = to.join(format!("{name}.{policy}"));
+            observed(&program, &arguments, &file, &["--plant", "all", "--policy", policy]);
+            let profile = profile(&file);
+            let functions = profile["functions"].as_array().unwrap();
+            assert!(functions.len() > 20, "{name}: {}", functions.len());
+        }
+    }
+}
+
+#[test]
+fn the_functions_of_a_file_are_listed_with_what_can_be_done() {
+    let to = folder("unmodified-listed");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    let output = run(fastinst().arg("probes").arg(&program));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let listed = text(&output.stdout);
+    assert!(listed.contains("functions that no compiler has prepared"), "{listed}");
+    assert!(listed.lines().any(|line| line.starts_with("timed") && line.contains("recurse")));
+    let output = run(fastinst().args(["probes", "--json", "-F", "recurse"]).arg(&program));
+    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let first = &listed["functions"][0];
+    assert_eq!((&first["function"], &first["probe"]), (&"recurse".into(), &"timed".into()));
+}
