@@ -322,6 +322,31 @@ fn profiles_are_drawn_in_the_forms_of_other_tools() {
     assert!(pprof.windows(3).any(|window| window == b"fib") && pprof[0] == 0x0a);
 }
 
+#[test]
+fn a_profile_is_a_file_like_those_of_native_programs() {
+    let path = std::env::temp_dir().join(format!("wasm-aot-profile-{}", std::process::id()));
+    let monitor = format!("profile,file={}", path.display());
+    let report = &observed(CALLS, &[6, 10], &[&monitor])[0];
+    let profile = profiler::Profile::from_file(&std::fs::read(&path).expect("written"));
+    std::fs::remove_file(&path).expect("there");
+    let profile = profile.unwrap_or_else(|e| panic!("{e}"));
+    assert!(profile.impossible().is_empty(), "{:?}", profile.impossible());
+    let mut calls: BTreeMap<String, u64> = BTreeMap::new();
+    for (way, count) in words(report, "way").iter().zip(counts(report, "calls")) {
+        let function = way.rsplit(';').next().expect("a function");
+        *calls.entry(function.to_owned()).or_default() += count;
+    }
+    let told = profile.functions.iter();
+    let told = told.map(|function| (function.label.name.clone(), function.calls.value as u64));
+    assert_eq!(told.collect::<BTreeMap<_, _>>(), calls);
+    // Every call has a caller, and the file is one for all reports.
+    for function in &profile.functions {
+        let arcs: u64 = function.arcs.iter().map(|arc| arc.samples).sum();
+        assert_eq!(arcs as f64, function.calls.value, "{}", function.label.name);
+    }
+    assert!(profile.gprof().contains("fib <cycle") || profile.gprof().contains("fib ["));
+}
+
 /// What a monitor has written to a file that its option names.
 fn written(template: &str, args: &[i32], monitor: &str, option: &str) -> String {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

@@ -1,5 +1,6 @@
 //! Forms of a profile that other tools draw: folded stacks, flame graphs, pprof, Graphviz.
 
+use super::kept::Run;
 use super::profile::Table;
 use inferno::flamegraph;
 use profiler::protobuf::{Message, Strings};
@@ -18,10 +19,11 @@ pub(super) enum Form {
     Svg,
     Pprof,
     Dot,
+    File,
 }
 
 impl Form {
-    pub(super) const ALL: [Self; 4] = [Self::Folded, Self::Svg, Self::Pprof, Self::Dot];
+    pub(super) const ALL: [Self; 5] = [Self::Folded, Self::Svg, Self::Pprof, Self::Dot, Self::File];
 
     /// The option that asks for it.
     pub(super) fn option(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Form {
             Self::Svg => "svg",
             Self::Pprof => "pprof",
             Self::Dot => "dot",
+            Self::File => "file",
         }
     }
 }
@@ -45,8 +48,8 @@ pub(super) fn rewrite(mut file: &File, contents: &[u8]) -> std::io::Result<()> {
 }
 
 impl Table<'_> {
-    /// The profile in a form.
-    pub(super) fn drawn(&self, form: Form) -> Vec<u8> {
+    /// The profile of a run in a form.
+    pub(super) fn drawn(&self, form: Form, run: &Run) -> Vec<u8> {
         let sum = self.sum.clone().cut(DEEPEST);
         let table = Table::new(&sum, self.hz, self.name, self.source);
         match form {
@@ -54,6 +57,8 @@ impl Table<'_> {
             Form::Svg => table.svg(),
             Form::Pprof => table.pprof(),
             Form::Dot => table.dot().into_bytes(),
+            // Counts of what is deeper are as exact.
+            Form::File => self.kept(run),
         }
     }
 

@@ -13,6 +13,7 @@ mod coverage;
 mod flame;
 mod functions;
 mod hooked;
+mod kept;
 mod latency;
 mod listing;
 mod live;
@@ -182,6 +183,7 @@ pub const KINDS: &[Kind] = &[
             ("svg[=FILE]", "a flame graph"),
             ("pprof=FILE", "as pprof reads it"),
             ("dot[=FILE]", "as Graphviz reads it"),
+            ("file=FILE", "as `fastinst report`, `diff` and `merge` read it"),
         ],
         source: Source::Hooks(profile::begin),
     },

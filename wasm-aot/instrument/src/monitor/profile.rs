@@ -6,6 +6,7 @@
 
 use super::flame;
 use super::hooked::{Hooked, fingerprint};
+use super::kept::Run;
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
 use super::tree::{CALLED, FUNCTION, PLACES, Sum, Trees};
@@ -17,6 +18,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
     Action, Call, Draft, Emitter, Firing, Inline, Receiver, Room, Sequence,
@@ -33,6 +35,8 @@ pub(super) struct Profile {
     speed: Speed,
     meter: OnceLock<Meter>,
     trees: Mutex<Trees>,
+    /// What the processors had worked when the first instance began.
+    worked: OnceLock<Duration>,
     /// Files that drawings go to.
     files: Vec<(flame::Form, File)>,
 }
@@ -43,8 +47,9 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     for form in flame::Form::ALL {
         files.extend(choice.file(form.option())?.map(|file| (form, file)));
     }
-    let (meter, trees) = Default::default();
-    Ok(Arc::new(Profile { choice: choice.clone(), speed: Speed::since_now(), meter, trees, files }))
+    let (meter, trees, worked) = Default::default();
+    let speed = Speed::since_now();
+    Ok(Arc::new(Profile { choice: choice.clone(), speed, meter, trees, worked, files }))
 }
 
 impl Hooked for Profile {
@@ -84,7 +89,14 @@ impl Hooked for Profile {
         };
         let source = |function| places.of_function(function);
         let table = Table::new(&sum, self.speed.hz(), &name, &source);
+        let processor = self.worked.get().map_or(Duration::ZERO, |before| {
+            wordpatch::os::clocks::of_process().saturating_sub(*before)
+        });
         let mut report = table.report();
+        report.total([("cpu nanoseconds", processor.as_nanos() as u64)]);
+        let run = Run { program: module.name().unwrap_or("wasm").to_owned(), processor };
+        let worked = shown(processor.as_secs_f64());
+        report.notes.push(format!("by the wall clock; the process has worked for {worked}"));
         if without > 0 {
             report
                 .notes
@@ -94,11 +106,11 @@ impl Hooked for Profile {
             self.choice.has(form.option()) && self.choice.value(form.option()).is_none()
         };
         report.drawing = Some(match flame::Form::ALL.into_iter().find(instead) {
-            Some(form) => String::from_utf8_lossy(&table.drawn(form)).into_owned(),
+            Some(form) => String::from_utf8_lossy(&table.drawn(form, &run)).into_owned(),
             None => table.text(&report, self.choice.top()),
         });
         for (form, file) in &self.files {
-            if let Err(error) = flame::rewrite(file, &table.drawn(*form)) {
+            if let Err(error) = flame::rewrite(file, &table.drawn(*form, &run)) {
                 report.remark(format!("{}: {error}", form.option()));
             }
         }
@@ -115,6 +127,7 @@ impl Receiver for Profile {
     }
 
     fn begin(&self, room: Room) {
+        self.worked.get_or_init(wordpatch::os::clocks::of_process);
         if let Some(meter) = self.meter.get() {
             meter.begin(room, self.trees.lock().begin(room.vmctx));
         }

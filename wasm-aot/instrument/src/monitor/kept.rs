@@ -1,0 +1,180 @@
+//! A tree of calling contexts as a profile that `fastinst report` reads: functions with their calls
+//! and times, who called them, and stacks.
+//!
+//! A function's total is that of its outermost activations. Times are the wall clock's; where they
+//! are more than the processors have worked, the profile is reconciled with that, as those of native
+//! programs are.
+
+use super::flame::DEEPEST;
+use super::profile::Table;
+use profiler::{
+    Arc, ClockEvidence, Figure, FuncId, Function, Header, Histogram, Label, Module, Packing,
+    Policy, Profile, Spent, Stack, Timed,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// What a profile says of the run that it is of.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// What the program calls itself.
+    pub(super) program: String,
+    /// How long the processors have worked.
+    pub(super) processor: Duration,
+}
+
+/// What is known of a function: calls, ticks of its own, and in all of its outermost activations.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    calls: u64,
+    own: u64,
+    total: u64,
+}
+
+/// Sums of functions, and of pairs of caller and callee; 0 is outside, others are a function's
+/// index and one.
+#[derive(Debug, Default)]
+struct Graph {
+    functions: BTreeMap<u32, Sums>,
+    /// By callee, then by caller.
+    arcs: BTreeMap<u32, BTreeMap<u32, Sums>>,
+}
+
+impl Graph {
+    /// All calls: each was timed.
+    fn calls(&self) -> u64 {
+        self.functions.values().map(|sums| sums.calls).sum()
+    }
+}
+
+impl Table<'_> {
+    /// The file of the profile.
+    pub(super) fn kept(&self, run: &Run) -> Vec<u8> {
+        self.profile(run).to_bytes(Packing::Deflated)
+    }
+
+    fn profile(&self, run: &Run) -> Profile {
+        let graph = self.graph();
+        let wall = self.nested[0] as f64 / self.hz;
+        let processor = run.processor.as_secs_f64().min(wall);
+        let header = Header {
+            command: vec![run.program.clone()],
+            process: std::process::id() as i32,
+            processes: 1,
+            seconds: wall,
+            processor,
+            policy: Policy::Exact.to_string(),
+            hz: self.hz,
+            step: 1,
+            machine: "wasm-aot".to_owned(),
+            spent: Spent { samples: graph.calls(), ..Spent::default() },
+            ..Header::default()
+        };
+        let functions = graph.functions.iter().map(|(id, sums)| self.function(*id, sums, &graph));
+        let positions: HashMap<u32, u32> = graph.functions.keys().copied().zip(0..).collect();
+        let mut profile = Profile {
+            header,
+            modules: vec![Module { path: run.program.clone(), build_id: String::new() }],
+            functions: functions.collect(),
+            stacks: self.stacks(&positions),
+        };
+        profile.reconcile(&ClockEvidence::default());
+        // Evidence without stacks has taken them away.
+        profile.stacks = self.stacks(&positions);
+        profile
+    }
+
+    /// Sums by function and by arc. Contexts are visited each before those below it.
+    fn graph(&self) -> Graph {
+        let mut graph = Graph::default();
+        let mut way: Vec<u32> = Vec::new();
+        let mut active: HashMap<u32, u32> = HashMap::new();
+        for at in self.sum.in_order() {
+            let context = &self.sum.contexts[at];
+            while way.len() >= context.depth as usize {
+                let left = way.pop().unwrap_or_default();
+                *active.entry(left).or_default() -= 1;
+            }
+            let (caller, id) = (way.last().copied().unwrap_or(0), context.function + 1);
+            let is_outermost = active.get(&id).is_none_or(|times| *times == 0);
+            let total = if is_outermost { self.nested[at] } else { 0 };
+            let sums = [
+                graph.functions.entry(id).or_default(),
+                graph.arcs.entry(id).or_default().entry(caller).or_default(),
+            ];
+            for sum in sums {
+                sum.calls += context.calls;
+                sum.own += context.own;
+                sum.total += total;
+            }
+            way.push(id);
+            *active.entry(id).or_default() += 1;
+        }
+        graph
+    }
+
+    fn label(&self, id: u32) -> Label {
+        let source = (self.source)(id - 1);
+        let place = source
+            .rsplit_once(':')
+            .and_then(|(file, line)| Some((file.to_owned(), line.parse().ok()?)));
+        let (file, line) = place.unzip();
+        let name = (self.name)(id - 1);
+        Label { name, module: Some(0), offset: id.into(), file, line }
+    }
+
+    fn function(&self, id: u32, sums: &Sums, graph: &Graph) -> Function {
+        let time = |ticks: u64| ticks as f64 / self.hz * 1e9;
+        let exact = |ticks: u64| Some(Figure::exact(time(ticks)));
+        let calls = sums.calls.max(1) as f64;
+        let mean = Some(Figure::exact(time(sums.total) / calls));
+        let arcs = graph.arcs.get(&id).into_iter().flatten();
+        Function {
+            id: FuncId(id),
+            label: self.label(id),
+            calls: Figure::exact(sums.calls as f64),
+            samples: sums.calls,
+            min: None,
+            mean,
+            max: None,
+            total: exact(sums.total),
+            own: exact(sums.own),
+            cpu: None,
+            wall: exact(sums.total),
+            unseen: false,
+            timed: Timed {
+                seen: time(sums.total),
+                mean,
+                total: exact(sums.total),
+                own: exact(sums.own),
+            },
+            lost: 0,
+            histogram: Histogram::default(),
+            arcs: arcs
+                .map(|(caller, arc)| Arc {
+                    site: (*caller).into(),
+                    samples: arc.calls,
+                    share: if sums.total == 0 { 0.0 } else { arc.total as f64 / sums.total as f64 },
+                    caller: (*caller != 0).then(|| self.label(*caller)),
+                })
+                .collect(),
+            exemplars: Vec::new(),
+        }
+    }
+
+    fn stacks(&self, positions: &HashMap<u32, u32>) -> Vec<Stack> {
+        let stack = |at: usize| {
+            let context = &self.sum.contexts[at];
+            let way = self.sum.way(at, DEEPEST as usize);
+            let frames = way.iter().filter_map(|function| positions.get(&(function + 1)));
+            Stack {
+                frames: frames.copied().collect(),
+                time: context.own as f64 / self.hz * 1e9,
+                samples: context.calls,
+            }
+        };
+        let mut order = self.sum.in_order();
+        order.retain(|at| self.sum.contexts[*at].own > 0);
+        order.into_iter().map(stack).collect()
+    }
+}
