@@ -154,3 +154,42 @@ fn a_filter_that_forbids_the_clock_harms_nothing() {
     assert!(clock["why"].as_str().unwrap().contains("perf_event_open"), "{clock}");
     assert_eq!(calls(&profile, "three"), 20.0);
 }
+
+#[test]
+fn time_in_a_library_that_is_known_by_a_link_is_its_own() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("witness-link");
+    let source = |name: &str, text: &str| {
+        let path = to.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let library = source(
+        "work.c",
+        "double work(long n) { volatile double sum = 0; while (n--) sum += n; return sum; }",
+    );
+    let program =
+        source("main.c", "double work(long); int main(void) { return work(200000000) < 0; }");
+    let gcc = |arguments: &[&str]| {
+        let mut command = Command::new("gcc");
+        let output = run(command.args(arguments).arg("-finstrument-functions").current_dir(&to));
+        assert!(output.status.success(), "{output:?}");
+    };
+    let library = library.to_str().unwrap();
+    gcc(&["-shared", "-fPIC", "-O1", "-Wl,-soname,libwork.so.1", library, "-o", "libwork.so.1.2"]);
+    for link in ["libwork.so.1", "libwork.so"] {
+        std::os::unix::fs::symlink("libwork.so.1.2", to.join(link)).unwrap();
+    }
+    gcc(&["-O1", program.to_str().unwrap(), "-L.", "-lwork", "-Wl,-rpath,$ORIGIN", "-o", "main"]);
+    let path = to.join("profile.json");
+    assert!(run(&mut preloaded(&to.join("main"), "adaptive", &path)).status.success());
+    let profile = profile(&path);
+    if profile["header"]["clock"]["clock"] != "kernel" {
+        println!("SKIPPED: {}", profile["header"]["clock"]);
+        return;
+    }
+    let share = &function(&profile, "work")["share"];
+    assert!(share["value"].as_f64().is_some_and(|share| share > 0.5), "{profile}");
+}

@@ -258,7 +258,10 @@ impl Conductor {
     /// Gives functions that are new their first modes.
     pub fn first(&mut self, probes: &mut impl Probes) {
         for function in std::mem::take(&mut self.fresh) {
+            let was_seen = self.part(function).unseen.0 > 0;
             let mode = match &self.policy {
+                // One that was seen to run is called often, or takes long: it is counted first.
+                Policy::Adaptive { .. } if was_seen => Mode::Count,
                 // Whoever is called rarely is timed completely from the beginning.
                 Policy::Adaptive { .. } => adaptive::FIRST,
                 Policy::Paper { samples, .. } => first_calls(*samples),

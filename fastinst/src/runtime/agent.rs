@@ -13,7 +13,6 @@ use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
 use super::{arrivals, clock, guest, measure, modes, sharing, sites, stub, tally, threads};
-use crate::config::Planting;
 use crate::format::Format;
 use crate::handover::Writer;
 use crate::names::Names;
@@ -22,7 +21,7 @@ use profiler::{Clock, ClockEvidence, Conductor, Mode, Nesting, Probes, Sample, S
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
 use wordpatch::os::{OsError, clocks};
@@ -63,6 +62,16 @@ const LATEST: Duration = Duration::from_millis(250);
 pub(crate) fn call() {
     CALLS.fetch_add(1, Release);
     wake(&CALLS);
+}
+
+/// Whether functions of unmodified code get no more probes: all have some, or a filter of system
+/// calls may kill for what that takes.
+static PLANTS_NO_MORE: AtomicBool = AtomicBool::new(false);
+
+/// Has no further function planted, and waits for one that is.
+pub(crate) fn plant_no_more() {
+    PLANTS_NO_MORE.store(true, Release);
+    drop(garden());
 }
 
 /// How long a profile of very many functions may take to be made, and the disk, when many want it.
@@ -222,7 +231,7 @@ struct Account {
 impl Agent {
     /// With the functions that there are; gives them their first modes.
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
-        let costs = measure::costs();
+        let costs = measure::costs(garden().unmodified.is_some());
         clock::begin(clock.hz);
         let (now, busy) = clock::look();
         let conductor = Conductor::new(guest::config().policy.clone(), clock, costs, seed, now);
@@ -446,11 +455,13 @@ impl Agent {
             Some(seen) => seen.is_empty(),
             None => std::mem::replace(&mut self.planted_all, true),
         };
-        if nothing_is_new || guest::config().plant == Planting::All {
+        if nothing_is_new || PLANTS_NO_MORE.load(Acquire) {
             return;
         }
         let mut garden = garden();
+        // Behind the lock: a thread that forbids it waits for us, or we see it.
         if let Some(unmodified) = garden.unmodified.as_ref()
+            && !PLANTS_NO_MORE.load(Acquire)
             && UNLOADING.load(Acquire) == 0
         {
             // Where nothing says which functions run, all may.

@@ -194,6 +194,8 @@ fn begin() -> Result<(), String> {
         let mut garden = plant::garden();
         let all = garden.unmodified.as_ref().map(|unmodified| unmodified.all());
         garden.plant_unmodified(&all.unwrap_or_default());
+        drop(garden);
+        agent::plant_no_more();
     }
     if sites::count() > 0 || is_open { start_agent() } else { refusal.map_or(Ok(()), Err) }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Garden {
 #[derive(Debug)]
 pub(crate) struct Bed {
     pub(crate) module: Module,
+    /// What the kernel calls its file: the loader knows libraries by links to it.
+    pub(crate) mapped_as: PathBuf,
     /// Its sites: from the first number to behind the last.
     pub(crate) sites: std::ops::Range<u32>,
     /// Its trampolines. Threads may be in one for as long as the module is there.
@@ -84,6 +86,10 @@ struct Identity {
     path: PathBuf,
     file: (u64, u64, u64),
     changed: (i64, i64),
+}
+
+fn mapped_as(module: &Module) -> PathBuf {
+    std::fs::canonicalize(&module.path).unwrap_or_else(|_| module.path.clone())
 }
 
 impl Identity {
@@ -241,6 +247,7 @@ impl Garden {
             None => {
                 let (first, none) = (Id(functions::count()), sites::count()..sites::count());
                 Bed {
+                    mapped_as: mapped_as(&module),
                     module,
                     sites: none,
                     islands: None,
@@ -576,6 +583,7 @@ impl Bed {
             (self.sites.clone(), self.identity.clone(), self.numbers.clone());
         let (first, functions) = (self.first, Vec::new());
         Self {
+            mapped_as: mapped_as(&module),
             module,
             sites,
             islands: None,

@@ -18,7 +18,7 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::filter::{self, Instruction};
-use super::{doors, guest};
+use super::{agent, doors, guest};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -113,10 +113,25 @@ extern "C" fn pass(number: u32, given: &Arguments) -> usize {
     };
     if let Some(why) = end {
         guest::stand_down(why);
+    } else if guest::is_observed() && installs_filter(number, given) {
+        // What planting takes is more than what a profile does: code that is new and writable.
+        agent::plant_no_more();
     }
     let next = doors::next(next, name);
     os::set_errno(errno);
     next
+}
+
+/// Whether a filter is about to be there.
+fn installs_filter(number: u32, given: &Arguments) -> bool {
+    let [first, second] = [given.rdi, given.rsi].map(|argument| argument as libc::c_long);
+    let by_prctl = |option| option == libc::c_long::from(libc::PR_SET_SECCOMP);
+    match (number, first) {
+        (0, libc::SYS_seccomp) => second as u32 == libc::SECCOMP_SET_MODE_FILTER,
+        (0, libc::SYS_prctl) => by_prctl(second),
+        (1, option) => by_prctl(option),
+        _ => false,
+    }
 }
 
 /// Why the profile ends with this call of `prctl`, if it does.

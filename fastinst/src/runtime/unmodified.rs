@@ -36,6 +36,9 @@ use wordpatch::{CodeAddr, Policy};
 /// Pages that landings may take. Each is a mapping.
 const PAGES: usize = 4000;
 
+/// What the trampolines and slots of a function take, about.
+const CODE: usize = 512;
+
 /// What is known of unmodified code.
 #[derive(Debug)]
 pub(crate) struct Unmodified {
@@ -58,8 +61,8 @@ struct Field {
     contents: Contents,
     ground: Ground,
     islands: Islands,
-    /// Beginnings of ranges that were looked at.
-    seen: HashSet<CodeAddr>,
+    /// Ranges of functions that were looked at: where each begins, and ends.
+    seen: BTreeMap<CodeAddr, CodeAddr>,
 }
 
 impl Unmodified {
@@ -89,7 +92,7 @@ impl Unmodified {
             contents,
             ground: Ground::default(),
             islands,
-            seen: HashSet::new(),
+            seen: BTreeMap::new(),
         });
         Ok(())
     }
@@ -149,13 +152,14 @@ impl Unmodified {
         let mut led = Vec::new();
         let careful = handles_faults();
         for field in modules {
-            let inside = |at: &CodeAddr| field.module.span.contains(at);
+            let inside = |at: &CodeAddr| field.module.span.contains(at) && !field.has_seen(*at);
             let here: Vec<CodeAddr> = addresses.iter().copied().filter(inside).collect();
             if here.is_empty() {
                 continue;
             }
             landings.survey().map_err(|error| error.to_string())?;
             let survey = Survey::new(*policy).map_err(|error| error.to_string())?;
+            field.islands.expect(here.len() * CODE);
             let mut planter = Planter { survey, landings, led: &mut led, careful };
             for planting in field.plant(&here, &mut planter, &wants) {
                 match planting {
@@ -201,6 +205,11 @@ struct Planter<'p> {
 type Outcome = Result<(Id, Option<Untimed>), Refusal>;
 
 impl Field {
+    /// Whether the function that holds an address was looked at.
+    fn has_seen(&self, at: CodeAddr) -> bool {
+        self.seen.range(..=at).next_back().is_some_and(|(_, end)| at < *end)
+    }
+
     /// Plants the functions that hold these addresses and were not looked at.
     fn plant(
         &mut self,
@@ -222,7 +231,7 @@ impl Field {
             let text = Text { start: CodeAddr::new(from(segment)), bytes: segment.bytes };
             let reader = Reader { text, frames: &frames, bias, others: &others };
             let Some(range) = reader.range_of(at) else { continue };
-            if seen.insert(range.start) && wants(module, range.start) {
+            if seen.insert(range.start, range.end).is_none() && wants(module, range.start) {
                 let mut plot = Plot { islands, ground, bed: *bed, planter };
                 plantings.push(plot.plant(range.start, reader));
             }

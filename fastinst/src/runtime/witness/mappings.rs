@@ -63,7 +63,9 @@ impl Mappings {
             self.refresh();
         }
         self.find(address).unwrap_or_else(|| {
-            if age > SOONEST && age <= LATEST {
+            // Code of ours lies in no file.
+            let is_ours = wordpatch::is_code_memory(wordpatch::CodeAddr::new(address as usize));
+            if age > SOONEST && age <= LATEST && !is_ours {
                 self.refresh();
             }
             self.find(address).unwrap_or(Place::NOWHERE)

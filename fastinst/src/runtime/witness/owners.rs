@@ -94,7 +94,8 @@ impl<'o> Owners<'o> {
         let mapped = self.mappings.get(place.mapping)?;
         let address = CodeAddr::new(self.mappings.address(place)?);
         let holds = |bed: &crate::runtime::plant::Bed| {
-            bed.module.span.contains(&address) && bed.module.path == mapped.path
+            bed.module.span.contains(&address)
+                && [&bed.mapped_as, &bed.module.path].contains(&&mapped.path)
         };
         let module = self.garden.beds.iter().rposition(holds)?;
         self.garden.beds[module].has_probes().then_some((module, address))
