@@ -686,3 +686,43 @@ fn a_function_that_is_not_due_is_executed_as_it_is_until_its_hooks_are_put_back(
     call();
     assert_eq!(entered(&module), [0, 1, 0]);
 }
+
+/// Whether it is told that an exception leaves an activation whose loop was entered without that
+/// hook, if the hook was put there, and left out, at these turns.
+fn unwound(on: i32, off: Option<i32>) -> u64 {
+    let text = r#"(module (import "host" "tick" (func $tick (param i32))) (tag $e)
+        (func $throws (local i32)
+            (loop $l
+                (call $tick (local.get 0))
+                (local.set 0 (i32.add (local.get 0) (i32.const 1)))
+                (br_if $l (i32.lt_u (local.get 0) (i32.const 100))))
+            (throw $e))
+        (func (export "f") (result i32)
+            (block $caught (try_table (catch_all $caught) (call $throws)) (return (i32.const 0)))
+            (i32.const 1)))"#;
+    let mut draft = Draft::default();
+    let word = draft.words(1);
+    draft.hook_function(1, Moment::Unwind, count(word));
+    let engine = engine(Optimize::Speed, false);
+    let bytes = wat::parse_str(text).expect("text");
+    let module = Module::with_plan(&engine, &bytes, &Plan::default()).expect("a module");
+    assert_eq!(module.add_part(draft.finish()).expect("room"), 0);
+    let (mut linker, own) = (crate::Linker::new(&engine), module.clone());
+    let tick = move |turn: i32| match turn {
+        _ if turn == on => own.observe_also(0).expect("memory"),
+        _ if Some(turn) == off => own.observe_no_more(0).expect("memory"),
+        _ => {}
+    };
+    linker.func_wrap("host", "tick", tick).expect("the only one");
+    let mut store = Store::new(&engine, ());
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    let f = instance.get_func(&mut store, "f").expect("exported");
+    let results = f.call(&mut store, &[]).expect("it is caught");
+    assert!(matches!(results[..], [Val::I32(1)]), "{results:?}");
+    module.part_word(0, word)
+}
+
+#[test]
+fn an_exception_that_leaves_an_activation_is_told_if_the_hook_came_while_it_was_in_a_loop() {
+    assert_eq!([unwound(9, None), unwound(9, Some(19)), unwound(98, None)], [1, 0, 1]);
+}
