@@ -48,6 +48,10 @@
 //! other than x86-64, systems other than Linux. Files of machine code are trusted as executables
 //! are; modules are not trusted at all.
 
+#[cfg(feature = "trace")]
+pub mod recording;
+#[cfg(feature = "trace")]
+pub mod replaying;
 pub mod script;
 
 #[doc(inline)]
@@ -55,6 +59,9 @@ pub use wasm_aot_engine::*;
 #[cfg(feature = "instrument")]
 #[doc(inline)]
 pub use wasm_aot_instrument::{monitor, observer, probe, session};
+#[cfg(feature = "trace")]
+#[doc(inline)]
+pub use wasm_aot_trace as trace;
 #[cfg(feature = "wasi")]
 #[doc(inline)]
 pub use wasm_aot_wasi as wasi;

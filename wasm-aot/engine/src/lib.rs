@@ -77,10 +77,11 @@ pub mod instrument {
     /// What runs, as those see it who look on.
     pub mod runtime {
         pub use crate::runtime::{
-            Bareness, BlockCount, Counted, Counts, Due, EdgeCount, FunctionCounts, Growth, Guests,
-            InstructionCount, Interruption, Module, ModuleInner, News, Origin, Places, Prunes,
-            Share, StoreCore, StoreId, Val, Want, When, binary, callers, identity, memory_of,
-            note_probe_failure, spelled, store_id_of, waiting, with_store_of,
+            Bareness, BlockCount, Boundary, Call, Callee, Counted, Counts, Crossing, Due,
+            EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
+            ModuleInner, News, Origin, Places, Prunes, Share, StoreCore, StoreId, Val, Want, When,
+            binary, callers, identity, memory_of, note_probe_failure, spelled, store_id_of,
+            waiting, with_store_of,
         };
     }
 

@@ -14,10 +14,13 @@ mod linking;
 mod manual;
 mod modules;
 mod monitors;
+mod record;
+mod replay;
 mod run;
 mod signal;
 mod spell;
 mod threads;
+mod traces;
 mod verify;
 mod wast;
 
@@ -44,6 +47,9 @@ const EXAMPLES: &str = "Examples:
   wasm-aot run --invoke add math.wat 1 2          call one function
   wasm-aot run --monitor hotness app.wasm         count how often each instruction is executed
   wasm-aot ctl 4711 attach hotness                … in a program that runs already
+  wasm-aot record -o run.r3 app.wasm input.txt    record a run …
+  wasm-aot run --monitor hotness run.r3           … look at it as often as you like …
+  wasm-aot replay run.r3 -o bench.wasm            … and make a benchmark of it, for any engine
 
 Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a wrong command line;
 134 for a trap or when its time is over; 128 and the number of a signal that ended it";
@@ -52,8 +58,14 @@ Exit codes: what the program gave; 1 if something was refused or a script has fa
 enum Command {
     /// Compile a module to a file of machine code
     Compile(compile::Compile),
-    /// Run a program: .wasm, .wat or .aot
+    /// Run a program: .wasm, .wat or .aot; or repeat a recorded run
     Run(Box<run::Run>),
+    /// Run a program and record what goes to and fro between it and its host
+    Record(Box<record::Record>),
+    /// Make a module that repeats a recorded run without a host, or check a trace
+    Replay(replay::Replay),
+    /// Show and compare traces
+    Trace(traces::Trace),
     /// Show what a module or a file of machine code consists of
     Inspect(inspect::Inspect),
     /// Compile the module inside a file of machine code again, and compare
@@ -293,6 +305,9 @@ pub(crate) fn main() -> ExitCode {
     let done = match cli.command {
         Command::Compile(compile) => compile.run(),
         Command::Run(run) => run.run(),
+        Command::Record(record) => record.run(),
+        Command::Replay(replay) => replay.run(),
+        Command::Trace(trace) => trace.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Verify(verify) => verify.run(),
         Command::Wast(wast) => wast.run(),

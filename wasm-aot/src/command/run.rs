@@ -6,7 +6,8 @@ use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation, Told};
 use super::spell;
 use super::threads::{self, Parts, Threads};
-use super::{Failure, Making, about, print, read};
+use super::traces::{self, Events};
+use super::{Failure, Making, about, print, read, record};
 use clap::Args;
 use parking_lot::Mutex;
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasm_aot::observer::{self, ProbeCalls, Program, Switches};
+use wasm_aot::recording::Recorder;
 use wasm_aot::session::{Client, ClientKind, Session};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
 use wasm_aot::{
@@ -21,7 +23,7 @@ use wasm_aot::{
     UnknownImport, Val, ValType,
 };
 
-/// Run a program: .wasm, .wat or .aot
+/// Run a program: .wasm, .wat or .aot; or repeat a run that `wasm-aot record` has recorded
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// A directory that the program may use; HOST::GUEST gives it another name there
@@ -81,7 +83,7 @@ pub(crate) struct Run {
     monitoring: Monitoring,
     #[command(flatten)]
     making: Making,
-    /// The program
+    /// The program, or a trace of it
     module: PathBuf,
     /// What the program is given
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -105,8 +107,24 @@ enum HowCalled {
 }
 
 impl Run {
+    /// The program's file.
+    pub(crate) fn program(&self) -> &Path {
+        &self.module
+    }
+
     pub(crate) fn run(self) -> Result<(), Failure> {
+        self.run_to(None)
+    }
+
+    /// Runs the program, and has a trace of it written.
+    pub(crate) fn recorded(self, trace: &Path) -> Result<(), Failure> {
+        self.run_to(Some(trace))
+    }
+
+    fn run_to(self, trace: Option<&Path>) -> Result<(), Failure> {
         super::signal::watch();
+        let replays = traces::is_trace(&self.module);
+        self.fits(trace.is_some(), replays)?;
         self.dump.as_deref().map_or(Ok(()), is_writable)?;
         let observation = self.monitoring.begin()?;
         let engine = self.making.engine_with(|config| {
@@ -187,7 +205,14 @@ impl Run {
             patience,
         };
         let _open = (!self.no_control).then(|| Control::open(asked));
+        let recorder = match trace {
+            Some(path) => Some((path, self.recorder(path, &mut store, &module)?)),
+            None => None,
+        };
         let (done, has_begun) = self.execute(&engine, &mut store, &module, &observed, patience);
+        if let Some((path, recorder)) = recorder {
+            record::tell(path, &recorder.finish(&mut store));
+        }
         if !has_begun {
             // What has not been executed has nothing to tell.
             return done;
@@ -219,6 +244,44 @@ impl Run {
         done
     }
 
+    /// Refuses what cannot be recorded, and what means nothing to a replay.
+    fn fits(&self, records: bool, replays: bool) -> Result<(), Failure> {
+        let refused = |why: &str| Err(Failure::usage(format!("{}: {why}", self.module.display())));
+        if records && replays {
+            return refused("it is a trace already: record the program itself");
+        }
+        if records && !self.preload.is_empty() {
+            return refused(
+                "calls between modules are not seen: link them to one, and record that without \
+                 --preload",
+            );
+        }
+        let has_own = !self.args.is_empty() || self.invoke.is_some() || !self.preload.is_empty();
+        if replays && has_own {
+            return refused(
+                "a trace has its arguments inside: --invoke, --preload and arguments mean nothing to it",
+            );
+        }
+        Ok(())
+    }
+
+    /// Begins to record.
+    fn recorder(
+        &self,
+        path: &Path,
+        store: &mut Store<World>,
+        module: &Module,
+    ) -> Result<Recorder<std::fs::File>, Failure> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let name = self.module.file_name().unwrap_or_default().to_string_lossy();
+        let mut program = wasm_aot::trace::Program::new(module.inner().bytes.to_vec(), name);
+        let own = self.arg0.as_deref().unwrap_or(self.module.as_os_str());
+        let args = std::iter::once(own).chain(self.args.iter().map(|arg| &**arg));
+        program.args = args.map(|arg| arg.as_bytes().to_vec()).collect();
+        let file = record::create(path)?;
+        Recorder::new(store, module, &program, file).map_err(about(&self.module))
+    }
+
     /// The monitors that are in the program's file.
     fn carried(&self) -> Result<Vec<Packed>, Failure> {
         match Module::is_machine_code(&self.module) {
@@ -247,7 +310,7 @@ impl Run {
         };
         let program = match &code {
             Some(module) => Program::of(engine, module),
-            None => Program::new(engine, &read(path)?),
+            None => Program::new(engine, &program_in(path)?),
         }
         .map_err(about(path))?
         .at_path(path.display().to_string());
@@ -335,6 +398,11 @@ impl Run {
             Ok(libraries) => libraries,
             Err(failure) => return (Err(failure), false),
         };
+        let events = match traces::is_trace(&self.module).then(|| Events::open(&self.module)) {
+            Some(Err(failure)) => return (Err(failure), false),
+            Some(Ok(events)) => Some(events),
+            None => None,
+        };
         let traps = (self.unknown_imports == UnknownImports::Trap).then_some(module);
         let threads = store.data_mut().threads.as_ref().map(|(threads, _)| threads.clone());
         let linker = match threads::link(engine, store, &libraries, threads.as_ref(), traps) {
@@ -342,9 +410,15 @@ impl Run {
             Err(error) => return (ended(&self.module, &error), false),
         };
         observed.begin(store).into_iter().for_each(super::complain);
-        let done = linker
-            .instantiate(&mut *store, module)
-            .and_then(|instance| self.call(store, module, instance));
+        let done = match events {
+            Some(events) => {
+                let print = Some(print_stream as wasm_aot::replaying::Print);
+                wasm_aot::replaying::replay(store, module, events, print).map(|()| String::new())
+            }
+            None => linker
+                .instantiate(&mut *store, module)
+                .and_then(|instance| self.call(store, module, instance)),
+        };
         if let Err(error) = &done {
             dump(store, error, self.dump.as_deref(), &self.module);
         }
@@ -478,7 +552,7 @@ impl Run {
                 Ok(module)
             };
         }
-        let bytes = read(path)?;
+        let bytes = program_in(path)?;
         match Cache::of_user().filter(|_| !self.no_cache) {
             Some(cache) => cache.module(engine, &bytes).map_err(about(path)),
             None => Module::new(engine, bytes).map_err(about(path)),
@@ -496,7 +570,7 @@ impl Run {
             false if observation.watch().leaves_code_alone(engine) => {
                 observation.recompile(engine, &self.load(engine, path)?)
             }
-            false => observation.compile(engine, &read(path)?),
+            false => observation.compile(engine, &program_in(path)?),
         }
         .map_err(about(path))
     }
@@ -530,6 +604,21 @@ impl Run {
         }
         builder.build().map_err(Failure::new)
     }
+}
+
+/// The program in a file, or in a trace.
+fn program_in(path: &Path) -> Result<Vec<u8>, Failure> {
+    if traces::is_trace(path) { traces::module_inside(path) } else { read(path) }
+}
+
+/// What a replayed program writes to its streams goes to ours.
+fn print_stream(is_error: bool, bytes: &[u8]) {
+    use std::io::Write as _;
+    // The program was recorded when somebody read this.
+    let _ = match is_error {
+        true => std::io::stderr().write_all(bytes),
+        false => std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()),
+    };
 }
 
 /// Writes the state in which a trap has left a program, if that is wanted. A dump that cannot be

@@ -15,6 +15,12 @@ static RECEIVED: AtomicU8 = AtomicU8::new(0);
 /// What stops the program.
 static STOP: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
 
+/// Has writes beyond the limit of files' sizes fail, and not end the process.
+pub(crate) fn survive_file_size_limits() {
+    // SAFETY: (1) ignoring a signal calls nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Has `stop` called when the process is asked to end.
 pub(crate) fn on_interrupt(stop: impl Fn() + Send + 'static) {
     *STOP.lock() = Some(Box::new(stop));

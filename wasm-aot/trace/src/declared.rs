@@ -147,6 +147,14 @@ impl Declared {
         self.types.get(*self.tags.get(tag as usize)? as usize)?.as_ref()
     }
 
+    /// A name under which a function is exported.
+    pub fn exported_function(&self, function: u32) -> Option<&str> {
+        let own = self.exports.iter().find(|(_, kind, index)| {
+            *index == function && matches!(kind, ExternalKind::Func | ExternalKind::FuncExact)
+        });
+        own.map(|(name, ..)| &**name)
+    }
+
     /// What the module has that changes while the program executes, so that a row of events does not
     /// tell a run.
     pub fn refusal(&self) -> Option<&'static str> {

@@ -139,6 +139,12 @@ impl<S: Sink> Writer<S> {
         self.pending = 0;
     }
 
+    /// Ends the trace here, and says why: what comes later is left out.
+    pub fn stop(&mut self, why: impl Into<String>) {
+        self.flush();
+        self.failure.get_or_insert_with(|| io::Error::other(why.into()));
+    }
+
     /// What has kept the trace from being whole.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use super::errno::Errno;
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,20 @@ pub struct Guest<'a> {
     len: usize,
     /// Whether the program is to stop, if an embedder says so.
     stop: Option<&'a AtomicBool>,
+    /// Where it is noted what calls write, if an embedder wants to know.
+    written: Option<&'a Written>,
     memory: PhantomData<&'a ()>,
+}
+
+/// What calls have written to a guest's memory: addresses and lengths, in order.
+#[derive(Debug, Default)]
+pub struct Written(RefCell<Vec<(u64, u64)>>);
+
+impl Written {
+    /// All of it; from then on it is empty.
+    pub fn take(&self) -> Vec<(u64, u64)> {
+        self.0.take()
+    }
 }
 
 impl<'a> Guest<'a> {
@@ -36,12 +50,13 @@ impl<'a> Guest<'a> {
     /// Rust reference into them while a call runs. Other threads may read and write them, as
     /// threads of the guest do.
     pub unsafe fn new(base: *mut u8, len: usize) -> Self {
-        Self { base, len, stop: None, memory: PhantomData }
+        Self { base, len, stop: None, written: None, memory: PhantomData }
     }
 
     /// A memory that no other code uses.
     pub fn exclusive(bytes: &'a mut [u8]) -> Self {
-        Self { base: bytes.as_mut_ptr(), len: bytes.len(), stop: None, memory: PhantomData }
+        let (base, len) = (bytes.as_mut_ptr(), bytes.len());
+        Self { base, len, stop: None, written: None, memory: PhantomData }
     }
 
     /// The same, of a program whose host raises `stop` when it is to stop: calls that move
@@ -50,6 +65,20 @@ impl<'a> Guest<'a> {
     #[must_use]
     pub fn stopped_by(self, stop: &'a AtomicBool) -> Self {
         Self { stop: Some(stop), ..self }
+    }
+
+    /// The same, of a program whose host wants to know what calls write.
+    #[must_use]
+    pub fn noted_in(self, written: &'a Written) -> Self {
+        Self { written: Some(written), ..self }
+    }
+
+    /// Notes that bytes were written that begin at a place in the host.
+    pub(crate) fn note(&self, place: *const u8, len: usize) {
+        if let Some(Written(spans)) = self.written.filter(|_| len > 0) {
+            let address = place as usize - self.base as usize;
+            spans.borrow_mut().push((address as u64, len as u64));
+        }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -82,6 +111,7 @@ impl<'a> Guest<'a> {
         let to = self.span(address, length(from)?)?;
         // SAFETY: as in `read`, the other way round.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        self.note(to, from.len());
         Ok(())
     }
 
@@ -149,6 +179,20 @@ mod tests {
         guest.write_u64(3, 0x1122_3344_5566_7788).unwrap();
         assert_eq!(guest.array(3), Ok(0x1122_3344_5566_7788u64.to_le_bytes()));
         assert_eq!(guest.write_u64(9, 1), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn what_is_written_is_noted_and_what_is_refused_or_read_is_not() {
+        let mut bytes = [0; 16];
+        let written = Written::default();
+        let guest = Guest::exclusive(&mut bytes).noted_in(&written);
+        guest.write_u32(4, 1).unwrap();
+        guest.write(8, &[]).unwrap();
+        guest.write_u64(9, 1).unwrap_err();
+        guest.array::<4>(0).unwrap();
+        guest.write(15, &[1]).unwrap();
+        assert_eq!(written.take(), [(4, 4), (15, 1)]);
+        assert_eq!(written.take(), []);
     }
 
     #[test]

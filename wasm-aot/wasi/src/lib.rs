@@ -55,7 +55,7 @@ pub use builder::{BuildError, Permissions, WasiCtxBuilder};
 pub use clock::ManualClock;
 pub use errno::Errno;
 pub use function::{Function, MODULE, ValueType, functions};
-pub use guest::Guest;
+pub use guest::{Guest, Written};
 pub use interruption::Interruption;
 pub use link::{add_shared_to_linker, add_to_linker};
 pub use outcome::{Answer, Outcome};

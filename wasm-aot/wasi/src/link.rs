@@ -6,11 +6,13 @@
 //! waits for them, and its memory is not moved.
 #![allow(unsafe_code)]
 
-use super::{Function, Guest, MODULE, Outcome, Shared, ValueType, WasiCtx, functions};
+use super::{Function, Guest, MODULE, Outcome, Shared, ValueType, WasiCtx, Written, functions};
 use std::sync::Arc;
 use std::time::Instant;
 
-use wasm_aot_engine::{AsContextMut, Caller, Error, Extern, FuncType, Linker, Trap, ValType};
+use wasm_aot_engine::{
+    AsContextMut, Caller, Error, Extern, FuncType, Linker, Memory, Trap, ValType,
+};
 
 /// No call has more arguments.
 const MOST: usize = 9;
@@ -61,18 +63,24 @@ fn link<T: 'static>(
                 let mut until = None;
                 let mut call = |caller: &mut Caller<'_, T>| {
                     integers.iter_mut().zip(args).for_each(|(integer, arg)| *integer = *arg as u64);
-                    let (base, len) = memory(caller)?;
+                    let memory = memory(caller)?;
+                    let (base, len) = memory.announced_extent(&mut *caller)?;
+                    let is_observed = caller.as_context_mut().core().is_observed();
+                    let written = is_observed.then(Written::default);
                     // SAFETY: (1) the memory lives as long as the store, and only its own program
                     // could grow it, which waits for us.
                     let guest =
                         unsafe { Guest::new(base, len) }.stopped_by(interruption.requested());
-                    Ok::<_, Error>(perform(
-                        caller.data_mut(),
-                        function,
-                        &guest,
-                        integers,
-                        &mut until,
-                    ))
+                    let guest = match &written {
+                        Some(written) => guest.noted_in(written),
+                        None => guest,
+                    };
+                    let data = caller.data_mut();
+                    let outcome = perform(data, function, &guest, integers, &mut until);
+                    for (address, len) in written.iter().flat_map(Written::take) {
+                        caller.as_context_mut().wrote(memory, address, len);
+                    }
+                    Ok::<_, Error>(outcome)
                 };
                 let mut outcome = call(&mut caller)?;
                 while outcome == Outcome::Knocked {
@@ -100,9 +108,9 @@ fn link<T: 'static>(
 }
 
 /// The memory of the program that calls: the one that it exports as WASI wants it.
-fn memory<T>(caller: &mut Caller<'_, T>) -> Result<(*mut u8, usize), Error> {
+fn memory<T>(caller: &mut Caller<'_, T>) -> Result<Memory, Error> {
     match caller.get_export("memory") {
-        Some(Extern::Memory(memory)) => memory.extent(caller.as_context_mut()),
+        Some(Extern::Memory(memory)) => Ok(memory),
         _ => Err(Error::Link(
             "a program that uses WASI exports its memory as \"memory\", and this one does not"
                 .into(),

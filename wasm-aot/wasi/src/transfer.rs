@@ -15,7 +15,6 @@
 use super::errno::Errno;
 use super::guest::Guest;
 use rustix::fd::{AsRawFd, BorrowedFd};
-use std::marker::PhantomData;
 use std::{io, ptr};
 
 /// So many spans the kernel takes at once (`IOV_MAX`); a guest may name more, and then is told how
@@ -26,13 +25,13 @@ const MOST_SPANS: u32 = 1024;
 #[derive(Debug)]
 pub(crate) struct Spans<'a> {
     spans: Vec<libc::iovec>,
-    memory: PhantomData<&'a ()>,
+    memory: &'a Guest<'a>,
 }
 
 impl<'a> Spans<'a> {
     /// The spans that a list of addresses and lengths names. Empty ones are passed over, wherever
     /// they point.
-    pub(crate) fn listed(memory: &'a Guest<'_>, list: u32, len: u32) -> Result<Self, Errno> {
+    pub(crate) fn listed(memory: &'a Guest<'a>, list: u32, len: u32) -> Result<Self, Errno> {
         memory.expect(list, len.checked_mul(8).ok_or(Errno::FAULT)?)?;
         let mut spans = Vec::new();
         for at in 0..len.min(MOST_SPANS) {
@@ -46,7 +45,7 @@ impl<'a> Spans<'a> {
                 });
             }
         }
-        Ok(Self { spans, memory: PhantomData })
+        Ok(Self { spans, memory })
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -68,7 +67,7 @@ impl<'a> Spans<'a> {
                 spans.push(libc::iovec { iov_base: base, iov_len: len });
             }
         }
-        Self { spans, memory: PhantomData }
+        Self { spans, memory: self.memory }
     }
 
     /// Fills the spans with what a file holds, at its position or at an offset.
@@ -87,7 +86,9 @@ impl<'a> Spans<'a> {
                 None => libc::readv(fd, spans, count),
             }
         };
-        told(filled)
+        let filled = told(filled)?;
+        self.note(filled as usize);
+        Ok(filled)
     }
 
     /// Writes what the spans hold to a file, at its position or at an offset.
@@ -108,6 +109,15 @@ impl<'a> Spans<'a> {
         told(emptied)
     }
 
+    /// Notes that so many bytes were written to them.
+    fn note(&self, mut count: usize) {
+        for span in &self.spans {
+            let len = span.iov_len.min(count);
+            self.memory.note(span.iov_base.cast::<u8>(), len);
+            count -= len;
+        }
+    }
+
     /// Fills the spans with bytes of the host; tells how many there was room for.
     pub(crate) fn fill(&self, mut bytes: &[u8]) -> usize {
         let all = bytes.len();
@@ -118,6 +128,7 @@ impl<'a> Spans<'a> {
             unsafe { ptr::copy_nonoverlapping(now.as_ptr(), span.iov_base.cast(), now.len()) };
             bytes = later;
         }
+        self.note(all - bytes.len());
         all - bytes.len()
     }
 

@@ -112,6 +112,21 @@ fn of_exit(store: &StoreCore, frame: usize, pc: usize) -> Vec<(usize, usize)> {
     frames
 }
 
+/// Return addresses of the frames of the current activation that wait for the host, however many.
+pub(super) fn activation(store: &StoreCore) -> Vec<usize> {
+    let (frame, pc) = store.exit();
+    if pc == 0 {
+        return Vec::new();
+    }
+    let mut frames = vec![pc];
+    // SAFETY: (1) as in `of_exit`.
+    unsafe { walk(store, frame, |pc| (frames.push(pc), true).1) };
+    // A recursion has few call instructions and many frames.
+    frames.sort_unstable();
+    frames.dedup();
+    frames
+}
+
 /// The frames outside of the current activation.
 fn outside_of_activation(store: &StoreCore) -> Vec<(usize, usize)> {
     let mut frames = Vec::new();

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::activation::{self, Entry, Failure};
+use super::boundary::{self, Call, Callee, Crossing};
 use super::handle::Extern;
 use super::instance::{Instance, InstanceData};
 use super::store::{AsContextMut, StoreContextMut, StoreCore};
@@ -33,7 +34,7 @@ unsafe impl Send for Func {}
 unsafe impl Sync for Func {}
 
 /// What a host function does with what machine code passes.
-pub(crate) type Call = dyn Fn(&mut StoreCore, Option<NonNull<InstanceData>>, &[u128], &mut [u128]) -> Result<(), Error>
+pub(crate) type Body = dyn Fn(&mut StoreCore, Option<NonNull<InstanceData>>, &[u128], &mut [u128]) -> Result<(), Error>
     + Send
     + Sync;
 
@@ -45,11 +46,12 @@ pub(crate) struct HostFunction {
     call: extern "C" fn(*mut Self, *mut u128) -> u32,
     raise: extern "C" fn(*mut Self),
     pub(crate) reference: vm::FuncRef,
-    /// Who imports it, if this is the copy for one instance.
+    /// Who imports it, if this is the copy for one instance, and as which function.
     caller: Option<NonNull<InstanceData>>,
+    import: u32,
     store: *mut StoreCore,
     ty: FuncType,
-    body: std::sync::Arc<Call>,
+    body: std::sync::Arc<Body>,
 }
 
 impl std::fmt::Debug for HostFunction {
@@ -69,6 +71,11 @@ pub struct Caller<'a, T> {
 impl<'a, T> Caller<'a, T> {
     pub(crate) fn new(context: StoreContextMut<'a, T>, instance: Option<Instance>) -> Self {
         Self { context, instance }
+    }
+
+    /// The calling instance, if it imports the function.
+    pub fn instance(&self) -> Option<Instance> {
+        self.instance
     }
 
     /// What the calling instance exports under a name.
@@ -140,9 +147,22 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     unsafe { std::ptr::copy_nonoverlapping(values, args.as_mut_ptr(), params) };
     // SAFETY: as above.
     let results = unsafe { std::slice::from_raw_parts_mut(values, results) };
+    let call = Call { instance: host.caller.map(Instance::from_data), import: host.import };
+    if store.is_observed() {
+        // SAFETY: (1) machine code passes arguments of the function's type.
+        let args = unsafe { store.seen(args, host.ty.params()) };
+        store.cross(Crossing::Calls(call, &args));
+    }
     let caught = std::panic::catch_unwind(AssertUnwindSafe(|| {
         (host.body)(store, host.caller, args, results)
     }));
+    if store.is_observed()
+        && let Ok(done) = &caught
+    {
+        // SAFETY: (1) a function that has not failed gives results of its type.
+        let results = done.as_ref().map(|()| unsafe { store.seen(results, host.ty.results()) });
+        store.cross(Crossing::Returns(call, results.as_deref().map_err(|error| *error)));
+    }
     if matches!(caught, Ok(Ok(()))) && store.errands().are_waiting() {
         // SAFETY: (1) the instance that imports the function lives as long as the store.
         let is_program =
@@ -231,8 +251,13 @@ impl Func {
         Self::host(store.as_context_mut().core(), ty, raw.0)
     }
 
-    pub(crate) fn host(store: &mut StoreCore, ty: FuncType, body: std::sync::Arc<Call>) -> Self {
+    pub(crate) fn host(store: &mut StoreCore, ty: FuncType, body: std::sync::Arc<Body>) -> Self {
         Self { reference: HostFunction::place(store, ty, body, None), store: store.id }
+    }
+
+    /// Where its reference is.
+    pub(super) fn address(&self) -> usize {
+        self.reference.as_ptr() as usize
     }
 
     /// Its type.
@@ -292,6 +317,24 @@ impl Func {
         store: &mut StoreCore,
         values: *mut u128,
     ) -> Result<(), Error> {
+        if !store.is_observed() {
+            // SAFETY: (1) the caller, see # Safety.
+            return unsafe { self.enter(store, values) };
+        }
+        let (callee, ty) = (Callee::Function(*self), self.type_id(store)?);
+        // SAFETY: (1) as above, in both.
+        unsafe { boundary::entered(store, callee, ty, values, |store| self.enter(store, values)) }
+    }
+
+    /// The same, without telling an observer.
+    ///
+    /// # Safety
+    /// As above.
+    pub(super) unsafe fn enter(
+        &self,
+        store: &mut StoreCore,
+        values: *mut u128,
+    ) -> Result<(), Error> {
         let reference = self.raw(store)?;
         // SAFETY: (1) a reference of this store, checked by `raw`.
         let vm::FuncRef { code, vmctx, ty } = unsafe { *reference };
@@ -346,7 +389,7 @@ impl Func {
     pub(crate) fn import(
         &self,
         store: &mut StoreCore,
-        caller: NonNull<InstanceData>,
+        (caller, import): (NonNull<InstanceData>, u32),
         leave: Option<*const u8>,
     ) -> Result<vm::FuncImport, Error> {
         self.check(store)?;
@@ -362,7 +405,7 @@ impl Func {
             store,
             host.ty.clone(),
             std::sync::Arc::clone(&host.body),
-            Some(caller),
+            Some((caller, import)),
         );
         // SAFETY: (1) placed just now.
         let vmctx = unsafe { copy.as_ref().vmctx };
@@ -377,7 +420,7 @@ impl Func {
 /// A host function that takes and gives values as machine code does.
 pub(crate) fn plain<T: 'static>(
     body: impl Fn(Caller<'_, T>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync + 'static,
-) -> std::sync::Arc<Call> {
+) -> std::sync::Arc<Body> {
     std::sync::Arc::new(move |store, caller, args, results| {
         // SAFETY: (1) the function was made in a store with data of this type.
         let context = unsafe { StoreContextMut::from_core(store) };
@@ -389,7 +432,7 @@ pub(crate) fn plain<T: 'static>(
 pub(crate) fn raw<T: 'static>(
     ty: FuncType,
     body: impl Fn(Caller<'_, T>, &[Val], &mut [Val]) -> Result<(), Error> + Send + Sync + 'static,
-) -> std::sync::Arc<Call> {
+) -> std::sync::Arc<Body> {
     std::sync::Arc::new(move |store, caller, args, results| {
         let each = args.iter().zip(ty.params());
         // SAFETY: (1) machine code passes values of the function's type.
@@ -412,8 +455,8 @@ impl HostFunction {
     fn place(
         store: &mut StoreCore,
         ty: FuncType,
-        body: std::sync::Arc<Call>,
-        caller: Option<NonNull<InstanceData>>,
+        body: std::sync::Arc<Body>,
+        importer: Option<(NonNull<InstanceData>, u32)>,
     ) -> NonNull<vm::FuncRef> {
         let number = registry::number(&ty);
         let mut function = Box::new(Self {
@@ -427,7 +470,8 @@ impl HostFunction {
                 vmctx: std::ptr::null_mut(),
                 ty: number.0,
             },
-            caller,
+            caller: importer.map(|(caller, _)| caller),
+            import: importer.map_or(0, |(_, import)| import),
             store,
             ty,
             body,

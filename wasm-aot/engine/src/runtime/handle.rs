@@ -6,6 +6,7 @@
 //! first.
 #![allow(unsafe_code)]
 
+use super::boundary::Crossing;
 use super::elements::Elements;
 use super::function::Func;
 use super::linear::{Linear, SharedMemory, Style};
@@ -167,13 +168,47 @@ impl Memory {
         let refused = || Error::Resource(format!("the memory cannot grow by {pages} pages"));
         let demand = self.data(core)?.demand(pages);
         let grown = if core.allows(demand) { self.data(core)?.grow(pages, limit) } else { None };
-        grown.ok_or_else(refused)
+        let before = grown.ok_or_else(refused)?;
+        core.cross(Crossing::Grows(*self, pages));
+        Ok(before)
     }
 
     /// Its bytes: where they are and how many. Other threads may change those of a shared memory at
     /// any time.
     pub fn extent(&self, mut store: impl AsContextMut) -> Result<(*mut u8, usize), Error> {
-        Ok(self.data(store.as_context_mut().core())?.extent())
+        let mut context = store.as_context_mut();
+        let core = context.core();
+        self.lend(core);
+        self.extent_in(core)
+    }
+
+    /// The same, for a host that tells an observer of the boundary itself what it writes there, by
+    /// [`StoreContextMut::wrote`](super::StoreContextMut::wrote).
+    pub fn announced_extent(
+        &self,
+        mut store: impl AsContextMut,
+    ) -> Result<(*mut u8, usize), Error> {
+        self.extent_in(store.as_context_mut().core())
+    }
+
+    pub(super) fn extent_in(&self, core: &mut StoreCore) -> Result<(*mut u8, usize), Error> {
+        Ok(self.data(core)?.extent())
+    }
+
+    /// Tells an observer of the boundary that the host may write to it from now on.
+    fn lend(&self, core: &mut StoreCore) {
+        if !core.is_observed() {
+            return;
+        }
+        if let Ok(memory) = self.data(core)
+            && memory.shared().is_none()
+        {
+            let (base, len) = memory.extent();
+            // SAFETY: (1) the memory's own bytes; (2) the program waits, and the host does not have
+            // them yet.
+            let bytes = unsafe { std::slice::from_raw_parts(base, len) };
+            core.cross(Crossing::Lends(*self, bytes));
+        }
     }
 
     /// Its bytes, for as long as nothing else is done with the store. None if threads share it:
@@ -183,6 +218,7 @@ impl Memory {
         store: &'a mut impl AsContextMut,
     ) -> Result<Option<&'a mut [u8]>, Error> {
         let mut context = store.as_context_mut();
+        self.lend(context.core());
         let memory = self.data(context.core())?;
         let (base, len) = memory.extent();
         // SAFETY: (1) the memory's own bytes; (2) who borrows the store for as long as the slice
@@ -193,11 +229,11 @@ impl Memory {
     /// Copies bytes out of it.
     pub fn read(
         &self,
-        store: impl AsContextMut,
+        mut store: impl AsContextMut,
         offset: usize,
         bytes: &mut [u8],
     ) -> Result<(), Error> {
-        let from = self.range(store, offset, bytes.len())?;
+        let from = self.range(&mut store, offset, bytes.len())?;
         // SAFETY: (1) the range is inside of the memory; (2) no slice of the host's overlaps a
         // linear memory.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
@@ -207,23 +243,24 @@ impl Memory {
     /// Copies bytes into it.
     pub fn write(
         &self,
-        store: impl AsContextMut,
+        mut store: impl AsContextMut,
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), Error> {
-        let to = self.range(store, offset, bytes.len())?;
+        let to = self.range(&mut store, offset, bytes.len())?;
         // SAFETY: as above.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        store.as_context_mut().core().cross(Crossing::Writes(*self, offset as u64, bytes));
         Ok(())
     }
 
     fn range(
         &self,
-        store: impl AsContextMut,
+        store: &mut impl AsContextMut,
         offset: usize,
         count: usize,
     ) -> Result<*mut u8, Error> {
-        let (base, len) = self.extent(store)?;
+        let (base, len) = self.announced_extent(store)?;
         match offset.checked_add(count).is_some_and(|end| end <= len) {
             // SAFETY: (1) compared with the length.
             true => Ok(unsafe { base.add(offset) }),
@@ -274,10 +311,12 @@ impl Table {
         let core = context.core();
         let ty = self.data(core)?.ty.element;
         core.make_room();
-        let raw = item.into_raw(ValType::Ref(ty), core)? as usize;
+        let raw = item.clone().into_raw(ValType::Ref(ty), core)? as usize;
         self.data(core)?
             .set(index, raw)
-            .ok_or_else(|| Error::Resource(format!("the table has no element {index}")))
+            .ok_or_else(|| Error::Resource(format!("the table has no element {index}")))?;
+        core.cross(Crossing::Replaces(*self, index, item));
+        Ok(())
     }
 
     /// Grows it, and tells how many elements it had.
@@ -286,7 +325,8 @@ impl Table {
         let core = context.core();
         let ty = self.data(core)?.ty.element;
         core.make_room();
-        let (raw, limit) = (item.into_raw(ValType::Ref(ty), core)? as usize, core.limits().table);
+        let raw = item.clone().into_raw(ValType::Ref(ty), core)? as usize;
+        let limit = core.limits().table;
         let refused = || Error::Resource(format!("the table cannot grow by {count} elements"));
         let demand = self.data(core)?.demand(count);
         let grown = if core.allows(demand) {
@@ -294,7 +334,9 @@ impl Table {
         } else {
             None
         };
-        grown.ok_or_else(refused)
+        let before = grown.ok_or_else(refused)?;
+        core.cross(Crossing::GrowsTable(*self, count, item));
+        Ok(before)
     }
 }
 
@@ -334,14 +376,30 @@ impl Global {
             return Err(Error::Type("the global never changes".into()));
         }
         core.make_room();
-        let raw = value.into_raw(ty.content, core)?;
+        let raw = value.clone().into_raw(ty.content, core)?;
         // SAFETY: (1) a global's value lives as long as the store.
         unsafe { self.data(core)?.value.write(raw) };
+        core.cross(Crossing::Sets(*self, value));
         Ok(())
     }
 }
 
 impl Tag {
+    /// Its type, and what machine code knows it by.
+    pub(super) fn in_store(
+        &self,
+        core: &mut StoreCore,
+    ) -> Result<(FuncType, *const vm::Tag), Error> {
+        let data = self.data(core)?;
+        Ok((data.ty.clone(), &raw const *data.tag))
+    }
+
+    /// The tag that machine code knows by an address.
+    pub(super) fn at(kind: *const vm::Tag, core: &StoreCore) -> Option<Self> {
+        let index = core.tags.iter().position(|data| std::ptr::eq(&raw const *data.tag, kind))?;
+        Some(Self { index, store: core.id })
+    }
+
     /// A new tag, for exceptions that carry the type's parameters.
     pub fn new(mut store: impl AsContextMut, ty: FuncType) -> Self {
         let mut context = store.as_context_mut();

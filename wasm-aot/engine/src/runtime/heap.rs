@@ -233,6 +233,43 @@ impl ExnRef {
         self.address_in(store.id).ok_or_else(another)
     }
 
+    /// A new exception. A host function throws it by failing with it.
+    pub fn new(
+        mut store: impl super::AsContextMut,
+        tag: super::Tag,
+        values: &[super::Val],
+    ) -> Result<Self, Error> {
+        let mut context = store.as_context_mut();
+        let core = context.core();
+        let (ty, kind) = tag.in_store(core)?;
+        if ty.params().len() != values.len() {
+            return Err(Error::Type(format!("an exception carries {ty}, not {}", values.len())));
+        }
+        core.make_room();
+        let raw =
+            values.iter().zip(ty.params()).map(|(value, ty)| value.clone().into_raw(*ty, core));
+        let raw = raw.collect::<Result<Vec<u128>, _>>()?;
+        let address = core.heap.new_exception(kind, raw.len() as u32);
+        let address =
+            address.ok_or_else(|| Error::Resource("no memory for an exception".into()))?;
+        // SAFETY: (1) made just now, with room for so many values behind it.
+        unsafe {
+            let place = (address + size_of::<vm::Exception>()) as *mut u128;
+            std::ptr::copy_nonoverlapping(raw.as_ptr(), place, raw.len());
+            Ok(Self::from_raw(address, core).expect("made just now"))
+        }
+    }
+
+    /// Its tag.
+    pub fn tag(&self, mut store: impl super::AsContextMut) -> Result<super::Tag, Error> {
+        let mut context = store.as_context_mut();
+        let core = context.core();
+        let address = self.raw(core)?;
+        // SAFETY: (1) an exception that is held is not freed.
+        let kind = unsafe { (*(address as *const vm::Exception)).tag };
+        super::Tag::at(kind, core).ok_or_else(|| Error::Type("an exception without a tag".into()))
+    }
+
     /// What it carries.
     pub fn values(&self, mut store: impl super::AsContextMut) -> Result<Vec<super::Val>, Error> {
         let mut context = store.as_context_mut();

@@ -6,6 +6,7 @@
 //! the place that [`Layout`](crate::vm::Layout) says.
 #![allow(unsafe_code)]
 
+use super::boundary::{self, Callee, Crossing};
 use super::context::Context;
 use super::elements::Elements;
 use super::function::Func;
@@ -19,14 +20,14 @@ use crate::exception::StoreId;
 use crate::module::{ConstOp, Elements as Items, Mode, Space};
 use crate::trap::Trap;
 use crate::types::ExternType;
-use crate::vm::{self, INSTANCE_MAGIC, MemoryAt};
+use crate::vm::{self, HOST_MAGIC, INSTANCE_MAGIC, MemoryAt};
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// An instance of a store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instance {
     data: NonNull<InstanceData>,
     store: StoreId,
@@ -88,6 +89,7 @@ impl Instance {
         instance.define(core)?;
         instance.copy_segments()?;
         let this = Self { data, store: core.id };
+        core.cross(Crossing::Begins(this));
         if let Some(start) = inner.info.start {
             instance.start(core, start)?;
         }
@@ -332,8 +334,11 @@ impl InstanceData {
             match given {
                 Extern::Func(function) => {
                     let leave = module.leave[module.info.functions[import.index as usize] as usize];
-                    let import_of =
-                        function.import(core, me, leave.map(|offset| module.code.at(offset)))?;
+                    let import_of = function.import(
+                        core,
+                        (me, import.index),
+                        leave.map(|offset| module.code.at(offset)),
+                    )?;
                     self.put(module.layout.function(import.index), import_of);
                 }
                 Extern::Table(table) => {
@@ -628,12 +633,28 @@ impl InstanceData {
             false => vm::FuncRef { code: module.function_code(index), vmctx: self.vmctx(), ty },
         };
         let function = Func::from_raw(&raw mut reference, core).expect("not null");
+        let (callee, mut values) = (Callee::Start(Instance::from_data(self.into())), [0u128; 1]);
+        let values = values.as_mut_ptr();
         // SAFETY: (1) a start function takes and gives nothing.
-        unsafe { function.call_raw(core, [0u128; 1].as_mut_ptr()) }
+        unsafe {
+            let id = module.function_type(index);
+            boundary::entered(core, callee, id, values, |core| function.enter(core, values))
+        }
+    }
+
+    /// Whether a function that it imports is the host's.
+    pub(super) fn imports_host(&self, index: u32) -> bool {
+        let offset = self.module.layout.function(index) as usize;
+        // SAFETY: (1) inside of the vmctx, written by `take_imports`; (2) every vmctx begins with a
+        // word that says what it is.
+        unsafe {
+            let import = (self.vmctx.as_mut_ptr().add(offset)).cast::<vm::FuncImport>().read();
+            *import.vmctx.cast::<u64>() == HOST_MAGIC
+        }
     }
 
     /// An item of one of its spaces.
-    fn item(&self, core: &StoreCore, space: Space, index: u32) -> Extern {
+    pub(super) fn item(&self, core: &StoreCore, space: Space, index: u32) -> Extern {
         let (store, at) = (core.id, index as usize);
         match space {
             Space::Func => {

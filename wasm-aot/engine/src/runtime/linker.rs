@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// How a host function comes into a store.
 type Make = Arc<
-    dyn Fn(&mut dyn FnMut(FuncType, Arc<super::function::Call>) -> Func) -> Func
+    dyn Fn(&mut dyn FnMut(FuncType, Arc<super::function::Body>) -> Func) -> Func
         + Send
         + Sync
         + 'static,

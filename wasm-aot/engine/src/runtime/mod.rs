@@ -5,6 +5,7 @@ mod attach;
 mod backtrace;
 mod bare;
 mod barrier;
+mod boundary;
 mod bridge;
 mod budget;
 mod builtin;
@@ -56,6 +57,7 @@ pub use crate::exception::ExnRef;
 pub use crate::exception::StoreId;
 pub use backtrace::waiting;
 pub use bare::{Bareness, Want};
+pub use boundary::{Boundary, Call, Callee, Crossing};
 pub use context::store_id_of;
 pub use counts::{
     BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount,

@@ -142,6 +142,8 @@ pub struct StoreCore {
     pub(crate) failed_at: (usize, Backtrace),
     /// Who is asked before something grows.
     limiter: Option<Limiter>,
+    /// Who is told what crosses the boundary between programs and the host.
+    pub(super) boundary: Option<Box<dyn super::boundary::Boundary>>,
     /// Whether frames of any code can be read, and those that the last trap has taken away.
     pub(super) reads_frames: bool,
     pub(super) trapped: Mutex<Vec<Taken>>,
@@ -177,6 +179,7 @@ impl StoreCore {
             thrown_at: Backtrace::default(),
             failed_at: (0, Backtrace::default()),
             limiter: None,
+            boundary: None,
             reads_frames: false,
             trapped: Mutex::default(),
             is_limited: false,

@@ -221,7 +221,7 @@ pub trait IntoFunc<T, P, R> {
 /// A host function without its type.
 #[doc(hidden)]
 #[derive(Clone)]
-pub struct RawFunc(pub(crate) Arc<super::function::Call>);
+pub struct RawFunc(pub(crate) Arc<super::function::Body>);
 
 impl std::fmt::Debug for RawFunc {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,0 +1,228 @@
+//! What goes to and fro between programs and their host, told to an observer as it happens.
+//!
+//! The observer sees calls in both directions with what they pass, and what the host changes in
+//! memories, tables and globals by way of this crate. What a host may write to through a slice or a
+//! pointer is *lent*: the observer compares it when control goes back. A store that is not observed
+//! pays one comparison for each call across the boundary.
+//!
+//! # Safety
+//!
+//! This module exists to read what crosses, as values of the types that it has.
+#![allow(unsafe_code)]
+
+use super::backtrace;
+use super::function::Func;
+use super::handle::{Extern, Global, Memory, Table};
+use super::instance::Instance;
+use super::store::{Store, StoreContextMut, StoreCore};
+use super::value::Val;
+use crate::error::Error;
+use crate::module::Space;
+use crate::registry;
+use std::fmt;
+
+/// Something that goes to and fro between a program and its host.
+#[derive(Debug)]
+pub enum Crossing<'a> {
+    /// An instance has been made; its start function, if it has one, comes next.
+    Begins(Instance),
+    /// The host calls a function.
+    Enters(Callee, &'a [Val]),
+    /// That call ends.
+    Leaves(Callee, Result<&'a [Val], &'a Error>),
+    /// An instance calls a function of the host's.
+    Calls(Call, &'a [Val]),
+    /// That call ends.
+    Returns(Call, Result<&'a [Val], &'a Error>),
+    /// The host has written to a memory, from an address on.
+    Writes(Memory, u64, &'a [u8]),
+    /// The host gets a memory, to which it may write until control goes back; its bytes at the
+    /// moment.
+    Lends(Memory, &'a [u8]),
+    /// The host has grown a memory by so many pages.
+    Grows(Memory, u64),
+    /// The host has given a global a value.
+    Sets(Global, Val),
+    /// The host has replaced an element of a table.
+    Replaces(Table, u64, Val),
+    /// The host has grown a table by so many elements.
+    GrowsTable(Table, u64, Val),
+}
+
+/// What the host calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callee {
+    /// A function that it has.
+    Function(Func),
+    /// The start function of an instance.
+    Start(Instance),
+}
+
+/// Who calls the host, and what.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The instance, if it imports the function.
+    pub instance: Option<Instance>,
+    /// The function's index there.
+    pub import: u32,
+}
+
+/// Who is told. The program waits meanwhile; the observer changes nothing.
+pub trait Boundary: fmt::Debug + Send {
+    /// Something goes to or fro.
+    fn crosses(&mut self, store: StoreContextMut<'_, ()>, crossing: Crossing<'_>);
+}
+
+impl StoreCore {
+    /// Whether there is an observer.
+    pub fn is_observed(&self) -> bool {
+        self.boundary.is_some()
+    }
+
+    /// Tells the observer of something, if there is one.
+    pub(crate) fn cross(&mut self, crossing: Crossing<'_>) {
+        // It is told of nothing that it does itself.
+        if let Some(mut boundary) = self.boundary.take() {
+            // SAFETY: (1) what an observer is given has no data; (2) it is there until it returns.
+            boundary.crosses(unsafe { StoreContextMut::from_core(self) }, crossing);
+            self.boundary.get_or_insert(boundary);
+        }
+    }
+
+    /// Values as an observer sees them.
+    ///
+    /// # Safety
+    /// They are of those types, and of this store.
+    pub(crate) unsafe fn seen(&self, raw: &[u128], types: &[crate::types::ValType]) -> Vec<Val> {
+        // SAFETY: (1) the caller, see # Safety.
+        raw.iter().zip(types).map(|(raw, ty)| unsafe { Val::from_raw(*raw, *ty, self) }).collect()
+    }
+
+    /// The call instructions of an instance's module that wait for the host, innermost first, in
+    /// the activation that is executed: function and offset, each once. Nothing if some of them are
+    /// not known.
+    pub fn calls_that_wait(&self) -> Option<Vec<(u32, u32)>> {
+        let mut calls = Vec::new();
+        for pc in backtrace::activation(self) {
+            let frame = self.frame_info(pc - 1, &mut super::source::Sources::default());
+            // Where the host enters machine code, there is no function.
+            let Some(frame) = frame else { continue };
+            let call = (frame.function, frame.offset?);
+            if !frame.aside && !calls.contains(&call) {
+                calls.push(call);
+            }
+        }
+        Some(calls)
+    }
+}
+
+impl<T> Store<T> {
+    /// Has an observer told from now on of all that goes to and fro between programs of this store
+    /// and the host; there is one at a time.
+    pub fn observe_boundary(&mut self, boundary: Option<Box<dyn Boundary>>) {
+        self.core_mut().boundary = boundary;
+    }
+}
+
+impl<T> StoreContextMut<'_, T> {
+    /// Tells an observer of the boundary that the host has written to a memory whose bytes it has
+    /// by [`Memory::announced_extent`].
+    pub fn wrote(&mut self, memory: Memory, address: u64, len: u64) {
+        let core = self.core();
+        if !core.is_observed() {
+            return;
+        }
+        let Ok((base, whole)) = memory.extent_in(core) else { return };
+        let Some(end) = address.checked_add(len).filter(|end| *end <= whole as u64) else { return };
+        // SAFETY: (1) within the memory; (2) the program waits, and so does the host.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(base.add(address as usize), (end - address) as usize)
+        };
+        core.cross(Crossing::Writes(memory, address, bytes));
+    }
+}
+
+impl Memory {
+    /// Its bytes, for an observer; none if threads share it.
+    pub fn contents<'a>(&self, core: &'a mut StoreCore) -> Option<&'a [u8]> {
+        let (base, len) = self.extent_in(core).ok()?;
+        // SAFETY: (1) the memory's own bytes; (2) the store is borrowed, and with it code of it.
+        core.memories[self.index]
+            .shared()
+            .is_none()
+            .then(|| unsafe { std::slice::from_raw_parts(base, len) })
+    }
+}
+
+impl Instance {
+    /// The index that something of this instance has there.
+    pub fn index_of(&self, core: &StoreCore, item: Extern) -> Option<u32> {
+        let data = self.data(core)?;
+        let position = |list: &[usize], own: usize| list.iter().position(|id| *id == own);
+        let index = match item {
+            Extern::Func(function) => {
+                let info = &data.module.info;
+                let first = data.base() + data.module.layout.reference(0) as usize;
+                let place =
+                    function.address().checked_sub(first)? / size_of::<crate::vm::FuncRef>();
+                return info.referenced.get(place).copied();
+            }
+            Extern::Memory(memory) => position(&data.memories, memory.index),
+            Extern::Table(table) => position(&data.tables, table.index),
+            Extern::Global(global) => position(&data.globals, global.index),
+            Extern::Tag(tag) => position(&data.tags, tag.index),
+        };
+        index.map(|index| index as u32)
+    }
+
+    /// Something of this instance by its index: of functions, those that are referred to.
+    pub fn item_at(&self, core: &StoreCore, space: Space, index: u32) -> Option<Extern> {
+        let data = self.data(core)?;
+        let at = index as usize;
+        let is_there = match space {
+            Space::Func => data.module.info.reference_of(index).is_some(),
+            Space::Memory => at < data.memories.len(),
+            Space::Table => at < data.tables.len(),
+            Space::Global => at < data.globals.len(),
+            Space::Tag => at < data.tags.len(),
+        };
+        is_there.then(|| data.item(core, space, index))
+    }
+
+    /// The functions that it imports from other instances: calls of them do not cross.
+    pub fn imports_from_instances(&self, core: &StoreCore) -> Vec<u32> {
+        let Some(data) = self.data(core) else { return Vec::new() };
+        (0..data.module.info.imported.functions)
+            .filter(|index| !data.imports_host(*index))
+            .collect()
+    }
+
+    /// Whether it is one of that module.
+    pub fn is_of_module(&self, core: &StoreCore, module: &super::module::Module) -> bool {
+        self.data(core).is_some_and(|data| std::sync::Arc::ptr_eq(&data.module, &module.inner))
+    }
+}
+
+/// Tells of a call into machine code, and of its end.
+///
+/// # Safety
+/// `values` are of the function's type and there is room for its results; `enter` calls it.
+pub(super) unsafe fn entered(
+    store: &mut StoreCore,
+    callee: Callee,
+    ty: registry::TypeId,
+    values: *mut u128,
+    enter: impl FnOnce(&mut StoreCore) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let ty = registry::look_up(ty);
+    let seen = |store: &StoreCore, types: &[crate::types::ValType]| {
+        // SAFETY: (1) the caller, see # Safety.
+        unsafe { store.seen(std::slice::from_raw_parts(values, types.len()), types) }
+    };
+    let args = seen(store, ty.params());
+    store.cross(Crossing::Enters(callee, &args));
+    let done = enter(store);
+    let results = if done.is_ok() { seen(store, ty.results()) } else { Vec::new() };
+    store.cross(Crossing::Leaves(callee, done.as_ref().map(|()| &results[..])));
+    done
+}

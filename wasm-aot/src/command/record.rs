@@ -1,0 +1,55 @@
+//! `wasm-aot record`
+
+use super::Failure;
+use super::run::Run;
+use clap::Args;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use wasm_aot::recording::Recorded;
+
+/// Run a program and record what goes to and fro between it and its host
+///
+/// The trace has the program inside: `wasm-aot run TRACE` repeats the run, under any monitor, and
+/// `wasm-aot replay TRACE -o BENCH.wasm` makes a module of it that needs no host.
+#[derive(Debug, Args)]
+pub(crate) struct Record {
+    /// Where the trace goes; by default to the program's name with .r3, in this directory
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    run: Run,
+}
+
+impl Record {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let output = match self.output {
+            Some(output) => output,
+            None => {
+                let mut name = self.run.program().file_stem().unwrap_or_default().to_owned();
+                name.push(".r3");
+                name.into()
+            }
+        };
+        // A limit of files' sizes ends the trace, and not the program.
+        super::signal::survive_file_size_limits();
+        self.run.recorded(&output)
+    }
+}
+
+/// Makes the file, before the program has run for it.
+pub(super) fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| {
+        Failure::new(format!("{}: {error}: name a file that you may write by -o", path.display()))
+    })
+}
+
+/// Tells what was recorded.
+pub(super) fn tell(path: &Path, recorded: &Recorded<File>) {
+    let (path, events) = (path.display(), recorded.events);
+    match &recorded.failure {
+        None => super::complain(format!("{path}: {events} events recorded")),
+        Some(why) => super::complain(format!(
+            "{path}: the trace ends after {events} events, and the program went on: {why}"
+        )),
+    }
+}

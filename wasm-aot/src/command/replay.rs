@@ -1,0 +1,98 @@
+//! `wasm-aot replay`
+
+use super::traces::Events;
+use super::{Failure, Making, print, read};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use wasm_aot::instrument::runtime::binary;
+use wasm_aot::replaying::{self, Divergence, HostFailed};
+use wasm_aot::trace::{Generation, Program, generate};
+use wasm_aot::{Error, Module, Store};
+
+/// Make a module that repeats a recorded run without a host, or check a trace
+///
+/// The module imports nothing and exports `_start`, which repeats the run on any engine. What the
+/// program exports keeps its name. By --check it compares what the program does with the trace: it
+/// exports the globals `replay:event`, the number of events that have passed, and `replay:wrong`,
+/// which is 0 or what is wrong (1 an argument, 2 a result, 3 the order, 4 a value, 5 a trap), and
+/// ends by a trap where it leaves the trace.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Replay {
+    /// Where the module goes
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Compare with the trace; without --output, run it here and tell the first difference
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    making: Making,
+    /// The trace
+    trace: PathBuf,
+    /// The module that was recorded, if the trace has none inside
+    module: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "Examples:
+  wasm-aot record -o run.r3 app.wasm input.txt    record a run …
+  wasm-aot replay run.r3 -o bench.wasm            … make a benchmark of it …
+  wasmtime bench.wasm                             … and run it anywhere
+  wasm-aot replay --check run.r3                  does the program still do the same?
+  wasm-aot run --monitor hotness run.r3           what did it execute?";
+
+impl Replay {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let events = Events::open(&self.trace)?;
+        let program = events.program().clone();
+        let module = self.module(&program)?;
+        match &self.output {
+            Some(output) => self.make(&module, events, output),
+            None if self.check => self.compare(&module, events),
+            None => Err(Failure::usage("replay: name a file for the module by -o, or use --check")),
+        }
+    }
+
+    /// The module that was recorded: the one that is named, or the one inside.
+    fn module(&self, program: &Program) -> Result<Vec<u8>, Failure> {
+        let Some(path) = &self.module else {
+            let inside = program.module_or(None).map(<[u8]>::to_vec);
+            return inside.map_err(|_| {
+                Failure::usage(format!(
+                    "{}: the trace has no module inside: name the one that was recorded behind it",
+                    self.trace.display()
+                ))
+            });
+        };
+        let named =
+            |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+        let bytes = read(path)?;
+        let bytes = binary(&bytes).map_err(|error| named(&error))?;
+        program.module_or(Some(&bytes)).map(<[u8]>::to_vec).map_err(|error| named(&error))
+    }
+
+    fn make(&self, module: &[u8], events: Events, output: &Path) -> Result<(), Failure> {
+        let generation = Generation { is_checked: self.check };
+        let made = generate(module, events, generation)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.trace.display())))?;
+        std::fs::write(output, made)
+            .map_err(|error| Failure::new(format!("{}: {error}", output.display())))
+    }
+
+    /// Runs the program with the trace as its host.
+    fn compare(&self, module: &[u8], events: Events) -> Result<(), Failure> {
+        let engine = self.making.engine()?;
+        let trace = self.trace.display();
+        let module = Module::new(&engine, module)
+            .map_err(|error| Failure::new(format!("{trace}: {error}")))?;
+        let mut store = Store::new(&engine, ());
+        match replaying::replay(&mut store, &module, events, None) {
+            Ok(()) | Err(Error::Exit(_) | Error::Trap(_)) => {}
+            Err(Error::Host(error)) if error.is::<HostFailed>() => {}
+            Err(Error::Host(error)) if error.is::<Divergence>() => {
+                return Err(Failure::new(format!("{trace}: {error}{}", store.host_failure())));
+            }
+            Err(error) => return Err(Failure::new(format!("{trace}: {error}"))),
+        }
+        print(format!("{trace}: the program does what was recorded\n"))
+    }
+}

@@ -1,0 +1,168 @@
+//! Traces: files of either form, and `wasm-aot trace`.
+
+use super::{Failure, print};
+use clap::{Args, Subcommand};
+use std::fs::File;
+use std::io::{BufReader, Read as _, Seek as _};
+use std::path::{Path, PathBuf};
+use wasm_aot::trace::{
+    Ending, Error, Event, MAGIC, Program, Reader, TEXT_MAGIC, TextReader, heading,
+};
+
+/// Show and compare traces
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print a trace as text: a line for each event
+    Show {
+        /// The trace
+        file: PathBuf,
+    },
+    /// Compare the events of two traces; the exit code is 1 if they differ
+    Diff {
+        /// The one
+        a: PathBuf,
+        /// The other
+        b: PathBuf,
+    },
+}
+
+impl Trace {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match &self.command {
+            Command::Show { file } => show(file),
+            Command::Diff { a, b } => diff(a, b),
+        }
+    }
+}
+
+/// A trace that is read, in either form.
+pub(crate) enum Events {
+    Binary(Box<Reader<BufReader<File>>>),
+    Text(TextReader<File>),
+}
+
+impl Events {
+    /// Opens a trace.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let failed = |error: Error| Failure::new(format!("{}: {error}", path.display()));
+        let mut file = File::open(path).map_err(|error| failed(error.into()))?;
+        let mut head = [0; TEXT_MAGIC.len()];
+        let len = file.read(&mut head).map_err(|error| failed(error.into()))?;
+        file.rewind().map_err(|error| failed(error.into()))?;
+        match head[..len] == *TEXT_MAGIC.as_bytes() {
+            true => TextReader::new(file).map(Self::Text),
+            false => Reader::new(BufReader::new(file)).map(|reader| Self::Binary(Box::new(reader))),
+        }
+        .map_err(failed)
+    }
+
+    /// The program that was recorded.
+    pub(crate) fn program(&self) -> &Program {
+        match self {
+            Self::Binary(reader) => reader.program(),
+            Self::Text(reader) => reader.program(),
+        }
+    }
+
+    /// What is to be said of how it ends, once all of it was read.
+    fn ending(&self) -> Option<String> {
+        let Self::Binary(reader) = self else { return None };
+        match reader.ending()? {
+            Ending::Whole => None,
+            Ending::Cut => Some("the trace was cut off here".into()),
+            Ending::Stopped(why) => Some(format!("recording ended here: {why}")),
+        }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Binary(reader) => reader.next(),
+            Self::Text(reader) => reader.next(),
+        }
+    }
+}
+
+/// Whether a file is a trace.
+pub(crate) fn is_trace(path: &Path) -> bool {
+    let mut head = [0; MAGIC.len()];
+    File::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *MAGIC
+}
+
+/// The module inside a trace.
+pub(crate) fn module_inside(path: &Path) -> Result<Vec<u8>, Failure> {
+    let events = Events::open(path)?;
+    let module = events.program().module_or(None).map(<[u8]>::to_vec);
+    module.map_err(|_| {
+        Failure::new(format!(
+            "{}: the trace has no module inside: make one that needs no host by `wasm-aot replay \
+             TRACE MODULE -o BENCH.wasm`",
+            path.display()
+        ))
+    })
+}
+
+fn show(path: &Path) -> Result<(), Failure> {
+    let mut events = Events::open(path)?;
+    print(heading(events.program()))?;
+    let (mut lines, mut count) = (String::new(), 0u64);
+    for event in &mut events {
+        let event = event.map_err(|error| Failure::new(format!("{}: {error}", path.display())));
+        match event {
+            Ok(event) => lines += &format!("{event}\n"),
+            Err(failure) => {
+                print(&lines)?;
+                return Err(failure);
+            }
+        }
+        count += 1;
+        if lines.len() > 1 << 16 {
+            print(std::mem::take(&mut lines))?;
+        }
+    }
+    let ending = events.ending().map(|ending| format!("# {ending}\n")).unwrap_or_default();
+    print(format!("{lines}{ending}# {count} events\n"))
+}
+
+fn diff(a: &Path, b: &Path) -> Result<(), Failure> {
+    let (mut first, mut second) = (Events::open(a)?, Events::open(b)?);
+    let (one, other) = (first.program().hash, second.program().hash);
+    if one != other {
+        let text =
+            format!("the modules differ\n  {}: {one}\n  {}: {other}\n", a.display(), b.display());
+        print(text)?;
+        return Err(Failure::silent(1));
+    }
+    let mut number = 0u64;
+    loop {
+        let next = |events: &mut Events, path: &Path| {
+            let event = events.next().transpose();
+            event.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+        };
+        match (next(&mut first, a)?, next(&mut second, b)?) {
+            (None, None) => return print(format!("equal: {number} events\n")),
+            (one, other) if one == other => number += 1,
+            (one, other) => {
+                let shown = |event: Option<Event>| {
+                    event.map_or_else(|| "the trace is over".to_owned(), |event| event.to_string())
+                };
+                let (one, other) = (shown(one), shown(other));
+                print(format!(
+                    "event {number} differs\n  {}: {one}\n  {}: {other}\n",
+                    a.display(),
+                    b.display()
+                ))?;
+                return Err(Failure::silent(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,636 @@
+//! Replaying a trace in this engine: the program itself runs, with its own code, and the trace is
+//! its host. So every monitor sees what it would have seen when the trace was recorded.
+//!
+//! What the program does is compared with the trace at every event. The first difference ends the
+//! replay, and is told as a [`Divergence`].
+
+use crate::instrument::module::Space;
+use crate::{
+    AsContextMut, Backtrace, Caller, Error, ExceptionReport, ExnRef, Extern, ExternRef, Func,
+    Global, Instance, Memory, Module, Store, Table, Tag, Val,
+};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use wasm_aot_trace::{Change, Declared, Door, End, Event, Placed, Value};
+
+/// Where a program leaves its trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// The number of the event, from 0 on.
+    pub event: u64,
+    /// What it is about.
+    pub about: String,
+    /// What the trace has.
+    pub expected: String,
+    /// What the program does.
+    pub found: String,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { event, about, expected, found } = self;
+        write!(
+            f,
+            "the replay leaves the trace at event {event}, {about}: expected {expected}, found {found}"
+        )
+    }
+}
+
+impl std::error::Error for Divergence {}
+
+/// The trace ends before the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceEnds {
+    /// How many events it has.
+    pub events: u64,
+}
+
+impl fmt::Display for TraceEnds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the trace ends here, after {} events, and the program does not", self.events)
+    }
+}
+
+impl std::error::Error for TraceEnds {}
+
+/// What the host has failed with when the trace was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFailed(String);
+
+impl fmt::Display for HostFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for HostFailed {}
+
+/// What is done with what the program has written to its streams.
+pub type Print = fn(is_error: bool, bytes: &[u8]);
+
+type Events = dyn Iterator<Item = Result<Event, wasm_aot_trace::Error>> + Send;
+
+/// Repeats a run of a module in a store. `print` gets what the program writes to its output and its
+/// errors, if it is one of WASI. It fails as the run has failed, or with a [`Divergence`].
+pub fn replay<T: 'static>(
+    store: &mut Store<T>,
+    module: &Module,
+    events: impl Iterator<Item = Result<Event, wasm_aot_trace::Error>> + Send + 'static,
+    print: Option<Print>,
+) -> Result<(), Error> {
+    let declared = Declared::read(&module.inner().bytes).map_err(Error::host)?;
+    if let Some(what) = declared.refusal() {
+        return Err(Error::Link(format!("it cannot be replayed: it has {what}")));
+    }
+    let script = Script {
+        events: Box::new(Placed::new(events)),
+        ahead: None,
+        number: 0,
+        instance: None,
+        externs: Vec::new(),
+        declared,
+        print,
+    };
+    let script = Shared(Arc::new(Mutex::new(script)));
+    let instance = script.instantiate(store, module)?;
+    script.lock().instance = Some(instance);
+    script.play(store).map(|_| ())
+}
+
+/// What the host does, event by event.
+struct Script {
+    events: Box<Events>,
+    /// An event that was read and comes next.
+    ahead: Option<Event>,
+    /// The number of the event that comes next.
+    number: u64,
+    instance: Option<Instance>,
+    externs: Vec<ExternRef>,
+    declared: Declared,
+    print: Option<Print>,
+}
+
+impl Script {
+    fn next(&mut self) -> Result<Option<Event>, Error> {
+        let event = match self.ahead.take() {
+            Some(event) => Some(event),
+            None => self.events.next().transpose().map_err(Error::host)?,
+        };
+        self.number += u64::from(event.is_some());
+        Ok(event)
+    }
+
+    fn peek(&mut self) -> Result<Option<&Event>, Error> {
+        if self.ahead.is_none() {
+            self.ahead = self.events.next().transpose().map_err(Error::host)?;
+        }
+        Ok(self.ahead.as_ref())
+    }
+
+    /// The event that was read last is not what the program does.
+    fn diverges(
+        &self,
+        about: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Error {
+        Error::host(Divergence {
+            event: self.number.saturating_sub(1),
+            about: about.to_string(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+        })
+    }
+
+    fn ends(&self) -> Error {
+        Error::host(TraceEnds { events: self.number })
+    }
+
+    fn instance(&self) -> Result<Instance, Error> {
+        self.instance.ok_or_else(|| Error::Link("the program is not there yet".into()))
+    }
+
+    fn function_name(&self, function: u32) -> String {
+        match self.declared.imports.get(function as usize) {
+            Some((module, name)) => format!("function {function}, \"{module}\" \"{name}\""),
+            None => format!("function {function}"),
+        }
+    }
+
+    fn value(&mut self, store: &mut impl AsContextMut, value: Value) -> Result<Val, Error> {
+        Ok(match value {
+            Value::I32(bits) => Val::I32(bits.cast_signed()),
+            Value::I64(bits) => Val::I64(bits.cast_signed()),
+            Value::F32(bits) => Val::F32(bits),
+            Value::F64(bits) => Val::F64(bits),
+            Value::V128(bits) => Val::V128(bits),
+            Value::Func(None) => Val::FuncRef(None),
+            Value::Extern(None) => Val::ExternRef(None),
+            Value::Func(Some(index)) => Val::FuncRef(Some(self.function(store, index)?)),
+            Value::Extern(Some(number)) => {
+                let number = number as usize;
+                // Traces name them in order.
+                if number > self.externs.len() {
+                    return Err(Error::Type(format!("{value} comes before extern:{}", number - 1)));
+                }
+                if number == self.externs.len() {
+                    self.externs.push(ExternRef::new(number));
+                }
+                Val::ExternRef(Some(self.externs[number].clone()))
+            }
+        })
+    }
+
+    fn values(&mut self, store: &mut impl AsContextMut, all: &[Value]) -> Result<Vec<Val>, Error> {
+        all.iter().map(|value| self.value(store, *value)).collect()
+    }
+
+    fn function(&self, store: &mut impl AsContextMut, index: u32) -> Result<Func, Error> {
+        let mut context = store.as_context_mut();
+        let item = self.instance()?.item_at(context.core(), Space::Func, index);
+        item.and_then(Extern::into_func).ok_or_else(|| {
+            Error::Link(format!("function {index} is neither exported nor referred to"))
+        })
+    }
+
+    /// Whether the program gives what the trace has. NaNs are equal, as engines choose their bits.
+    fn is(&mut self, store: &mut impl AsContextMut, expected: Value, found: &Val) -> bool {
+        let is_nan = |bits: u32| f32::from_bits(bits).is_nan();
+        let is_wide_nan = |bits: u64| f64::from_bits(bits).is_nan();
+        match (expected, found) {
+            (Value::F32(a), Val::F32(b)) => a == *b || (is_nan(a) && is_nan(*b)),
+            (Value::F64(a), Val::F64(b)) => a == *b || (is_wide_nan(a) && is_wide_nan(*b)),
+            (Value::I32(a), Val::I32(b)) => a == b.cast_unsigned(),
+            (Value::I64(a), Val::I64(b)) => a == b.cast_unsigned(),
+            (Value::V128(a), Val::V128(b)) => a == *b,
+            (Value::Func(None), Val::FuncRef(None)) => true,
+            (Value::Extern(None), Val::ExternRef(None)) => true,
+            (Value::Func(Some(index)), Val::FuncRef(Some(function))) => {
+                let mut context = store.as_context_mut();
+                let instance = self.instance;
+                instance.and_then(|own| own.index_of(context.core(), (*function).into()))
+                    == Some(index)
+            }
+            (Value::Extern(Some(number)), Val::ExternRef(Some(own))) => {
+                self.externs.get(number as usize).is_some_and(|known| known.same(own))
+            }
+            _ => false,
+        }
+    }
+
+    /// Compares values with those of the event that was read last.
+    fn compare(
+        &mut self,
+        store: &mut impl AsContextMut,
+        (about, what): (&str, &str),
+        expected: &[Value],
+        found: &[Val],
+    ) -> Result<(), Error> {
+        if expected.len() != found.len() {
+            return Err(self.diverges(about, expected.len(), found.len()));
+        }
+        for (at, (expected, found)) in expected.iter().zip(found).enumerate() {
+            if !self.is(store, *expected, found) {
+                let about = format!("{about}, {what} {at}");
+                return Err(self.diverges(about, expected, Shown(found)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value as traces spell it.
+struct Shown<'a>(&'a Val);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Val::I32(value) => Value::I32(value.cast_unsigned()).fmt(f),
+            Val::I64(value) => Value::I64(value.cast_unsigned()).fmt(f),
+            Val::F32(bits) => Value::F32(*bits).fmt(f),
+            Val::F64(bits) => Value::F64(*bits).fmt(f),
+            Val::V128(bits) => Value::V128(*bits).fmt(f),
+            Val::FuncRef(None) | Val::ExternRef(None) | Val::ExnRef(None) | Val::AnyNull => {
+                f.write_str("null")
+            }
+            Val::FuncRef(Some(_)) => f.write_str("another function"),
+            Val::ExternRef(Some(_)) => f.write_str("another reference"),
+            Val::ExnRef(Some(_)) => f.write_str("an exception"),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Script>>);
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Script> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the instance, with what it imported.
+    fn instantiate<T: 'static>(
+        &self,
+        store: &mut Store<T>,
+        module: &Module,
+    ) -> Result<Instance, Error> {
+        let mut first = Vec::new();
+        {
+            let mut script = self.lock();
+            while let Some(Event::Host(_)) = script.peek()? {
+                if let Some(Event::Host(change)) = script.next()? {
+                    first.push(change);
+                }
+            }
+        }
+        let imports = self.imports(store, module, &first)?;
+        let starts = matches!(self.lock().peek()?, Some(Event::Enter { door: Door::Start, .. }));
+        if starts {
+            self.lock().next()?;
+        }
+        let made = Instance::new(&mut *store, module, &imports);
+        if starts {
+            let found = made.as_ref().map(|_| Vec::new());
+            self.left(store, found)?;
+        }
+        let instance = made?;
+        self.lock().instance = Some(instance);
+        for change in first {
+            let is_own = match change {
+                // Elements name functions of the instance, whose own segments may have set them.
+                // What a start function has found it has changed since.
+                Change::Element { table, index, value } => {
+                    !starts && !self.has_element(store, instance, (table, index), value)?
+                }
+                Change::Write { memory, .. } | Change::Grow { memory, .. } => {
+                    memory >= self.lock().declared.imported.memories && !starts
+                }
+                Change::Global { global, .. } => {
+                    global >= self.lock().declared.imported.globals && !starts
+                }
+                Change::GrowTable { table, .. } => {
+                    table >= self.lock().declared.imported.tables && !starts
+                }
+            };
+            if is_own {
+                self.change(store, instance, &change)?;
+            }
+        }
+        Ok(instance)
+    }
+
+    /// Whether an element of a table is that already.
+    fn has_element<T>(
+        &self,
+        store: &mut Store<T>,
+        instance: Instance,
+        (table, index): (u32, u64),
+        value: Value,
+    ) -> Result<bool, Error> {
+        let item = instance.item_at(store.as_context_mut().core(), Space::Table, table);
+        let Some(table) = item.and_then(Extern::into_table) else { return Ok(false) };
+        let found = table.get(&mut *store, index)?;
+        Ok(found.is_some_and(|found| self.lock().is(store, value, &found)))
+    }
+
+    /// What the module imports: functions that follow the trace, and what else was there at the
+    /// beginning.
+    fn imports<T: 'static>(
+        &self,
+        store: &mut Store<T>,
+        module: &Module,
+        first: &[Change],
+    ) -> Result<Vec<Extern>, Error> {
+        use crate::ExternType;
+        let (mut functions, mut memories, mut globals, mut tables) = (0, 0, 0, 0);
+        let mut imports = Vec::new();
+        for import in module.imports() {
+            imports.push(match import.ty {
+                ExternType::Func(ty) => {
+                    let (script, function) = (self.clone(), functions);
+                    functions += 1;
+                    let body = move |caller: Caller<'_, T>, args: &[Val], results: &mut [Val]| {
+                        script.called(caller, function, args, results)
+                    };
+                    Func::new(&mut *store, ty, body).into()
+                }
+                ExternType::Memory(mut ty) => {
+                    for change in first {
+                        if let Change::Grow { memory, pages } = change
+                            && *memory == memories
+                        {
+                            ty.minimum = ty.minimum.saturating_add(*pages);
+                        }
+                    }
+                    let handle = Memory::new(&mut *store, ty)?;
+                    for change in first {
+                        if let Change::Write { memory, address, bytes } = change
+                            && *memory == memories
+                        {
+                            let at = usize::try_from(*address).unwrap_or(usize::MAX);
+                            handle.write(&mut *store, at, bytes)?;
+                        }
+                    }
+                    memories += 1;
+                    handle.into()
+                }
+                ExternType::Global(ty) => {
+                    let value = first.iter().rev().find_map(|change| match change {
+                        Change::Global { global, value } if *global == globals => Some(*value),
+                        _ => None,
+                    });
+                    globals += 1;
+                    let value = match value {
+                        Some(value) => self.lock().value(store, value)?,
+                        None => Val::default_for(ty.content).ok_or_else(|| {
+                            Error::Type("the trace does not tell what a global is".into())
+                        })?,
+                    };
+                    Global::new(&mut *store, ty, value)?.into()
+                }
+                ExternType::Table(mut ty) => {
+                    for change in first {
+                        if let Change::GrowTable { table, count, .. } = change
+                            && *table == tables
+                        {
+                            ty.minimum = ty.minimum.saturating_add(*count);
+                        }
+                    }
+                    tables += 1;
+                    let null = Val::default_for(crate::ValType::Ref(ty.element));
+                    let null = null.ok_or_else(|| {
+                        Error::Type("a table of references that are never null".into())
+                    })?;
+                    Table::new(&mut *store, ty, null)?.into()
+                }
+                ExternType::Tag(ty) => Tag::new(&mut *store, ty).into(),
+            });
+        }
+        Ok(imports)
+    }
+
+    /// The program calls its host.
+    fn called<T: 'static>(
+        &self,
+        mut caller: Caller<'_, T>,
+        function: u32,
+        args: &[Val],
+        results: &mut [Val],
+    ) -> Result<(), Error> {
+        {
+            let mut script = self.lock();
+            // A start function calls before the instance is known.
+            script.instance = script.instance.or(caller.instance());
+            let name = script.function_name(function);
+            match script.next()? {
+                Some(Event::Call { function: expected, args: values }) if expected == function => {
+                    let about = format!("a call of {name}");
+                    script.compare(&mut caller, (&about, "argument"), &values, args)?;
+                }
+                Some(other) => {
+                    return Err(script.diverges(
+                        "which comes next",
+                        other,
+                        format!("a call of {name}"),
+                    ));
+                }
+                None => return Err(script.ends()),
+            }
+        }
+        match self.play(&mut caller)? {
+            Some(End::Values(values)) => {
+                let given = self.lock().values(&mut caller, &values)?;
+                results.clone_from_slice(&given);
+                self.print(&mut caller, function, args, &values)
+            }
+            Some(End::Exit { code, .. }) => Err(Error::Exit(code)),
+            Some(End::Trap(why)) => Err(Error::host(HostFailed(why))),
+            Some(End::Exception { tag, values }) => {
+                let values = self.lock().values(&mut caller, &values)?;
+                let instance = self.lock().instance()?;
+                let mut context = caller.as_context_mut();
+                let item = instance.item_at(context.core(), Space::Tag, tag);
+                let tag = item.and_then(Extern::into_tag);
+                let tag = tag.ok_or_else(|| Error::Link("there is no such tag".into()))?;
+                let exception = Some(ExnRef::new(context, tag, &values)?);
+                let backtrace = Backtrace::default();
+                Err(Error::Exception(ExceptionReport { exception, backtrace }))
+            }
+            None => Err(self.lock().ends()),
+        }
+    }
+
+    /// Does what the host does: up to the end of its call, or to that of the trace.
+    fn play<T: 'static>(
+        &self,
+        store: &mut impl AsContextMut<Data = T>,
+    ) -> Result<Option<End>, Error> {
+        let mut last = Ok(());
+        loop {
+            let Some(event) = self.lock().next()? else { return last.map(|()| None) };
+            match event {
+                Event::Host(change) => {
+                    let instance = self.lock().instance()?;
+                    self.change(store, instance, &change)?;
+                }
+                Event::Enter { function, args, .. } => {
+                    let (function, args) = {
+                        let mut script = self.lock();
+                        (script.function(store, function)?, script.values(store, &args)?)
+                    };
+                    let done = function.call(store.as_context_mut(), &args);
+                    self.left(store, done.as_ref().map(Vec::clone))?;
+                    last = done.map(|_| ());
+                }
+                Event::Return(end) => return Ok(Some(end)),
+                other => {
+                    let script = self.lock();
+                    return Err(script.diverges(
+                        "which comes next",
+                        other,
+                        "control is the host's",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// A call into the program has ended: so it should have.
+    fn left(
+        &self,
+        store: &mut impl AsContextMut,
+        found: Result<Vec<Val>, &Error>,
+    ) -> Result<(), Error> {
+        if let Err(Error::Host(error)) = found {
+            if let Some(divergence) = error.downcast_ref::<Divergence>() {
+                return Err(Error::host(divergence.clone()));
+            }
+            if let Some(ends) = error.downcast_ref::<TraceEnds>() {
+                return Err(Error::host(ends.clone()));
+            }
+        }
+        let mut script = self.lock();
+        let about = "the end of a call of the host's";
+        match (script.next()?, found) {
+            (Some(Event::Leave(End::Values(values))), Ok(found)) => {
+                script.compare(store, (about, "result"), &values, &found)
+            }
+            (Some(Event::Leave(End::Exit { code, .. })), Err(Error::Exit(found)))
+                if code == *found =>
+            {
+                Ok(())
+            }
+            (
+                Some(Event::Leave(End::Exception { tag, values })),
+                Err(Error::Exception(ExceptionReport { exception: Some(exception), .. })),
+            ) => {
+                let own = exception.tag(store.as_context_mut())?;
+                let instance = script.instance()?;
+                let own = instance.index_of(store.as_context_mut().core(), own.into());
+                if own != Some(tag) {
+                    return Err(script.diverges(about, tag, "an exception with another tag"));
+                }
+                let found = exception.values(store.as_context_mut())?;
+                script.compare(store, (about, "value"), &values, &found)
+            }
+            (Some(Event::Leave(End::Trap(_))), Err(Error::Host(_))) => Ok(()),
+            (Some(Event::Leave(End::Trap(why))), Err(error))
+                if error.trap().is_some_and(|trap| trap.to_string() == why) =>
+            {
+                Ok(())
+            }
+            (Some(other), Ok(_)) => Err(script.diverges(about, other, "it returns")),
+            (Some(other), Err(error)) => {
+                let found = error.to_string();
+                let found = found.lines().next().unwrap_or_default();
+                Err(script.diverges(about, other, found))
+            }
+            (None, _) => Err(script.ends()),
+        }
+    }
+
+    fn change<T>(
+        &self,
+        store: &mut impl AsContextMut<Data = T>,
+        instance: Instance,
+        change: &Change,
+    ) -> Result<(), Error> {
+        let mut context = store.as_context_mut();
+        let (space, index) = match change {
+            Change::Write { memory, .. } | Change::Grow { memory, .. } => (Space::Memory, *memory),
+            Change::Global { global, .. } => (Space::Global, *global),
+            Change::Element { table, .. } | Change::GrowTable { table, .. } => {
+                (Space::Table, *table)
+            }
+        };
+        let item = instance.item_at(context.core(), space, index);
+        match (change, item) {
+            (Change::Write { address, bytes, .. }, Some(Extern::Memory(memory))) => {
+                let at = usize::try_from(*address).unwrap_or(usize::MAX);
+                memory.write(context, at, bytes)
+            }
+            (Change::Grow { pages, .. }, Some(Extern::Memory(memory))) => {
+                memory.grow(context, *pages).map(|_| ())
+            }
+            (Change::Global { value, .. }, Some(Extern::Global(global))) => {
+                let value = self.lock().value(&mut context, *value)?;
+                global.set(context, value)
+            }
+            (Change::Element { index, value, .. }, Some(Extern::Table(table))) => {
+                let value = self.lock().value(&mut context, *value)?;
+                table.set(context, *index, value)
+            }
+            (Change::GrowTable { count, value, .. }, Some(Extern::Table(table))) => {
+                let value = self.lock().value(&mut context, *value)?;
+                table.grow(context, *count, value).map(|_| ())
+            }
+            _ => {
+                Err(Error::Link(format!("the program has nothing that could change so: {change}")))
+            }
+        }
+    }
+
+    /// Prints what a call of WASI has written to a stream.
+    fn print<T: 'static>(
+        &self,
+        caller: &mut Caller<'_, T>,
+        function: u32,
+        args: &[Val],
+        results: &[Value],
+    ) -> Result<(), Error> {
+        let print = {
+            let script = self.lock();
+            let (module, name) = &script.declared.imports[function as usize];
+            let writes = module == "wasi_snapshot_preview1" && name == "fd_write";
+            script.print.filter(|_| writes && *results == [Value::I32(0)])
+        };
+        let (
+            Some(print),
+            [Val::I32(stream @ 1..=2), Val::I32(list), Val::I32(count), Val::I32(told)],
+        ) = (print, args)
+        else {
+            return Ok(());
+        };
+        let Some(Extern::Memory(memory)) = caller.get_export("memory") else { return Ok(()) };
+        let word = |caller: &mut Caller<'_, T>, at: u32| {
+            let mut bytes = [0; 4];
+            memory.read(caller.as_context_mut(), at as usize, &mut bytes).ok()?;
+            Some(u32::from_le_bytes(bytes))
+        };
+        let mut left = word(caller, told.cast_unsigned()).unwrap_or_default() as usize;
+        for i in 0..count.cast_unsigned() {
+            let at = list.cast_unsigned().wrapping_add(i.wrapping_mul(8));
+            let from = word(caller, at);
+            let (Some(from), Some(len)) = (from, word(caller, at.wrapping_add(4))) else { break };
+            // No more than there is in memory, whatever the program says.
+            let most = memory.size(caller.as_context_mut())?.saturating_mul(65536);
+            let mut bytes = vec![0; (len as usize).min(left).min(most as usize)];
+            left -= bytes.len();
+            if memory.read(caller.as_context_mut(), from as usize, &mut bytes).is_err() {
+                break;
+            }
+            print(*stream == 2, &bytes);
+        }
+        Ok(())
+    }
+}

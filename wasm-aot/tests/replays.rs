@@ -1,0 +1,304 @@
+//! The commands that record programs and repeat their runs, from their arguments to their exit
+//! codes.
+
+#[path = "command/place.rs"]
+#[allow(dead_code, reason = "the tests of the command use more of it")]
+mod place;
+
+use place::{Place, errors};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use test_support::{eventually, require, send, succeed};
+
+/// Prints four letters that depend on the clock and on chance, and ends with code 3, from two calls
+/// deep.
+const LETTERS: &str = r#"(module
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+    (memory (export "memory") 1)
+    (data (i32.const 0) "\64\00\00\00\05\00\00\00") (data (i32.const 104) "\n")
+    (func $main (local $i i32)
+        (drop (call $clock (i32.const 0) (i64.const 0) (i32.const 16)))
+        (drop (call $random (i32.const 24) (i32.const 4)))
+        (loop $l
+            (i32.store8 (i32.add (i32.const 100) (local.get $i))
+                (i32.add (i32.const 97) (i32.rem_u
+                    (i32.xor (i32.load8_u (i32.add (i32.const 16) (local.get $i)))
+                        (i32.load8_u (i32.add (i32.const 24) (local.get $i))))
+                    (i32.const 26))))
+            (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 4))))
+        (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
+        (call $exit (i32.const 3)))
+    (func (export "_start") (call $main) (unreachable)))"#;
+
+/// What a command prints, and its exit code.
+fn said(place: &Place, args: &[&str]) -> (String, Option<i32>) {
+    let output = place.run(args);
+    (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
+}
+
+#[test]
+fn a_recorded_run_is_repeated_with_its_output_its_counts_and_its_code() {
+    let place = Place::new("record");
+    let app = place.file("letters.wat", LETTERS);
+    let first = place.run(&["record", "--monitor", "hotness,top=all", &app]);
+    let (head, counts) = ("wasm-aot: letters.r3: 13 events recorded\n", errors(&first));
+    let counts = counts.strip_prefix(head).unwrap_or_else(|| panic!("{counts}"));
+    assert!(first.status.code() == Some(3) && counts.lines().count() > 40, "{counts}");
+    let recorded = String::from_utf8_lossy(&first.stdout).into_owned();
+    let replayed = place.run(&["run", "--monitor", "hotness,top=all", "letters.r3"]);
+    assert_eq!((&*errors(&replayed), replayed.status.code()), (counts, Some(3)));
+    assert_eq!(said(&place, &["run", "letters.r3"]), (recorded, Some(3)));
+    let checked = place.good(&["replay", "--check", "letters.r3"]);
+    assert_eq!(checked, "letters.r3: the program does what was recorded\n");
+    for args in [
+        &["replay", "letters.r3", "-o", "bench.wasm"][..],
+        &["replay", "--check", "letters.r3", &app, "-o", "checked.wasm"],
+    ] {
+        assert_eq!(place.good(args), "");
+        assert_eq!(place.good(&["run", args.last().expect("a file")]), "");
+    }
+    // What a replay exports is what the program does.
+    assert!(place.good(&["inspect", "bench.wasm"]).contains("memory"));
+}
+
+#[test]
+fn traces_are_shown_as_text_which_is_a_trace_and_compared() {
+    let place = Place::new("trace");
+    let app = place.file("letters.wat", LETTERS);
+    for name in ["a.r3", "b.r3"] {
+        assert_eq!(place.run(&["record", "-o", name, &app]).status.code(), Some(3));
+    }
+    let text = place.good(&["trace", "show", "a.r3"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(text.starts_with("fi-trace text 1\nprogram "), "{text}");
+    assert_eq!(lines[3], "enter 5 export \"_start\"");
+    assert!(lines.contains(&"call 3 i32:3") && lines.contains(&"leave exit 3"), "{text}");
+    assert_eq!(lines.last(), Some(&"# 13 events"));
+    let in_text = place.file("a.txt", &text);
+    assert_eq!(place.good(&["trace", "diff", "a.r3", &in_text]), "equal: 13 events\n");
+    assert_eq!(
+        place.good(&["replay", "--check", &in_text, &app]),
+        format!("{in_text}: the program does what was recorded\n")
+    );
+    let (differ, code) = said(&place, &["trace", "diff", "a.r3", "b.r3"]);
+    assert!(
+        code == Some(1) && differ.starts_with("event 2 differs\n  a.r3: write 0 16 "),
+        "{differ}"
+    );
+    let changed =
+        place.file("changed.txt", text.replace("call 2 i32:24 i32:4", "call 2 i32:24 i32:5"));
+    let output = place.run(&["replay", "--check", &changed, &app]);
+    let told = errors(&output);
+    let expected = "the replay leaves the trace at event 4, a call of function 2, \
+                    \"wasi_snapshot_preview1\" \"random_get\", argument 1: expected i32:5, found i32:4";
+    assert!(output.status.code() == Some(1) && told.contains(expected), "{told}");
+}
+
+#[test]
+fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
+    let place = Place::new("no-trace");
+    let app = place.file("letters.wat", LETTERS);
+    let other = place.file("other.wat", "(module)");
+    assert_eq!(place.run(&["record", "-o", "a.r3", &app]).status.code(), Some(3));
+    let whole = fs::read(place.0.join("a.r3")).expect("a trace");
+    let refused = |args: &[&str], code: i32, part: &str| {
+        let (text, found) = place.bad(args);
+        assert!(text.contains(part) && found == code, "{args:?}: {found}: {text}");
+    };
+    refused(
+        &["replay", "a.r3", &other, "-o", "x.wasm"],
+        1,
+        "other.wat: another module than was recorded",
+    );
+    refused(&["replay", "a.r3"], 2, "name a file for the module by -o, or use --check");
+    refused(
+        &["replay", &app, "-o", "x.wasm"],
+        1,
+        "not a trace: it does not begin with \"fi-trace\"",
+    );
+    refused(&["replay", "missing.r3", "-o", "x.wasm"], 1, "missing.r3: No such file");
+    refused(&["replay", "a.r3", "-o", "no/folder/x.wasm"], 1, "no/folder/x.wasm: No such file");
+    refused(&["record", "a.r3"], 2, "it is a trace already");
+    refused(&["record", "--preload", "a=b.wasm", &app], 2, "calls between modules are not seen");
+    refused(&["run", "a.r3", "argument"], 2, "a trace has its arguments inside");
+    refused(&["record", "-o", "no/folder/a.r3", &app], 1, "name a file that you may write by -o");
+    refused(&["record", "-o", "/dev/full", &app], 1, "No space left on device");
+    let mut newer = whole.clone();
+    newer[8] = 9;
+    refused(&["run", &place.file("newer.r3", newer)], 1, "a trace of version 9");
+    let mut damaged = whole.clone();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 4;
+    refused(&["replay", &place.file("damaged.r3", damaged), "-o", "x.wasm"], 1, "damaged at byte");
+    let empty = place.file("empty.r3", &whole[..20]);
+    refused(&["replay", &empty, "-o", "x.wasm"], 1, "cut off before the program");
+    // Without its last block it is a trace of the beginning.
+    let cut = place.file("cut.r3", &whole[..whole.len() - 5]);
+    let text = place.good(&["trace", "show", &cut]);
+    assert!(text.ends_with("# the trace was cut off here\n# 13 events\n"), "{text}");
+    assert_eq!(place.run(&["run", &cut]).status.code(), Some(3));
+}
+
+/// Prints dots, as many as its memory has room for numbers, and then spins.
+const DOTS: &str = r#"(module
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (data (i32.const 0) "\10\00\00\00\01\00\00\00") (data (i32.const 16) ".")
+    (func (export "spin") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8))) (loop $l (br $l)))
+    (func (export "_start") (local $i i32)
+        (loop $l
+            (drop (call $random (i32.const 32) (i32.const 64)))
+            (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 2000))))
+        (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+#[test]
+fn a_full_disk_ends_the_trace_and_not_the_program() {
+    let place = Place::new("full");
+    let app = place.file("dots.wat", DOTS);
+    let limited = "ulimit -f 64; exec \"$0\" record --no-cache -o full.r3 \"$1\"";
+    let output = Command::new("bash")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_wasm-aot"), &app])
+        .current_dir(&place.0)
+        .output()
+        .expect("a shell");
+    assert_eq!(
+        (String::from_utf8_lossy(&output.stdout), output.status.code()),
+        (".".into(), Some(0))
+    );
+    let told = errors(&output);
+    assert!(
+        told.contains("full.r3: the trace ends after ") && told.contains("File too large"),
+        "{told}"
+    );
+    let text = place.good(&["trace", "show", "full.r3"]);
+    assert!(text.contains("\n# recording ended here: File too large"), "{text}");
+    // What there is can be replayed up to its end.
+    place.good(&["replay", "full.r3", "-o", "bench.wasm"]);
+    let output = place.run(&["run", "full.r3"]);
+    assert!(errors(&output).contains("the trace ends here, after "), "{}", errors(&output));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_what_it_has_seen() {
+    let place = Place::new("killed");
+    let app = place.file("dots.wat", DOTS);
+    let mut child = place.start(&["record", "-o", "killed.r3", "--invoke", "spin", &app]);
+    eventually("the event is on the disk", || {
+        let shown = place.run(&["trace", "show", "killed.r3"]);
+        String::from_utf8_lossy(&shown.stdout).contains("return i32:0")
+    });
+    let process = child.id();
+    child
+        .kill()
+        .or_else(|_| {
+            send(process, 9);
+            Ok::<(), std::io::Error>(())
+        })
+        .expect("it is killed");
+    child.wait().expect("it ends");
+    let text = place.good(&["trace", "show", "killed.r3"]);
+    assert!(
+        text.ends_with(
+            "write 0 8 01000000\nreturn i32:0\n# the trace was cut off here\n# 4 events\n"
+        ),
+        "{text}"
+    );
+}
+
+const WORK: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+int main(int argc, char **argv) {
+    static char text[65536]; static char *lines[1024]; int count = 0;
+    FILE *file = fopen(argv[1], "r");
+    if (!file) { perror(argv[1]); return 1; }
+    size_t len = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    for (char *line = strtok(text, "\n"); line && count < 1024; line = strtok(NULL, "\n")) lines[count++] = line;
+    qsort(lines, count, sizeof *lines, compare);
+    unsigned seed; getentropy(&seed, sizeof seed);
+    struct timespec now; clock_gettime(CLOCK_REALTIME, &now);
+    FILE *out = fopen(argv[2], "w");
+    for (int i = 0; i < count; i++) fprintf(out, "%s\n", lines[i]);
+    fclose(out);
+    printf("%s: %d lines, %zu bytes, %u, %ld.%09ld, HOME=%s\n", argv[0], count, len, seed, (long)now.tv_sec, now.tv_nsec, getenv("HOME"));
+    if (argc > 3) exit(atoi(argv[3]));
+    return 0;
+}
+"#;
+
+#[test]
+fn a_program_in_c_with_files_clocks_and_arguments_runs_without_them() {
+    let found = Command::new("python3").args(["-c", "import ziglang, wasmtime"]).output();
+    if !require(found.is_ok_and(|output| output.status.success()), "zig cc or Wasmtime") {
+        return;
+    }
+    let place = Place::new("in-c");
+    let (source, app) =
+        (place.file("work.c", WORK), place.0.join("work.wasm").display().to_string());
+    succeed(Command::new("python3").args([
+        "-m",
+        "ziglang",
+        "cc",
+        "--target=wasm32-wasi",
+        "-O2",
+        &source,
+        "-o",
+        &app,
+    ]));
+    let text: String = (0..800).map(|i| format!("{:x} a line\n", i * 7919 % 1009)).collect();
+    fs::create_dir(place.0.join("files")).expect("a folder");
+    fs::write(place.0.join("files/in.txt"), text).expect("a file");
+    for (name, code) in [("done", None), ("exits", Some("5"))] {
+        let trace = format!("{name}.r3");
+        let mut args = vec![
+            "record",
+            "--dir",
+            "files::/",
+            "--env",
+            "HOME=/home/somebody",
+            "-o",
+            &trace,
+            &app,
+            "/in.txt",
+            "/out.txt",
+        ];
+        args.extend(code);
+        let first = place.run(&args);
+        let output = String::from_utf8_lossy(&first.stdout).into_owned();
+        let expected = code.map_or(0, |code| code.parse().expect("a code"));
+        assert!(
+            output.contains("800 lines") && first.status.code() == Some(expected),
+            "{}",
+            errors(&first)
+        );
+        fs::remove_file(place.0.join("files/out.txt")).expect("it was written");
+        assert_eq!(said(&place, &["run", &trace]), (output, Some(expected)));
+        assert!(!Path::new(&place.0.join("files/out.txt")).exists(), "a replay touches nothing");
+        let bench = format!("{name}.wasm");
+        place.good(&["replay", "--check", &trace, "-o", &bench]);
+        let count = place.good(&["trace", "show", &trace]);
+        let count = count
+            .lines()
+            .last()
+            .and_then(|line| line.split(' ').nth(1))
+            .expect("a count")
+            .to_owned();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recording/engines.py");
+        succeed(
+            Command::new("python3")
+                .arg(script)
+                .args([&place.0.join(&bench).display().to_string(), &count]),
+        );
+    }
+}
