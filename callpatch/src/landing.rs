@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use wordpatch::CodeAddr;
+use wordpatch::live::{self, Width};
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
 use wordpatch::os::{OsError, maps};
 
@@ -128,7 +129,7 @@ impl Landings {
         for (byte, value) in (at.get()..).zip(jump) {
             // SAFETY: (1) pages of ours, which stay mapped; (2) no landing is there, so that no
             // thread comes there.
-            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(byte).write_volatile(value) };
+            unsafe { live::store(CodeAddr::new(byte), Width::One, value.into()) };
             self.use_up(byte);
         }
         Ok(())
