@@ -161,6 +161,21 @@ fn a_program_with_hooks_keeps_to_them_unless_others_are_wanted() {
 }
 
 #[test]
+fn where_no_function_gets_a_probe_a_note_says_why() {
+    let to = folder("unmodified-none");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    for (options, says) in [
+        (&["--plant", "all", "-F", "no_such_name"][..], "-F and -N"),
+        (&["--plant", "seen", "-F", "no_such_name"], "--plant all"),
+    ] {
+        let output = run(fastinst().arg("run").args(options).arg(&program).arg("1"));
+        assert_eq!(output.status.code(), Some(3));
+        let said = text(&output.stderr);
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn code_that_must_not_be_written_to_is_left_alone_with_a_reason() {
     let to = folder("unmodified-batch");
     let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);

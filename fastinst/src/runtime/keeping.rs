@@ -127,37 +127,29 @@ extern "C" fn bare_user() {
     naked_asm!("lea r11, [rip + {}]", "jmp {}", sym stub::user, sym with_vectors)
 }
 
-/// To [`event::enter`]: the function, the place it was called from, the stack pointer, the site.
-#[unsafe(naked)]
-pub(super) extern "C" fn slow_enter() {
-    naked_asm!(
-        "lea rdx, [rsp + {drop}]",
-        "mov ecx, r10d",
-        "lea rax, [rip + {event}]",
-        "lea r11, [rip + {slowly}]",
-        "jmp {with_vectors}",
-        drop = const DROP,
-        event = sym event::enter,
-        slowly = sym stub::slowly,
-        with_vectors = sym with_vectors,
-    )
+/// To an event's rules: with the function, the place it was called from, the stack pointer and the
+/// site.
+macro_rules! slow {
+    ($name:ident, $event:path) => {
+        #[unsafe(naked)]
+        pub(super) extern "C" fn $name() {
+            naked_asm!(
+                "lea rdx, [rsp + {drop}]",
+                "mov ecx, r10d",
+                "lea rax, [rip + {event}]",
+                "lea r11, [rip + {slowly}]",
+                "jmp {with_vectors}",
+                drop = const DROP,
+                event = sym $event,
+                slowly = sym stub::slowly,
+                with_vectors = sym with_vectors,
+            )
+        }
+    };
 }
 
-/// To [`event::exit`], likewise.
-#[unsafe(naked)]
-pub(super) extern "C" fn slow_exit() {
-    naked_asm!(
-        "lea rdx, [rsp + {drop}]",
-        "mov ecx, r10d",
-        "lea rax, [rip + {event}]",
-        "lea r11, [rip + {slowly}]",
-        "jmp {with_vectors}",
-        drop = const DROP,
-        event = sym event::exit,
-        slowly = sym stub::slowly,
-        with_vectors = sym with_vectors,
-    )
-}
+slow!(slow_enter, event::enter);
+slow!(slow_exit, event::exit);
 
 /// To [`event::enough`]: the offset of the function's record.
 #[unsafe(naked)]

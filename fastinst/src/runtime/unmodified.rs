@@ -123,10 +123,11 @@ impl Unmodified {
                 note += &format!("; {count} {what}");
             }
         }
-        if self.planted + refused == 0 {
-            return "no function was seen to run for long enough to get a probe: --plant all gives all of them one before the program begins, -finstrument-functions has them compiled in".to_owned();
+        match (self.planted + refused, guest::config().plant) {
+            (0, Planting::Seen) => "no function was seen to run for long enough to get a probe: --plant all gives all of them one before the program begins, -finstrument-functions has them compiled in".to_owned(),
+            (0, Planting::All) => "no function got a probe: none has a name that -F and -N leave".to_owned(),
+            _ => note,
         }
-        note
     }
 
     /// Where the functions of all modules begin, and parts of them.

@@ -614,7 +614,7 @@ fn program_in(path: &Path) -> Result<Vec<u8>, Failure> {
 /// What a replayed program writes to its streams goes to ours.
 fn print_stream(is_error: bool, bytes: &[u8]) {
     use std::io::Write as _;
-    // The program was recorded when somebody read this.
+    // Input was read when the program was recorded.
     let _ = match is_error {
         true => std::io::stderr().write_all(bytes),
         false => std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()),

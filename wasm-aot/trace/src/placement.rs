@@ -15,11 +15,12 @@
 //! 2. Between *h* and *o* the program has not written to the place, or it would find its own value
 //!    at *o*, which the recorder knows, and nothing would be told.
 //! 3. If the host has written to it again after *h*, then at *o* the program has found the last of
-//!    these values; the earlier ones were seen by nobody.
+//!    these values; the program has seen none of the earlier ones.
 //!
 //! By 1 and 2 no instruction between *h* and *l* depends on the place, so the program does the same
 //! whether it is changed at *h* or at *l*; and between *l* and *o* there is *v*, as recorded.
-//! The order of changes to different places does not matter, since nobody looks between them.
+//! The order of changes to different places does not matter, since the program does not look
+//! between them.
 //!
 //! A model below runs arbitrary programs with arbitrary hosts, and compares what they read.
 

@@ -51,7 +51,7 @@ impl Sink for Vec<u8> {
 
 /// A trace that is being written.
 ///
-/// Whoever records goes on whatever happens to the file: an error is kept, what comes later is left
+/// The recorder goes on whatever happens to the file: an error is kept, what comes later is left
 /// out, and the trace ends with the last block for which there was room.
 #[derive(Debug)]
 pub struct Writer<S: Sink> {

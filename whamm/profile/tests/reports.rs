@@ -132,7 +132,7 @@ fn a_file_goes_into_the_first_folder_that_takes_it() {
         let profile = profiler::Profile::from_file(&file).unwrap_or_else(|e| panic!("{e}"));
         assert!(profile.functions.iter().any(|function| function.label.name == "work"));
         assert!(profile.gprof().contains("<spontaneous>"), "{}", profile.gprof());
-        // What was cut off is refused by whoever reads it.
+        // A reader refuses what was cut off.
         assert!(profiler::Profile::from_file(&file[..file.len() / 2]).is_err());
 
         let mut running = Running::new(&module, 25);

@@ -68,7 +68,7 @@ pub enum Error {
     /// A plan keeps an instruction where the program has none.
     #[error("there is no instruction at {} to {} of the program", .0.start, .0.end)]
     Place(Range<u64>),
-    /// A module that is to be linked in imports something that nobody gives it.
+    /// A module that is to be linked in imports something that the program does not give it.
     #[error("the module that is linked in imports {0}, which is not given")]
     Unbound(String),
     /// A module that is to be linked in has more than functions, globals, memories and their data.

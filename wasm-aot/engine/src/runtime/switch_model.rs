@@ -337,7 +337,7 @@ impl Model {
         }
         let stores = self.stores(wish);
         if matches!(wish, Wish::Defer { .. }) {
-            // Whoever comes to the late stub waits for the lock first.
+            // A thread that comes to the late stub waits for the lock first.
             self.current = LATE;
         }
         for (step, at, value) in stores {
