@@ -87,13 +87,15 @@ __attribute__((no_instrument_function)) static void reads_for(char *buffer, doub
 
 /*
  * Spends as long in `other` as in `one`, by turns, and says what `one` has taken: the last call of `other` in a turn takes as long as it
- * takes. Turns differ in length, lest a clock that ticks evenly keep step with them.
+ * takes. Turns differ in length, by chance, lest a clock that ticks evenly keep step with them: lengths that come again do.
  */
 __attribute__((no_instrument_function)) static void alternate(void (*other)(char *, double), char *buffer) {
     double ones = 0, all = 0;
+    unsigned long chance = 1;
     for (int i = 0; i < 200; i++) {
         double begin = now(CLOCK_THREAD_CPUTIME_ID);
-        one(TURNS / 160 * (1 + i % 7) / 2);
+        chance = chance * 6364136223846793005ul + 1442695040888963407ul;
+        one(TURNS / 160 / 512 * (256 + (long)(chance >> 54) * 3 / 2));
         double middle = now(CLOCK_THREAD_CPUTIME_ID);
         other(buffer, 2 * middle - begin);
         ones += middle - begin;
