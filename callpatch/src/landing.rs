@@ -35,6 +35,10 @@ const STACK: usize = 256 << 20;
 const LOWEST: usize = 0x1_0000;
 const HIGHEST: usize = 0x7fff_ffff_f000;
 
+/// How many mappings a process may have of which some are ours: half of what it may have at all
+/// (vm.max_map_count), as the other half is the program's.
+const BEARABLE: usize = 1 << 15;
+
 const JUMP: usize = x86::Form::Jump.len();
 
 /// Why there is no landing at a place.
@@ -61,6 +65,8 @@ pub struct Landings {
     /// By address: which of their bytes are used.
     pages: HashMap<usize, Box<[u64; PAGE / 64]>>,
     most: usize,
+    /// How many more the process can bear, as far as was looked.
+    bearable: usize,
     /// Where pages may be mapped, in order.
     free: Vec<Range<usize>>,
 }
@@ -68,12 +74,13 @@ pub struct Landings {
 impl Landings {
     /// None yet; at most so many pages.
     pub fn new(most: usize) -> Self {
-        Self { pages: HashMap::new(), most, free: Vec::new() }
+        Self { pages: HashMap::new(), most, bearable: 0, free: Vec::new() }
     }
 
     /// Looks at what is mapped now. To be called before places are asked for.
     pub fn survey(&mut self) -> Result<(), OsError> {
         let mappings = maps::mappings()?;
+        self.bearable = BEARABLE.saturating_sub(mappings.len());
         let mut free = Vec::with_capacity(mappings.len() + 1);
         let mut start = LOWEST;
         for mapping in &mappings {
@@ -107,7 +114,7 @@ impl Landings {
         let count = new().count();
         if !new().all(|page| self.is_free(page)) {
             Err(NoLanding::Taken(at))
-        } else if count > 0 && self.pages.len() + count > self.most {
+        } else if count > self.bearable || (count > 0 && self.pages.len() + count > self.most) {
             Err(NoLanding::Full(self.pages.len()))
         } else {
             Ok(count)
@@ -124,6 +131,7 @@ impl Landings {
                 // SAFETY: (1) a new mapping, of a place that is free.
                 unsafe { pages::map_private(place, PAGE, Protection::ReadWriteExecute)? };
                 vacant.insert(Box::new([0; PAGE / 64]));
+                self.bearable = self.bearable.saturating_sub(1);
             }
         }
         for (byte, value) in (at.get()..).zip(jump) {

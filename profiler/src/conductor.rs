@@ -16,6 +16,7 @@ use crate::null::{Null, Nulls};
 use crate::profile::{Function, Profile};
 use crate::{Clock, ClockEvidence, Costs, FuncId, Policy, Ticks};
 use adaptive::Adaptive;
+use std::collections::HashSet;
 
 /// A timed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,8 @@ struct Part {
     only_counts: bool,
     /// For how long it may have been called before it had probes.
     unseen: Ticks,
+    /// It got them because it was running.
+    was_running: bool,
     sites: u32,
     /// Functions whose ends pass its exits while it is timed: compilers merge the ends of
     /// functions.
@@ -107,6 +110,7 @@ impl Part {
             known: false,
             only_counts: false,
             unseen: Ticks(0),
+            was_running: false,
             sites: 0,
             others: Box::new([]),
             mode: Mode::Count,
@@ -173,10 +177,12 @@ impl Conductor {
         self.part(function).only_counts = true;
     }
 
-    /// A function has probes from now on, and may have been called before.
-    pub fn begins_late(&mut self, function: FuncId, now: Ticks) {
+    /// A function has probes from now on, and may have been called before; it has been if it
+    /// `was_running`.
+    pub fn begins_late(&mut self, function: FuncId, now: Ticks, was_running: bool) {
         let unseen = now.since(self.began);
-        self.part(function).unseen = unseen;
+        let part = self.part(function);
+        (part.unseen, part.was_running) = (unseen, was_running);
     }
 
     /// A call was timed.
@@ -258,10 +264,10 @@ impl Conductor {
     /// Gives functions that are new their first modes.
     pub fn first(&mut self, probes: &mut impl Probes) {
         for function in std::mem::take(&mut self.fresh) {
-            let was_seen = self.part(function).unseen.0 > 0;
+            let was_running = self.part(function).was_running;
             let mode = match &self.policy {
                 // One that was seen to run is called often, or takes long: it is counted first.
-                Policy::Adaptive { .. } if was_seen => Mode::Count,
+                Policy::Adaptive { .. } if was_running => Mode::Count,
                 // Whoever is called rarely is timed completely from the beginning.
                 Policy::Adaptive { .. } => adaptive::FIRST,
                 Policy::Paper { samples, .. } => first_calls(*samples),
@@ -356,24 +362,20 @@ impl Conductor {
         profile
     }
 
-    /// Functions that got their probes when they were seen to run have been called before, once at
-    /// least.
+    /// Functions that got their probes late may have been called before: those that were running
+    /// once at least.
     fn own_up(&self, profile: &mut Profile) {
-        let late = self.functions.iter().enumerate().filter(|(_, part)| part.unseen.0 > 0);
-        for (at, part) in late {
-            let id = FuncId(at as u32);
-            let known = profile.functions.iter_mut().find(|function| function.id == id);
-            let function = match known {
-                Some(function) => function,
-                None => {
-                    let calls = Figure::exact(1.0);
-                    profile.functions.push(Function { calls, ..Function::uncalled(id) });
-                    let Some(new) = profile.functions.last_mut() else { continue };
-                    new
-                }
-            };
-            // A call takes a nanosecond at least.
-            function.calls = function.calls.widened(part.unseen.0 as f64 * 1e9 / self.clock.hz);
+        let known: HashSet<FuncId> = profile.functions.iter().map(|function| function.id).collect();
+        let running = self.functions.iter().enumerate().filter(|(_, part)| part.was_running);
+        let ids = running.map(|(at, _)| FuncId(at as u32)).filter(|id| !known.contains(id));
+        let once = Figure::exact(1.0);
+        profile.functions.extend(ids.map(|id| Function { calls: once, ..Function::uncalled(id) }));
+        for function in &mut profile.functions {
+            let unseen = self.functions[function.id.0 as usize].unseen.0 as f64;
+            if unseen > 0.0 {
+                // A call takes a nanosecond at least.
+                function.calls = function.calls.widened(unseen * 1e9 / self.clock.hz);
+            }
         }
     }
 }
@@ -401,16 +403,18 @@ mod tests {
         for (function, late) in [(1, None), (2, Some(Ticks(1_001)))] {
             let function = FuncId(function);
             conductor.discovered(function, 1);
-            late.into_iter().for_each(|now| conductor.begins_late(function, now));
+            late.into_iter().for_each(|now| conductor.begins_late(function, now, true));
             conductor.entered(function, 10);
         }
-        // On a stack, and not called since.
-        conductor.begins_late(FuncId(3), Ticks(1_001));
+        // On a stack, and not called since; and one that nothing is known of.
+        conductor.begins_late(FuncId(3), Ticks(1_001), true);
+        conductor.begins_late(FuncId(4), Ticks(1_001), false);
         let profile = conductor.draft(Ticks(5_000));
         let calls: Vec<_> = profile.functions.iter().map(|function| function.calls).collect();
         assert_eq!((calls[0].mark(), calls[0].value), (Mark::Exact, 10.0));
         assert_eq!((calls[1].mark(), calls[1].value), (Mark::AtLeast, 10.0));
         assert_eq!(calls[1].interval(), (10.0, 1_010.0));
+        assert_eq!(calls.len(), 3);
         assert_eq!((calls[2].mark(), calls[2].interval()), (Mark::AtLeast, (1.0, 1_001.0)));
     }
 

@@ -209,6 +209,8 @@ pub(crate) struct Agent {
     /// Nanoseconds since 1970.
     began: u64,
     witness: Witness,
+    /// Functions of unmodified code may get probes.
+    has_puns: bool,
     /// Without a clock of the kernel's all functions of unmodified code get probes, once.
     planted_all: bool,
     /// When it was looked whether any thread of the program is left.
@@ -231,7 +233,8 @@ struct Account {
 impl Agent {
     /// With the functions that there are; gives them their first modes.
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
-        let costs = measure::costs(garden().unmodified.is_some());
+        let has_puns = garden().unmodified.is_some();
+        let costs = measure::costs(has_puns);
         clock::begin(clock.hz);
         let (now, busy) = clock::look();
         let conductor = Conductor::new(guest::config().policy.clone(), clock, costs, seed, now);
@@ -255,7 +258,8 @@ impl Agent {
             began: std::time::SystemTime::UNIX_EPOCH
                 .elapsed()
                 .map_or(0, |since| since.as_nanos() as u64),
-            witness: Witness::begin(guest::config().witness, &guest::config().policy),
+            witness: Witness::begin(guest::config().witness, &guest::config().policy, has_puns),
+            has_puns,
             planted_all: false,
             looked_around: Instant::now(),
         };
@@ -450,34 +454,36 @@ impl Agent {
 
     /// Plants functions of unmodified code that were seen to run.
     fn plant_what_was_seen(&mut self) {
+        if !self.has_puns || PLANTS_NO_MORE.load(Acquire) {
+            return;
+        }
         let seen = self.witness.take_seen();
-        let nothing_is_new = match &seen {
-            Some(seen) => seen.is_empty(),
-            None => std::mem::replace(&mut self.planted_all, true),
+        let (was_seen, nothing_is_new) = match &seen {
+            Some(seen) => (true, seen.is_empty()),
+            None => (false, std::mem::replace(&mut self.planted_all, true)),
         };
-        if nothing_is_new || PLANTS_NO_MORE.load(Acquire) {
+        if nothing_is_new {
             return;
         }
         let mut garden = garden();
         // Behind the lock: a thread that forbids it waits for us, or we see it.
-        if let Some(unmodified) = garden.unmodified.as_ref()
-            && !PLANTS_NO_MORE.load(Acquire)
-            && UNLOADING.load(Acquire) == 0
-        {
-            // Where nothing says which functions run, all may.
-            let mut seen: Vec<CodeAddr> = match seen {
-                Some(seen) => seen.into_iter().map(|at| CodeAddr::new(at as usize)).collect(),
-                None => unmodified.all(),
-            };
-            seen.sort_unstable();
-            seen.dedup();
-            let new = garden.plant_unmodified(&seen);
-            let now = clock::work();
-            for id in &new {
-                self.conductor.begins_late(profiler::FuncId(id.0), now);
-            }
-            self.discover(&new, &mut garden);
+        let Some(unmodified) = garden.unmodified.as_ref() else { return };
+        if PLANTS_NO_MORE.load(Acquire) || UNLOADING.load(Acquire) > 0 {
+            return;
         }
+        // Where nothing says which functions run, all may.
+        let mut seen: Vec<CodeAddr> = match seen {
+            Some(seen) => seen.into_iter().map(|at| CodeAddr::new(at as usize)).collect(),
+            None => unmodified.all(),
+        };
+        seen.sort_unstable();
+        seen.dedup();
+        let new = garden.plant_unmodified(&seen);
+        let now = clock::work();
+        for id in &new {
+            self.conductor.begins_late(profiler::FuncId(id.0), now, was_seen);
+        }
+        self.discover(&new, &mut garden);
     }
 
     /// Takes samples, again as long as they come faster than one by one, up to a while. Returns

@@ -119,37 +119,31 @@ keeping!(
 keeping!(
     /// Calls what the user has attached.
     user,
-    bare_user
+    user_with_vectors
 );
 
-#[unsafe(naked)]
-extern "C" fn bare_user() {
-    naked_asm!("lea r11, [rip + {}]", "jmp {}", sym stub::user, sym with_vectors)
-}
-
 /// To an event's rules: with the function, the place it was called from, the stack pointer and the
-/// site.
+/// site. The vector registers are kept there, on a stack with room: the one for signals may have
+/// hardly any.
 macro_rules! slow {
-    ($name:ident, $event:path) => {
+    ($name:ident, $event:ident) => {
         #[unsafe(naked)]
         pub(super) extern "C" fn $name() {
             naked_asm!(
                 "lea rdx, [rsp + {drop}]",
                 "mov ecx, r10d",
                 "lea rax, [rip + {event}]",
-                "lea r11, [rip + {slowly}]",
-                "jmp {with_vectors}",
+                "jmp {slowly}",
                 drop = const DROP,
                 event = sym $event,
                 slowly = sym stub::slowly,
-                with_vectors = sym with_vectors,
             )
         }
     };
 }
 
-slow!(slow_enter, event::enter);
-slow!(slow_exit, event::exit);
+slow!(slow_enter, enter_with_vectors);
+slow!(slow_exit, exit_with_vectors);
 
 /// To [`event::enough`]: the offset of the function's record.
 #[unsafe(naked)]
@@ -157,59 +151,63 @@ pub(super) extern "C" fn enough() {
     naked_asm!(
         "mov edi, r11d",
         "lea rax, [rip + {event}]",
-        "lea r11, [rip + {slowly}]",
-        "jmp {with_vectors}",
-        event = sym event::enough,
+        "jmp {slowly}",
+        event = sym enough_with_vectors,
         slowly = sym stub::slowly,
-        with_vectors = sym with_vectors,
     )
 }
 
-/// Calls what r11 leads to, with rax, rdi, rsi, rdx, rcx and r10 as they are, and keeps the vector
-/// registers.
-#[unsafe(naked)]
-extern "C" fn with_vectors() {
-    naked_asm!(
-        "push rbp",
-        "mov rbp, rsp",
-        "mov r8, rax",
-        "mov r9, rdx",
-        "mov eax, dword ptr [rip + {room}]",
-        "sub rsp, rax",
-        "and rsp, -64",
-        "mov eax, dword ptr [rip + {states}]",
-        "test eax, eax",
-        "jz 3f",
-        // The header tells what was saved; what is not written there must be zero.
-        "xor edx, edx",
-        "mov qword ptr [rsp + {header}], rdx",
-        "mov qword ptr [rsp + {header} + 8], rdx",
-        "mov qword ptr [rsp + {header} + 16], rdx",
-        "mov qword ptr [rsp + {header} + 24], rdx",
-        "mov qword ptr [rsp + {header} + 32], rdx",
-        "mov qword ptr [rsp + {header} + 40], rdx",
-        "mov qword ptr [rsp + {header} + 48], rdx",
-        "mov qword ptr [rsp + {header} + 56], rdx",
-        "xsave64 [rsp]",
-        "mov rax, r8",
-        "mov rdx, r9",
-        "call r11",
-        "mov eax, dword ptr [rip + {states}]",
-        "xor edx, edx",
-        "xrstor64 [rsp]",
-        "mov rsp, rbp",
-        "pop rbp",
-        "ret",
-        "3:",
-        "fxsave64 [rsp]",
-        "mov rax, r8",
-        "call r11",
-        "fxrstor64 [rsp]",
-        "mov rsp, rbp",
-        "pop rbp",
-        "ret",
-        room = sym ROOM,
-        states = sym STATES,
-        header = const FXSAVE,
-    )
+/// Calls a function with its five arguments and r10 as they are, and keeps the vector registers.
+macro_rules! with_vectors {
+    ($name:ident, $function:path) => {
+        #[unsafe(naked)]
+        extern "C" fn $name() {
+            naked_asm!(
+                "push rbp",
+                "mov rbp, rsp",
+                "mov r9, rdx",
+                "mov eax, dword ptr [rip + {room}]",
+                "sub rsp, rax",
+                "and rsp, -64",
+                "mov eax, dword ptr [rip + {states}]",
+                "test eax, eax",
+                "jz 3f",
+                // The header tells what was saved; what is not written there must be zero.
+                "xor edx, edx",
+                "mov qword ptr [rsp + {header}], rdx",
+                "mov qword ptr [rsp + {header} + 8], rdx",
+                "mov qword ptr [rsp + {header} + 16], rdx",
+                "mov qword ptr [rsp + {header} + 24], rdx",
+                "mov qword ptr [rsp + {header} + 32], rdx",
+                "mov qword ptr [rsp + {header} + 40], rdx",
+                "mov qword ptr [rsp + {header} + 48], rdx",
+                "mov qword ptr [rsp + {header} + 56], rdx",
+                "xsave64 [rsp]",
+                "mov rdx, r9",
+                "call {function}",
+                "mov eax, dword ptr [rip + {states}]",
+                "xor edx, edx",
+                "xrstor64 [rsp]",
+                "mov rsp, rbp",
+                "pop rbp",
+                "ret",
+                "3:",
+                "fxsave64 [rsp]",
+                "call {function}",
+                "fxrstor64 [rsp]",
+                "mov rsp, rbp",
+                "pop rbp",
+                "ret",
+                room = sym ROOM,
+                states = sym STATES,
+                header = const FXSAVE,
+                function = sym $function,
+            )
+        }
+    };
 }
+
+with_vectors!(enter_with_vectors, event::enter);
+with_vectors!(exit_with_vectors, event::exit);
+with_vectors!(enough_with_vectors, event::enough);
+with_vectors!(user_with_vectors, stub::user);

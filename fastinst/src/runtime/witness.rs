@@ -46,7 +46,8 @@ pub(crate) enum Witness {
 impl Witness {
     /// The best that there is. By the thread that later ones descend from, before there are any of
     /// ours.
-    pub(crate) fn begin(choice: WitnessChoice, policy: &Policy) -> Self {
+    /// Where puns are planted it remembers what it has seen to run.
+    pub(crate) fn begin(choice: WitnessChoice, policy: &Policy, has_puns: bool) -> Self {
         match choice {
             WitnessChoice::None => {
                 Self::None { why: "it was not wanted (FASTINST_WITNESS=none)".to_owned() }
@@ -54,7 +55,7 @@ impl Witness {
             WitnessChoice::Frames => {
                 Self::frames("it was wanted (FASTINST_WITNESS=frames)".to_owned())
             }
-            WitnessChoice::Auto | WitnessChoice::Kernel => match Kernel::open() {
+            WitnessChoice::Auto | WitnessChoice::Kernel => match Kernel::open(has_puns) {
                 Ok(kernel) => Self::Kernel(Box::new(kernel)),
                 Err(refusal) if choice == WitnessChoice::Kernel => {
                     Self::None { why: refusal.to_string() }

@@ -10,7 +10,7 @@
 use super::mappings::Mappings;
 use super::owners::Owners;
 use super::reservoir::Reservoir;
-use super::unwinding::Unwinding;
+use super::unwinding::{Hooks, Unwinding};
 use crate::attribution::{self, Ended, Observed, Place, Strand, UserTime};
 use crate::names::Names;
 use crate::runtime::plant::Garden;
@@ -74,6 +74,8 @@ pub(crate) struct Kernel {
     lost: u64,
     /// Addresses that were sampled since they were asked for, and return addresses.
     seen: Vec<u64>,
+    /// Whether functions get puns when they are seen.
+    has_puns: bool,
     /// Whether a thread of the program was sampled since the look before.
     is_busy: bool,
     looked: Instant,
@@ -139,7 +141,7 @@ fn parse_list(text: &str) -> Vec<u32> {
 
 impl Kernel {
     /// Opens the events on the calling thread, and on those that there are already.
-    pub(super) fn open() -> Result<Self, Refusal> {
+    pub(super) fn open(has_puns: bool) -> Result<Self, Refusal> {
         let in_vm = cpu::hypervisor().is_some();
         let (period, stack_period) =
             if in_vm { (PERIOD_IN_VM, STACKS_IN_VM) } else { (PERIOD, STACKS) };
@@ -180,6 +182,7 @@ impl Kernel {
             unwinding: Unwinding::default(),
             lost: 0,
             seen: Vec::new(),
+            has_puns,
             is_busy: true,
             looked: Instant::now(),
             agent: Agent::default(),
@@ -219,7 +222,8 @@ impl Kernel {
             unwinding,
             stacks,
             lost,
-            seen: addresses_seen,
+            seen: met,
+            has_puns,
             is_busy,
             first,
             ..
@@ -230,7 +234,9 @@ impl Kernel {
                 Found::Sample(seen) if !agent.all.contains(&seen.thread) => {
                     *is_busy = true;
                     let address = seen.user.map(|registers| registers.ip);
-                    remember(addresses_seen, address);
+                    if *has_puns {
+                        remember(met, address);
+                    }
                     let place = address.map_or(Place::NOWHERE, |address| mappings.place(address));
                     let thread = threads
                         .entry(seen.thread)
@@ -242,7 +248,8 @@ impl Kernel {
             });
         }
         let ours = drain_stacks as *const () as u64;
-        drain_stacks(stack_rings, agent, mappings, unwinding, stacks, ours, addresses_seen);
+        let met = has_puns.then_some(met);
+        drain_stacks(stack_rings, agent, mappings, unwinding, stacks, ours, met);
     }
 
     /// Reads the clocks of all threads that were seen. Those that are gone have what they had last.
@@ -369,7 +376,7 @@ fn drain_stacks(
     unwinding: &mut Unwinding,
     stacks: &mut Reservoir,
     ours: u64,
-    addresses: &mut Vec<u64>,
+    mut met: Option<&mut Vec<u64>>,
 ) {
     for ring in rings {
         let ours = mappings.place(ours).mapping;
@@ -378,10 +385,13 @@ fn drain_stacks(
                 && !agent.all.contains(&seen.thread)
                 && let Some(registers) = seen.user
             {
-                let stack = unwinding
-                    .walk(mappings, registers, seen.stack, |_, place| place.mapping == ours);
-                for &place in &stack.places {
-                    remember(addresses, mappings.address(place).map(|address| address as u64));
+                let is_ours = |_: &Mappings, place: Place| place.mapping == ours;
+                let hooks = if met.is_some() { Hooks::Puns } else { Hooks::Calls };
+                let stack = unwinding.walk(mappings, registers, seen.stack, hooks, is_ours);
+                if let Some(met) = &mut met {
+                    for &place in &stack.places {
+                        remember(met, mappings.address(place).map(|address| address as u64));
+                    }
                 }
                 stacks.add(stack);
             }

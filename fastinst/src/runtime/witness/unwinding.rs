@@ -39,6 +39,15 @@ impl std::fmt::Debug for Unwinding {
     }
 }
 
+/// How a program comes to hooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hooks {
+    /// It calls them.
+    Calls,
+    /// Some are behind puns, and put registers on its stack.
+    Puns,
+}
+
 impl Unwinding {
     /// The places of a stack. `is_ours` says which mapping is the library that we are.
     pub(super) fn walk(
@@ -46,6 +55,7 @@ impl Unwinding {
         mappings: &mut Mappings,
         start: Registers,
         stack: &[u8],
+        hooks: Hooks,
         is_ours: impl Fn(&Mappings, Place) -> bool,
     ) -> Stack {
         let word = |address: u64| {
@@ -56,10 +66,11 @@ impl Unwinding {
         let mut places = vec![mappings.place(start.ip)];
         let mut registers = UnwindRegsX86_64::new(start.ip, start.sp, start.bp);
         let mut address = FrameAddress::from_instruction_pointer(start.ip);
-        // Trampolines and stubs have no unwind information; they leave the stack as it is, so that
-        // the return address lies on top.
+        // Trampolines and stubs have no unwind information; those that are called leave the stack as
+        // it is, so that the return address lies on top.
         let is_hook = places[0] == Place::NOWHERE || is_ours(mappings, places[0]);
         if is_hook
+            && hooks == Hooks::Calls
             && let Ok(back) = word(start.sp)
             && let Some(caller) = FrameAddress::from_return_address(back)
         {
@@ -154,7 +165,8 @@ mod tests {
     fn callers_are_found_without_frame_pointers() {
         let (registers, stack) = black_box(outer());
         let mut mappings = Mappings::default();
-        let seen = Unwinding::default().walk(&mut mappings, registers, &stack, |_, _| false);
+        let seen =
+            Unwinding::default().walk(&mut mappings, registers, &stack, Hooks::Calls, |_, _| false);
         let start = |mappings: &mut Mappings, at: usize| {
             let start = mappings.start(seen.places[at]);
             mappings.address(start)
