@@ -7,7 +7,7 @@ use crate::event::{Change, Door, End, Event};
 use crate::value::Value;
 use wasmparser::{FuncType, ValType};
 
-/// Who waits for whom.
+/// A side that waits for the other.
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
     /// The host, for the function of the program.

@@ -10,7 +10,7 @@ use whamm_rewrite::{Body, Program};
 
 /// The module of WASI's first preview.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
-/// The module of the host interface: who imports it was rewritten before.
+/// The module of the host interface: a program that imports it was rewritten before.
 pub(crate) const PROF: &str = "prof";
 
 /// A memory of the program.
@@ -20,7 +20,7 @@ pub(crate) struct AppMemory {
     pub(crate) is_64: bool,
 }
 
-/// A program: what its functions are and who refers to them.
+/// A program: what its functions are and what refers to them.
 #[derive(Debug, Default)]
 pub(crate) struct App {
     /// Parameters of each type; `None` where it is no function's.

@@ -52,8 +52,8 @@ impl Module {
         self.add_part_of(plan, None)
     }
 
-    /// The same, with who is asked for which functions it is wanted when they are called for the
-    /// first time: of others its hooks are [left out](Self::leave_out).
+    /// The same, with a [`Due`] that decides for which functions it is wanted when they are called
+    /// for the first time: of others its hooks are [left out](Self::leave_out).
     pub fn add_part_of(&self, plan: Plan, due: Option<Weak<dyn Due>>) -> Result<usize, Error> {
         let module = &self.inner;
         let mut versions = module.versions.lock();

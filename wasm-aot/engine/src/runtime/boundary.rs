@@ -58,7 +58,7 @@ pub enum Callee {
     Start(Instance),
 }
 
-/// Who calls the host, and what.
+/// A call of the host: by which instance, and of which function.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// The instance, if it imports the function.
@@ -67,7 +67,7 @@ pub struct Call {
     pub import: u32,
 }
 
-/// Who is told. The program waits meanwhile; the observer changes nothing.
+/// An observer of the boundary. The program waits while it is told; it changes nothing.
 pub trait Boundary: fmt::Debug + Send {
     /// Something goes to or fro.
     fn crosses(&mut self, store: StoreContextMut<'_, ()>, crossing: Crossing<'_>);

@@ -46,7 +46,7 @@ pub(crate) struct HostFunction {
     call: extern "C" fn(*mut Self, *mut u128) -> u32,
     raise: extern "C" fn(*mut Self),
     pub(crate) reference: vm::FuncRef,
-    /// Who imports it, if this is the copy for one instance, and as which function.
+    /// The instance that imports it, if this is the copy for one, and as which function.
     caller: Option<NonNull<InstanceData>>,
     import: u32,
     store: *mut StoreCore,

@@ -5,10 +5,10 @@
 //! have them wait: a function's slot leads to a stub then that comes here. The thread that has
 //! called it has it compiled, and goes on in it; others that call it meanwhile wait for the lock
 //! under which that is done, and find it there. As nothing of the function was executed before,
-//! nothing of it is missed; and those who measure time are told how long it took.
+//! nothing of it is missed; and monitors that measure time are told how long it took.
 //!
-//! Who has put the hooks there may say that a function is not [due](Due) yet: then they are left
-//! out of it, until they are [put back](super::Module::leave_out).
+//! The monitor that has put the hooks there may say that a function is not [due](Due) yet: then
+//! they are left out of it, until they are [put back](super::Module::leave_out).
 //!
 //! # Safety
 //!
@@ -22,7 +22,7 @@ use super::version::{Current, Origin, Versions, When};
 use std::sync::Weak;
 use wordpatch::Ticks;
 
-/// Who decides whether a function is compiled with a plan's hooks when it is called for the first
+/// Decides whether a function is compiled with a plan's hooks when it is called for the first
 /// time.
 pub trait Due: std::fmt::Debug + Send + Sync {
     /// Whether it is. Not all that is observed may be asked for here: the module is locked.

@@ -15,7 +15,7 @@ pub(crate) struct Part {
     pub(super) plan: Plan,
     /// How many words of such plans come before its own.
     pub(super) base: u32,
-    /// Who is asked whether a function that is called for the first time is wanted.
+    /// Is asked whether a function that is called for the first time is wanted.
     pub(super) due: Option<Weak<dyn Due>>,
     told: Mutex<HashSet<usize>>,
 }

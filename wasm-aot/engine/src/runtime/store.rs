@@ -142,7 +142,7 @@ pub struct StoreCore {
     pub(crate) failed_at: (usize, Backtrace),
     /// Who is asked before something grows.
     limiter: Option<Limiter>,
-    /// Who is told what crosses the boundary between programs and the host.
+    /// The observer that is told what crosses the boundary between programs and the host.
     pub(super) boundary: Option<Box<dyn super::boundary::Boundary>>,
     /// Whether frames of any code can be read, and those that the last trap has taken away.
     pub(super) reads_frames: bool,

@@ -629,7 +629,7 @@ fn threads_that_call_a_function_at_once_for_the_first_time_all_have_it_observed(
     for _ in 0..10 {
         let (module, _) = strangers(None);
         module.observe_when_called(0).expect("memory");
-        // One more, who looks when all have called, and before their instances end.
+        // One more: this thread looks when all have called, and before their instances end.
         let all = std::sync::Barrier::new(THREADS + 1);
         std::thread::scope(|scope| {
             for _ in 0..THREADS {
