@@ -103,6 +103,32 @@ fn exceptions_pass_through() {
     }
 }
 
+/// With compiled-in probes 256 bytes; here there is a red zone, and what is called keeps registers.
+#[test]
+fn handlers_on_the_smallest_signal_stacks_have_room() {
+    let to = folder("unmodified-small-stacks");
+    let program = compile_with("gcc", "smallstacks.c", &to, &["-O2", "-Wl,-z,now", "-DHOOKS=448"]);
+    for how in ["return", "leave"] {
+        for policy in ["exact", "count", "adaptive"] {
+            let file = to.join(policy);
+            let output = observed(&program, &[how], &file, &["--plant", "all", "--policy", policy]);
+            assert!(!text(&output.stdout).contains("bytes"), "{}", text(&output.stdout));
+        }
+    }
+}
+
+#[test]
+fn programs_that_leave_their_functions_in_other_ways_do_what_they_did() {
+    let to = folder("unmodified-ways");
+    for source in ["jumps.c", "contexts.c", "signals.c", "frames.c", "threads.c", "forks.c"] {
+        let program = compile_with("gcc", source, &to, &["-O2"]);
+        for policy in ["exact", "count", "adaptive"] {
+            let file = to.join(format!("{source}.{policy}"));
+            observed(&program, &[], &file, &["--plant", "all", "--policy", policy]);
+        }
+    }
+}
+
 #[test]
 fn functions_that_were_seen_to_run_get_probes_while_they_do() {
     let to = folder("unmodified-seen");

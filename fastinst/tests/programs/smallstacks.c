@@ -11,7 +11,9 @@
 
 #define UNSEEN __attribute__((no_instrument_function))
 /* What hooks may take of the stack, and what a probed function has below its frame's address. */
+#ifndef HOOKS
 #define HOOKS 256
+#endif
 #define OWN 64
 
 static const char paint = 0x5a;
