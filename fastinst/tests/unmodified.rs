@@ -107,7 +107,7 @@ fn exceptions_pass_through() {
 #[test]
 fn handlers_on_the_smallest_signal_stacks_have_room() {
     let to = folder("unmodified-small-stacks");
-    let program = compile_with("gcc", "smallstacks.c", &to, &["-O2", "-Wl,-z,now", "-DHOOKS=448"]);
+    let program = compile_with("gcc", "smallstacks.c", &to, &["-O2", "-Wl,-z,now", "-DHOOKS=320"]);
     for how in ["return", "leave"] {
         for policy in ["exact", "count", "adaptive"] {
             let file = to.join(policy);
