@@ -239,13 +239,19 @@ impl Survey {
 
     /// The slot of a linkage stub, if there is one at `stub`.
     unsafe fn slot_of(&mut self, stub: CodeAddr) -> Option<CodeAddr> {
-        let mut bytes = Vec::with_capacity(x86::LONGEST_STUB);
-        while bytes.len() < x86::LONGEST_STUB {
+        let mut bytes = Vec::new();
+        loop {
+            let missing = x86::stub_len(&bytes)? - bytes.len();
+            if missing == 0 {
+                break;
+            }
             let at = stub.offset(bytes.len() as isize);
-            // The last stub of a table may end with its page: then it is as long as can be read.
-            let len = (x86::LONGEST_STUB - bytes.len()).min(8).min(PAGE - at.within(PAGE));
-            // SAFETY: (1) the caller.
-            let Ok(word) = (unsafe { self.ground.read(at, len) }) else { break };
+            // The next page is read only if a stub goes on there: it may be another module's, which
+            // is unloaded at this moment.
+            let len = missing.min(8).min(PAGE - at.within(PAGE));
+            // SAFETY: (1) the caller; (2) up to here a stub, or another instruction's bytes on the
+            // first one's page.
+            let word = unsafe { self.ground.read(at, len) }.ok()?;
             bytes.extend_from_slice(word.bytes());
         }
         x86::stub_slot(stub, &bytes)

@@ -231,8 +231,19 @@ pub fn length(first: u8, second: u8) -> Option<usize> {
     }
 }
 
-/// The longest linkage stub that [`stub_slot`] knows.
-pub const LONGEST_STUB: usize = 11;
+/// The length of the linkage stub that begins with `bytes`: of the shortest one if there are
+/// several. `None` if no stub begins like this. A reader that goes no further than this length
+/// never reads what lies behind a stub, which may be unmapped at any time.
+pub fn stub_len(bytes: &[u8]) -> Option<usize> {
+    const BEGINNINGS: [&[u8]; 4] = [
+        &[0xff, 0x25],
+        &[0xf2, 0xff, 0x25],
+        &[0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25],
+        &[0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25],
+    ];
+    let begins = |stub: &&[u8]| stub.iter().zip(bytes).all(|(stub, byte)| stub == byte);
+    BEGINNINGS.into_iter().find(begins).map(|stub| stub.len() + 4)
+}
 
 /// The slot that a linkage stub (an entry of `.plt`, `.plt.got` or `.plt.sec`) at `at` jumps
 /// through: `[endbr64] [bnd] jmp [rip + disp32]`.

@@ -201,6 +201,29 @@ fn a_stub_at_the_very_end_of_the_code_is_read() {
     assert!(adopted.is_ok(), "{adopted:?}");
 }
 
+/// The survey has seen code behind the stub's page; that code is unmapped before the stub is read.
+#[test]
+fn nothing_behind_a_stub_is_read() {
+    for ends in [&Form::JumpMemory.bytes(0x100)[..], &[0xc3]] {
+        let mut memory = CodeMemory::new(2 * 4096).unwrap();
+        let (site, stub) = (memory.base(), memory.base().offset(4096 - ends.len() as isize));
+        memory.write(0, &Form::Call.bytes(Form::Call.displacement(site, stub).unwrap()));
+        memory.write(4096 - ends.len(), ends);
+        let mut survey = Survey::new(policy()).unwrap();
+        // SAFETY: no thread uses the second page; nothing else is mapped there, for the whole range
+        // stays reserved.
+        let unmapped = unsafe {
+            libc::mprotect((memory.base().get() + 4096) as *mut _, 4096, libc::PROT_NONE)
+        };
+        assert_eq!(unmapped, 0);
+        // SAFETY: (1) to (5): no thread executes the call.
+        let adopted = unsafe {
+            survey.adopt(site, Role::Call, |to| to == Destination::Slot(stub.offset(0x106)))
+        };
+        assert_eq!(adopted.is_ok(), ends.len() == 6, "{adopted:?}");
+    }
+}
+
 #[test]
 fn a_site_that_was_made_off_is_adopted_by_its_form() {
     for (form, role) in kinds() {

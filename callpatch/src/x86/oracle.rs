@@ -181,7 +181,10 @@ fn linkage_stubs_of_every_kind_name_their_slot() {
     for prefix in prefixes {
         for displacement in displacements() {
             let bytes = [prefix, &Form::JumpMemory.bytes(displacement)].concat();
-            assert!(bytes.len() <= LONGEST_STUB);
+            assert_eq!(stub_len(&bytes), Some(bytes.len()));
+            assert!((0..bytes.len()).all(|len| {
+                stub_len(&bytes[..len]).is_some_and(|stub| len < stub && stub <= bytes.len())
+            }));
             let mut decoder = Decoder::with_ip(64, &bytes, AT.get() as u64, DecoderOptions::NONE);
             let jump = decoder.iter().last().unwrap();
             assert_eq!(jump.code(), Code::Jmp_rm64);
@@ -195,6 +198,7 @@ fn linkage_stubs_of_every_kind_name_their_slot() {
     // A push and a jump to the resolver, a jump elsewhere, nothing.
     for other in [&[0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0, 0x90][..], &[0xe9, 0, 0, 0, 0], &[]] {
         assert_eq!(stub_slot(AT, other), None);
+        assert_eq!(stub_len(other), (other.is_empty()).then_some(6));
     }
 }
 
