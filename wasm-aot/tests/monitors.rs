@@ -225,3 +225,45 @@ fn the_list_of_monitors_names_each_with_its_options() {
         );
     }
 }
+
+#[test]
+fn programs_that_tell_arcs_to_their_host_have_them_printed() {
+    let place = Place::new("arcs");
+    // Arcs that lead to the host, and functions without names, are no harm.
+    let text = |ends: &str| {
+        format!(
+            r#"(module (@custom "fastinst:functions" "1 exit\n2 inner\n3 run\nx y\n\n")
+            (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+            (import "prof" "getTime" (func $time (result f64)))
+            (import "prof" "clearResults" (func $clear))
+            (import "prof" "setArcData" (func $set (param i32 i32 i32 f64)))
+            (import "prof" "addArcData" (func $add (param i32 i32 i32 f64)))
+            (import "prof" "printResults" (func $print))
+            (memory (export "memory") 1)
+            (func $inner) (func $run (export "_start")
+                (call $set (i32.const 9) (i32.const 8) (i32.const 7) (f64.const 6)) (call $clear)
+                (if (f64.lt (call $time) (f64.const 0)) (then (unreachable)))
+                (call $set (i32.const 0) (i32.const 3) (i32.const 1) (f64.const 250))
+                (call $set (i32.const 3) (i32.const 2) (i32.const 40) (f64.const 100))
+                (call $add (i32.const 3) (i32.const 2) (i32.const 2) (f64.const 50))
+                (call $set (i32.const 2) (i32.const 0) (i32.const 1) (f64.const 1))
+                (call $add (i32.const 2) (i32.const 9) (i32.const -1) (f64.const nan))
+                {ends}))"#
+        )
+    };
+    let (asked, ended) = (text("(call $print)"), text("(call $exit (i32.const 3))"));
+    for (name, program, code) in [("asked.wat", asked, 0), ("ended.wat", ended, 3)] {
+        let program = place.file(name, program);
+        let output = place.run(&["run", &program]);
+        assert_eq!(output.status.code(), Some(code), "{}", errors(&output));
+        let said = errors(&output);
+        assert_eq!(said.matches("Flat profile:").count(), 1, "{said}");
+        let line = |name: &str| said.lines().find(|line| line.ends_with(name)).unwrap_or("");
+        assert!(line("  inner").contains("0.150000") && line("  inner").contains("42"), "{said}");
+        assert!(line("  run").contains("0.100000"), "{said}");
+        assert!(said.contains("42/42") && said.contains("<spontaneous>"), "{said}");
+        assert!(line("  function 8").contains("4294967295"), "{said}");
+    }
+    let silent = place.file("silent.wat", r#"(module (func (export "_start")))"#);
+    assert_eq!(errors(&place.run(&["run", &silent])), "");
+}

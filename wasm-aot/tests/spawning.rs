@@ -269,3 +269,29 @@ fn the_state_of_a_thread_that_traps_is_dumped() {
         "{names:?}"
     );
 }
+
+#[test]
+fn arcs_of_all_threads_are_told_together() {
+    let place = Place::new("spawning-arcs");
+    let main = "(drop (call $spawn (i32.const 0))) (drop (call $spawn (i32.const 0)))
+        (call $wait_for (i32.const 2))
+        (call $set (i32.const 0) (i32.const 2) (i32.const 1) (f64.const 5)) (call $exit (i32.const 0))";
+    // One that forgets its arcs does so for itself alone.
+    let thread = "(call $set (i32.const 0) (i32.const 9) (i32.const 1) (f64.const 1)) (call $clear)
+        (call $set (i32.const 0) (i32.const 1) (i32.const 1) (f64.const 20))
+        (call $add (i32.const 1) (i32.const 2) (i32.const 30) (f64.const 10)) (call $come)";
+    let host = r#"(module (@custom "fastinst:functions" "1 begin\n2 work\n")
+        (import "prof" "clearResults" (func $clear))
+        (import "prof" "setArcData" (func $set (param i32 i32 i32 f64)))
+        (import "prof" "addArcData" (func $add (param i32 i32 i32 f64)))"#;
+    let text = program(main, thread).replacen("(module", host, 1);
+    let program = place.file("program.wat", text);
+    let done = place.run(&["run", "--timeout", "100s", &program]);
+    let said = errors(&done);
+    assert_eq!((done.status.code(), said.matches("Flat profile:").count()), (Some(0), 1), "{said}");
+    let line = |name: &str| said.lines().find(|line| line.ends_with(name)).unwrap_or("");
+    let fields = |name: &str| line(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(fields("  begin")[3], "2", "{said}");
+    assert_eq!(fields("  work")[3], "61", "{said}");
+    assert!(said.contains("60/61"), "{said}");
+}

@@ -1,6 +1,7 @@
 //! `wasm-aot compile`
 
 use super::modules::{Chosen, World};
+use super::prof::Prof;
 use super::{Failure, Making, about, read};
 use clap::Args;
 use std::io::Write as _;
@@ -72,8 +73,10 @@ fn packed(
         }
         let mut packed = Chosen::parse(text)?.pack(text)?;
         let world = || WasiCtx::builder().build().map_err(Failure::new);
-        let mut store =
-            Store::new(engine, World { program: world()?, monitors: world()?, threads: None });
+        let mut store = Store::new(
+            engine,
+            World { program: world()?, monitors: world()?, threads: None, prof: Prof::default() },
+        );
         let observer = packed.compile(engine)?.instantiate(
             store.as_context_mut(),
             engine,

@@ -5,6 +5,7 @@
 //! one instance, in the store of the program's own thread.
 
 use super::modules::{self, Compiled, World};
+use super::prof::Prof;
 use super::{Failure, complain, print};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -38,8 +39,10 @@ pub(crate) fn is_needed(
     (limits, patience): (Limits, Duration),
 ) -> Result<bool, Failure> {
     let world = || WasiCtx::builder().build().map_err(Failure::new);
-    let mut store =
-        Store::new(engine, World { program: world()?, monitors: world()?, threads: None });
+    let mut store = Store::new(
+        engine,
+        World { program: world()?, monitors: world()?, threads: None, prof: Prof::default() },
+    );
     store.set_limits(limits);
     let switches = Switches::default();
     let how = (patience, &switches);

@@ -14,6 +14,7 @@ mod linking;
 mod manual;
 mod modules;
 mod monitors;
+mod prof;
 mod record;
 mod replay;
 mod run;

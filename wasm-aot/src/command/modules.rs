@@ -2,6 +2,7 @@
 //! counts.mm`.
 
 use super::linking::Linking;
+use super::prof::Prof;
 use super::threads::Threads;
 use super::{Failure, read};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub(crate) struct World {
     /// What its threads have in common, if it can start some: their world, too, which is the
     /// program's then.
     pub(crate) threads: Option<(Threads, Shared)>,
+    /// What it tells by the host interface of profiles.
+    pub(crate) prof: Prof,
 }
 
 /// A monitor as it was asked for: a module or a script, with libraries.

@@ -4,6 +4,7 @@ use super::control::{Asked, Control};
 use super::joining::{self, Joining};
 use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation, Told};
+use super::prof::Prof;
 use super::spell;
 use super::threads::{self, Parts, Threads};
 use super::traces::{self, Events};
@@ -137,7 +138,12 @@ impl Run {
         let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
         let mut store = Store::new(
             &engine,
-            World { program: self.world(interruption.clone())?, monitors, threads: None },
+            World {
+                program: self.world(interruption.clone())?,
+                monitors,
+                threads: None,
+                prof: Prof::default(),
+            },
         );
         let carried = self.carried()?;
         let (observed, joining) = match observation.modules() {
@@ -167,6 +173,7 @@ impl Run {
         store.set_deadline(timeout);
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let bounds = (limits, until, &interruption);
+        store.data_mut().prof = Prof::new(&module);
         self.threads(&engine, &mut store, &module, bounds, joining.clone())?;
         let stop = store.interrupt_handle();
         let (stopper, knocking) = (interruption.clone(), interruption.clone());
@@ -213,6 +220,7 @@ impl Run {
         if let Some((path, recorder)) = recorder {
             record::tell(path, &recorder.finish(&mut store));
         }
+        store.data().prof.end();
         if !has_begun {
             // What has not been executed has nothing to tell.
             return done;
@@ -488,9 +496,21 @@ impl Run {
             WasiCtx::builder().build().map_err(Failure::new)?,
         );
         let traps = self.unknown_imports == UnknownImports::Trap;
+        let prof = store.data().prof.clone();
         let (budget, dump) = (self.max_instructions, self.dump.clone());
-        let parts =
-            Parts { engine, path, module, libraries, limits, budget, dump, until, traps, joining };
+        let parts = Parts {
+            engine,
+            path,
+            module,
+            libraries,
+            limits,
+            budget,
+            dump,
+            until,
+            traps,
+            joining,
+            prof,
+        };
         let threads = Threads::new(parts, ctx, (store.interrupt_handle(), interruption.clone()))?;
         let world = threads.world();
         store.data_mut().threads = Some((threads, world));

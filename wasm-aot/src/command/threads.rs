@@ -7,6 +7,7 @@
 use super::Failure;
 use super::joining::Joining;
 use super::modules::{self, World};
+use super::prof::{self, Prof};
 use super::run::{dump, ended};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +54,8 @@ pub(crate) struct Parts {
     pub(crate) traps: bool,
     /// Monitors of which each thread has an instance.
     pub(crate) joining: Option<Arc<Joining>>,
+    /// Where each tells its calls.
+    pub(crate) prof: Prof,
 }
 
 #[derive(Debug)]
@@ -264,7 +267,10 @@ impl Group {
         let program = WasiCtx::builder().build().map_err(Failure::new)?;
         let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
         let threads = Some((Threads(Arc::clone(self)), self.world.for_thread(interruption)));
-        Ok(Store::new(&self.parts.engine, World { program, monitors, threads }))
+        Ok(Store::new(
+            &self.parts.engine,
+            World { program, monitors, threads, prof: self.parts.prof.for_thread() },
+        ))
     }
 
     /// A thread can be stopped from now on, unless all have been.
@@ -316,6 +322,9 @@ pub(crate) fn link(
     match threads {
         Some(threads) => threads.link(&mut linker, store)?,
         None => wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?,
+    }
+    if libraries.iter().all(|(name, _)| name != "prof") {
+        prof::add_to_linker(&mut linker)?;
     }
     for (name, library) in libraries {
         let named = |error| match error {

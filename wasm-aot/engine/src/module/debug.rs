@@ -9,10 +9,7 @@ pub fn debug_information<'a>(
     bytes: &'a [u8],
 ) -> Option<Dwarf<EndianSlice<'a, LittleEndian>>> {
     let section = |id: SectionId| -> Result<EndianSlice<'a, LittleEndian>, gimli::Error> {
-        let named = info.custom.iter().find(|(name, _)| name == id.name());
-        let contents = named
-            .and_then(|(_, range)| bytes.get(range.start as usize..range.end as usize))
-            .unwrap_or_default();
+        let contents = info.custom_section(bytes, id.name()).unwrap_or_default();
         Ok(EndianSlice::new(contents, LittleEndian))
     };
     info.custom

@@ -228,7 +228,17 @@ impl ModuleInfo {
 
     /// Where the contents of the section of names are in the module's bytes.
     pub(crate) fn names_section(&self) -> Option<Range<u32>> {
-        self.custom.iter().find(|(name, _)| name == "name").map(|(_, range)| range.clone())
+        self.custom_range("name")
+    }
+
+    fn custom_range(&self, wanted: &str) -> Option<Range<u32>> {
+        self.custom.iter().find(|(name, _)| name == wanted).map(|(_, range)| range.clone())
+    }
+
+    /// The contents of the first custom section of a name, out of the module's bytes.
+    pub fn custom_section<'a>(&self, bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+        let range = self.custom_range(name)?;
+        bytes.get(range.start as usize..range.end as usize)
     }
 
     /// Where function `index` is among those that can be referred to.
