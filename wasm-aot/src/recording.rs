@@ -4,16 +4,19 @@
 //! what the host writes. A program that computes runs at full speed.
 
 use crate::instrument::module::Space;
-use crate::instrument::runtime::{Boundary, Call, Callee, Crossing};
+use crate::instrument::runtime::{Boundary, Call, Callee, Crossing, ModuleInner};
 use crate::{
     Error, Extern, ExternRef, Instance, Memory, Module, Store, StoreContextMut, Trap, Val,
 };
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use wasm_aot_trace::{Change, Declared, Door, End, Event, Frame, Program, Sink, Value, Writer};
+use wasm_aot_trace::{
+    Change, Declared, Door, End, Event, Frame, Linked, PartIndices, Program, Sink, Value, Writer,
+};
 
-/// A recorder of one program: of the first instance of its module that is made in a store.
+/// A recorder of one program: of the first instance of its module that is made in a store, or of
+/// the first instances of several modules that import from one another.
 #[derive(Debug)]
 pub struct Recorder<S: Sink>(Arc<Mutex<State<S>>>);
 
@@ -36,15 +39,47 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
         program: &Program,
         sink: S,
     ) -> Result<Self, Error> {
-        let declared = Declared::read(&module.inner().bytes).map_err(Error::host)?;
+        Self::begin(store, vec![module.clone()], None, program, sink)
+    }
+
+    /// Records modules that import from one another as one program, from when the first instance of
+    /// each is made, in that order. `program` is of the module that `linked` is.
+    ///
+    /// What happens before the last of them is there is kept in memory until then.
+    pub fn linked<T>(
+        store: &mut Store<T>,
+        modules: &[&Module],
+        linked: Linked,
+        program: &Program,
+        sink: S,
+    ) -> Result<Self, Error> {
+        let modules = modules.iter().map(|module| (*module).clone()).collect();
+        Self::begin(store, modules, Some(linked), program, sink)
+    }
+
+    fn begin<T>(
+        store: &mut Store<T>,
+        modules: Vec<Module>,
+        linked: Option<Linked>,
+        program: &Program,
+        sink: S,
+    ) -> Result<Self, Error> {
+        let declared = match &linked {
+            Some(linked) => Declared::read(&linked.module),
+            None => Declared::read(&modules[0].inner().bytes),
+        };
+        let declared = declared.map_err(Error::host)?;
         if let Some(what) = declared.refusal() {
             return Err(Error::Link(format!("it cannot be recorded: it has {what}")));
         }
         let state = State {
             writer: Some(Writer::new(sink, program).map_err(Error::host)?),
-            module: module.clone(),
+            instances: vec![None; modules.len()],
+            modules,
+            linked,
             declared,
-            instance: None,
+            first: Vec::new(),
+            held: Some(Vec::new()),
             externs: Vec::new(),
             lent: Vec::new(),
         };
@@ -61,6 +96,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
     pub fn finish<T>(self, store: &mut Store<T>) -> Recorded<S> {
         store.observe_boundary(None);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.release();
         let writer = state.writer.take().expect("it is finished once");
         let (events, sink, failure) = writer.finish();
         Recorded { events, sink, failure }
@@ -89,10 +125,17 @@ struct Observer<S: Sink>(Arc<Mutex<State<S>>>);
 struct State<S: Sink> {
     /// Nothing when it is finished.
     writer: Option<Writer<S>>,
-    module: Module,
+    /// The modules, and the instance of each that is recorded.
+    modules: Vec<Module>,
+    instances: Vec<Option<Instance>>,
+    /// If there are several, what they are as one.
+    linked: Option<Linked>,
+    /// What the program declares: the module, or the linked one.
     declared: Declared,
-    /// The instance that is recorded.
-    instance: Option<Instance>,
+    /// What the program is given before anything of it is executed; and while some module has no
+    /// instance yet, what has happened since.
+    first: Vec<Event>,
+    held: Option<Vec<Event>>,
     /// What of the host's the program has seen, by the order in which that was.
     externs: Vec<ExternRef>,
     /// Memories that the host may have written to, as they were.
@@ -106,10 +149,11 @@ impl<S: Sink + Send + std::fmt::Debug> Boundary for Observer<S> {
         if !is_going {
             return;
         }
-        if let Err(why) = state.take(&mut store, crossing)
-            && let Some(writer) = &mut state.writer
-        {
-            writer.stop(why);
+        if let Err(why) = state.take(&mut store, crossing) {
+            state.release();
+            if let Some(writer) = &mut state.writer {
+                writer.stop(why);
+            }
         }
     }
 }
@@ -124,146 +168,304 @@ impl<S: Sink> State<S> {
         crossing: Crossing<'_>,
     ) -> Result<(), Refusal> {
         if let Crossing::Begins(instance) = crossing {
-            if self.instance.is_none() && instance.is_of_module(store.core(), &self.module) {
-                self.instance = Some(instance);
-                self.begin(store, instance)?;
-            }
+            let is_new = |(module, known): (&Module, &Option<Instance>)| {
+                known.is_none() && instance.is_of_module(store.core(), module)
+            };
+            let Some(part) = self.modules.iter().zip(&self.instances).position(is_new) else {
+                return Ok(());
+            };
+            self.instances[part] = Some(instance);
+            return self.begin(store, part, instance);
+        }
+        if self.instances.iter().all(Option::is_none) {
             return Ok(());
         }
-        let Some(instance) = self.instance else { return Ok(()) };
         match crossing {
             Crossing::Begins(_) => {}
             Crossing::Enters(callee, args) => {
-                if let Some((function, door)) = self.callee(store, instance, callee) {
+                if let Some((function, door)) = self.callee(store, callee) {
                     self.compare(store)?;
                     let args = self.values(store, args)?;
-                    self.push(&Event::Enter { function, door, args });
+                    self.push(Event::Enter { function, door, args });
                 }
             }
             Crossing::Leaves(callee, done) => {
-                if self.callee(store, instance, callee).is_some() {
+                if self.callee(store, callee).is_some() {
                     let end = self.end(store, done, false)?;
-                    self.push(&Event::Leave(end));
+                    self.push(Event::Leave(end));
                 }
             }
-            Crossing::Calls(Call { instance: Some(caller), import }, args)
-                if caller == instance =>
-            {
-                let args = self.values(store, args)?;
-                self.push(&Event::Call { function: import, args });
+            Crossing::Calls(Call { instance: caller, import }, args) => {
+                if let Some(part) = self.part_of(caller) {
+                    let function = self.import_of(part, import)?;
+                    let args = self.values(store, args)?;
+                    self.push(Event::Call { function, args });
+                }
             }
-            Crossing::Returns(Call { instance: Some(caller), .. }, done) if caller == instance => {
-                self.compare(store)?;
-                let end = self.end(store, done, true)?;
-                self.push(&Event::Return(end));
+            Crossing::Returns(Call { instance: caller, .. }, done) => {
+                if self.part_of(caller).is_some() {
+                    self.compare(store)?;
+                    let end = self.end(store, done, true)?;
+                    self.push(Event::Return(end));
+                }
             }
-            Crossing::Calls(..) | Crossing::Returns(..) => {}
             Crossing::Writes(memory, address, bytes) => {
                 // What is lent is compared anyway.
-                if let Some(memory) = instance.index_of(store.core(), memory.into())
+                if let Some(memory) = self.index_of(store, memory.into())
                     && !self.lent.iter().any(|(lent, ..)| *lent == memory)
                 {
                     let bytes = bytes.to_vec();
-                    self.push(&Event::Host(Change::Write { memory, address, bytes }));
+                    self.push(Event::Host(Change::Write { memory, address, bytes }));
                 }
             }
             Crossing::Lends(memory, bytes) => {
-                if let Some(index) = instance.index_of(store.core(), memory.into())
+                if let Some(index) = self.index_of(store, memory.into())
                     && !self.lent.iter().any(|(lent, ..)| *lent == index)
                 {
                     self.lent.push((index, memory, bytes.to_vec()));
                 }
             }
             Crossing::Grows(memory, pages) => {
-                if let Some(memory) = instance.index_of(store.core(), memory.into()) {
-                    self.push(&Event::Host(Change::Grow { memory, pages }));
+                if let Some(memory) = self.index_of(store, memory.into()) {
+                    self.push(Event::Host(Change::Grow { memory, pages }));
                 }
             }
             Crossing::Sets(global, value) => {
-                if let Some(global) = instance.index_of(store.core(), global.into()) {
+                if let Some(global) = self.index_of(store, global.into()) {
                     let value = self.value(store, &value)?;
-                    self.push(&Event::Host(Change::Global { global, value }));
+                    self.push(Event::Host(Change::Global { global, value }));
                 }
             }
             Crossing::Replaces(table, index, value) => {
-                if let Some(table) = instance.index_of(store.core(), table.into()) {
+                if let Some(table) = self.index_of(store, table.into()) {
                     let value = self.value(store, &value)?;
-                    self.push(&Event::Host(Change::Element { table, index, value }));
+                    self.push(Event::Host(Change::Element { table, index, value }));
                 }
             }
             Crossing::GrowsTable(table, count, value) => {
-                if let Some(table) = instance.index_of(store.core(), table.into()) {
+                if let Some(table) = self.index_of(store, table.into()) {
                     let value = self.value(store, &value)?;
-                    self.push(&Event::Host(Change::GrowTable { table, count, value }));
+                    self.push(Event::Host(Change::GrowTable { table, count, value }));
                 }
             }
         }
         Ok(())
     }
 
-    fn push(&mut self, event: &Event) {
+    fn push(&mut self, event: Event) {
+        match (&mut self.held, &mut self.writer) {
+            (Some(held), _) => held.push(event),
+            (None, Some(writer)) => writer.push(&event),
+            (None, None) => {}
+        }
+    }
+
+    /// Writes what has waited for the last module's instance.
+    fn release(&mut self) {
+        let held = self.held.take().unwrap_or_default();
+        let first = std::mem::take(&mut self.first);
         if let Some(writer) = &mut self.writer {
-            writer.push(event);
+            first.iter().chain(&held).for_each(|event| writer.push(event));
         }
     }
 
-    /// Which function of the instance the host calls, and how it has come by it.
-    fn callee(
+    /// Which of the modules an instance is of that is recorded.
+    fn part_of(&self, instance: Option<Instance>) -> Option<usize> {
+        let instance = instance?;
+        self.instances.iter().position(|own| *own == Some(instance))
+    }
+
+    /// The index that something has in the program.
+    fn index_of(&self, store: &mut StoreContextMut<'_, ()>, item: Extern) -> Option<u32> {
+        self.instances.iter().enumerate().find_map(|(part, instance)| {
+            let index = (*instance)?.index_of(store.core(), item)?;
+            self.place_of(part, index, |indices| match &item {
+                Extern::Func(_) => &indices.functions,
+                Extern::Memory(_) => &indices.memories,
+                Extern::Table(_) => &indices.tables,
+                Extern::Global(_) => &indices.globals,
+                Extern::Tag(_) => &indices.tags,
+            })
+        })
+    }
+
+    /// Where something of a module is in the program.
+    fn place_of(
         &self,
-        store: &mut StoreContextMut<'_, ()>,
-        instance: Instance,
-        callee: Callee,
-    ) -> Option<(u32, Door)> {
-        match callee {
-            Callee::Start(own) => (own == instance).then_some((self.declared.start?, Door::Start)),
-            Callee::Function(function) => {
-                let index = instance.index_of(store.core(), function.into())?;
-                // What is imported and exported again is the host's.
-                let is_own = index as usize >= self.declared.imports.len();
-                let name = self.declared.exported_function(index).map(str::to_owned);
-                is_own.then(|| (index, name.map_or(Door::Reference, Door::Export)))
-            }
+        part: usize,
+        index: u32,
+        space: impl Fn(&PartIndices) -> &Vec<u32>,
+    ) -> Option<u32> {
+        match &self.linked {
+            None => Some(index),
+            Some(linked) => space(linked.parts.get(part)?).get(index as usize).copied(),
         }
     }
 
-    /// What the program is given before anything of it is executed.
+    /// The import of the program that one of a module is.
+    fn import_of(&self, part: usize, import: u32) -> Result<u32, Refusal> {
+        let place = self.place_of(part, import, |indices| &indices.functions);
+        place.filter(|place| (*place as usize) < self.declared.imports.len()).ok_or_else(|| {
+            format!("import {import} of module {part} is the host's, and not another module's")
+        })
+    }
+
+    /// Which function of the program the host calls, and how it has come by it.
+    fn callee(&self, store: &mut StoreContextMut<'_, ()>, callee: Callee) -> Option<(u32, Door)> {
+        match callee {
+            Callee::Start(own) => {
+                let part = self.part_of(Some(own))?;
+                match &self.linked {
+                    None => Some((self.declared.start?, Door::Start)),
+                    Some(linked) => self.by_export(linked.parts[part].instantiate?),
+                }
+            }
+            Callee::Function(function) => self.by_export(self.index_of(store, function.into())?),
+        }
+    }
+
+    fn by_export(&self, index: u32) -> Option<(u32, Door)> {
+        // What is imported and exported again is the host's.
+        let is_own = index as usize >= self.declared.imports.len();
+        let name = self.declared.exported_function(index).map(str::to_owned);
+        is_own.then(|| (index, name.map_or(Door::Reference, Door::Export)))
+    }
+
+    /// A module has an instance.
     fn begin(
         &mut self,
         store: &mut StoreContextMut<'_, ()>,
+        part: usize,
         instance: Instance,
     ) -> Result<(), Refusal> {
-        if let [first, ..] = instance.imports_from_instances(store.core())[..] {
-            let (module, name) = &self.declared.imports[first as usize];
-            return Err(format!(
-                "\"{module}\" \"{name}\" is a function of another instance, and calls between \
-                 instances are not seen: link both to one module, and record that"
-            ));
+        if let Some(missing) = self.instances[..part].iter().position(Option::is_none) {
+            return Err(format!("module {part} has an instance before module {missing} has one"));
         }
-        let failed = |error: Error| error.to_string();
-        for index in 0..self.declared.imported.memories {
-            let item = instance.item_at(store.core(), Space::Memory, index);
-            let Some(Extern::Memory(memory)) = item else { continue };
-            let size = memory.size(&mut *store).map_err(failed)?;
-            let pages = size.saturating_sub(self.declared.memories[index as usize].initial);
-            if pages > 0 {
-                self.push(&Event::Host(Change::Grow { memory: index, pages }));
-            }
-            let bytes = memory.contents(store.core()).unwrap_or_default().to_vec();
-            self.differences(index, &[], &bytes);
+        self.is_linked_as_recorded(store, part, instance)?;
+        let since = self.held.replace(Vec::new());
+        let given = self.given(store, part, instance);
+        let first = std::mem::replace(&mut self.held, since);
+        self.first.extend(first.unwrap_or_default());
+        given?;
+        if let Some(linked) = &self.linked
+            && let Some(function) = linked.parts[part].instantiate
+            && !linked.parts[part].has_start
+            && let Some((function, door)) = self.by_export(function)
+        {
+            // The engine has copied the segments; the start function is told by itself.
+            self.push(Event::Enter { function, door, args: Vec::new() });
+            self.push(Event::Leave(End::Values(Vec::new())));
         }
-        for index in 0..self.declared.imported.globals {
-            let item = instance.item_at(store.core(), Space::Global, index);
-            let Some(Extern::Global(global)) = item else { continue };
-            let value = global.get(&mut *store).map_err(failed)?;
-            let value = self.value(store, &value)?;
-            self.push(&Event::Host(Change::Global { global: index, value }));
-        }
-        for index in 0..self.declared.imported.tables {
-            let item = instance.item_at(store.core(), Space::Table, index);
-            let Some(Extern::Table(table)) = item else { continue };
-            self.begin_table(store, index, table)?;
+        if self.instances.iter().all(Option::is_some) {
+            self.release();
         }
         Ok(())
+    }
+
+    /// Whether a module imports from the others what the linked module has in these places.
+    fn is_linked_as_recorded(
+        &self,
+        store: &mut StoreContextMut<'_, ()>,
+        part: usize,
+        instance: Instance,
+    ) -> Result<(), Refusal> {
+        let first_own = self.declared.imports.len() as u32;
+        for import in instance.imports_from_instances(store.core()) {
+            let place = self.place_of(part, import, |indices| &indices.functions);
+            if self.linked.is_none() || place.is_none_or(|place| place < first_own) {
+                let mut all = self.modules[part].imports();
+                let is_function = |import: &crate::ImportType<'_>| {
+                    matches!(import.ty, crate::ExternType::Func(_))
+                };
+                let found = all.by_ref().filter(is_function).nth(import as usize);
+                let name = found.map(|found| format!("\"{}\" \"{}\"", found.module, found.name));
+                return Err(format!(
+                    "{} is a function of another instance, and calls between instances are not \
+                     seen: record both modules as one program",
+                    name.unwrap_or_default()
+                ));
+            }
+        }
+        let Some(linked) = &self.linked else { return Ok(()) };
+        let indices = &linked.parts[part];
+        let spaces = [
+            (Space::Memory, &indices.memories),
+            (Space::Table, &indices.tables),
+            (Space::Global, &indices.globals),
+            (Space::Tag, &indices.tags),
+        ];
+        for (space, places) in spaces {
+            for (index, place) in places.iter().enumerate() {
+                let Some(item) = instance.item_at(store.core(), space, index as u32) else {
+                    continue;
+                };
+                if self.index_of(store, item) != Some(*place) {
+                    return Err(format!(
+                        "module {part} imports another thing than the linked modules have: \
+                         number {index} of its {space:?} space"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a module is given before anything of it is executed, as far as it is the host's.
+    fn given(
+        &mut self,
+        store: &mut StoreContextMut<'_, ()>,
+        part: usize,
+        instance: Instance,
+    ) -> Result<(), Refusal> {
+        let failed = |error: Error| error.to_string();
+        for (space, own) in self.imported_first(part) {
+            let Some(item) = instance.item_at(store.core(), space, own) else { continue };
+            let Some(index) = self.index_of(store, item) else { continue };
+            match item {
+                Extern::Memory(memory) => {
+                    let size = memory.size(&mut *store).map_err(failed)?;
+                    let least = self.declared.memories[index as usize].initial;
+                    let pages = size.saturating_sub(least);
+                    if pages > 0 {
+                        self.push(Event::Host(Change::Grow { memory: index, pages }));
+                    }
+                    let bytes = memory.contents(store.core()).unwrap_or_default().to_vec();
+                    self.differences(index, &[], &bytes);
+                }
+                Extern::Global(global) => {
+                    let value = global.get(&mut *store).map_err(failed)?;
+                    let value = self.value(store, &value)?;
+                    self.push(Event::Host(Change::Global { global: index, value }));
+                }
+                Extern::Table(table) => self.begin_table(store, index, table)?,
+                Extern::Func(_) | Extern::Tag(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The memories, globals and tables that a module imports from the host, and no module before
+    /// it: by their own indices.
+    fn imported_first(&self, part: usize) -> Vec<(Space, u32)> {
+        use wasmparser::ExternalKind as Kind;
+        let imported = self.declared.imported;
+        let Some(linked) = &self.linked else {
+            let all = |space, count| (0..count).map(move |index| (space, index));
+            return all(Space::Memory, imported.memories)
+                .chain(all(Space::Global, imported.globals))
+                .chain(all(Space::Table, imported.tables))
+                .collect();
+        };
+        let each = linked.parts[part].first.iter().filter_map(|(kind, index)| {
+            let space = match kind {
+                Kind::Memory => Space::Memory,
+                Kind::Global => Space::Global,
+                Kind::Table => Space::Table,
+                Kind::Func | Kind::FuncExact | Kind::Tag => return None,
+            };
+            Some((space, *index))
+        });
+        each.collect()
     }
 
     fn begin_table(
@@ -278,13 +480,13 @@ impl<S: Sink> State<S> {
         let null = Value::zero(wasmparser::ValType::Ref(ty.element_type));
         let count = size.saturating_sub(ty.initial);
         if let (Some(value), 1..) = (null, count) {
-            self.push(&Event::Host(Change::GrowTable { table, count, value }));
+            self.push(Event::Host(Change::GrowTable { table, count, value }));
         }
         for index in 0..size {
             let value = handle.get(&mut *store, index).map_err(failed)?;
             let value = value.map(|value| self.value(store, &value)).transpose()?;
             if let Some(value) = value.filter(|value| Some(*value) != null) {
-                self.push(&Event::Host(Change::Element { table, index, value }));
+                self.push(Event::Host(Change::Element { table, index, value }));
             }
         }
         Ok(())
@@ -323,7 +525,7 @@ impl<S: Sink> State<S> {
                 end = next + 1;
             }
             let bytes = now[first..end].to_vec();
-            self.push(&Event::Host(Change::Write { memory, address: first as u64, bytes }));
+            self.push(Event::Host(Change::Write { memory, address: first as u64, bytes }));
             at = end;
         }
     }
@@ -337,17 +539,14 @@ impl<S: Sink> State<S> {
         Ok(match done {
             Ok(values) => End::Values(self.values(store, values)?),
             Err(Error::Exit(code)) => {
-                let waiting = is_host.then(|| store.core().calls_that_wait()).flatten();
-                let frame = |(function, offset)| Frame { function, offset };
-                let frames = waiting.unwrap_or_default().into_iter().map(frame).collect();
+                let frames = if is_host { self.frames(store) } else { Vec::new() };
                 End::Exit { code: *code, frames }
             }
             Err(Error::Exception(report)) => {
                 let exception = report.exception.as_ref().ok_or("an exception without a tag")?;
                 let failed = |error: Error| error.to_string();
                 let tag = exception.tag(&mut *store).map_err(failed)?;
-                let instance = self.instance.expect("something is recorded");
-                let tag = instance.index_of(store.core(), tag.into());
+                let tag = self.index_of(store, tag.into());
                 let tag = tag.ok_or("an exception with a tag that is not the program's")?;
                 let values = exception.values(&mut *store).map_err(failed)?;
                 End::Exception { tag, values: self.values(store, &values)? }
@@ -360,6 +559,20 @@ impl<S: Sink> State<S> {
                 None => End::Trap(error.to_string().chars().take(1000).collect()),
             },
         })
+    }
+
+    /// The calls of the program that an exit takes away.
+    fn frames(&self, store: &mut StoreContextMut<'_, ()>) -> Vec<Frame> {
+        let frame = |(module, function, offset): (&ModuleInner, u32, u32)| {
+            let Some(linked) = &self.linked else { return Some(Frame { function, offset }) };
+            let mut all = self.modules.iter();
+            let part = all.position(|own| std::ptr::eq(&**own.inner(), module))?;
+            let bytes = &self.modules[part].inner().bytes;
+            let offset = linked.call(part, bytes, function, offset)?;
+            Some(Frame { function: linked.parts[part].functions[function as usize], offset })
+        };
+        let waiting = store.core().calls_that_wait().unwrap_or_default();
+        waiting.into_iter().filter_map(frame).collect()
     }
 
     fn values(
@@ -384,8 +597,7 @@ impl<S: Sink> State<S> {
             Val::FuncRef(None) => Value::Func(None),
             Val::ExternRef(None) => Value::Extern(None),
             Val::FuncRef(Some(function)) => {
-                let instance = self.instance.expect("something is recorded");
-                let index = instance.index_of(store.core(), (*function).into());
+                let index = self.index_of(store, (*function).into());
                 Value::Func(Some(
                     index.ok_or("a reference to a function that is not the program's")?,
                 ))

@@ -3,6 +3,8 @@
 
 #[path = "recording/embedders.rs"]
 mod embedders;
+#[path = "../trace/tests/replays/micro.rs"]
+mod micro;
 
 use embedders::{EMBEDDERS, Embedder};
 use std::fs;
@@ -11,8 +13,11 @@ use std::process::Command;
 use test_support::{Folder, is_there, require, succeed};
 use wasm_aot::recording::Recorder;
 use wasm_aot::replaying::{Divergence, replay};
-use wasm_aot::trace::{Event, Generation, Program, Reader, generate};
-use wasm_aot::{Engine, Error, Instance, Linker, Memory, Module, Store, Val};
+use wasm_aot::trace::{Event, Generation, Linked, Part, Placed, Program, Reader, generate};
+use wasm_aot::{
+    Engine, Error, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module, Store, Val,
+    ValType,
+};
 
 fn events(trace: &[u8]) -> Vec<Event> {
     let reader = Reader::new(trace).expect("a trace");
@@ -65,10 +70,49 @@ fn a_run_that_is_replayed_and_recorded_again_gives_the_same_trace() {
     }
 }
 
+/// Events of which each stands where the host acts.
+fn placed(events: Vec<Event>) -> Vec<Event> {
+    Placed::new(events.into_iter().map(Ok)).map(|event| event.expect("it is there")).collect()
+}
+
+#[test]
+fn every_way_across_the_boundary_is_recorded_as_it_is_written_down() {
+    let engine = Engine::default();
+    let mut wrong = Vec::new();
+    for program in micro::programs() {
+        let name = &program.name;
+        let module = Module::new(&engine, &program.module).expect(name);
+        let written = placed(program.events);
+        let mut store = Store::new(&engine, ());
+        let (trace, _) = recorded(&mut store, &module, |store| {
+            replay(store, &module, written.clone().into_iter().map(Ok), None)
+        });
+        let found = events(&trace);
+        if found != written {
+            let at = found.iter().zip(&written).take_while(|(a, b)| a == b).count();
+            let shown =
+                |events: &[Event]| events.get(at).map_or("nothing".to_owned(), ToString::to_string);
+            let (found, written) = (shown(&found), shown(&written));
+            wrong.push(format!("{name}: event {at}: {found}, and not {written}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Replays that check themselves, and how many events each passes: -1 if it ends by a trap.
-fn checked() -> Vec<(&'static str, Vec<u8>, i64)> {
+fn checked() -> Vec<(String, Vec<u8>, i64)> {
     let engine = Engine::default();
     let mut all = Vec::new();
+    for program in micro::programs() {
+        let count = if program.traps() { -1 } else { placed(program.events.clone()).len() as i64 };
+        let events = program.events.into_iter().map(Ok);
+        let made = generate(&program.module, events, Generation { is_checked: true });
+        all.push((program.name, made.expect("a module can do it"), count));
+    }
+    let (whole, trace) = linked_run(&engine);
+    let (count, trace) = (trace.len() as i64, trace.into_iter().map(Ok));
+    let made = generate(&whole, trace, Generation { is_checked: true });
+    all.push(("linked instances".to_owned(), made.expect("a module can do it"), count));
     for embedder in EMBEDDERS {
         let (module, trace, done) = run(embedder, &engine);
         let list = events(&trace);
@@ -76,7 +120,7 @@ fn checked() -> Vec<(&'static str, Vec<u8>, i64)> {
         let generation = Generation { is_checked: true };
         let made = generate(&module.inner().bytes, list.into_iter().map(Ok), generation);
         match made {
-            Ok(made) => all.push((embedder.name, made, count)),
+            Ok(made) => all.push((embedder.name.to_owned(), made, count)),
             Err(error) => assert!(!embedder.stands_alone, "{}: {error}", embedder.name),
         }
     }
@@ -87,9 +131,9 @@ fn checked() -> Vec<(&'static str, Vec<u8>, i64)> {
 fn a_module_without_imports_repeats_the_run_and_checks_itself() {
     let engine = Engine::default();
     for (name, made, events) in checked() {
-        let module = Module::new(&engine, &made).expect(name);
+        let module = Module::new(&engine, &made).expect(&name);
         let mut store = Store::new(&engine, ());
-        let instance = Instance::new(&mut store, &module, &[]).expect(name);
+        let instance = Instance::new(&mut store, &module, &[]).expect(&name);
         let start = instance.get_func(&mut store, "_start").expect("a start");
         let done = start.call(&mut store, &[]);
         let global = |store: &mut Store<()>, name| {
@@ -185,7 +229,7 @@ fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     let refused = Recorder::new(&mut store, &shared, &program, Vec::new());
     assert!(refused.expect_err("it is refused").to_string().contains("memory that threads share"));
 
-    // Calls of another instance are not seen.
+    // Calls of another instance are not seen, if it is not recorded as a part of the program.
     let library =
         Module::new(&engine, r#"(module (func (export "f") (result i32) (i32.const 5)))"#)
             .expect("a module");
@@ -219,6 +263,110 @@ fn what_cannot_be_recorded_is_named_and_the_program_goes_on() {
     assert_eq!(run.call(&mut store, ()).expect("it runs"), 6);
     let why = recorder.finish(&mut store).failure.expect("it says so").to_string();
     assert!(why.contains("a function that is not the program's"), "{why}");
+}
+
+/// A library with a memory, a table, a global, a tag, and a start function; and a program that
+/// imports all of them, the host's functions, and some of these again.
+const LIBRARY: &str = r#"(module (import "h" "log" (func $log (param i32) (result i32)))
+    (memory (export "memory") 1) (data (i32.const 16) "library") (table (export "table") 4 funcref)
+    (elem (i32.const 1) $twice) (global (export "count") (mut i32) (i32.const 0))
+    (global (export "base") i32 (i32.const 64)) (tag (export "tag") (param i32))
+    (func $twice (export "twice") (param i32) (result i32)
+        (global.set 0 (i32.add (global.get 0) (i32.const 1))) (call $log (i32.mul (local.get 0) (i32.const 2))))
+    (func (export "throws") (param i32) (throw 0 (local.get 0)))
+    (func $start (drop (call $log (i32.load8_u (i32.const 16))))) (start $start))"#;
+const APP: &str = r#"(module (type $t (func (param i32) (result i32)))
+    (import "l" "twice" (func $twice (type $t))) (import "h" "exit" (func $exit (param i32)))
+    (import "h" "log" (func $log (type $t))) (import "l" "throws" (func $throws (param i32)))
+    (import "l" "memory" (memory 1)) (import "l" "table" (table 4 funcref)) (import "h" "m" (memory $m 1))
+    (import "l" "count" (global $count (mut i32))) (import "l" "base" (global $base i32))
+    (import "l" "tag" (tag $tag (param i32))) (import "h" "c" (global $c i64)) (memory $own (export "own") 1)
+    (data (global.get $base) "program") (elem (i32.const 2) $local) (elem declare func $log)
+    (func $local (type $t) (i32.sub (call $twice (local.get 0)) (i32.const 1)))
+    (func (export "run") (param i32) (result i32 i32 i32 i64 i32)
+        (table.set (i32.const 3) (ref.func $log))
+        (call_indirect (type $t) (local.get 0) (i32.const 1))
+        (call_indirect (type $t) (local.get 0) (i32.const 2))
+        (i32.add (i32.load8_u (i32.const 64)) (i32.load $m (i32.const 0))) (global.get $c)
+        (block $caught (result i32) (try_table (catch $tag $caught) (call $throws (global.get $count))) (unreachable)))
+    (func (export "leave") (call $exit (i32.load8_u $own (i32.const 0))) (unreachable)))"#;
+
+/// What a host does with library and program.
+fn drive(store: &mut Store<()>, library: &Module, app: &Module) -> Result<(), Error> {
+    let mut linker = Linker::new(store.engine());
+    linker.func_wrap("h", "log", |x: i32| x + 1)?;
+    linker.func_wrap("h", "exit", |code: i32| Err::<(), _>(Error::Exit(code)))?;
+    let ty = MemoryType { minimum: 1, maximum: None, wide: false, shared: false };
+    let memory = Memory::new(&mut *store, ty)?;
+    memory.write(&mut *store, 0, &[5])?;
+    linker.define("h", "m", memory)?;
+    let ty = GlobalType { content: ValType::I64, mutable: false };
+    linker.define("h", "c", Global::new(&mut *store, ty, Val::I64(-3))?)?;
+    let library = linker.instantiate(&mut *store, library)?;
+    // Between both, the host does something with the first.
+    let twice = library.get_func(&mut *store, "twice").expect("it");
+    twice.call(&mut *store, &[Val::I32(4)])?;
+    linker.instance(&mut *store, "l", library)?;
+    let app = linker.instantiate(&mut *store, app)?;
+    let run = app.get_func(&mut *store, "run").expect("it");
+    run.call(&mut *store, &[Val::I32(10)])?;
+    library.get_memory(&mut *store, "memory").expect("it").write(&mut *store, 64, b"x")?;
+    library.get_global(&mut *store, "count").expect("it").set(&mut *store, Val::I32(100))?;
+    memory.write(&mut *store, 1, &[1])?;
+    let table = library.get_table(&mut *store, "table").expect("it");
+    table.set(&mut *store, 1, Val::FuncRef(Some(twice)))?;
+    run.call(&mut *store, &[Val::I32(11)])?;
+    app.get_memory(&mut *store, "own").expect("it").write(&mut *store, 0, &[9])?;
+    let leave = app.get_func(&mut *store, "leave").expect("it");
+    assert!(matches!(leave.call(&mut *store, &[]), Err(Error::Exit(9))));
+    run.call(&mut *store, &[Val::I32(1)]).map(|_| ())
+}
+
+/// The linked module of both, and the trace of what the host does with them.
+fn linked_run(engine: &Engine) -> (Vec<u8>, Vec<Event>) {
+    let [library, app] = [LIBRARY, APP].map(|text| Module::new(engine, text).expect("a module"));
+    let (first, second) = (library.inner().bytes.to_vec(), app.inner().bytes.to_vec());
+    let parts = [Part { name: "l", module: &first }, Part { name: "app", module: &second }];
+    let linked = Linked::new(&parts).expect("they fit");
+    let whole = linked.module.clone();
+    let program = Program::new(whole.clone(), "app.wasm");
+    let mut store = Store::new(engine, ());
+    let modules = [&library, &app];
+    let recorder = Recorder::linked(&mut store, &modules, linked, &program, Vec::new());
+    let recorder = recorder.expect("it can be recorded");
+    drive(&mut store, &library, &app).expect("it runs");
+    let recorded = recorder.finish(&mut store);
+    assert!(recorded.failure.is_none(), "{:?}", recorded.failure);
+    (whole, events(&recorded.sink))
+}
+
+#[test]
+fn linked_instances_are_recorded_as_one_program() {
+    let engine = Engine::default();
+    let (whole, trace) = linked_run(&engine);
+    let shown: Vec<String> = trace.iter().map(ToString::to_string).collect();
+    let beginning = [
+        "write 0 0 05",
+        "global 0 i64:-3",
+        "enter 8 export \"l.instantiate\"",
+        "call 0 i32:108",
+        "return i32:109",
+        "leave",
+        "enter 2 export \"l.twice\" i32:4",
+        "call 0 i32:8",
+        "return i32:9",
+        "leave i32:9",
+    ];
+    assert_eq!(shown[..beginning.len()], beginning);
+    assert!(shown.iter().any(|event| event.starts_with("return exit 9 ")), "{shown:#?}");
+    let module = Module::new(&engine, &whole).expect("a module");
+    let mut store = Store::new(&engine, ());
+    let (again, replayed) = recorded(&mut store, &module, |store| {
+        replay(store, &module, trace.clone().into_iter().map(Ok), None)
+    });
+    replayed.expect("it does the same");
+    let again: Vec<String> = events(&again).iter().map(ToString::to_string).collect();
+    assert_eq!(again, shown);
 }
 
 #[test]

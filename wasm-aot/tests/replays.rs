@@ -66,6 +66,31 @@ fn a_recorded_run_is_repeated_with_its_output_its_counts_and_its_code() {
 }
 
 #[test]
+fn a_program_is_recorded_with_its_libraries_as_one_module() {
+    let place = Place::new("preloaded");
+    let library = place.file(
+        "random.wat",
+        r#"(module (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+            (memory (export "memory") 1) (data (i32.const 8) "\07")
+            (func (export "number") (result i32) (drop (call $random (i32.const 0) (i32.const 4)))
+                (i32.add (i32.load (i32.const 0)) (i32.load (i32.const 8)))))"#,
+    );
+    let app = place.file(
+        "app.wat",
+        r#"(module (import "random" "number" (func $number (result i32)))
+            (func (export "run") (result i32) (i32.sub (call $number) (call $number))))"#,
+    );
+    let preload = format!("random={library}");
+    let first = place.good(&["record", "--preload", &preload, "--invoke", "run", &app]);
+    assert!(first.trim().parse::<i32>().is_ok(), "{first}");
+    let text = place.good(&["trace", "show", "app.r3"]);
+    assert!(text.contains(&format!("leave i32:{first}")), "{text}");
+    place.good(&["replay", "--check", "app.r3"]);
+    place.good(&["replay", "--check", "app.r3", "-o", "bench.wasm"]);
+    place.good(&["run", "bench.wasm"]);
+}
+
+#[test]
 fn traces_are_shown_as_text_which_is_a_trace_and_compared() {
     let place = Place::new("trace");
     let app = place.file("letters.wat", LETTERS);
@@ -123,7 +148,13 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
     refused(&["replay", "missing.r3", "-o", "x.wasm"], 1, "missing.r3: No such file");
     refused(&["replay", "a.r3", "-o", "no/folder/x.wasm"], 1, "no/folder/x.wasm: No such file");
     refused(&["record", "a.r3"], 2, "it is a trace already");
-    refused(&["record", "--preload", "a=b.wasm", &app], 2, "calls between modules are not seen");
+    let empty = format!("a={other}");
+    let wanting = place.file("wanting.wat", r#"(module (import "a" "f" (func)))"#);
+    refused(
+        &["record", "--preload", &empty, &wanting],
+        1,
+        "--preload: \"a\" \"f\": a exports nothing of that name and kind",
+    );
     refused(&["run", "a.r3", "argument"], 2, "a trace has its arguments inside");
     refused(&["record", "-o", "no/folder/a.r3", &app], 1, "name a file that you may write by -o");
     refused(&["record", "-o", "/dev/full", &app], 1, "No space left on device");

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use wasm_aot::observer::{self, ProbeCalls, Program, Switches};
 use wasm_aot::recording::Recorder;
 use wasm_aot::session::{Client, ClientKind, Session};
+use wasm_aot::trace::{Linked, Part};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
 use wasm_aot::{
     AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap,
@@ -212,11 +213,13 @@ impl Run {
             patience,
         };
         let _open = (!self.no_control).then(|| Control::open(asked));
+        let libraries = self.libraries(&engine)?;
         let recorder = match trace {
-            Some(path) => Some((path, self.recorder(path, &mut store, &module)?)),
+            Some(path) => Some((path, self.recorder(path, &mut store, &libraries, &module)?)),
             None => None,
         };
-        let (done, has_begun) = self.execute(&engine, &mut store, &module, &observed, patience);
+        let (done, has_begun) =
+            self.execute(&engine, &mut store, &libraries, &module, &observed, patience);
         if let Some((path, recorder)) = recorder {
             record::tell(path, &recorder.finish(&mut store));
         }
@@ -258,12 +261,6 @@ impl Run {
         if records && replays {
             return refused("it is a trace already: record the program itself");
         }
-        if records && !self.preload.is_empty() {
-            return refused(
-                "calls between modules are not seen: link them to one, and record that without \
-                 --preload",
-            );
-        }
         let has_own = !self.args.is_empty() || self.invoke.is_some() || !self.preload.is_empty();
         if replays && has_own {
             return refused(
@@ -278,16 +275,34 @@ impl Run {
         &self,
         path: &Path,
         store: &mut Store<World>,
+        libraries: &[(String, Module)],
         module: &Module,
     ) -> Result<Recorder<std::fs::File>, Failure> {
         use std::os::unix::ffi::OsStrExt as _;
         let name = self.module.file_name().unwrap_or_default().to_string_lossy();
-        let mut program = wasm_aot::trace::Program::new(module.inner().bytes.to_vec(), name);
+        // Modules that import from one another are recorded as one.
+        let all = libraries.iter().map(|(name, module)| (&**name, module)).chain([("", module)]);
+        let parts: Vec<_> =
+            all.map(|(name, module)| Part { name, module: &module.inner().bytes }).collect();
+        let linked = (parts.len() > 1).then(|| Linked::new(&parts)).transpose();
+        let linked = linked.map_err(|error| {
+            Failure::new(format!("{}: --preload: {error}", self.module.display()))
+        })?;
+        let whole = linked.as_ref().map_or(&*module.inner().bytes, |linked| &linked.module);
+        let mut program = wasm_aot::trace::Program::new(whole.to_vec(), name);
         let own = self.arg0.as_deref().unwrap_or(self.module.as_os_str());
         let args = std::iter::once(own).chain(self.args.iter().map(|arg| &**arg));
         program.args = args.map(|arg| arg.as_bytes().to_vec()).collect();
         let file = record::create(path)?;
-        Recorder::new(store, module, &program, file).map_err(about(&self.module))
+        match linked {
+            None => Recorder::new(store, module, &program, file),
+            Some(linked) => {
+                let modules = libraries.iter().map(|(_, module)| module).chain([module]);
+                let modules: Vec<&Module> = modules.collect();
+                Recorder::linked(store, &modules, linked, &program, file)
+            }
+        }
+        .map_err(about(&self.module))
     }
 
     /// The monitors that are in the program's file.
@@ -398,14 +413,11 @@ impl Run {
         &self,
         engine: &Engine,
         store: &mut Store<World>,
+        libraries: &[(String, Module)],
         module: &Module,
         observed: &observer::Observation,
         patience: Duration,
     ) -> (Result<(), Failure>, bool) {
-        let libraries = match self.libraries(engine) {
-            Ok(libraries) => libraries,
-            Err(failure) => return (Err(failure), false),
-        };
         let events = match traces::is_trace(&self.module).then(|| Events::open(&self.module)) {
             Some(Err(failure)) => return (Err(failure), false),
             Some(Ok(events)) => Some(events),
@@ -413,7 +425,7 @@ impl Run {
         };
         let traps = (self.unknown_imports == UnknownImports::Trap).then_some(module);
         let threads = store.data_mut().threads.as_ref().map(|(threads, _)| threads.clone());
-        let linker = match threads::link(engine, store, &libraries, threads.as_ref(), traps) {
+        let linker = match threads::link(engine, store, libraries, threads.as_ref(), traps) {
             Ok(linker) => linker,
             Err(error) => return (ended(&self.module, &error), false),
         };

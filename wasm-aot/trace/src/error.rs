@@ -41,6 +41,9 @@ pub enum Error {
         /// What was given.
         found: String,
     },
+    /// Modules that cannot be linked.
+    #[error("{0}")]
+    Unlinked(String),
     /// Events that do not belong together, or not to the module.
     #[error("event {event}: {what}")]
     Event {

@@ -14,6 +14,7 @@ use super::backtrace;
 use super::function::Func;
 use super::handle::{Extern, Global, Memory, Table};
 use super::instance::Instance;
+use super::module::ModuleInner;
 use super::store::{Store, StoreContextMut, StoreCore};
 use super::value::Val;
 use crate::error::Error;
@@ -98,17 +99,21 @@ impl StoreCore {
         raw.iter().zip(types).map(|(raw, ty)| unsafe { Val::from_raw(*raw, *ty, self) }).collect()
     }
 
-    /// The call instructions of an instance's module that wait for the host, innermost first, in
-    /// the activation that is executed: function and offset, each once. Nothing if some of them are
-    /// not known.
-    pub fn calls_that_wait(&self) -> Option<Vec<(u32, u32)>> {
-        let mut calls = Vec::new();
+    /// The call instructions that wait for the host, innermost first, in the activation that is
+    /// executed: module, function and offset, each once. Nothing if some of them are not known.
+    pub fn calls_that_wait(&self) -> Option<Vec<(&ModuleInner, u32, u32)>> {
+        let mut calls: Vec<(&ModuleInner, u32, u32)> = Vec::new();
         for pc in backtrace::activation(self) {
             let frame = self.frame_info(pc - 1, &mut super::source::Sources::default());
             // Where the host enters machine code, there is no function.
-            let Some(frame) = frame else { continue };
-            let call = (frame.function, frame.offset?);
-            if !frame.aside && !calls.contains(&call) {
+            let (Some(frame), Some((module, ..))) = (frame, self.module_at(pc - 1)) else {
+                continue;
+            };
+            let call = (module, frame.function, frame.offset?);
+            let is_known = calls.iter().any(|(module, function, offset)| {
+                std::ptr::eq(*module, call.0) && (*function, *offset) == (call.1, call.2)
+            });
+            if !frame.aside && !is_known {
                 calls.push(call);
             }
         }

@@ -1,0 +1,563 @@
+//! Modules that import from one another become one, so that a run of all of them is a run of one
+//! program: calls between them are the program's own, and in no trace.
+//!
+//! ```text
+//!     functions   imported from the host │ the first module's │ … │ the last one's │ instantiate
+//! ```
+//!
+//! An import that an earlier module exports becomes that; what the host gives is imported once. In
+//! each index space the modules stand one behind the other. Segments that instantiation copies
+//! become passive: for each module a function copies them and calls its start function, so that a
+//! host which does something between two instantiations finds what it would have found.
+
+use crate::error::Error;
+use std::collections::HashMap;
+use wasm_encoder::reencode::{Error as Unwritten, Reencode, utils};
+use wasm_encoder::{
+    CodeSection, DataCountSection, DataSection, ElementSection, ExportKind, ExportSection,
+    Function, FunctionSection, GlobalSection, ImportSection, Instruction, MemorySection, Module,
+    NameMap, NameSection, TableSection, TagSection, TypeSection,
+};
+use wasmparser::{
+    DataKind, ElementItems, ElementKind, ExternalKind, KnownCustom, Name, Parser, Payload, TypeRef,
+    Validator, WasmFeatures,
+};
+
+/// A module, and the name by which others import from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// What imports name it.
+    pub name: &'a str,
+    /// It, in binary.
+    pub module: &'a [u8],
+}
+
+/// Modules as one.
+#[derive(Clone, Debug, Default)]
+pub struct Linked {
+    /// The module.
+    pub module: Vec<u8>,
+    /// For each part where its own things are.
+    pub parts: Vec<PartIndices>,
+}
+
+/// Where what a part has by index is in the linked module.
+#[derive(Clone, Debug, Default)]
+pub struct PartIndices {
+    /// Functions.
+    pub functions: Vec<u32>,
+    /// Memories.
+    pub memories: Vec<u32>,
+    /// Tables.
+    pub tables: Vec<u32>,
+    /// Globals.
+    pub globals: Vec<u32>,
+    /// Tags.
+    pub tags: Vec<u32>,
+    /// The function that does what instantiation does, if it does something.
+    pub instantiate: Option<u32>,
+    /// Whether it has a start function, which that function calls.
+    pub has_start: bool,
+    /// Which of what it imports is the host's and no earlier part imports: space and own index.
+    pub first: Vec<(ExternalKind, u32)>,
+    types: u32,
+    data: u32,
+    elements: u32,
+}
+
+impl PartIndices {
+    fn space(&mut self, kind: ExternalKind) -> &mut Vec<u32> {
+        match kind {
+            ExternalKind::Func | ExternalKind::FuncExact => &mut self.functions,
+            ExternalKind::Memory => &mut self.memories,
+            ExternalKind::Table => &mut self.tables,
+            ExternalKind::Global => &mut self.globals,
+            ExternalKind::Tag => &mut self.tags,
+        }
+    }
+}
+
+fn kind_of(ty: &TypeRef) -> ExternalKind {
+    match ty {
+        TypeRef::Func(_) | TypeRef::FuncExact(_) => ExternalKind::Func,
+        TypeRef::Memory(_) => ExternalKind::Memory,
+        TypeRef::Table(_) => ExternalKind::Table,
+        TypeRef::Global(_) => ExternalKind::Global,
+        TypeRef::Tag(_) => ExternalKind::Tag,
+    }
+}
+
+impl Linked {
+    /// Links modules, in the order in which they are instantiated. The exports of the last one keep
+    /// their names; those of others are called `PART.NAME`, and what instantiates a part
+    /// `PART.instantiate`.
+    pub fn new(parts: &[Part<'_>]) -> Result<Self, Error> {
+        for part in parts {
+            Validator::new_with_features(WasmFeatures::all()).validate_all(part.module)?;
+        }
+        let mut layout = Layout::default();
+        for (at, part) in parts.iter().enumerate() {
+            layout.import(at, part)?;
+        }
+        let mut linking = Linking { layout, ..Linking::default() };
+        for (at, part) in parts.iter().enumerate() {
+            linking.own(at, part)?;
+        }
+        for (at, part) in parts.iter().enumerate() {
+            let is_last = at + 1 == parts.len();
+            linking.write(at, part, is_last)?;
+        }
+        linking.instantiations(parts)?;
+        Ok(linking.finish())
+    }
+
+    /// Where the call instruction of a part's function that begins at a byte of the part begins in
+    /// the linked module.
+    pub fn call(&self, part: usize, module: &[u8], function: u32, offset: u32) -> Option<u32> {
+        let linked = *self.parts.get(part)?.functions.get(function as usize)?;
+        let at = starts(module, function)?.iter().position(|start| *start == offset)?;
+        starts(&self.module, linked)?.get(at).copied()
+    }
+}
+
+/// Where the instructions of a function begin.
+fn starts(module: &[u8], function: u32) -> Option<Vec<u32>> {
+    let mut at = 0;
+    for payload in Parser::new(0).parse_all(module) {
+        match payload.ok()? {
+            Payload::ImportSection(section) => {
+                let all = section.into_imports().filter_map(Result::ok);
+                at += all.filter(|import| kind_of(&import.ty) == ExternalKind::Func).count() as u32;
+            }
+            Payload::CodeSectionEntry(body) => {
+                if at == function {
+                    let operators = body.get_operators_reader().ok()?.into_iter_with_offsets();
+                    let each = operators.map(|each| u32::try_from(each.ok()?.1).ok());
+                    return each.collect();
+                }
+                at += 1;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Where everything goes that the modules import and export.
+#[derive(Default)]
+struct Layout {
+    parts: Vec<PartIndices>,
+    exports: Vec<HashMap<String, (ExternalKind, u32)>>,
+    /// What an import of a part is: nothing for one of the host's.
+    resolved: Vec<Vec<Option<(usize, u32)>>>,
+    names: Vec<String>,
+    /// The host's, by what they are called: their indices, and of which type they were first.
+    host: HashMap<(ExternalKindKey, String, String), u32>,
+    counts: HashMap<ExternalKindKey, u32>,
+    /// The first import of each: which part, and which of its imports.
+    kept: Vec<Vec<bool>>,
+}
+
+/// A kind of what is imported, to be looked up.
+type ExternalKindKey = u8;
+
+impl Layout {
+    /// Resolves what a part imports; the host's things have their indices afterwards.
+    fn import(&mut self, at: usize, part: &Part<'_>) -> Result<(), Error> {
+        let (mut own, mut resolved, mut kept) = (PartIndices::default(), Vec::new(), Vec::new());
+        let mut exports = HashMap::new();
+        for payload in Parser::new(0).parse_all(part.module) {
+            match payload? {
+                Payload::ImportSection(section) => {
+                    for import in section.into_imports() {
+                        let import = import?;
+                        let kind = kind_of(&import.ty);
+                        let library = self.names.iter().rposition(|name| name == import.module);
+                        let index = own.space(kind).len() as u32;
+                        let found = match library {
+                            Some(library) => {
+                                let there = self.exports[library].get(import.name).copied();
+                                let there = there.filter(|(found, _)| *found == kind);
+                                let missing = || {
+                                    let what = "exports nothing of that name and kind";
+                                    let (from, name) = (import.module, import.name);
+                                    Error::Unlinked(format!("\"{from}\" \"{name}\": {from} {what}"))
+                                };
+                                let (_, there) = there.ok_or_else(missing)?;
+                                Some((library, there))
+                            }
+                            None => None,
+                        };
+                        let key = (kind as u8, import.module.to_owned(), import.name.to_owned());
+                        let is_new = found.is_none() && !self.host.contains_key(&key);
+                        if is_new {
+                            let count = self.counts.entry(key.0).or_default();
+                            self.host.insert(key.clone(), *count);
+                            *count += 1;
+                            own.first.push((kind, index));
+                        }
+                        // The place of what another part exports is not known yet.
+                        let place = if found.is_some() { u32::MAX } else { self.host[&key] };
+                        own.space(kind).push(place);
+                        resolved.push(found);
+                        kept.push(is_new);
+                    }
+                }
+                Payload::ExportSection(section) => {
+                    for export in section {
+                        let export = export?;
+                        let kind = match export.kind {
+                            ExternalKind::FuncExact => ExternalKind::Func,
+                            kind => kind,
+                        };
+                        exports.insert(export.name.to_owned(), (kind, export.index));
+                    }
+                }
+                _ => {}
+            }
+        }
+        debug_assert_eq!(at, self.parts.len());
+        self.parts.push(own);
+        self.resolved.push(resolved);
+        self.kept.push(kept);
+        self.exports.push(exports);
+        self.names.push(part.name.to_owned());
+        Ok(())
+    }
+}
+
+/// The linked module while it is written.
+#[derive(Default)]
+struct Linking {
+    layout: Layout,
+    types: TypeSection,
+    imports: ImportSection,
+    functions: FunctionSection,
+    tables: TableSection,
+    memories: MemorySection,
+    tags: TagSection,
+    globals: GlobalSection,
+    exports: ExportSection,
+    elements: ElementSection,
+    code: CodeSection,
+    data: DataSection,
+    names: Vec<(u32, String)>,
+    /// How many there are of functions, memories, tables, globals, tags, types, data and elements.
+    next: [u32; 8],
+    /// For each part what its instantiation does.
+    begin: Vec<Function>,
+    does: Vec<bool>,
+}
+
+const SPACES: [ExternalKind; 5] = [
+    ExternalKind::Func,
+    ExternalKind::Memory,
+    ExternalKind::Table,
+    ExternalKind::Global,
+    ExternalKind::Tag,
+];
+
+impl Linking {
+    /// Gives a part's own things their places, and what it imports from others theirs.
+    fn own(&mut self, at: usize, part: &Part<'_>) -> Result<(), Error> {
+        if at == 0 {
+            for (next, kind) in self.next.iter_mut().zip(SPACES) {
+                *next = self.layout.counts.get(&(kind as u8)).copied().unwrap_or_default();
+            }
+        }
+        let resolved = self.layout.resolved[at].clone();
+        let mut seen = HashMap::<ExternalKindKey, usize>::new();
+        let mut import = 0;
+        for payload in Parser::new(0).parse_all(part.module) {
+            let (space, count) = match payload? {
+                Payload::TypeSection(section) => {
+                    self.layout.parts[at].types = self.next[5];
+                    for group in section {
+                        self.next[5] += group?.types().len() as u32;
+                    }
+                    continue;
+                }
+                Payload::ImportSection(section) => {
+                    for each in section.into_imports() {
+                        let kind = kind_of(&each?.ty);
+                        let index = seen.entry(kind as u8).or_default();
+                        if let Some((library, there)) = resolved[import] {
+                            let place =
+                                self.layout.parts[library].space(kind).get(there as usize).copied();
+                            self.layout.parts[at].space(kind)[*index] =
+                                place.expect("a valid module exports what it has");
+                        }
+                        (*index, import) = (*index + 1, import + 1);
+                    }
+                    continue;
+                }
+                Payload::FunctionSection(section) => (0, section.count()),
+                Payload::MemorySection(section) => (1, section.count()),
+                Payload::TableSection(section) => (2, section.count()),
+                Payload::GlobalSection(section) => (3, section.count()),
+                Payload::TagSection(section) => (4, section.count()),
+                Payload::DataSection(section) => {
+                    self.layout.parts[at].data = self.next[6];
+                    self.next[6] += section.count();
+                    continue;
+                }
+                Payload::ElementSection(section) => {
+                    self.layout.parts[at].elements = self.next[7];
+                    self.next[7] += section.count();
+                    continue;
+                }
+                _ => continue,
+            };
+            let first = self.next[space];
+            self.layout.parts[at].space(SPACES[space]).extend(first..first + count);
+            self.next[space] += count;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, at: usize, part: &Part<'_>, is_last: bool) -> Result<(), Error> {
+        let mut indices = self.layout.parts[at].clone();
+        let indices = &mut indices;
+        let (mut begin, mut does, mut start) = (Function::new([]), false, None);
+        let kept = std::mem::take(&mut self.layout.kept[at]);
+        for payload in Parser::new(0).parse_all(part.module) {
+            match payload? {
+                Payload::TypeSection(s) => utils::parse_type_section(indices, &mut self.types, s)?,
+                Payload::ImportSection(section) => {
+                    for (import, is_kept) in section.into_imports().zip(&kept) {
+                        let import = import?;
+                        if *is_kept {
+                            let ty = indices.entity_type(import.ty)?;
+                            self.imports.import(import.module, import.name, ty);
+                        }
+                    }
+                }
+                Payload::FunctionSection(s) => {
+                    utils::parse_function_section(indices, &mut self.functions, s)?;
+                }
+                Payload::TableSection(s) => {
+                    utils::parse_table_section(indices, &mut self.tables, s)?;
+                }
+                Payload::MemorySection(s) => {
+                    utils::parse_memory_section(indices, &mut self.memories, s)?;
+                }
+                Payload::TagSection(s) => utils::parse_tag_section(indices, &mut self.tags, s)?,
+                Payload::GlobalSection(s) => {
+                    utils::parse_global_section(indices, &mut self.globals, s)?;
+                }
+                Payload::ExportSection(section) => {
+                    for export in section {
+                        let export = export?;
+                        let index = indices.external_index(export.kind, export.index)?;
+                        let kind = indices.export_kind(export.kind)?;
+                        match is_last {
+                            true => self.exports.export(export.name, kind, index),
+                            false => {
+                                let name = format!("{}.{}", part.name, export.name);
+                                self.exports.export(&name, kind, index)
+                            }
+                        };
+                    }
+                }
+                Payload::ElementSection(section) => {
+                    for (segment, element) in (indices.elements..).zip(section) {
+                        does |= self.element(indices, segment, element?, &mut begin)?;
+                    }
+                }
+                Payload::CodeSectionEntry(body) => {
+                    indices.parse_function_body(&mut self.code, body)?;
+                }
+                Payload::DataSection(section) => {
+                    for (segment, datum) in (indices.data..).zip(section) {
+                        let datum = datum?;
+                        self.data.passive(datum.data.iter().copied());
+                        if let DataKind::Active { memory_index, offset_expr } = datum.kind {
+                            offset(indices, &offset_expr, &mut begin)?;
+                            begin
+                                .instruction(&Instruction::I32Const(0))
+                                .instruction(&Instruction::I32Const(datum.data.len() as i32))
+                                .instruction(&Instruction::MemoryInit {
+                                    mem: indices.memory_index(memory_index)?,
+                                    data_index: segment,
+                                })
+                                .instruction(&Instruction::DataDrop(segment));
+                            does = true;
+                        }
+                    }
+                }
+                Payload::StartSection { func, .. } => {
+                    start = Some(indices.function_index(func)?);
+                }
+                Payload::CustomSection(custom) => {
+                    if let KnownCustom::Name(reader) = custom.as_known() {
+                        let prefix = if is_last { "" } else { part.name };
+                        self.functions_named(reader, indices, prefix);
+                    }
+                }
+                _ => {}
+            }
+        }
+        // It comes last, wherever it is declared.
+        if let Some(start) = start {
+            begin.instruction(&Instruction::Call(start));
+        }
+        begin.instruction(&Instruction::End);
+        self.begin.push(begin);
+        self.does.push(does || start.is_some());
+        self.layout.parts[at].has_start = start.is_some();
+        Ok(())
+    }
+
+    /// Writes an element segment; whether instantiation has something to do with it.
+    fn element(
+        &mut self,
+        indices: &mut PartIndices,
+        segment: u32,
+        element: wasmparser::Element<'_>,
+        begin: &mut Function,
+    ) -> Result<bool, Error> {
+        let len = match &element.items {
+            ElementItems::Functions(section) => section.count(),
+            ElementItems::Expressions(_, section) => section.count(),
+        };
+        let items = indices.element_items(element.items)?;
+        let ElementKind::Active { table_index, offset_expr } = element.kind else {
+            match element.kind {
+                ElementKind::Declared => self.elements.declared(items),
+                _ => self.elements.passive(items),
+            };
+            return Ok(false);
+        };
+        self.elements.passive(items);
+        offset(indices, &offset_expr, begin)?;
+        begin
+            .instruction(&Instruction::I32Const(0))
+            .instruction(&Instruction::I32Const(len.cast_signed()))
+            .instruction(&Instruction::TableInit {
+                elem_index: segment,
+                table: indices.table_index(table_index.unwrap_or(0))?,
+            })
+            .instruction(&Instruction::ElemDrop(segment));
+        Ok(true)
+    }
+
+    fn functions_named(
+        &mut self,
+        reader: wasmparser::NameSectionReader<'_>,
+        indices: &PartIndices,
+        prefix: &str,
+    ) {
+        for part in reader.into_iter().flatten() {
+            let Name::Function(map) = part else { continue };
+            for naming in map.into_iter().flatten() {
+                let Some(place) = indices.functions.get(naming.index as usize) else { continue };
+                let name = match prefix {
+                    "" => naming.name.to_owned(),
+                    prefix => format!("{prefix}.{}", naming.name),
+                };
+                self.names.push((*place, name));
+            }
+        }
+    }
+
+    /// Puts the functions that instantiate parts behind all others.
+    fn instantiations(&mut self, parts: &[Part<'_>]) -> Result<(), Error> {
+        let begin = std::mem::take(&mut self.begin);
+        let does = std::mem::take(&mut self.does);
+        for ((at, body), does) in begin.iter().enumerate().zip(does) {
+            if !does {
+                continue;
+            }
+            let function = self.next[0];
+            self.next[0] += 1;
+            self.types.ty().function([], []);
+            self.functions.function(self.next[5]);
+            self.next[5] += 1;
+            self.code.function(body);
+            let name = format!("{}.instantiate", parts[at].name);
+            self.exports.export(&name, ExportKind::Func, function);
+            self.names.push((function, name));
+            self.layout.parts[at].instantiate = Some(function);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Linked {
+        let mut module = Module::new();
+        module
+            .section(&self.types)
+            .section(&self.imports)
+            .section(&self.functions)
+            .section(&self.tables)
+            .section(&self.memories);
+        if !self.tags.is_empty() {
+            module.section(&self.tags);
+        }
+        module.section(&self.globals).section(&self.exports).section(&self.elements);
+        if !self.data.is_empty() {
+            module.section(&DataCountSection { count: self.data.len() });
+        }
+        module.section(&self.code).section(&self.data);
+        self.names.sort_unstable();
+        self.names.dedup_by_key(|(function, _)| *function);
+        let mut map = NameMap::new();
+        self.names.iter().for_each(|(function, name)| map.append(*function, name));
+        let mut names = NameSection::new();
+        names.functions(&map);
+        module.section(&names);
+        Linked { module: module.finish(), parts: self.layout.parts }
+    }
+}
+
+/// Where a segment goes, on the stack.
+fn offset(
+    indices: &mut PartIndices,
+    expression: &wasmparser::ConstExpr<'_>,
+    begin: &mut Function,
+) -> Result<(), Error> {
+    let mut reader = expression.get_operators_reader();
+    while !reader.is_end_then_eof() {
+        begin.instruction(&indices.instruction(reader.read()?)?);
+    }
+    Ok(())
+}
+
+fn place(list: &[u32], index: u32) -> Result<u32, Unwritten> {
+    list.get(index as usize).copied().ok_or(Unwritten::InvalidConstExpr)
+}
+
+impl Reencode for PartIndices {
+    type Error = std::convert::Infallible;
+
+    fn function_index(&mut self, index: u32) -> Result<u32, Unwritten> {
+        place(&self.functions, index)
+    }
+
+    fn memory_index(&mut self, index: u32) -> Result<u32, Unwritten> {
+        place(&self.memories, index)
+    }
+
+    fn table_index(&mut self, index: u32) -> Result<u32, Unwritten> {
+        place(&self.tables, index)
+    }
+
+    fn global_index(&mut self, index: u32) -> Result<u32, Unwritten> {
+        place(&self.globals, index)
+    }
+
+    fn tag_index(&mut self, index: u32) -> Result<u32, Unwritten> {
+        place(&self.tags, index)
+    }
+
+    fn type_index(&mut self, index: u32) -> Result<u32, Unwritten> {
+        Ok(self.types + index)
+    }
+
+    fn data_index(&mut self, index: u32) -> Result<u32, Unwritten> {
+        Ok(self.data + index)
+    }
+
+    fn element_index(&mut self, index: u32) -> Result<u32, Unwritten> {
+        Ok(self.elements + index)
+    }
+}

@@ -1,0 +1,3 @@
+(module (func (export "f")))
+;; enter 0 export "f"
+;; leave
