@@ -21,12 +21,25 @@ pub enum Format {
     Pprof,
     /// As `gprof` prints it.
     Gprof,
+    /// One page for a browser.
+    Html,
+    /// A flame graph.
+    Svg,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Profile, Self::Table, Self::Json, Self::Csv, Self::Folded, Self::Pprof, Self::Gprof];
+    pub const ALL: [Self; 9] = [
+        Self::Profile,
+        Self::Table,
+        Self::Json,
+        Self::Csv,
+        Self::Folded,
+        Self::Pprof,
+        Self::Gprof,
+        Self::Html,
+        Self::Svg,
+    ];
 
     /// What it is called, and what it is for.
     const fn words(self) -> (&'static str, &'static str) {
@@ -40,6 +53,8 @@ impl Format {
             Self::Folded => ("folded", "For flame graphs"),
             Self::Pprof => ("pprof", "For pprof"),
             Self::Gprof => ("gprof", "As gprof prints it"),
+            Self::Html => ("html", "A page for a browser: table, flame graph, histograms"),
+            Self::Svg => ("svg", "A flame graph"),
         }
     }
 
@@ -67,14 +82,20 @@ impl Format {
             Self::Folded => profile.folded().into_bytes(),
             Self::Pprof => profile.pprof(),
             Self::Gprof => profile.gprof().into_bytes(),
+            Self::Html => profile.html().into_bytes(),
+            Self::Svg => profile.svg().into_bytes(),
         })
     }
 }
 
 /// A name that no format has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is no format: the formats are profile, table, json, csv, folded, pprof and gprof")]
+#[error("unknown format {wrong}: the formats are {}", known(), wrong = self.0)]
 pub struct NoFormat(pub String);
+
+fn known() -> String {
+    Format::ALL.map(Format::name).join(", ")
+}
 
 impl FromStr for Format {
     type Err = NoFormat;

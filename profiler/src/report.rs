@@ -8,6 +8,7 @@ mod folded;
 mod foot;
 mod gprof;
 mod histogram;
+mod html;
 pub(crate) mod human;
 mod json;
 mod latency;
@@ -19,7 +20,9 @@ mod order;
 mod pprof;
 pub(crate) mod share;
 mod stacks;
+mod svg;
 mod table;
+mod tree;
 
 pub use histogram::HistogramOptions;
 pub use histogram::NoFunction;

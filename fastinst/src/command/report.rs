@@ -50,6 +50,12 @@ pub(crate) struct Args {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Write a page for a browser: table, flame graph, histograms, callers
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "histogram", "output"])]
+    html: Option<PathBuf>,
+    /// Write a flame graph
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "histogram", "output"])]
+    svg: Option<PathBuf>,
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -61,6 +67,8 @@ Examples:
   fastinst report --sort p99 --rows 10 app.profile
   fastinst report --wide app.profile | less -S
   fastinst report --histogram parse_line app.profile
+  fastinst report --html app.html app.profile         # a page for a browser
+  fastinst report --svg flame.svg app.profile
   fastinst report --follow live.profile
   fastinst report --format folded app.profile > app.folded
   fastinst report --format pprof -o app.pb app.profile && pprof -top app.pb";
@@ -175,6 +183,13 @@ fn once(args: &Args) -> Result<(), Failure> {
         color: args.color.is_on(terminal),
         wide: args.wide,
     };
+    let pictures = [(&args.html, Format::Html), (&args.svg, Format::Svg)];
+    for (path, format) in pictures.iter().filter_map(|(path, form)| Some((path.as_ref()?, *form))) {
+        write_file(path, &show(&profile, format, &shape)?)?;
+    }
+    if args.html.is_some() || args.svg.is_some() {
+        return Ok(());
+    }
     let text = match &args.histogram {
         Some(pattern) => histograms(&profile, pattern, args, &shape)?,
         None => show(&profile, if args.json { Format::Json } else { args.format }, &shape)?,

@@ -42,8 +42,11 @@ fn several(count: u64, what: &str) -> String {
     format!("{} {what}{}", human::grouped(count), if count == 1 { "" } else { "s" })
 }
 
+/// What all marks say, where they are not picked by what a table has.
+pub(super) const LEGEND: &str = "Self and total are CPU time, the others wall-clock time. ~ estimate, ? uncertain by more than its value, ≤ at most, ≥ at least, as far as seen, < less than can be told, ! over 100 times p99";
+
 /// `30 functions (25 with exact counts), 7 514 calls timed, ran 1.58 s`.
-fn summary(profile: &Profile) -> String {
+pub(super) fn summary(profile: &Profile) -> String {
     let header = &profile.header;
     let exact = profile.functions.iter().filter(|function| function.calls.is_exact()).count();
     let mut line = format!(
@@ -66,7 +69,7 @@ fn summary(profile: &Profile) -> String {
 }
 
 /// What measuring has cost, as far as that is known, and where the shares come from.
-fn overhead(header: &Header, shares: bool) -> Option<String> {
+pub(super) fn overhead(header: &Header, shares: bool) -> Option<String> {
     let spent = &header.spent;
     let timing = spent.samples as f64 * header.pair / header.hz;
     let seconds = spent.counting

@@ -16,7 +16,7 @@ use crate::figure::{Figure, Mark};
 pub(crate) const NOTHING: &str = "-";
 
 /// The mark in front of the number.
-const fn sign(mark: Mark) -> &'static str {
+pub(crate) const fn sign(mark: Mark) -> &'static str {
     match mark {
         Mark::Exact => "",
         Mark::About => "~",

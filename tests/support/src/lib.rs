@@ -4,12 +4,14 @@
 //! that waits polls with a deadline ([`eventually`]); none asserts a time.
 #![forbid(unsafe_code)]
 
+mod browser;
 mod c;
 mod folder;
 mod poll;
 mod process;
 mod tool;
 
+pub use browser::{Browser, View};
 pub use c::{built_alone, compile, rustc_for_wasi};
 pub use folder::Folder;
 pub use poll::{PATIENCE, eventually, within};

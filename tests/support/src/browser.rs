@@ -1,0 +1,177 @@
+//! A browser without a window, for pages and drawings: it is asked through a pipe, in the protocol
+//! of its own developer tools.
+
+use crate::{Folder, PATIENCE, skip};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+/// Debian's package without a window, and other names of the same browser.
+const NAMES: [&str; 4] =
+    ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+
+/// What a page is shown in.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// Pixels.
+    pub width: u32,
+    /// See `width`.
+    pub height: u32,
+    /// Whether the reader prefers dark pages.
+    pub dark: bool,
+}
+
+/// A browser with one page.
+#[derive(Debug)]
+pub struct Browser {
+    child: Child,
+    asks: ChildStdin,
+    answers: Receiver<Value>,
+    asked: u64,
+    session: String,
+    complaints: Vec<String>,
+    requests: Vec<String>,
+    _profile: Folder,
+}
+
+impl Browser {
+    /// Starts one with an empty page; where none is installed, the test is [skipped](skip).
+    ///
+    /// # Panics
+    /// If one is installed and does not answer.
+    pub fn start() -> Option<Self> {
+        let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+        let Some(name) = NAMES.into_iter().find(|name| is_there(name)) else {
+            skip("chromium-headless-shell is missing: scripts/test installs it");
+            return None;
+        };
+        let profile = Folder::new("browser");
+        // It reads from descriptor 3 and writes to descriptor 4.
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null 2>&1", name])
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args(["--no-first-run", "--remote-debugging-pipe"])
+            .arg(format!("--user-data-dir={}", profile.display()));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (asks, said) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (told, answers) = channel();
+        std::thread::spawn(move || {
+            for message in BufReader::new(said).split(0).map_while(Result::ok) {
+                let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
+                if told.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut browser = Self {
+            child,
+            asks,
+            answers,
+            asked: 0,
+            session: String::new(),
+            complaints: Vec::new(),
+            requests: Vec::new(),
+            _profile: profile,
+        };
+        let page = browser.ask("Target.createTarget", &json!({ "url": "about:blank" }));
+        let page = json!({ "targetId": page["targetId"], "flatten": true });
+        let session = browser.ask("Target.attachToTarget", &page);
+        browser.session = session["sessionId"].as_str().unwrap().to_owned();
+        for part in ["Page", "Runtime", "Log", "Network"] {
+            browser.ask(&format!("{part}.enable"), &json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Asks, and waits for the answer; what happens meanwhile is noted.
+    fn ask(&mut self, method: &str, parameters: &Value) -> Value {
+        self.asked += 1;
+        let mut message = json!({ "id": self.asked, "method": method, "params": parameters });
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        self.asks.write_all(&bytes).unwrap();
+        loop {
+            let message = self.next(method);
+            if message["id"] == self.asked {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].clone();
+            }
+        }
+    }
+
+    fn next(&mut self, waiting_for: &str) -> Value {
+        let message = self.answers.recv_timeout(PATIENCE);
+        let message = message.unwrap_or_else(|error| panic!("{waiting_for}: {error}"));
+        let told = &message["params"];
+        match message["method"].as_str().unwrap_or("") {
+            "Network.requestWillBeSent" => {
+                self.requests.push(told["request"]["url"].as_str().unwrap_or("?").to_owned());
+            }
+            "Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded" => {
+                self.complaints.push(told.to_string());
+            }
+            _ => {}
+        }
+        message
+    }
+
+    /// Shows a file.
+    ///
+    /// # Panics
+    /// If it does not load.
+    pub fn open(&mut self, file: &Path, view: View) {
+        let View { width, height, dark } = view;
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.ask("Emulation.setDeviceMetricsOverride", &size);
+        let scheme = if dark { "dark" } else { "light" };
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.ask("Emulation.setEmulatedMedia", &features);
+        let file = file.canonicalize().unwrap();
+        let url = format!("file://{}", file.display());
+        let loaded = self.ask("Page.navigate", &json!({ "url": url }));
+        assert!(loaded["errorText"].is_null(), "{url}: {loaded}");
+        while self.next("Page.loadEventFired")["method"] != "Page.loadEventFired" {}
+    }
+
+    /// What an expression is in the page; promises are waited for.
+    ///
+    /// # Panics
+    /// If it throws.
+    pub fn value(&mut self, expression: &str) -> Value {
+        let asked =
+            json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let answer = self.ask("Runtime.evaluate", &asked);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Writes what is seen, as PNG in base 64.
+    pub fn picture(&mut self) -> String {
+        let picture = self.ask("Page.captureScreenshot", &json!({ "format": "png" }));
+        picture["data"].as_str().unwrap_or("").to_owned()
+    }
+
+    /// Exceptions, and what was written to the console.
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
+    }
+
+    /// The addresses of all that was asked for, the page's own included.
+    pub fn requests(&self) -> &[String] {
+        &self.requests
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
