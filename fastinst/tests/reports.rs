@@ -174,6 +174,44 @@ fn streams_that_are_full_or_closed_end_a_report_without_a_panic() {
 }
 
 #[test]
+fn pictures_are_written_whole_or_not_at_all() {
+    let Some((_, kept)) = profiled() else { return };
+    let [page, drawing] = ["app.html", "app.svg"].map(|name| kept.with_file_name(name));
+    let output = run(fastinst()
+        .arg("report")
+        .arg("--html")
+        .arg(&page)
+        .arg("--svg")
+        .arg(&drawing)
+        .arg(&kept));
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let written = |path: &Path| std::fs::read_to_string(path).unwrap();
+    assert!(written(&page).ends_with("</html>\n") && written(&drawing).ends_with("</svg>\n"));
+    assert_eq!(text(&report(&kept, &["--format", "html"]).stdout), written(&page));
+    let refused = |options: &[&str], file: &Path| {
+        let output = report(file, options);
+        assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
+        let line = text(&output.stderr);
+        assert_eq!(line.lines().count(), 1, "{line}");
+        line
+    };
+    assert!(
+        refused(&["--html", "/nowhere/app.html"], &kept).contains("cannot write /nowhere/app.html")
+    );
+    assert!(refused(&["--html", "/dev/full"], &kept).contains("cannot write /dev/full"));
+    let damaged = kept.with_file_name("damaged.profile");
+    let bytes = std::fs::read(&kept).unwrap();
+    std::fs::write(&damaged, &bytes[..bytes.len() / 2]).unwrap();
+    let new = kept.with_file_name("new.html");
+    assert!(refused(&["--html", new.to_str().unwrap()], &damaged).contains("cannot read"));
+    assert!(
+        refused(&["--html", new.to_str().unwrap()], &kept.with_file_name("none"))
+            .contains("cannot read")
+    );
+    assert!(!new.exists());
+}
+
+#[test]
 fn two_programs_are_run_in_turn_and_compared() {
     let Some((program, kept)) = profiled() else { return };
     let runs = kept.with_file_name("runs");

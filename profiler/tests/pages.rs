@@ -155,8 +155,8 @@ fn the_graph_is_zoomed_and_turned_and_a_function_is_shown_with_all_that_is_known
     let told = browser.value(one).as_str().unwrap().to_owned();
     let parts = [
         "~4123",
-        "waiting 50.0%",
-        "running 50.0%",
+        "waiting ~50.0%",
+        "running ~50.0%",
         "thread 42, at 1.20 s",
         "3 calls",
         "parse",

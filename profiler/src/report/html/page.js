@@ -355,9 +355,11 @@ const choose = (at) => {
   if (waiting === null || waiting === undefined) {
     one.append(make("p", { className: "dim" }, "Not known: nothing tells CPU time and wall-clock time apart."));
   } else {
+    const mark = all.waiting[at][1] ?? "";
+    const other = { "≤": "≥", "≥": "≤" }[mark] ?? mark;
     const key = (style, part) => [make("span", { className: "key", style: `background:var(--${style})` }), part];
-    one.append(split(row), make("p", {}, ...key("run", `running ${percent(1 - waiting)}`),
-      ...key("wait", `waiting ${percent(waiting)}`)));
+    one.append(split(row), make("p", {}, ...key("run", `running ${other}${percent(1 - waiting)}`),
+      ...key("wait", `waiting ${mark}${percent(waiting)}`)));
   }
   one.append(make("h3", {}, "Calls by wall-clock time (both axes logarithmic)"));
   const bars = all.bars[at];
