@@ -78,9 +78,22 @@ pub fn replay<T: 'static>(
     events: impl Iterator<Item = Result<Event, wasm_aot_trace::Error>> + Send + 'static,
     print: Option<Print>,
 ) -> Result<(), Error> {
-    let declared = Declared::read(&module.inner().bytes).map_err(Error::host)?;
+    replay_instance(store, module, events, print).1
+}
+
+/// The same; gives the instance, too, if there is one.
+pub fn replay_instance<T: 'static>(
+    store: &mut Store<T>,
+    module: &Module,
+    events: impl Iterator<Item = Result<Event, wasm_aot_trace::Error>> + Send + 'static,
+    print: Option<Print>,
+) -> (Option<Instance>, Result<(), Error>) {
+    let declared = match Declared::read(&module.inner().bytes) {
+        Ok(declared) => declared,
+        Err(error) => return (None, Err(Error::host(error))),
+    };
     if let Some(what) = declared.refusal() {
-        return Err(Error::Link(format!("it cannot be replayed: it has {what}")));
+        return (None, Err(Error::Link(format!("it cannot be replayed: it has {what}"))));
     }
     let script = Script {
         events: Box::new(Placed::new(events)),
@@ -92,9 +105,12 @@ pub fn replay<T: 'static>(
         print,
     };
     let script = Shared(Arc::new(Mutex::new(script)));
-    let instance = script.instantiate(store, module)?;
-    script.lock().instance = Some(instance);
-    script.play(store).map(|_| ())
+    let made = script.instantiate(store, module);
+    let instance = *script.lock().instance.insert(match made {
+        Ok(instance) => instance,
+        Err(error) => return (None, Err(error)),
+    });
+    (Some(instance), script.play(store).map(|_| ()))
 }
 
 /// What the host does, event by event.
@@ -473,10 +489,18 @@ impl Shared {
                     let instance = self.lock().instance()?;
                     self.change(store, instance, &change)?;
                 }
-                Event::Enter { function, args, .. } => {
+                Event::Enter { function, door, args } => {
                     let (function, args) = {
                         let mut script = self.lock();
-                        (script.function(store, function)?, script.values(store, &args)?)
+                        let own = match &door {
+                            Door::Export(name) => script.instance()?.get_func(&mut *store, name),
+                            Door::Start | Door::Reference => None,
+                        };
+                        let function = match own {
+                            Some(own) => own,
+                            None => script.function(store, function)?,
+                        };
+                        (function, script.values(store, &args)?)
                     };
                     let done = function.call(store.as_context_mut(), &args);
                     self.left(store, done.as_ref().map(Vec::clone))?;

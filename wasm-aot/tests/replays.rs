@@ -90,6 +90,38 @@ fn a_program_is_recorded_with_its_libraries_as_one_module() {
     place.good(&["run", "bench.wasm"]);
 }
 
+/// How many events a trace has.
+fn count(place: &Place, trace: &str) -> u64 {
+    let text = place.good(&["trace", "show", trace]);
+    let last = text.lines().last().and_then(|line| line.split(' ').nth(1));
+    last.and_then(|count| count.parse().ok()).expect("a count")
+}
+
+#[test]
+fn a_program_that_records_itself_has_the_same_replay() {
+    let place = Place::new("itself");
+    let app = place.file("letters.wat", LETTERS);
+    let original = wat::parse_str(LETTERS).expect("a module");
+    let file = Some("itself.r3".to_owned());
+    let options = whamm_record::Options { name: "letters".into(), file, raw: false };
+    let recording = whamm_record::record(&original, &options).expect("it can be recorded");
+    let rewritten = place.file("rewritten.wasm", recording.module);
+    let (printed, code) = said(&place, &["run", "--dir", ".", &rewritten]);
+    assert_eq!((printed.len(), code), (5, Some(3)), "{printed}");
+    let checked = place.good(&["replay", "--check", "itself.r3", &app]);
+    assert_eq!(checked, "itself.r3: the program does what was recorded\n");
+    place.good(&["replay", "--check", "itself.r3", &app, "-o", "bench.wasm"]);
+    assert_eq!(place.good(&["run", "bench.wasm"]), "");
+    // This engine tells about as much.
+    assert_eq!(place.run(&["record", "-o", "seen.r3", &app]).status.code(), Some(3));
+    let (itself, seen) = (count(&place, "itself.r3"), count(&place, "seen.r3"));
+    assert!(itself <= 2 * seen && seen <= 2 * itself, "{itself} and {seen} events");
+    // Where it may not write, the program does what it does.
+    let output = place.run(&["run", &rewritten]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(errors(&output).contains("record: itself.r3: not recorded: "), "{}", errors(&output));
+}
+
 #[test]
 fn traces_are_shown_as_text_which_is_a_trace_and_compared() {
     let place = Place::new("trace");

@@ -292,6 +292,30 @@ fn scripts_are_laid_out_in_place() {
 }
 
 #[test]
+fn recording_programs_are_written_and_what_is_wrong_is_one_line() {
+    let place = Place::new("record");
+    let app =
+        place.file("app.wat", "(module (memory (export \"memory\") 1) (func (export \"f\")))");
+    let out = place.path("out.wasm");
+    let done = whamm(&["record", &app, "-o", &out]);
+    assert!(done.status.success() && said(&done).contains("record:fetch"), "{done:?}");
+    let done = whamm(&["record", &app, "-o", &out, "--to", "app.r3", "--raw"]);
+    assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+    let shared = place.file("shared.wat", "(module (memory (export \"memory\") 1 1 shared))");
+    let again = place.path("again.wasm");
+    for (args, part) in [
+        (vec!["record", &out, "-o", &again], "was rewritten for a recording before"),
+        (vec!["record", &shared, "-o", &again], "a memory that threads share"),
+        (vec!["record", "nowhere.wasm", "-o", &again], "nowhere.wasm"),
+    ] {
+        let done = whamm(&args);
+        let told = said(&done);
+        assert!(!done.status.success() && told.contains(part), "{args:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}
+
+#[test]
 fn profiled_programs_are_written_and_what_is_wrong_is_one_line() {
     let place = Place::new("profile");
     let app = place.file(

@@ -17,6 +17,7 @@ mod code;
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::event::Event;
+use crate::exits::calls_that_may_reach;
 use crate::placement::Placed;
 use crate::replay::{Builder, Replay};
 use crate::value::Value;
@@ -70,7 +71,11 @@ pub fn generate(
     for event in Placed::new(events) {
         builder.push(event?)?;
     }
-    let replay = builder.finish()?;
+    let mut replay = builder.finish()?;
+    if !replay.untold_exits.is_empty() {
+        let first = declared.imports.len() as u32;
+        replay.exits.extend(calls_that_may_reach(module, first, &replay.untold_exits)?);
+    }
     Assembly::new(module, &declared, &replay, generation.is_checked)?.finish()
 }
 

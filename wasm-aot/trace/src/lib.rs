@@ -42,6 +42,7 @@ mod cursor;
 mod declared;
 mod error;
 mod event;
+mod exits;
 mod generate;
 mod linked;
 mod patch;
@@ -64,7 +65,7 @@ pub use program::{ModuleHash, Program};
 pub use reader::{Ending, Reader};
 pub use text::{TEXT_MAGIC, TextReader, heading};
 pub use value::Value;
-pub use writer::{Sink, Writer};
+pub use writer::{Sink, Writer, beginning};
 
 /// What a trace begins with.
 pub const MAGIC: &[u8; 8] = b"fi-trace";

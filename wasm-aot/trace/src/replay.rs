@@ -25,8 +25,10 @@ pub(crate) struct Replay {
     /// By import.
     pub(crate) imports: Vec<Invocations>,
     pub(crate) data: Data,
-    /// The calls that an exit takes away.
+    /// The calls that an exit takes away; and the imports that exit where the trace does not tell
+    /// which these are.
     pub(crate) exits: BTreeSet<Frame>,
+    pub(crate) untold_exits: BTreeSet<u32>,
     /// What imported globals, memories and tables are before anything else happens: values, pages
     /// and elements beyond what their types say.
     pub(crate) globals: HashMap<u32, Value>,
@@ -280,8 +282,12 @@ impl<'a> Builder<'a> {
         if let End::Values(values) | End::Exception { values, .. } = &end {
             self.refer(values);
         }
+        let is_untold = matches!(&end, End::Exit { frames, .. } if frames.is_empty());
         let ended = self.numbered(number);
         let Open { import, invocation, call, actions, .. } = self.open.pop().expect("events nest");
+        if is_untold {
+            self.replay.untold_exits.insert(import);
+        }
         let context = Context { call, actions, end, ended };
         let contexts = &mut self.replay.contexts;
         let id = *self.known.entry(context).or_insert_with_key(|context| {

@@ -82,16 +82,7 @@ impl<S: Sink> Writer<S> {
             last: Instant::now(),
             failure: None,
         };
-        let head = program.pack();
-        if head.len() > LARGEST {
-            let what = "the program's arguments are longer than a megabyte";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
-        this.append(&[&MAGIC[..], &VERSION.to_le_bytes()].concat())?;
-        this.append(&pack(BlockKind::Program, &head))?;
-        for piece in program.module.iter().flat_map(|module| module.chunks(LARGEST)) {
-            this.append(&pack(BlockKind::Module, piece))?;
-        }
+        this.append(&beginning(program)?)?;
         this.before = (this.len, 0);
         Ok(this)
     }
@@ -194,6 +185,21 @@ impl<S: Sink> Writer<S> {
             }
         }
     }
+}
+
+/// What stands before the events: for recorders that write these themselves.
+pub fn beginning(program: &Program) -> io::Result<Vec<u8>> {
+    let head = program.pack();
+    if head.len() > LARGEST {
+        let what = "the program's arguments are longer than a megabyte";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
+    bytes.extend(pack(BlockKind::Program, &head));
+    for piece in program.module.iter().flat_map(|module| module.chunks(LARGEST)) {
+        bytes.extend(pack(BlockKind::Module, piece));
+    }
+    Ok(bytes)
 }
 
 /// The last block: how many events there are, and why not more.

@@ -102,6 +102,22 @@ fn where_a_replay_leaves_the_trace_it_says_how() {
 }
 
 #[test]
+fn an_exit_takes_calls_away_that_the_trace_does_not_tell() {
+    let module = r#"(module (import "h" "exit" (func $exit (param i32)))
+        (import "h" "back" (func $back)) (table funcref (elem $inner $tail))
+        (func $inner (param i32) (result i64) (call $exit (local.get 0)) (unreachable))
+        (func $tail (param i32) (result i64) (return_call $inner (local.get 0)))
+        (func $harmless (result i32) (i32.const 1))
+        (func (export "again") (drop (call_indirect (param i32) (result i64) (i32.const 3) (i32.const 1)))
+            (unreachable))
+        (func (export "_start") (drop (call $harmless)) (call $back) (unreachable)))"#;
+    let trace = "enter 6 export \"_start\"\ncall 1\nenter 5 export \"again\"\ncall 0 i32:3\n\
+        return exit 3\nleave exit 3\nreturn exit 3\nleave exit 3\n";
+    let ended = run(&made(module, trace, true).expect("a replay"));
+    assert_eq!(ended, Ended { trapped: false, event: 8, wrong: 0 });
+}
+
+#[test]
 fn what_cannot_be_is_refused_by_event_and_reason() {
     let refused =
         |wat: &str, trace: &str| made(wat, trace, false).expect_err("it cannot be").to_string();

@@ -1,6 +1,7 @@
 //! Commands: what is read, what is written, and what is said.
 
 mod profile;
+mod record;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::io::Write;
@@ -18,7 +19,8 @@ use whamm::{Asked, Destination, Diagnostics, Format, Kind, LibraryFile, Link, Op
   whamm instr --wei -s hotness.mm -o monitor.wasm      make a monitor for an engine
   whamm info -v -r 'wasm:opcode:*load*:before'         what a rule matches, and its variables
   whamm check *.mm                                     only say what is wrong
-  whamm profile app.wasm -o out.wasm                   who calls whom, how often, for how long"
+  whamm profile app.wasm -o out.wasm                   who calls whom, how often, for how long
+  whamm record app.wasm -o out.wasm                    write a trace of the run, to be replayed"
 )]
 pub(crate) struct Command {
     #[command(subcommand)]
@@ -63,6 +65,8 @@ enum What {
     },
     /// Make a program keep an exact profile of its calls, on any engine.
     Profile(Box<profile::Profile>),
+    /// Make a program record its run, on any engine.
+    Record(record::Record),
     /// Print a manual page, or completions for a shell.
     Manual(manual::Manual),
     /// Print completions for a shell.
@@ -197,6 +201,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         }
         What::Check { scripts: paths, libraries } => check(&paths, &libraries),
         What::Profile(profile) => profile.run(),
+        What::Record(record) => record.run(),
         What::Fmt { scripts, check } => format_all(&scripts, check),
         What::Manual(manual) => manual
             .text(Command::command())

@@ -286,11 +286,11 @@ impl<'a> Coder<'a> {
                     constant(sink, *value, *ty)?;
                 }
             }
-            End::Exit { frames, .. } if !frames.is_empty() => {
+            End::Exit { .. } => {
                 sink.i32_const(1).global_set(self.exited);
                 zeros(sink, ty.results());
             }
-            End::Exit { .. } | End::Trap(_) => {
+            End::Trap(_) => {
                 sink.unreachable();
             }
             End::Exception { tag, values } => {

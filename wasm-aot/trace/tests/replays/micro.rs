@@ -18,6 +18,7 @@ pub(super) struct Micro {
 
 impl Micro {
     /// Whether the run ends by a trap.
+    #[allow(dead_code, reason = "one of the tests that use these programs does not ask")]
     pub(super) fn traps(&self) -> bool {
         matches!(self.events.last(), Some(Event::Leave(End::Trap(_))))
     }

@@ -1,0 +1,178 @@
+//! Programs that record themselves on any engine: what they tell is what this engine sees at the
+//! boundary.
+
+#[path = "../trace/tests/replays/micro.rs"]
+mod micro;
+
+use wasm_aot::replaying::replay_instance;
+use wasm_aot::trace::{Ending, Event, Generation, Placed, Reader, generate};
+use wasm_aot::{Engine, Instance, Module, Store, Val};
+use whamm_record::{Options, record};
+
+/// Programs that cannot be recorded so, or not to their end, since references have no names there.
+const NOT_TOLD: &[&str] = &[
+    "elements-are-copied-and-filled-by-the-program",
+    "globals-of-every-type-change-during-a-call",
+    "the-host-goes-on-after-an-exit",
+    "the-host-takes-elements-away",
+    "the-program-grows-a-table-that-the-host-changes",
+];
+/// Programs whose host has references to what only their own code names: not in a rewritten one.
+const NOT_DRIVEN: &[&str] = &[
+    "several-tables-of-functions",
+    "the-host-calls-a-private-function-by-a-reference",
+    "the-host-calls-a-table-s-element-which-calls-the-host",
+    "the-host-changes-tables-and-grows-them",
+];
+
+fn placed(events: Vec<Event>) -> Vec<Event> {
+    Placed::new(events.into_iter().map(Ok)).map(|event| event.expect("it is there")).collect()
+}
+
+/// What a rewritten program has written, fetched by its host.
+fn fetched(store: &mut Store<()>, instance: Instance) -> Vec<u8> {
+    let call = |store: &mut Store<()>, name: &str| {
+        instance.get_func(&mut *store, name).expect(name).call(store, &[]).expect(name)
+    };
+    call(store, "record:finish");
+    let [Val::I32(at), Val::I32(len)] = call(store, "record:fetch")[..] else { panic!("two") };
+    let memory = instance.get_memory(&mut *store, "record:memory").expect("a memory");
+    let mut bytes = vec![0; len as usize];
+    memory.read(store, at as usize, &mut bytes).expect("it is there");
+    bytes
+}
+
+/// Calls in both directions, without what the host changes.
+fn calls(events: &[Event]) -> Vec<String> {
+    let is_call = |event: &&Event| !matches!(event, Event::Host(_) | Event::Found(_));
+    events.iter().filter(is_call).map(ToString::to_string).collect()
+}
+
+#[test]
+fn programs_tell_every_way_across_the_boundary_themselves() {
+    let engine = Engine::default();
+    let (mut wrong, mut not) = (Vec::new(), Vec::new());
+    for program in micro::programs() {
+        let name = program.name.clone();
+        let options = Options { name: "app.wasm".into(), ..Options::default() };
+        let recording = match record(&program.module, &options) {
+            Ok(recording) => recording,
+            Err(error) => {
+                not.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        if let Err(error) =
+            wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
+                .validate_all(&recording.module)
+        {
+            wrong.push(format!("{name}: {error}"));
+            continue;
+        }
+        if NOT_DRIVEN.contains(&&*name) {
+            continue;
+        }
+        let written = placed(program.events);
+        let module = Module::new(&engine, &recording.module).expect(&name);
+        let mut store = Store::new(&engine, ());
+        let events = written.clone().into_iter().map(Ok);
+        let (instance, done) = replay_instance(&mut store, &module, events, None);
+        let Some(instance) = instance else {
+            wrong.push(format!("{name}: {done:?}"));
+            continue;
+        };
+        let trace = fetched(&mut store, instance);
+        let mut reader = match Reader::new(&trace[..]) {
+            Ok(reader) => reader,
+            Err(error) => {
+                wrong.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let found: Result<Vec<Event>, _> = reader.by_ref().collect();
+        let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let ending = reader.ending().expect("it was read");
+        // What takes all calls away is not told: the trace ends there, and says so.
+        let (told, all) = (calls(&found), calls(&written));
+        let is_cut = done.is_err() && *ending != Ending::Whole && all.starts_with(&told);
+        if told != all && !is_cut {
+            not.push(format!("{name}: {ending:?}: {told:?} and not {all:?}; {done:?}"));
+            continue;
+        }
+        assert!(found.len() <= 2 * written.len() + 2, "{name}: {found:?}");
+        // A replay of what was found does the same.
+        let count = placed(found.clone()).len() as i64;
+        let made =
+            generate(&program.module, found.into_iter().map(Ok), Generation { is_checked: true });
+        let made = match made {
+            Ok(made) => Module::new(&engine, &made).expect(&name),
+            Err(error) => {
+                wrong.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &made, &[]).expect(&name);
+        let start = instance.get_func(&mut store, "_start").expect("a start");
+        let done = start.call(&mut store, &[]);
+        let mut global = |name: &str| {
+            instance.get_global(&mut store, name).expect(name).get(&mut store).expect("a value")
+        };
+        let (event, is_wrong) = (global("replay:event").i64(), global("replay:wrong").i32());
+        // Where a trace ends before its program, so does the replay: by an event too many.
+        let is_right = is_wrong == Some(0) || (is_cut && is_wrong == Some(3));
+        if !is_right || (!is_cut && (event != Some(count) || done.is_err())) {
+            wrong.push(format!("{name}: {event:?} of {count}: {is_wrong:?}: {done:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let names: Vec<&str> = not.iter().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(names, NOT_TOLD, "{}", not.join("\n"));
+}
+
+#[test]
+fn functions_that_only_a_table_names_are_told_by_their_index() {
+    let engine = Engine::default();
+    let text = r#"(module (import "h" "f" (func $f (param i32) (result i32)))
+        (table (export "t") 4 funcref) (elem (i32.const 0) $own $f $sum)
+        (func $own (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
+        (func $sum (param i32) (result i32)
+            (i32.add (call_indirect (param i32) (result i32) (local.get 0) (i32.const 0))
+                (call_indirect (param i32) (result i32) (local.get 0) (i32.const 1)))))"#;
+    let original = Module::new(&engine, text).expect("a module").inner().bytes.to_vec();
+    let recording = record(&original, &Options::default()).expect("it can be recorded");
+    let module = Module::new(&engine, &recording.module).expect("a module");
+    let mut store = Store::new(&engine, ());
+    let mut linker = wasm_aot::Linker::new(&engine);
+    linker.func_wrap("h", "f", |x: i32| x * 10).expect("it is new");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    let table = instance.get_table(&mut store, "t").expect("a table");
+    let element = |store: &mut Store<()>, index| match table.get(store, index) {
+        Ok(Some(Val::FuncRef(Some(function)))) => function,
+        other => panic!("{other:?}"),
+    };
+    let sum = element(&mut store, 2);
+    assert_eq!(sum.call(&mut store, &[Val::I32(4)]).expect("it runs")[0].i32(), Some(45));
+    // The host puts the import in the place of the program's function.
+    let import = element(&mut store, 1);
+    table.set(&mut store, 0, Val::FuncRef(Some(import))).expect("it fits");
+    assert_eq!(sum.call(&mut store, &[Val::I32(4)]).expect("it runs")[0].i32(), Some(80));
+    let trace = fetched(&mut store, instance);
+    let events: Result<Vec<Event>, _> = Reader::new(&trace[..]).expect("a trace").collect();
+    let events = events.expect("it is whole");
+    let shown: Vec<String> = placed(events).iter().map(ToString::to_string).collect();
+    let expected = [
+        "enter 2 reference i32:4",
+        "call 0 i32:4",
+        "return i32:40",
+        "leave i32:45",
+        "element 0 0 func:0",
+        "enter 2 reference i32:4",
+        "call 0 i32:4",
+        "return i32:40",
+        "call 0 i32:4",
+        "return i32:40",
+        "leave i32:80",
+    ];
+    assert_eq!(shown, expected);
+}

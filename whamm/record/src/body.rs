@@ -1,0 +1,401 @@
+//! What becomes of a body: code around what reads and writes, and calls of the host that are told.
+
+use crate::Error;
+use crate::access::Access;
+use crate::app::App;
+use crate::gateway::Gateways;
+use crate::runtime::Runtime;
+use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
+use wasm_encoder::{BlockType, Encode, InstructionSink, ValType};
+use wasmparser::Operator;
+use whamm_rewrite::{Body, BodyPlan, Instruction, Program};
+
+/// Plans a body.
+pub(crate) fn plan(
+    body: &Body<'_>,
+    program: &Program<'_>,
+    app: &App,
+    runtime: &Runtime,
+    gateways: &Gateways,
+    is_raw: bool,
+) -> Result<BodyPlan, Error> {
+    let own = BodyPlan::empty(body)?;
+    let ty = app.declared.function(body.function).expect("a valid module");
+    let locals: u32 = own.locals.iter().map(|(count, _)| count).sum();
+    let next = ty.params().len() as u32 + locals;
+    let mut writer = Writer { own, next, known: Vec::new(), app, runtime, gateways, is_raw };
+    let all = body.instructions()?;
+    let last = all.len() - 1;
+    if is_raw {
+        writer.entered(body.function);
+    }
+    for (at, instruction) in all.into_iter().enumerate() {
+        let place = instruction.place.clone();
+        let bytes = &program.bytes[place.start as usize..place.end as usize];
+        if is_raw && at == last {
+            writer.own.put().end();
+            writer.left();
+        }
+        writer.instruction(instruction, bytes);
+    }
+    Ok(writer.own)
+}
+
+/// Writes a body.
+struct Writer<'a> {
+    own: BodyPlan,
+    /// The next local, and those that are ours.
+    next: u32,
+    known: Vec<(ValType, u32, u32)>,
+    app: &'a App,
+    runtime: &'a Runtime,
+    gateways: &'a Gateways,
+    is_raw: bool,
+}
+
+impl Writer<'_> {
+    /// A local of ours: the first, second … of its type.
+    fn local(&mut self, ty: ValType, number: u32) -> u32 {
+        let found = self.known.iter().find(|known| (known.0, known.1) == (ty, number));
+        if let Some((.., local)) = found {
+            return *local;
+        }
+        self.own.locals.push((1, ty));
+        self.known.push((ty, number, self.next));
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn put(&mut self) -> InstructionSink<'_> {
+        self.own.put()
+    }
+
+    /// A raw recording tells where functions begin and end.
+    fn entered(&mut self, function: u32) {
+        let ty = self.app.declared.function(function).expect("a valid module").results();
+        let ty = self.runtime.block_of(ty);
+        let begin = self.runtime.functions["begin"];
+        let number = self.runtime.functions["number"];
+        self.put().i32_const(0x50).call(begin).i64_const(function.into()).call(number).block(ty);
+    }
+
+    fn left(&mut self) {
+        let begin = self.runtime.functions["begin"];
+        self.put().i32_const(0x51).call(begin);
+    }
+
+    fn left_by_tail_call(&mut self) {
+        if self.is_raw {
+            self.left();
+        }
+    }
+
+    fn instruction(&mut self, instruction: Instruction<'_>, bytes: &[u8]) {
+        let place = instruction.place;
+        match &instruction.operator {
+            Operator::Return if self.is_raw => {
+                self.left();
+                self.own.keep(place);
+            }
+            Operator::Call { function_index } if *function_index < self.app.imported() => {
+                let stand_in = self.gateways.imports[*function_index as usize];
+                self.put().call(stand_in);
+                self.own.leave_out(place);
+            }
+            Operator::ReturnCall { function_index } if *function_index < self.app.imported() => {
+                let stand_in = self.gateways.imports[*function_index as usize];
+                self.left_by_tail_call();
+                self.put().return_call(stand_in);
+                self.own.leave_out(place);
+            }
+            Operator::ReturnCall { .. } => {
+                self.left_by_tail_call();
+                self.own.keep(place);
+            }
+            Operator::CallIndirect { table_index, .. } => {
+                let is_public = self.by_table(*table_index);
+                self.own.keep(place);
+                if is_public {
+                    let (via, foreign) = (self.runtime.via, self.gateways.foreign);
+                    self.put().global_get(via).if_(BlockType::Empty).call(foreign).end();
+                }
+            }
+            Operator::ReturnCallIndirect { table_index, .. } => {
+                self.left_by_tail_call();
+                self.by_table(*table_index);
+                self.own.keep(place);
+            }
+            Operator::CallRef { .. } | Operator::ReturnCallRef { .. } => {
+                if matches!(instruction.operator, Operator::ReturnCallRef { .. }) {
+                    self.left_by_tail_call();
+                }
+                let via = self.runtime.via;
+                self.put().i32_const(-1).global_set(via);
+                self.own.keep(place);
+            }
+            Operator::GlobalGet { global_index } => {
+                self.own.keep(place);
+                self.global_read(*global_index);
+            }
+            Operator::GlobalSet { global_index } => self.global_written(*global_index, place),
+            Operator::MemoryGrow { mem } if self.app.memories.contains(mem) => {
+                self.grown(*mem, place);
+            }
+            Operator::MemoryFill { mem } if self.app.memories.contains(mem) => {
+                let len = self.address(*mem);
+                self.ranged(*mem, len, place);
+            }
+            Operator::MemoryInit { mem, .. } if self.app.memories.contains(mem) => {
+                // Its length is one of the segment's, and has 32 bits.
+                self.ranged(*mem, ValType::I32, place);
+            }
+            Operator::MemoryCopy { dst_mem, src_mem }
+                if self.app.memories.contains(dst_mem) || self.app.memories.contains(src_mem) =>
+            {
+                self.copied(*dst_mem, *src_mem, place);
+            }
+            _ => match Access::read(bytes) {
+                Some(access) if self.app.memories.contains(&access.memory) => {
+                    self.access(&access, place);
+                }
+                _ => self.own.keep(place),
+            },
+        }
+    }
+
+    /// A call through a table comes next, whose index is on the stack: says so; whether the host may
+    /// have changed the table.
+    fn by_table(&mut self, table: u32) -> bool {
+        let (via, via_index) = (self.runtime.via, self.runtime.via_index);
+        if !self.app.tables.contains(&table) {
+            self.put().i32_const(-1).global_set(via);
+            return false;
+        }
+        let index = self.local(ValType::I32, 0);
+        self.put()
+            .local_tee(index)
+            .global_set(via_index)
+            .i32_const(table.cast_signed() + 1)
+            .global_set(via)
+            .local_get(index);
+        true
+    }
+
+    /// A global's value is on the stack.
+    fn global_read(&mut self, global: u32) {
+        let Some(found) = self.gateways.global_found.get(&global).copied() else { return };
+        let ty = self.app.declared.globals[global as usize].content_type;
+        let ty = RoundtripReencoder.val_type(ty).expect("a number's type");
+        if self.is_raw {
+            self.put().call(found);
+            return;
+        }
+        let shadow = self.runtime.global_shadows[&global];
+        let value = self.local(ty, 0);
+        let sink = &mut self.put();
+        match ty {
+            ValType::I32 => sink.local_tee(value).local_get(value).global_get(shadow).i32_ne(),
+            ValType::I64 => sink.local_tee(value).local_get(value).global_get(shadow).i64_ne(),
+            ValType::F32 => sink
+                .local_tee(value)
+                .local_get(value)
+                .i32_reinterpret_f32()
+                .global_get(shadow)
+                .i32_reinterpret_f32()
+                .i32_ne(),
+            ValType::F64 => sink
+                .local_tee(value)
+                .local_get(value)
+                .i64_reinterpret_f64()
+                .global_get(shadow)
+                .i64_reinterpret_f64()
+                .i64_ne(),
+            _ => {
+                sink.local_tee(value).local_get(value).global_get(shadow).v128_xor().v128_any_true()
+            }
+        };
+        sink.if_(BlockType::Empty).local_get(value).call(found).drop().end();
+    }
+
+    fn global_written(&mut self, global: u32, place: std::ops::Range<u64>) {
+        if let Some(written) = self.gateways.global_written.get(&global).copied() {
+            self.put().call(written);
+        } else if let Some(shadow) = self.runtime.global_shadows.get(&global).copied() {
+            let ty = self.app.declared.globals[global as usize].content_type;
+            let ty = RoundtripReencoder.val_type(ty).expect("a number's type");
+            let value = self.local(ty, 0);
+            self.put().local_tee(value).global_set(shadow).local_get(value);
+        }
+        self.own.keep(place);
+    }
+
+    fn address(&self, memory: u32) -> ValType {
+        if self.app.is_wide(memory) { ValType::I64 } else { ValType::I32 }
+    }
+
+    /// An address with an offset, as a number of 64 bits.
+    fn wide(&mut self, memory: u32, local: u32, offset: u64) {
+        let is_wide = self.app.is_wide(memory);
+        let sink = &mut self.put();
+        sink.local_get(local);
+        if !is_wide {
+            sink.i64_extend_i32_u();
+        }
+        if offset > 0 {
+            sink.i64_const(offset.cast_signed()).i64_add();
+        }
+    }
+
+    /// Tells that bytes are read or have been written.
+    fn tell(&mut self, memory: u32, (address, offset): (u32, u64), width: u32, is_write: bool) {
+        self.wide(memory, address, offset);
+        let own = &self.runtime.memories[&memory];
+        let function = if is_write { own.wrote } else { own.read };
+        self.put().i64_const(width.into()).call(function);
+    }
+
+    fn access(&mut self, access: &Access, place: std::ops::Range<u64>) {
+        match access.plain {
+            Some(opcode) if !self.is_raw && access.reads => self.load(access, opcode, place),
+            Some(opcode) if !self.is_raw => self.store(access, opcode, place),
+            _ => {
+                let address = self.spill(access);
+                // What reads and writes has to be told before; a load may trap first.
+                let (memory, at) = (access.memory, (address, access.offset));
+                if access.reads && access.writes {
+                    self.tell(memory, at, access.width, false);
+                    self.unspill(access, address);
+                    self.own.keep(place);
+                } else {
+                    self.unspill(access, address);
+                    self.own.keep(place);
+                    if access.reads {
+                        self.tell(memory, at, access.width, false);
+                    }
+                }
+                if access.writes {
+                    self.tell(memory, at, access.width, true);
+                }
+            }
+        }
+    }
+
+    /// Takes address and operands from the stack: where the address is.
+    fn spill(&mut self, access: &Access) -> u32 {
+        let locals: Vec<u32> =
+            (0..).zip(&access.operands).map(|(number, ty)| self.local(*ty, number + 1)).collect();
+        let address = self.local(self.address(access.memory), 0);
+        locals.iter().rev().for_each(|local| {
+            self.put().local_set(*local);
+        });
+        self.put().local_set(address);
+        address
+    }
+
+    fn unspill(&mut self, access: &Access, address: u32) {
+        self.put().local_get(address);
+        for (number, ty) in (0..).zip(&access.operands) {
+            let local = self.local(*ty, number + 1);
+            self.put().local_get(local);
+        }
+    }
+
+    /// A plain load: compared with the shadow.
+    fn load(&mut self, access: &Access, opcode: u8, place: std::ops::Range<u64>) {
+        // Bits are compared: those of a NaN are not equal to themselves as numbers.
+        let (opcode, ty) = match opcode {
+            0x2a => (0x28, ValType::I32),
+            0x2b => (0x29, ValType::I64),
+            0x28 | 0x2c..=0x2f => (opcode, ValType::I32),
+            _ => (opcode, ValType::I64),
+        };
+        let is_float = access.plain != Some(opcode);
+        let address = self.local(self.address(access.memory), 0);
+        let value = self.local(ty, 1);
+        let memory = self.runtime.memories[&access.memory].place;
+        let shadow = self.runtime.memories[&access.memory].shadow;
+        self.put().local_tee(address);
+        let code = &mut self.own.code;
+        code.push(opcode);
+        access.arg(memory).encode(code);
+        InstructionSink::new(code).local_tee(value).local_get(address);
+        code.push(opcode);
+        access.arg(shadow).encode(code);
+        let sink = &mut InstructionSink::new(code);
+        match ty {
+            ValType::I32 => sink.i32_ne(),
+            _ => sink.i64_ne(),
+        };
+        sink.if_(BlockType::Empty);
+        self.tell(access.memory, (address, access.offset), access.width, false);
+        let sink = &mut self.put();
+        sink.end().local_get(value);
+        match (is_float, ty) {
+            (true, ValType::I32) => sink.f32_reinterpret_i32(),
+            (true, _) => sink.f64_reinterpret_i64(),
+            _ => sink,
+        };
+        self.own.leave_out(place);
+    }
+
+    /// A plain store: repeated in the shadow.
+    fn store(&mut self, access: &Access, opcode: u8, place: std::ops::Range<u64>) {
+        let address = self.spill(access);
+        let shadow = self.runtime.memories[&access.memory].shadow;
+        self.unspill(access, address);
+        self.own.keep(place);
+        self.unspill(access, address);
+        let code = &mut self.own.code;
+        code.push(opcode);
+        access.arg(shadow).encode(code);
+    }
+
+    fn grown(&mut self, memory: u32, place: std::ops::Range<u64>) {
+        let sizes = self.gateways.own_growth[&memory];
+        self.own.keep(place);
+        self.put().call(sizes);
+    }
+
+    /// Three operands, of which the first is an address and the last a length: afterwards the range
+    /// was written.
+    fn ranged(&mut self, memory: u32, len_ty: ValType, place: std::ops::Range<u64>) {
+        let (to, value) = (self.local(self.address(memory), 0), self.local(ValType::I32, 1));
+        let len = self.local(len_ty, 2);
+        self.put().local_set(len).local_set(value).local_tee(to).local_get(value).local_get(len);
+        self.own.keep(place);
+        self.wide(memory, to, 0);
+        self.length(len, len_ty);
+        let wrote = self.runtime.memories[&memory].wrote;
+        self.put().call(wrote);
+    }
+
+    fn length(&mut self, local: u32, ty: ValType) {
+        let sink = &mut self.put();
+        sink.local_get(local);
+        if ty == ValType::I32 {
+            sink.i64_extend_i32_u();
+        }
+    }
+
+    fn copied(&mut self, to: u32, from: u32, place: std::ops::Range<u64>) {
+        let (to_ty, from_ty) = (self.address(to), self.address(from));
+        let len_ty = if to_ty == from_ty { to_ty } else { ValType::I32 };
+        let (target, source) = (self.local(to_ty, 0), self.local(from_ty, 1));
+        let len = self.local(len_ty, 2);
+        self.put().local_set(len).local_set(source).local_set(target);
+        if self.app.memories.contains(&from) {
+            self.wide(from, source, 0);
+            self.length(len, len_ty);
+            let read = self.runtime.memories[&from].read;
+            self.put().call(read);
+        }
+        self.put().local_get(target).local_get(source).local_get(len);
+        self.own.keep(place);
+        if self.app.memories.contains(&to) {
+            self.wide(to, target, 0);
+            self.length(len, len_ty);
+            let wrote = self.runtime.memories[&to].wrote;
+            self.put().call(wrote);
+        }
+    }
+}

@@ -1,0 +1,592 @@
+//! Functions that stand for the program's where the host calls them, and for the host's where the
+//! program does: they tell what goes to and fro.
+//!
+//! What is exported, and what is referred to in tables or by `ref.func`, is such a function. A call
+//! that does not name its callee says so in `via`; where that is not set while the program runs, the
+//! host goes on after a trap or an exception that has taken the program's calls away.
+
+use crate::app::App;
+use crate::runtime::{Runtime, Why, variable};
+use crate::{Error, Options};
+use std::collections::{BTreeMap, BTreeSet};
+use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
+use wasm_encoder::{BlockType, Catch, Function, InstructionSink, RefType, ValType};
+use whamm_rewrite::{Plan, Program};
+
+/// The functions that bodies call.
+#[derive(Debug, Default)]
+pub(crate) struct Gateways {
+    /// By import: what stands for it.
+    pub(crate) imports: Vec<u32>,
+    /// The program has called something else than its own function through a table.
+    pub(crate) foreign: u32,
+    /// By global: takes its value, tells it, and gives it back.
+    pub(crate) global_found: BTreeMap<u32, u32>,
+    pub(crate) global_written: BTreeMap<u32, u32>,
+    /// By memory: takes the result of growing, and gives it back.
+    pub(crate) own_growth: BTreeMap<u32, u32>,
+    /// Tells what has grown.
+    sizes: u32,
+    /// Tells an exception that ends a call: the exception, and the event's kind.
+    thrown: Option<u32>,
+}
+
+/// Makes them.
+struct Maker<'a, 'p> {
+    plan: &'a mut Plan,
+    program: &'a Program<'p>,
+    app: &'a App,
+    runtime: &'a Runtime,
+    made: Gateways,
+    /// The size that is known, by memory and by table.
+    memory_sizes: BTreeMap<u32, u32>,
+    table_sizes: BTreeMap<u32, u32>,
+    is_raw: bool,
+    has_file: bool,
+}
+
+impl Gateways {
+    pub(crate) fn new(
+        plan: &mut Plan,
+        program: &Program<'_>,
+        app: &App,
+        runtime: &Runtime,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut maker = Maker {
+            plan,
+            program,
+            app,
+            runtime,
+            made: Self::default(),
+            memory_sizes: BTreeMap::new(),
+            table_sizes: BTreeMap::new(),
+            is_raw: options.raw,
+            has_file: options.file.is_some(),
+        };
+        maker.sizes()?;
+        maker.globals()?;
+        maker.stop_function();
+        if app.throws {
+            maker.thrown()?;
+        }
+        for import in 0..app.imported() {
+            let stand_in = maker.import(import)?;
+            maker.made.imports.push(stand_in);
+            if app.referred.contains(&import) {
+                let reference = maker.import_reference(import, stand_in);
+                maker.plan.indices.refer(import, reference);
+            }
+        }
+        maker.own_functions()?;
+        maker.start()?;
+        Ok(maker.made)
+    }
+}
+
+impl Maker<'_, '_> {
+    /// Adds a function of our own: its index.
+    fn add(&mut self, ty: u32, name: &str, function: Function) -> u32 {
+        let index = self.plan.indices.functions() + self.plan.functions.len() as u32;
+        self.plan.functions.push((ty, function));
+        self.plan.names.push((index, format!("record.{name}")));
+        index
+    }
+
+    fn signature(&mut self, params: &[ValType], results: &[ValType]) -> u32 {
+        self.plan.types.push((params.to_vec(), results.to_vec()));
+        self.program.types + self.plan.types.len() as u32 - 1
+    }
+
+    fn own(&self, name: &str) -> u32 {
+        self.runtime.functions[name]
+    }
+
+    /// The beginning of an event.
+    fn begin(&self, sink: &mut InstructionSink<'_>, kind: i32, numbers: &[u64]) {
+        sink.i32_const(kind).call(self.own("begin"));
+        for number in numbers {
+            sink.i64_const(number.cast_signed()).call(self.own("number"));
+        }
+    }
+
+    fn text(&self, sink: &mut InstructionSink<'_>, text: &str) {
+        let (at, len) = self.runtime.texts[text.as_bytes()];
+        sink.i32_const(at).i32_const(len);
+    }
+
+    fn stop(&self, sink: &mut InstructionSink<'_>, why: Why, is_begun: bool) {
+        self.text(sink, why.text());
+        sink.i32_const(i32::from(is_begun)).call(self.own("stop"));
+    }
+
+    /// Values of locals, as an event has them.
+    fn values(&self, sink: &mut InstructionSink<'_>, first: u32, types: &[wasmparser::ValType]) {
+        sink.i64_const(types.len() as i64).call(self.own("number"));
+        for (local, ty) in (first..).zip(types) {
+            sink.local_get(local);
+            self.value(sink, local, *ty);
+        }
+    }
+
+    /// The value that is on the stack, and in a local.
+    fn value(&self, sink: &mut InstructionSink<'_>, local: u32, ty: wasmparser::ValType) {
+        use wasmparser::ValType as Type;
+        match ty {
+            Type::I32 => sink.call(self.own("i32")),
+            Type::I64 => sink.call(self.own("i64")),
+            Type::F32 => sink.i32_reinterpret_f32().call(self.own("f32")),
+            Type::F64 => sink.i64_reinterpret_f64().call(self.own("f64")),
+            Type::V128 => sink
+                .i64x2_extract_lane(0)
+                .local_get(local)
+                .i64x2_extract_lane(1)
+                .call(self.own("v128")),
+            Type::Ref(ty) => {
+                let kind = if ty.is_extern_ref() { 0x6f } else { 0x70 };
+                sink.ref_is_null().if_(BlockType::Empty);
+                sink.i32_const(kind).call(self.own("null")).else_();
+                self.stop(sink, Why::Reference, true);
+                sink.end()
+            }
+        };
+    }
+
+    /// What has grown: told where control goes to the program.
+    fn sizes(&mut self) -> Result<(), Error> {
+        let mut code = Function::new([(1, ValType::I64)]);
+        for memory in self.app.memories.clone() {
+            let known = variable(self.plan, self.program, ValType::I64);
+            self.memory_sizes.insert(memory, known);
+            let (place, is_wide) = (self.runtime.memories[&memory].place, self.app.is_wide(memory));
+            let sink = &mut code.instructions();
+            self.pages(sink, place, is_wide);
+            sink.local_tee(0).global_get(known).i64_ne().if_(BlockType::Empty);
+            self.begin(sink, 0x21, &[memory.into()]);
+            sink.local_get(0).global_get(known).i64_sub().call(self.own("number"));
+            self.follow(sink, memory);
+            sink.end();
+        }
+        for table in self.app.tables.clone() {
+            let known = variable(self.plan, self.program, ValType::I64);
+            self.table_sizes.insert(table, known);
+            let ty = self.app.declared.tables[table as usize].element_type;
+            let kind = if ty.is_extern_ref() { 0x6f } else { 0x70 };
+            let sink = &mut code.instructions();
+            sink.table_size(table).i64_extend_i32_u();
+            sink.local_tee(0).global_get(known).i64_ne().if_(BlockType::Empty);
+            self.begin(sink, 0x24, &[table.into()]);
+            sink.local_get(0).global_get(known).i64_sub().call(self.own("number"));
+            sink.i32_const(kind).call(self.own("null"));
+            sink.local_get(0).global_set(known).end();
+        }
+        code.instructions().end();
+        let ty = self.signature(&[], &[]);
+        self.made.sizes = self.add(ty, "sizes", code);
+        self.growth()
+    }
+
+    fn pages(&self, sink: &mut InstructionSink<'_>, memory: u32, is_wide: bool) {
+        sink.memory_size(memory);
+        if !is_wide {
+            sink.i64_extend_i32_u();
+        }
+    }
+
+    /// The shadow grows to as many pages as are in local 0, and they are known.
+    fn follow(&self, sink: &mut InstructionSink<'_>, memory: u32) {
+        let known = self.memory_sizes[&memory];
+        if !self.is_raw {
+            sink.local_get(0).global_get(known).i64_sub();
+            if !self.app.is_wide(memory) {
+                sink.i32_wrap_i64();
+            }
+            sink.memory_grow(self.runtime.memories[&memory].shadow).drop();
+        }
+        sink.local_get(0).global_set(known);
+    }
+
+    /// The program has grown a memory.
+    fn growth(&mut self) -> Result<(), Error> {
+        for memory in self.app.memories.clone() {
+            let is_wide = self.app.is_wide(memory);
+            let ty = if is_wide { ValType::I64 } else { ValType::I32 };
+            let mut code = Function::new([(1, ValType::I64)]);
+            let sink = &mut code.instructions();
+            // Local 0 is the result, which is given back; the size is in local 1.
+            self.pages(sink, self.runtime.memories[&memory].place, is_wide);
+            sink.local_set(1);
+            let known = self.memory_sizes[&memory];
+            sink.local_get(1).global_get(known).i64_ne().if_(BlockType::Empty);
+            if self.is_raw {
+                self.begin(sink, 0x41, &[memory.into()]);
+                sink.local_get(1).global_get(known).i64_sub().call(self.own("number"));
+            } else {
+                sink.local_get(1).global_get(known).i64_sub();
+                if !is_wide {
+                    sink.i32_wrap_i64();
+                }
+                sink.memory_grow(self.runtime.memories[&memory].shadow).drop();
+            }
+            sink.local_get(1).global_set(known).end().local_get(0).end();
+            let signature = self.signature(&[ty], &[ty]);
+            let function = self.add(signature, &format!("grown.{memory}"), code);
+            self.made.own_growth.insert(memory, function);
+        }
+        Ok(())
+    }
+
+    /// Calls a function whose operands are on the stack, and keeps its results in locals. An
+    /// exception is told and goes on; `left` puts the event's kind on the stack.
+    fn call(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        function: u32,
+        (params, end): (u32, u32),
+        left: impl Fn(&mut InstructionSink<'_>),
+    ) {
+        let results = |sink: &mut InstructionSink<'_>| {
+            (params..end).rev().for_each(|local| {
+                sink.local_set(local);
+            });
+        };
+        let Some(thrown) = self.made.thrown else {
+            sink.call(function);
+            return results(sink);
+        };
+        // The operands are taken again inside of the blocks.
+        (0..params).for_each(|_| {
+            sink.drop();
+        });
+        sink.block(BlockType::Empty)
+            .block(BlockType::Result(ValType::Ref(RefType::EXNREF)))
+            .try_table(BlockType::Empty, [Catch::AllRef { label: 0 }]);
+        (0..params).for_each(|local| {
+            sink.local_get(local);
+        });
+        sink.call(function);
+        results(sink);
+        sink.end().br(1).end();
+        left(sink);
+        sink.call(thrown).throw_ref().end();
+    }
+
+    /// Tells an exception by its tag: takes it and the event's kind, and gives it back.
+    fn thrown(&mut self) -> Result<(), Error> {
+        let exception = ValType::Ref(RefType::EXNREF);
+        let tags: Vec<_> = (0..)
+            .map_while(|tag| self.app.declared.tag(tag))
+            .map(wasmparser::FuncType::params)
+            .collect();
+        let mut locals = Vec::new();
+        for ty in tags.iter().copied().flatten() {
+            locals.push((1, RoundtripReencoder.val_type(*ty)?));
+        }
+        let mut blocks = Vec::new();
+        for tag in &tags {
+            let all: Vec<ValType> =
+                tag.iter().map(|ty| RoundtripReencoder.val_type(*ty)).collect::<Result<_, _>>()?;
+            blocks.push(match all[..] {
+                [] => BlockType::Empty,
+                [one] => BlockType::Result(one),
+                _ => BlockType::FunctionType(self.signature(&[], &all)),
+            });
+        }
+        let mut code = Function::new(locals);
+        let sink = &mut code.instructions();
+        sink.local_get(1).call(self.own("begin")).block(BlockType::Empty);
+        let mut first = 2;
+        for ((tag, types), block) in (0..).zip(&tags).zip(blocks) {
+            let catches = [Catch::One { tag, label: 0 }, Catch::All { label: 1 }];
+            sink.block(BlockType::Empty).block(block).try_table(BlockType::Empty, catches);
+            sink.local_get(0).throw_ref().end().unreachable().end();
+            let end = first + types.len() as u32;
+            (first..end).rev().for_each(|local| {
+                sink.local_set(local);
+            });
+            sink.i32_const(3).call(self.own("byte"));
+            sink.i64_const(tag.into()).call(self.own("number"));
+            self.values(sink, first, types);
+            sink.br(1).end();
+            first = end;
+        }
+        self.stop(sink, Why::Thrown, true);
+        sink.end().local_get(0).end();
+        let ty = self.signature(&[exception, ValType::I32], &[exception]);
+        self.made.thrown = Some(self.add(ty, "thrown", code));
+        Ok(())
+    }
+
+    /// Functions that tell globals.
+    fn globals(&mut self) -> Result<(), Error> {
+        for global in self.app.globals.clone() {
+            let own = self.app.declared.globals[global as usize].content_type;
+            let ty = RoundtripReencoder.val_type(own)?;
+            let signature = self.signature(&[ty], &[ty]);
+            let teller = |this: &Self, kind: i32| {
+                let mut code = Function::new([]);
+                let sink = &mut code.instructions();
+                this.begin(sink, kind, &[global.into()]);
+                sink.local_get(0);
+                this.value(sink, 0, own);
+                if let Some(shadow) = this.runtime.global_shadows.get(&global) {
+                    sink.local_get(0).global_set(*shadow);
+                }
+                sink.local_get(0).end();
+                code
+            };
+            let found = teller(self, if self.is_raw { 0x32 } else { 0x22 });
+            let found = self.add(signature, &format!("global.{global}"), found);
+            self.made.global_found.insert(global, found);
+            if self.is_raw {
+                let written = teller(self, 0x42);
+                let written = self.add(signature, &format!("global.set.{global}"), written);
+                self.made.global_written.insert(global, written);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop_function(&mut self) {
+        let mut code = Function::new([]);
+        let sink = &mut code.instructions();
+        self.stop(sink, Why::Foreign, false);
+        sink.i32_const(0).global_set(self.runtime.via).end();
+        let ty = self.signature(&[], &[]);
+        self.made.foreign = self.add(ty, "foreign", code);
+    }
+
+    /// Locals for results behind the parameters, and one more.
+    fn locals(&self, function: u32) -> Result<(Function, u32, u32), Error> {
+        let ty = self.app.declared.function(function).expect("a valid module");
+        let results = ty.results().iter().map(|ty| RoundtripReencoder.val_type(*ty));
+        let mut locals: Vec<(u32, ValType)> =
+            results.map(|ty| Ok((1, ty?))).collect::<Result<_, Error>>()?;
+        locals.push((1, ValType::I32));
+        let params = ty.params().len() as u32;
+        Ok((Function::new(locals), params, params + ty.results().len() as u32))
+    }
+
+    /// What stands for an import.
+    fn import(&mut self, import: u32) -> Result<u32, Error> {
+        let (mut code, params, saved) = self.locals(import)?;
+        let ty = self.app.declared.function(import).expect("a valid module").clone();
+        let (inside, depth) = (self.runtime.inside, self.runtime.depth);
+        let sink = &mut code.instructions();
+        sink.global_get(inside).i32_eqz().if_(BlockType::Empty);
+        self.stop(sink, Why::Thrown, false);
+        sink.end();
+        self.begin(sink, 3, &[import.into()]);
+        self.values(sink, 0, ty.params());
+        if self.app.is_exit(import) {
+            sink.local_get(0).call(self.own("exits"));
+        }
+        sink.i32_const(0).global_set(inside).global_get(depth).local_set(saved);
+        (0..params).for_each(|local| {
+            sink.local_get(local);
+        });
+        self.call(sink, self.plan.indices.function(import), (params, saved), |sink| {
+            sink.i32_const(1).global_set(inside).i32_const(4);
+        });
+        sink.global_get(depth).local_get(saved).i32_ne().if_(BlockType::Empty);
+        self.stop(sink, Why::Trapped, false);
+        sink.end();
+        sink.i32_const(1).global_set(inside);
+        self.begin(sink, 4, &[]);
+        sink.i32_const(0).call(self.own("byte"));
+        self.values(sink, params, ty.results());
+        sink.call(self.made.sizes);
+        (params..saved).for_each(|local| {
+            sink.local_get(local);
+        });
+        sink.end();
+        let own = self.app.declared.type_of(import).expect("a valid module");
+        Ok(self.add(own, &format!("import.{import}"), code))
+    }
+
+    /// What references to an import refer to: the host that calls it calls itself.
+    fn import_reference(&mut self, import: u32, stand_in: u32) -> u32 {
+        let params = self.app.declared.function(import).expect("a valid module").params().len();
+        let params = params as u32;
+        let mut code = Function::new([]);
+        let sink = &mut code.instructions();
+        let all = |sink: &mut InstructionSink<'_>| {
+            (0..params).for_each(|local| {
+                sink.local_get(local);
+            });
+        };
+        sink.global_get(self.runtime.inside).if_(BlockType::Empty);
+        self.by_reference(sink, import);
+        all(sink);
+        sink.call(stand_in).return_().end();
+        all(sink);
+        sink.call(self.plan.indices.function(import)).end();
+        let own = self.app.declared.type_of(import).expect("a valid module");
+        self.add(own, &format!("import.reference.{import}"), code)
+    }
+
+    /// The program has called a function without naming it: if by a table, that has it there.
+    fn by_reference(&self, sink: &mut InstructionSink<'_>, function: u32) {
+        let via = self.runtime.via;
+        sink.global_get(via).i32_eqz().if_(BlockType::Empty);
+        self.stop(sink, Why::Trapped, false);
+        sink.end();
+        for table in &self.app.tables {
+            sink.global_get(via).i32_const(table.cast_signed() + 1).i32_eq().if_(BlockType::Empty);
+            sink.global_get(self.runtime.via_index).i32_const(function.cast_signed() + 1);
+            sink.call(self.own(&format!("element:{table}"))).end();
+        }
+        sink.i32_const(0).global_set(via);
+    }
+
+    /// What stands for the program's functions that the host may have.
+    fn own_functions(&mut self) -> Result<(), Error> {
+        use wasmparser::ExternalKind as Kind;
+        let first = self.app.imported();
+        let exports: Vec<(String, u32)> = self
+            .app
+            .declared
+            .exports
+            .iter()
+            .filter(|(_, kind, _)| matches!(kind, Kind::Func | Kind::FuncExact))
+            .map(|(name, _, index)| (name.clone(), *index))
+            .collect();
+        let mut known: BTreeSet<u32> = exports.iter().map(|export| export.1).collect();
+        known.extend(&self.app.referred);
+        let mut gateways = BTreeMap::new();
+        for function in known.into_iter().filter(|function| *function >= first) {
+            let gateway = self.gateway(function)?;
+            gateways.insert(function, gateway);
+            if self.app.referred.contains(&function) {
+                self.plan.indices.refer(function, gateway);
+            }
+        }
+        for (name, function) in exports {
+            if let Some(gateway) = gateways.get(&function) {
+                self.plan.rerouted.insert(name, *gateway);
+            }
+        }
+        Ok(())
+    }
+
+    fn gateway(&mut self, function: u32) -> Result<u32, Error> {
+        let (mut code, params, saved) = self.locals(function)?;
+        let inside = self.runtime.inside;
+        let inner = self.plan.indices.function(function);
+        let sink = &mut code.instructions();
+        sink.global_get(inside).if_(BlockType::Empty);
+        self.by_reference(sink, function);
+        (0..params).for_each(|local| {
+            sink.local_get(local);
+        });
+        sink.call(inner).return_().end();
+        let name = self.app.declared.exported_function(function);
+        self.begin(sink, 1, &[function.into()]);
+        match name {
+            Some(name) => {
+                sink.i32_const(0).call(self.own("byte"));
+                self.text(sink, name);
+                sink.call(self.own("text"));
+            }
+            None => {
+                sink.i32_const(2).call(self.own("byte"));
+            }
+        }
+        let is_start = name == Some("_start");
+        self.entered(sink, function, (params, saved), is_start);
+        let own = self.app.declared.type_of(function).expect("a valid module");
+        Ok(self.add(own, &format!("gateway.{function}"), code))
+    }
+
+    /// The host calls the program; behind the beginning of the event.
+    fn entered(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        function: u32,
+        (params, end): (u32, u32),
+        is_start: bool,
+    ) {
+        let ty = self.app.declared.function(function).expect("a valid module").clone();
+        let (inside, depth) = (self.runtime.inside, self.runtime.depth);
+        self.values(sink, 0, ty.params());
+        sink.i32_const(1).global_set(inside);
+        sink.global_get(depth).i32_const(1).i32_add().global_set(depth).call(self.made.sizes);
+        (0..params).for_each(|local| {
+            sink.local_get(local);
+        });
+        let via = self.runtime.via;
+        self.call(sink, self.plan.indices.function(function), (params, end), |sink| {
+            sink.i32_const(0).global_set(inside).i32_const(0).global_set(via);
+            sink.global_get(depth).i32_const(1).i32_sub().global_set(depth).i32_const(2);
+        });
+        sink.global_get(inside).i32_eqz().if_(BlockType::Empty);
+        self.stop(sink, Why::Thrown, false);
+        sink.end();
+        sink.i32_const(0).global_set(inside).i32_const(0).global_set(self.runtime.via);
+        sink.global_get(depth).i32_const(1).i32_sub().global_set(depth);
+        self.begin(sink, 2, &[]);
+        sink.i32_const(0).call(self.own("byte"));
+        self.values(sink, params, ty.results());
+        if is_start || (self.has_file && !self.app.is_command()) {
+            let last = if is_start { "finish" } else { "flush" };
+            sink.global_get(depth).i32_eqz().if_(BlockType::Empty).call(self.own(last)).end();
+        }
+        (params..end).for_each(|local| {
+            sink.local_get(local);
+        });
+        sink.end();
+    }
+
+    /// What runs when the module is instantiated: what the program is given, and its start.
+    fn start(&mut self) -> Result<(), Error> {
+        let start = match self.program.start {
+            Some(start) if start >= self.app.imported() => Some(self.start_gateway(start)?),
+            Some(_) => return Err(Error::Unsupported("an import as its start function")),
+            None => None,
+        };
+        let mut locals = Vec::new();
+        for ty in &self.app.declared.globals {
+            locals.push((1, RoundtripReencoder.val_type(ty.content_type)?));
+        }
+        let mut code = Function::new(locals);
+        let sink = &mut code.instructions();
+        for (memory, known) in &self.memory_sizes {
+            let least = self.app.declared.memories[*memory as usize].initial;
+            sink.i64_const(least.cast_signed()).global_set(*known);
+        }
+        for (table, known) in &self.table_sizes {
+            let least = self.app.declared.tables[*table as usize].initial;
+            sink.i64_const(least.cast_signed()).global_set(*known);
+        }
+        sink.call(self.made.sizes);
+        for memory in self.runtime.memories.values() {
+            sink.call(memory.begin);
+        }
+        for (global, shadow) in &self.runtime.global_shadows {
+            sink.global_get(*global).global_set(*shadow);
+        }
+        for global in 0..self.app.declared.imported.globals {
+            let ty = self.app.declared.globals[global as usize].content_type;
+            self.begin(sink, 0x22, &[global.into()]);
+            sink.global_get(global).local_tee(global);
+            self.value(sink, global, ty);
+        }
+        if let Some(start) = start {
+            sink.call(start);
+        }
+        sink.end();
+        let ty = self.signature(&[], &[]);
+        self.plan.start = Some(self.add(ty, "start", code));
+        Ok(())
+    }
+
+    fn start_gateway(&mut self, function: u32) -> Result<u32, Error> {
+        let (mut code, params, saved) = self.locals(function)?;
+        let sink = &mut code.instructions();
+        self.begin(sink, 1, &[function.into()]);
+        sink.i32_const(1).call(self.own("byte"));
+        self.entered(sink, function, (params, saved), false);
+        let own = self.app.declared.type_of(function).expect("a valid module");
+        Ok(self.add(own, &format!("start.{function}"), code))
+    }
+}

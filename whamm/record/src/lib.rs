@@ -1,0 +1,99 @@
+//! Records runs of WebAssembly on any engine: a module is rewritten so that it writes a trace of
+//! what goes to and fro between it and its host, in the format of `wasm-aot-trace`.
+//!
+//! ```
+//! use whamm_record::{Options, record};
+//!
+//! let program = wat::parse_str(r#"(module (import "host" "read" (func $read (result i32)))
+//!     (memory (export "memory") 1)
+//!     (func (export "run") (result i32) (drop (call $read)) (i32.load (i32.const 4))))"#)?;
+//! let recording = record(&program, &Options::default())?;
+//! assert!(recording.module.len() > program.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The program cannot see when its host writes. So beside each memory that the host may reach there
+//! is another one, a *shadow*, with what the program itself and the trace know; where a load reads
+//! something else, the host has written it, and that is told as found (`Event::Found`). Tables and
+//! globals are treated likewise. Calls between the program's own functions cost nothing: what the
+//! host calls, and what calls the host, are functions that stand for the program's.
+//!
+//! The trace goes to a file by WASI, or is fetched by the host: `record:fetch` gives place and
+//! length, in `record:memory`, of what was written since it was called last; `record:finish` ends
+//! the trace.
+#![forbid(unsafe_code)]
+
+mod access;
+mod app;
+mod body;
+mod gateway;
+mod runtime;
+
+use app::App;
+use gateway::Gateways;
+use runtime::Runtime;
+use wasm_aot_trace::{Declared, Program as Traced};
+use whamm_rewrite::{Plan, Program, emit};
+
+/// What is recorded, and where it goes.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What the program is called in its trace.
+    pub name: String,
+    /// The file that the trace goes to, in a folder that the program may write to; otherwise the
+    /// host fetches it.
+    pub file: Option<String>,
+    /// Whether every access and every entry of a function is told, and nothing is left out.
+    pub raw: bool,
+}
+
+/// A program that records itself.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The module.
+    pub module: Vec<u8>,
+    /// What there is to know about it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Why a program cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no module that can be rewritten.
+    #[error("{0}")]
+    Rewrite(#[from] whamm_rewrite::Error),
+    /// It is not valid.
+    #[error("the program is not valid: {0}")]
+    Invalid(#[from] wasm_aot_trace::Error),
+    /// It was rewritten before.
+    #[error("the program was rewritten for a recording before: take the original")]
+    Again,
+    /// It uses what cannot be recorded.
+    #[error("the program uses {0}, which cannot be recorded by rewriting: use `wasm-aot record`")]
+    Unsupported(&'static str),
+    /// The file cannot be written.
+    #[error("{0}")]
+    File(&'static str),
+    /// The run-time support is broken.
+    #[error("the run-time support cannot be assembled: {0}")]
+    Runtime(String),
+}
+
+/// Rewrites a module so that it records its run.
+pub fn record(bytes: &[u8], options: &Options) -> Result<Recording, Error> {
+    let declared = Declared::read(bytes)?;
+    let program = Program::decode(bytes)?;
+    let app = App::read(&program, declared, options.raw)?;
+    let mut traced = Traced::new(bytes.to_vec(), options.name.clone());
+    traced.module = None;
+    let mut plan = Plan::new(&program);
+    Runtime::import(&mut plan, &program, &app, options)?;
+    let runtime = Runtime::link(&mut plan, &program, &app, &traced, options)?;
+    let gateways = Gateways::new(&mut plan, &program, &app, &runtime, options)?;
+    runtime.export(&mut plan, options);
+    for body in &program.bodies {
+        plan.bodies.push(body::plan(body, &program, &app, &runtime, &gateways, options.raw)?);
+    }
+    let emitted = emit(&program, &plan)?;
+    Ok(Recording { module: emitted.module, notes: emitted.lost })
+}

@@ -1,0 +1,17 @@
+  ;; Nothing is known: whatever is read or written is told.
+  (func $all{K} (param $kind i32) (param $a i64) (param $n i64) (local $c i64)
+    (if (i32.eqz (call $fits{K} (local.get $a) (local.get $n))) (then (return)))
+    (block $end (loop $next
+      (br_if $end (i64.eqz (local.get $n)))
+      (local.set $c (select (local.get $n) (i64.const 16384) (i64.lt_u (local.get $n) (i64.const 16384))))
+      (call $bytes{K} (local.get $kind) (local.get $a) (local.get $c))
+      (local.set $a (i64.add (local.get $a) (local.get $c)))
+      (local.set $n (i64.sub (local.get $n) (local.get $c)))
+      (br $next))))
+  (func (export "read:{K}") (param $a i64) (param $n i64)
+    (call $all{K} (i32.const 0x30) (local.get $a) (local.get $n)))
+  (func (export "wrote:{K}") (param $a i64) (param $n i64)
+    (call $all{K} (i32.const 0x40) (local.get $a) (local.get $n)))
+  (func (export "begin:{K}") (local $a i64) (local $n i64)
+    (local.set $n (i64.shl {SIZE} (i64.const 16)))
+    {BEGIN})

@@ -1,0 +1,79 @@
+//! `whamm record`: a program that records its own run.
+
+use super::{read, write};
+use clap::Args;
+use std::path::PathBuf;
+use whamm::{Diagnostics, Kind};
+use whamm_record::Options;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  whamm record app.wasm -o app.rec.wasm        app.rec.wasm writes app.r3 when it runs …
+  wasmtime run --dir . app.rec.wasm            … on any engine, in a folder that it may write to
+  wasm-aot replay app.r3 app.wasm -o bench.wasm")]
+pub(super) struct Record {
+    /// The program, in binary or text.
+    app: PathBuf,
+    /// Where the output goes.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Where the trace goes: a path as the program sees it, in a folder that the engine lets it
+    /// write to. By default the program's name with .r3, if it uses WASI.
+    #[arg(long, value_name = "FILE")]
+    to: Option<String>,
+    /// Keep the trace for the host, which fetches it by `record:fetch`, piece by piece.
+    #[arg(long, conflicts_with = "to")]
+    host: bool,
+    /// Tell every access of memories and globals and every entry of a function, and leave nothing
+    /// out: `wasm-aot reduce` makes the usual trace of it.
+    #[arg(long)]
+    raw: bool,
+}
+
+impl Record {
+    pub(super) fn run(&self) -> Result<Diagnostics, Diagnostics> {
+        let text = read(&self.app)?;
+        let name = self.app.display().to_string();
+        let wrong = |kind: Kind, what: &dyn std::fmt::Display| {
+            Diagnostics::general(kind, format!("{name}: {what}"))
+        };
+        let module = wat::parse_bytes(&text).map_err(|error| wrong(Kind::InvalidModule, &error))?;
+        let file = match (&self.to, self.host) {
+            (Some(file), _) => Some(file.clone()),
+            (None, false) if uses_wasi(&module) => {
+                let stem = self.app.file_stem().unwrap_or_default().to_string_lossy();
+                Some(format!("{stem}.r3"))
+            }
+            (None, _) => None,
+        };
+        let own = self.app.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let options = Options { name: own, file, raw: self.raw };
+        let recording = whamm_record::record(&module, &options)
+            .map_err(|error| wrong(Kind::GeneralError, &error))?;
+        write(&self.output, &recording.module)?;
+        if options.file.is_none() {
+            eprintln!(
+                "{name}: the host fetches the trace, by `record:fetch`; --to FILE has it written"
+            );
+        }
+        for note in recording.notes {
+            eprintln!("{name}: {note}");
+        }
+        Ok(Diagnostics::default())
+    }
+}
+
+/// Whether a module imports something of WASI's.
+fn uses_wasi(module: &[u8]) -> bool {
+    let sections = wasmparser::Parser::new(0).parse_all(module).filter_map(Result::ok);
+    let mut imports = sections.filter_map(|payload| match payload {
+        wasmparser::Payload::ImportSection(section) => Some(section),
+        _ => None,
+    });
+    imports.any(|section| {
+        section
+            .into_imports()
+            .filter_map(Result::ok)
+            .any(|import| import.module.starts_with("wasi_snapshot_preview"))
+    })
+}
