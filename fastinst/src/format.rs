@@ -25,11 +25,21 @@ pub enum Format {
     Html,
     /// A flame graph.
     Svg,
+    /// For KCachegrind and callgrind_annotate.
+    Callgrind,
+    /// A call graph for Graphviz.
+    Dot,
+    /// For speedscope.
+    Speedscope,
+    /// For the Firefox Profiler.
+    Firefox,
+    /// The slowest calls as a timeline, for Perfetto.
+    Trace,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::Profile,
         Self::Table,
         Self::Json,
@@ -39,6 +49,11 @@ impl Format {
         Self::Gprof,
         Self::Html,
         Self::Svg,
+        Self::Callgrind,
+        Self::Dot,
+        Self::Speedscope,
+        Self::Firefox,
+        Self::Trace,
     ];
 
     /// What it is called, and what it is for.
@@ -55,6 +70,11 @@ impl Format {
             Self::Gprof => ("gprof", "As gprof prints it"),
             Self::Html => ("html", "A page for a browser: table, flame graph, histograms"),
             Self::Svg => ("svg", "A flame graph"),
+            Self::Callgrind => ("callgrind", "For KCachegrind and callgrind_annotate"),
+            Self::Dot => ("dot", "A call graph for Graphviz"),
+            Self::Speedscope => ("speedscope", "For speedscope"),
+            Self::Firefox => ("firefox", "For the Firefox Profiler"),
+            Self::Trace => ("trace", "The slowest calls as a timeline, for Perfetto"),
         }
     }
 
@@ -84,6 +104,11 @@ impl Format {
             Self::Gprof => profile.gprof().into_bytes(),
             Self::Html => profile.html().into_bytes(),
             Self::Svg => profile.svg().into_bytes(),
+            Self::Callgrind => profile.callgrind().into_bytes(),
+            Self::Dot => profile.dot().into_bytes(),
+            Self::Speedscope => profile.speedscope().into_bytes(),
+            Self::Firefox => profile.firefox().into_bytes(),
+            Self::Trace => profile.trace().into_bytes(),
         })
     }
 }

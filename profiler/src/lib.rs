@@ -41,8 +41,8 @@
 //! - [`Profile::reconcile`] brings what probes tell together with a sampling clock's evidence, so
 //!   that all figures are possible; [`Profile::impossible`] checks that.
 //! - [`simulation`] plays recorded traces against policies.
-//! - Reports: a table, JSON, CSV, folded stacks, pprof, gprof's layout; and [`Comparison`], of two
-//!   sets of runs.
+//! - Reports: a table, a page, drawings, JSON, CSV, and the forms of other tools; and
+//!   [`Comparison`], of two sets of runs.
 //!
 //! It does not find probes, switch them, or know what a function is called: names are given to it.
 

@@ -1,9 +1,13 @@
 //! Reports of a profile: one file for each form.
 
+mod call_graph;
+mod callgrind;
 mod column;
 mod comparison;
 mod csv;
 mod cycles;
+mod dot;
+mod firefox;
 mod folded;
 mod foot;
 mod gprof;
@@ -19,9 +23,11 @@ pub(crate) mod name;
 mod order;
 mod pprof;
 pub(crate) mod share;
+mod speedscope;
 mod stacks;
 mod svg;
 mod table;
+mod trace;
 mod tree;
 
 pub use histogram::HistogramOptions;

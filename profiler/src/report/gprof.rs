@@ -9,32 +9,12 @@
 //! -----------------------------------------------
 //! ```
 //!
-//! Times are seconds of processor time, and what the table prints as self and total. Calls from a
-//! caller are all calls in the proportion of those that were timed from there. Functions that call
-//! each other are a cycle: inside of it no time is handed on (Graham, Kessler and McKusick, 1982).
+//! Times are seconds of CPU time, as [`Graph`] has them.
 
-use super::cycles::cycles;
-use super::stacks::Caller;
+use super::call_graph::{Graph, Node};
 use crate::ClockSource;
 use crate::profile::Profile;
 use std::fmt::Write;
-
-/// What the call graph says of a function, or of time that belongs to none.
-#[derive(Debug, Default)]
-struct Node {
-    name: String,
-    own: f64,
-    children: f64,
-    /// Calls by others, and by itself.
-    calls: u64,
-    recursive: u64,
-    /// The callers: positions, calls, and the share of its time.
-    parents: Vec<(usize, u64, f64)>,
-    /// The callees.
-    callees: Vec<usize>,
-    cycle: Option<usize>,
-    index: usize,
-}
 
 impl Profile {
     /// As gprof prints it.
@@ -67,67 +47,7 @@ impl Profile {
     }
 }
 
-/// The nodes, in the order of the profile; and the order in which they are printed.
-#[derive(Debug)]
-struct Graph {
-    nodes: Vec<Node>,
-    order: Vec<usize>,
-    /// The index of each cycle.
-    cycles: Vec<usize>,
-    whole: f64,
-}
-
 impl Graph {
-    fn of(profile: &Profile) -> Self {
-        let callers = profile.callers();
-        let (own, others) = profile.distributed(&callers);
-        let whole: f64 = own.iter().sum::<f64>() + others.iter().map(|(_, time)| time).sum::<f64>();
-        let mut nodes: Vec<Node> =
-            (0..own.len()).map(|at| Node::of(profile, at, own[at], whole, &callers[at])).collect();
-        let mut callees = vec![Vec::new(); nodes.len()];
-        for (at, node) in nodes.iter().enumerate() {
-            node.parents.iter().for_each(|(parent, ..)| callees[*parent].push(at));
-        }
-        let found = cycles(&callees);
-        for ((node, callees), cycle) in nodes.iter_mut().zip(callees).zip(&found) {
-            (node.callees, node.cycle) = (callees, *cycle);
-        }
-        nodes.extend(others.into_iter().map(|(name, own)| Node {
-            name: name.to_owned(),
-            own,
-            ..Node::default()
-        }));
-        let mut graph = Self {
-            order: Vec::new(),
-            cycles: vec![0; found.into_iter().flatten().max().unwrap_or(0)],
-            nodes,
-            whole,
-        };
-        graph.number();
-        graph
-    }
-
-    /// Numbers what is printed: the longest total first, a cycle in front of its first member.
-    fn number(&mut self) {
-        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
-        let total = |at: usize| self.nodes[at].own + self.nodes[at].children;
-        order.sort_by(|&a, &b| {
-            total(b).total_cmp(&total(a)).then_with(|| self.nodes[a].name.cmp(&self.nodes[b].name))
-        });
-        let mut index = 0;
-        let mut next = || {
-            index += 1;
-            index
-        };
-        for &at in &order {
-            if let Some(cycle) = self.nodes[at].cycle.filter(|cycle| self.cycles[cycle - 1] == 0) {
-                self.cycles[cycle - 1] = next();
-            }
-            self.nodes[at].index = next();
-        }
-        self.order = order;
-    }
-
     fn flat(&self, text: &mut String) {
         let _ = writeln!(text, "  %   cumulative   self              self     total           ");
         let _ = writeln!(text, " time   seconds   seconds    calls  ns/call  ns/call  name    ");
@@ -296,54 +216,10 @@ impl Graph {
         let _ = writeln!(text, "-----------------------------------------------");
     }
 
-    fn is_inside(&self, parent: usize, child: usize) -> bool {
-        self.nodes[child].cycle.is_some() && self.nodes[parent].cycle == self.nodes[child].cycle
-    }
-
     fn named(&self, at: usize) -> String {
         let node = &self.nodes[at];
         node.cycle
             .map_or_else(|| node.name.clone(), |cycle| format!("{} <cycle {cycle}>", node.name))
-    }
-}
-
-impl Node {
-    fn of(profile: &Profile, at: usize, own: f64, whole: f64, callers: &[Caller]) -> Self {
-        let function = &profile.functions[at];
-        let total = function
-            .total
-            .filter(crate::Figure::is_sound)
-            .map_or(own, |total| total.value.clamp(own, whole.max(own)));
-        let all = function.calls.value.max(0.0).round();
-        let timed: u64 = function.arcs.iter().map(|arc| arc.samples).sum();
-        let part =
-            |caller: &Caller| (all * caller.samples as f64 / timed.max(1) as f64).round() as u64;
-        let recursive = callers
-            .iter()
-            .filter(|caller| caller.function == at)
-            .map(part)
-            .sum::<u64>()
-            .min(all as u64);
-        let calls = all as u64 - recursive;
-        let others = callers.iter().filter(|caller| caller.function != at);
-        // Time is that of outermost calls: what a function's calls of itself take is in that of the
-        // others already.
-        let shares: f64 =
-            callers.iter().filter(|caller| caller.function == at).map(|caller| caller.share).sum();
-        let outer = |caller: &Caller| {
-            if shares < 1.0 { (caller.share / (1.0 - shares)).min(1.0) } else { 0.0 }
-        };
-        Self {
-            name: function.label.name.replace('\n', " "),
-            own,
-            children: (total - own).max(0.0),
-            calls,
-            recursive,
-            parents: others
-                .map(|caller| (caller.function, part(caller).min(calls), outer(caller)))
-                .collect(),
-            ..Self::default()
-        }
     }
 }
 

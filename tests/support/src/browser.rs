@@ -52,8 +52,8 @@ impl Browser {
         let mut command = Command::new("sh");
         command
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null 2>&1", name])
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-            .args(["--no-first-run", "--remote-debugging-pipe"])
+            .args(["--headless", "--no-sandbox", "--disable-dev-shm-usage"])
+            .args(["--no-first-run", "--remote-debugging-pipe", "--enable-unsafe-swiftshader"])
             .arg(format!("--user-data-dir={}", profile.display()));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (asks, said) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -126,6 +126,14 @@ impl Browser {
     /// # Panics
     /// If it does not load.
     pub fn open(&mut self, file: &Path, view: View) {
+        self.open_at(file, "", view);
+    }
+
+    /// Shows a file whose address ends like this.
+    ///
+    /// # Panics
+    /// If it does not load.
+    pub fn open_at(&mut self, file: &Path, end: &str, view: View) {
         let View { width, height, dark } = view;
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
@@ -134,7 +142,7 @@ impl Browser {
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.ask("Emulation.setEmulatedMedia", &features);
         let file = file.canonicalize().unwrap();
-        let url = format!("file://{}", file.display());
+        let url = format!("file://{}{end}", file.display());
         let loaded = self.ask("Page.navigate", &json!({ "url": url }));
         assert!(loaded["errorText"].is_null(), "{url}: {loaded}");
         while self.next("Page.loadEventFired")["method"] != "Page.loadEventFired" {}

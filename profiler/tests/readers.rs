@@ -1,0 +1,177 @@
+//! What is written for other tools is read by these tools.
+
+mod support;
+
+use profiler::{Callee, Exemplar, FuncId, Profile};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use support::profile;
+use test_support::{Browser, Folder, View, require};
+
+/// What scripts/test installs: in the search path, or in a folder below `target`.
+fn installed(name: &str, below: &str) -> Option<PathBuf> {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(below).join(name);
+    let works = |tool: &PathBuf| Command::new(tool).arg("--help").output().is_ok();
+    let found = [PathBuf::from(name), ours].into_iter().find(works);
+    require(found.is_some(), name);
+    found
+}
+
+/// What a command prints; it complains of nothing.
+fn printed(command: &mut Command, input: &[u8]) -> String {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{said}\n{}",
+        String::from_utf8_lossy(input)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The made-up program with slow calls, one inside of the other.
+fn slow() -> Profile {
+    let mut profile = profile();
+    profile.header.process = 7;
+    profile.header.command = vec!["/usr/bin/app".to_owned()];
+    for (at, function) in profile.functions.iter_mut().enumerate() {
+        function.id = FuncId(at as u32 + 1);
+    }
+    let call =
+        |time: f64, at: f64, inside: Vec<Callee>| vec![Exemplar { time, thread: 7, at, inside }];
+    let inside = vec![Callee { function: FuncId(4), calls: 3, time: 2e6 }];
+    profile.functions[1].exemplars = call(9e6, 20e6, inside);
+    profile.functions[3].exemplars = call(2e6, 19e6, Vec::new());
+    profile
+}
+
+#[test]
+fn gprof2dot_reads_the_call_graphs_without_a_complaint() {
+    let Some(tool) = installed("gprof2dot", "python/bin") else { return };
+    let profile = profile();
+    let drawn = |format: &str, text: &str| {
+        let mut command = Command::new(&tool);
+        printed(command.args(["-f", format, "-n", "0", "-e", "0"]), text.as_bytes())
+    };
+    // What it adds up from self times and calls is what we print as total, self and calls; and an
+    // arc with its calls.
+    let main = "main\\n90.00%\\n(5.00%)\\n1×";
+    let parse = "parse\\n50.00%\\n(20.00%)\\n100×";
+    let (serve, walk) = ("serve(int)\\n15.00%\\n(5.00%)\\n10×", "walk\\n10.00%\\n(10.00%)\\n30×");
+    let of_gprof = drawn("prof", &profile.gprof());
+    for wanted in [main, parse, serve, walk, "even\\n10.00%\\n", "[system]", "\\n3000×", "\\n1000×"]
+    {
+        assert!(of_gprof.contains(wanted), "{wanted}: {of_gprof}");
+    }
+    let of_callgrind = drawn("callgrind", &profile.callgrind());
+    for wanted in [parse, serve, "[system]", "\\n3000×", "\\n1000×"] {
+        assert!(of_callgrind.contains(wanted), "{wanted}: {of_callgrind}");
+    }
+}
+
+#[test]
+fn graphviz_draws_the_call_graph() {
+    if !require(Command::new("dot").arg("-V").output().is_ok(), "graphviz") {
+        return;
+    }
+    let mut profile = profile();
+    profile.rename(|name| name.replace("walk", "walk(\"\\\\<b>&\")"));
+    let drawn = printed(Command::new("dot").arg("-Tsvg"), profile.dot().as_bytes());
+    let drawing = roxmltree::Document::parse_with_options(
+        &drawn,
+        roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() },
+    );
+    let drawing = drawing.unwrap();
+    let of_class = |class: &str| {
+        drawing.descendants().filter(|node| node.attribute("class") == Some(class)).count()
+    };
+    // Seven functions, the kernel's time and what is not known; eight pairs, one with itself.
+    assert_eq!((of_class("node"), of_class("edge")), (9, 9), "{drawn}");
+    assert!(drawn.contains("walk(&quot;\\\\&lt;b&gt;&amp;&quot;)"), "{drawn}");
+}
+
+#[test]
+fn pprof_prints_the_same_times() {
+    let Some(go) = installed("go", "python/bin") else { return };
+    let folder = Folder::new("pprof");
+    std::fs::write(folder.join("app.pb"), profile().pprof()).unwrap();
+    let mut command = Command::new(go);
+    // It compiles its tool once, and keeps it.
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
+    command.env("GOTOOLCHAIN", "local").env("GOCACHE", kept).current_dir(&*folder);
+    let output =
+        command.args(["tool", "pprof", "-top", "-nodecount=20", "app.pb"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let row = |name: &str| {
+        let line = told
+            .lines()
+            .find(|line| line.ends_with(name))
+            .unwrap_or_else(|| panic!("{name}: {told}"));
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!((row(" hash")[0].as_str(), row(" hash")[1].as_str()), ("400ms", "40.00%"));
+    assert_eq!((row(" parse")[0].as_str(), row(" parse")[3].as_str()), ("200ms", "500ms"));
+}
+
+#[test]
+fn speedscope_opens_every_form_that_it_knows() {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/node/node_modules");
+    let release = modules.join("speedscope/dist/release");
+    if !require(release.is_dir(), "speedscope") {
+        return;
+    }
+    let Some(mut browser) = Browser::start() else { return };
+    let folder = Folder::new("speedscope");
+    for file in std::fs::read_dir(release).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+    }
+    let profile = slow();
+    let forms: [(&str, Vec<u8>, &[&str]); 5] = [
+        (
+            "app.speedscope.json",
+            profile.speedscope().into_bytes(),
+            &["hash", "400.00ms (40%)", "500.00ms (50%)"],
+        ),
+        ("app.folded", profile.folded().into_bytes(), &["hash", "400,000 (40%)"]),
+        ("app.pb", profile.pprof(), &["hash", "400.00ms (40%)", "500.00ms (50%)"]),
+        (
+            "callgrind.out.7",
+            profile.callgrind().into_bytes(),
+            &["hash", "400,000,000", "500,000,000"],
+        ),
+        ("app.trace.json", profile.trace().into_bytes(), &["parse", "hash", "7.00ms", "2.00ms"]),
+    ];
+    for (name, bytes, wanted) in &forms {
+        let numbers =
+            format!("[{}]", bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(","));
+        let script = format!(
+            "speedscope.loadFileFromBase64({}, btoa(String.fromCharCode(...{numbers})))",
+            json!(name)
+        );
+        std::fs::write(folder.join("profile.js"), script).unwrap();
+        // Another address each time, so that it is loaded anew.
+        let script = folder.join("profile.js");
+        let end = format!("?{name}#view=sandwich&localProfilePath={}", script.display());
+        browser.open_at(
+            &folder.join("index.html"),
+            &end,
+            View { width: 1600, height: 1200, dark: false },
+        );
+        // The view of functions is a table.
+        let told = browser.value(
+            "new Promise((done) => { let left = 2000; const look = () => { \
+             const rows = document.querySelectorAll('tr').length; \
+             rows > 1 || --left < 0 ? done(document.body.innerText) : setTimeout(look, 20); }; look(); })",
+        );
+        let told = told.as_str().unwrap().to_owned();
+        for wanted in *wanted {
+            assert!(told.contains(wanted), "{name}: {wanted}: {told}");
+        }
+    }
+}
