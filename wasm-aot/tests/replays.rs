@@ -112,6 +112,25 @@ fn a_program_that_records_itself_has_the_same_replay() {
     assert_eq!(checked, "itself.r3: the program does what was recorded\n");
     place.good(&["replay", "--check", "itself.r3", &app, "-o", "bench.wasm"]);
     assert_eq!(place.good(&["run", "bench.wasm"]), "");
+    // What tells everything is reduced to that: to what the host has done, and the program's exit.
+    let file = Some("raw.r3".to_owned());
+    let options = whamm_record::Options { name: "letters".into(), file, raw: true };
+    let raw = whamm_record::record(&original, &options).expect("it can be recorded");
+    let raw = place.file("raw.wasm", raw.module);
+    assert_eq!(said(&place, &["run", "--dir", ".", &raw]).1, Some(3));
+    let refused = place.bad(&["replay", "--check", "raw.r3", &app]).0;
+    assert!(refused.contains("a raw recording: make the usual trace of it"), "{refused}");
+    let effect = place.good(&["reduce", "raw.r3", &app, "-o", "reduced.r3"]);
+    let line = |name: &str| {
+        let line = effect.lines().find(|line| line.ends_with(name)).unwrap_or_default();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(line("  functions' entries and returns")[..2], ["2", "0"], "{effect}");
+    assert_eq!(line("  loads")[..2], ["8", "8"], "{effect}");
+    assert_eq!(line("  stores")[..2], ["4", "0"], "{effect}");
+    let checked = place.good(&["replay", "--check", "reduced.r3", &app]);
+    assert_eq!(checked, "reduced.r3: the program does what was recorded\n");
+    assert_eq!(count(&place, "reduced.r3"), count(&place, "itself.r3"));
     // This engine tells about as much.
     assert_eq!(place.run(&["record", "-o", "seen.r3", &app]).status.code(), Some(3));
     let (itself, seen) = (count(&place, "itself.r3"), count(&place, "seen.r3"));

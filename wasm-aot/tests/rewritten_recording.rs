@@ -5,7 +5,7 @@
 mod micro;
 
 use wasm_aot::replaying::replay_instance;
-use wasm_aot::trace::{Ending, Event, Generation, Placed, Reader, generate};
+use wasm_aot::trace::{Ending, Event, Generation, Placed, Reader, Reduced, generate};
 use wasm_aot::{Engine, Instance, Module, Store, Val};
 use whamm_record::{Options, record};
 
@@ -128,6 +128,51 @@ fn programs_tell_every_way_across_the_boundary_themselves() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let names: Vec<&str> = not.iter().filter_map(|line| line.split(':').next()).collect();
     assert_eq!(names, NOT_TOLD, "{}", not.join("\n"));
+}
+
+/// What a rewritten program tells while the engine does what a trace says.
+fn told(engine: &Engine, program: &micro::Micro, raw: bool) -> Option<Vec<Event>> {
+    let options = Options { raw, ..Options::default() };
+    let recording = record(&program.module, &options).ok()?;
+    let features = wasmparser::WasmFeatures::all();
+    let mut validator = wasmparser::Validator::new_with_features(features);
+    validator.validate_all(&recording.module).expect(&program.name);
+    let module = Module::new(engine, &recording.module).expect(&program.name);
+    let mut store = Store::new(engine, ());
+    let events = placed(program.events.clone()).into_iter().map(Ok);
+    let (instance, _) = replay_instance(&mut store, &module, events, None);
+    let trace = fetched(&mut store, instance?);
+    let reader = Reader::new(&trace[..]).expect("a trace");
+    Some(reader.map(|event| event.expect("it is whole")).collect())
+}
+
+#[test]
+fn what_is_reduced_afterwards_is_what_is_reduced_while_it_is_recorded() {
+    let engine = Engine::default();
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for program in micro::programs() {
+        let both = (told(&engine, &program, false), told(&engine, &program, true));
+        let (Some(kept), Some(raw)) = both else { continue };
+        let count = raw.len();
+        let reduced = Reduced::new(&program.module, raw.into_iter().map(Ok));
+        let reduced: Result<Vec<Event>, _> = match reduced {
+            Ok(reduced) => reduced.collect(),
+            // Where data goes depends on the host.
+            Err(error) if error.to_string().contains("whose place the host gives") => continue,
+            Err(error) => panic!("{}: {error}", program.name),
+        };
+        let reduced = reduced.expect("it is whole");
+        compared += 1;
+        if reduced != kept {
+            let shown = |events: &[Event]| {
+                events.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            };
+            let (reduced, kept) = (shown(&reduced), shown(&kept));
+            wrong.push(format!("{}: {count}: {reduced}\n  and not {kept}", program.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared >= 60, "{compared}");
 }
 
 #[test]

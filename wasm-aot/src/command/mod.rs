@@ -16,6 +16,7 @@ mod modules;
 mod monitors;
 mod prof;
 mod record;
+mod reduce;
 mod replay;
 mod run;
 mod signal;
@@ -65,6 +66,8 @@ enum Command {
     Record(Box<record::Record>),
     /// Make a module that repeats a recorded run without a host, or check a trace
     Replay(replay::Replay),
+    /// Leave out of a raw recording what follows from the program
+    Reduce(reduce::Reduce),
     /// Show and compare traces
     Trace(traces::Trace),
     /// Show what a module or a file of machine code consists of
@@ -308,6 +311,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Record(record) => record.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Reduce(reduce) => reduce.run(),
         Command::Trace(trace) => trace.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Verify(verify) => verify.run(),

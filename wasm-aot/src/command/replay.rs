@@ -44,30 +44,12 @@ impl Replay {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let events = Events::open(&self.trace)?;
         let program = events.program().clone();
-        let module = self.module(&program)?;
+        let module = recorded_module(&program, &self.trace, self.module.as_deref())?;
         match &self.output {
             Some(output) => self.make(&module, events, output),
             None if self.check => self.compare(&module, events),
             None => Err(Failure::usage("replay: name a file for the module by -o, or use --check")),
         }
-    }
-
-    /// The module that was recorded: the one that is named, or the one inside.
-    fn module(&self, program: &Program) -> Result<Vec<u8>, Failure> {
-        let Some(path) = &self.module else {
-            let inside = program.module_or(None).map(<[u8]>::to_vec);
-            return inside.map_err(|_| {
-                Failure::usage(format!(
-                    "{}: the trace has no module inside: name the one that was recorded behind it",
-                    self.trace.display()
-                ))
-            });
-        };
-        let named =
-            |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-        let bytes = read(path)?;
-        let bytes = binary(&bytes).map_err(|error| named(&error))?;
-        program.module_or(Some(&bytes)).map(<[u8]>::to_vec).map_err(|error| named(&error))
     }
 
     fn make(&self, module: &[u8], events: Events, output: &Path) -> Result<(), Failure> {
@@ -95,4 +77,26 @@ impl Replay {
         }
         print(format!("{trace}: the program does what was recorded\n"))
     }
+}
+
+/// The module that was recorded: the one that is named, or the one inside.
+pub(super) fn recorded_module(
+    program: &Program,
+    trace: &Path,
+    named: Option<&Path>,
+) -> Result<Vec<u8>, Failure> {
+    let Some(path) = named else {
+        let inside = program.module_or(None).map(<[u8]>::to_vec);
+        return inside.map_err(|_| {
+            Failure::usage(format!(
+                "{}: the trace has no module inside: name the one that was recorded behind it",
+                trace.display()
+            ))
+        });
+    };
+    let named =
+        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+    let bytes = read(path)?;
+    let bytes = binary(&bytes).map_err(|error| named(&error))?;
+    program.module_or(Some(&bytes)).map(<[u8]>::to_vec).map_err(|error| named(&error))
 }

@@ -71,7 +71,7 @@ impl Events {
     }
 
     /// What is to be said of how it ends, once all of it was read.
-    fn ending(&self) -> Option<String> {
+    pub(crate) fn ending(&self) -> Option<String> {
         let Self::Binary(reader) = self else { return None };
         match reader.ending()? {
             Ending::Whole => None,

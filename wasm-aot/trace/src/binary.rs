@@ -35,6 +35,13 @@ pub(crate) fn put(to: &mut Vec<u8>, event: &Event) {
         }
         Event::Host(change) => put_change(to, 0x10, change),
         Event::Found(change) => put_change(to, 0x20, change),
+        Event::Seen(change) => put_change(to, 0x30, change),
+        Event::Own(change) => put_change(to, 0x40, change),
+        Event::Begin { function } => {
+            to.push(0x50);
+            put_number(to, u64::from(*function));
+        }
+        Event::Done => to.push(0x51),
     }
 }
 
@@ -152,6 +159,10 @@ pub(crate) fn take(from: &mut Cursor<'_>) -> Result<Event, Wrong> {
         0x04 => Event::Return(take_end(from)?),
         kind @ 0x10..0x20 => Event::Host(take_change(from, kind & 0xf)?),
         kind @ 0x20..0x30 => Event::Found(take_change(from, kind & 0xf)?),
+        kind @ 0x30..0x40 => Event::Seen(take_change(from, kind & 0xf)?),
+        kind @ 0x40..0x50 => Event::Own(take_change(from, kind & 0xf)?),
+        0x50 => Event::Begin { function: from.index()? },
+        0x51 => Event::Done,
         other => return Err(format!("{other:#04x} is no event")),
     })
 }

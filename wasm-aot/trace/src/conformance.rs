@@ -100,7 +100,11 @@ impl<'a> Conformance<'a> {
                 is_host.then_some(()).ok_or_else(wrong_side)?;
                 self.change(change)?;
             }
-            Event::Found(change) => self.change(change)?,
+            Event::Found(change) | Event::Seen(change) | Event::Own(change) => {
+                self.change(change)?;
+            }
+            Event::Begin { function } => self.type_of(*function).map(|_| ())?,
+            Event::Done => {}
         }
         Ok(())
     }

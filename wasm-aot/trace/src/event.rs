@@ -41,6 +41,17 @@ pub enum Event {
     Host(Change),
     /// The program finds what the host has changed since control went back and forth last.
     Found(Change),
+    /// Of a raw recording: the program reads this.
+    Seen(Change),
+    /// Of a raw recording: the program changes this.
+    Own(Change),
+    /// Of a raw recording: a function of the program's begins.
+    Begin {
+        /// Which one.
+        function: u32,
+    },
+    /// Of a raw recording: the function that has begun last and not ended returns.
+    Done,
 }
 
 /// How the host has come by a function that it calls.
@@ -139,6 +150,11 @@ impl Event {
         matches!(self, Self::Enter { .. } | Self::Return(_))
     }
 
+    /// Whether it follows from the program, and only a raw recording has it.
+    pub fn is_raw(&self) -> bool {
+        matches!(self, Self::Seen(_) | Self::Own(_) | Self::Begin { .. } | Self::Done)
+    }
+
     /// The name of its kind, as the text form spells it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -147,6 +163,10 @@ impl Event {
             Self::Call { .. } => "call",
             Self::Return(_) => "return",
             Self::Host(change) | Self::Found(change) => change.kind(),
+            Self::Seen(_) => "seen",
+            Self::Own(_) => "own",
+            Self::Begin { .. } => "begin",
+            Self::Done => "done",
         }
     }
 }

@@ -35,12 +35,13 @@ pub struct Placed<I> {
     /// The last event by which control went to the program, if nothing but changes came behind it.
     held: Option<Event>,
     ready: VecDeque<Result<Event, Error>>,
+    events_read: u64,
 }
 
 impl<I: Iterator<Item = Result<Event, Error>>> Placed<I> {
     /// Places the changes of a row of events.
     pub fn new(events: I) -> Self {
-        Self { events, held: None, ready: VecDeque::new() }
+        Self { events, held: None, ready: VecDeque::new(), events_read: 0 }
     }
 
     /// The events that were read from.
@@ -51,6 +52,10 @@ impl<I: Iterator<Item = Result<Event, Error>>> Placed<I> {
     fn take(&mut self, event: Result<Event, Error>) {
         match event {
             Ok(Event::Found(change)) => self.ready.push_back(Ok(Event::Host(change))),
+            Ok(event) if event.is_raw() => {
+                let what = "a raw recording: make the usual trace of it by `wasm-aot reduce`";
+                self.ready.push_back(Err(Error::event(self.events_read, what)));
+            }
             other => {
                 self.ready.extend(self.held.take().map(Ok));
                 match other {
@@ -71,7 +76,10 @@ impl<I: Iterator<Item = Result<Event, Error>>> Iterator for Placed<I> {
                 return Some(event);
             }
             match self.events.next() {
-                Some(event) => self.take(event),
+                Some(event) => {
+                    self.take(event);
+                    self.events_read += 1;
+                }
                 None => return self.held.take().map(Ok),
             }
         }

@@ -220,7 +220,11 @@ impl<'a> Builder<'a> {
             }
             Event::Return(end) => self.returned(end, number)?,
             Event::Host(change) => self.change(change, number)?,
-            Event::Found(_) => unreachable!("changes are placed"),
+            Event::Found(_)
+            | Event::Seen(_)
+            | Event::Own(_)
+            | Event::Begin { .. }
+            | Event::Done => unreachable!("changes are placed, and raw recordings refused there"),
         }
         Ok(())
     }

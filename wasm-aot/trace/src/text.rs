@@ -96,6 +96,10 @@ impl fmt::Display for Event {
             Self::Return(end) => write!(f, "return{end}"),
             Self::Host(change) => write!(f, "{change}"),
             Self::Found(change) => write!(f, "found {change}"),
+            Self::Seen(change) => write!(f, "seen {change}"),
+            Self::Own(change) => write!(f, "own {change}"),
+            Self::Begin { function } => write!(f, "begin {function}"),
+            Self::Done => f.write_str("done"),
         }
     }
 }
@@ -256,6 +260,16 @@ fn event(words: &mut Line<'_>) -> Result<Event, String> {
             let kind = words.word()?;
             Event::Found(change(kind, words)?)
         }
+        "seen" => {
+            let kind = words.word()?;
+            Event::Seen(change(kind, words)?)
+        }
+        "own" => {
+            let kind = words.word()?;
+            Event::Own(change(kind, words)?)
+        }
+        "begin" => Event::Begin { function: words.number()? },
+        "done" => Event::Done,
         kind => Event::Host(change(kind, words)?),
     })
 }

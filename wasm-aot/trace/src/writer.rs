@@ -92,14 +92,18 @@ impl<S: Sink> Writer<S> {
         if self.failure.is_some() {
             return;
         }
-        match event {
-            Event::Host(change @ Change::Write { bytes, .. }) if bytes.len() > PIECE => {
-                pieces(change, |piece| self.put(&Event::Host(piece)));
+        let (change, again): (_, fn(Change) -> Event) = match event {
+            Event::Host(change) => (change, Event::Host),
+            Event::Found(change) => (change, Event::Found),
+            Event::Seen(change) => (change, Event::Seen),
+            Event::Own(change) => (change, Event::Own),
+            event => return self.put(event),
+        };
+        match change {
+            Change::Write { bytes, .. } if bytes.len() > PIECE => {
+                pieces(change, |piece| self.put(&again(piece)));
             }
-            Event::Found(change @ Change::Write { bytes, .. }) if bytes.len() > PIECE => {
-                pieces(change, |piece| self.put(&Event::Found(piece)));
-            }
-            event => self.put(event),
+            _ => self.put(event),
         }
     }
 

@@ -55,7 +55,7 @@ fn change(u: &mut Unstructured<'_>) -> Result<Change> {
 }
 
 fn event(u: &mut Unstructured<'_>) -> Result<Event> {
-    Ok(match u.int_in_range(0..=5)? {
+    Ok(match u.int_in_range(0..=9)? {
         0 => {
             let door = match u.int_in_range(0..=2)? {
                 0 => Door::Export(u.arbitrary()?),
@@ -68,6 +68,10 @@ fn event(u: &mut Unstructured<'_>) -> Result<Event> {
         2 => Event::Call { function: u.arbitrary()?, args: values(u)? },
         3 => Event::Return(end(u)?),
         4 => Event::Host(change(u)?),
+        5 => Event::Seen(change(u)?),
+        6 => Event::Own(change(u)?),
+        7 => Event::Begin { function: u.arbitrary()? },
+        8 => Event::Done,
         _ => Event::Found(change(u)?),
     })
 }

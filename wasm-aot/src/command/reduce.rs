@@ -1,0 +1,63 @@
+//! `wasm-aot reduce`
+
+use super::replay::recorded_module;
+use super::traces::Events;
+use super::{Failure, print, record};
+use clap::Args;
+use std::path::PathBuf;
+use wasm_aot::trace::{Effect, Reduced, Writer};
+
+/// Leave out of a raw recording what follows from the program
+///
+/// `whamm record --raw` tells every access and every entry of a function. What is left is what the
+/// host has done: the trace that is written without --raw. The effect is told by kind of event.
+#[derive(Debug, Args)]
+pub(crate) struct Reduce {
+    /// Where the trace goes
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// The recording
+    trace: PathBuf,
+    /// The module that was recorded, if the recording has none inside
+    module: Option<PathBuf>,
+}
+
+impl Reduce {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let events = Events::open(&self.trace)?;
+        let program = events.program().clone();
+        let module = recorded_module(&program, &self.trace, self.module.as_deref())?;
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("{}: {error}", self.trace.display()))
+        };
+        let mut reduced = Reduced::new(&module, events).map_err(|error| failed(&error))?;
+        let file = record::create(&self.output)?;
+        let mut writer = Writer::new(file, &program)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.output.display())))?;
+        for event in &mut reduced {
+            writer.push(&event.map_err(|error| failed(&error))?);
+        }
+        let (events, effect) = reduced.into_inner();
+        if let Some(ending) = events.ending() {
+            writer.stop(ending);
+            let (_, _, _) = writer.finish();
+        } else if let (.., Some(error)) = writer.finish() {
+            return Err(Failure::new(format!("{}: {error}", self.output.display())));
+        }
+        print(told(&effect))
+    }
+}
+
+/// A line for each kind of event.
+fn told(effect: &Effect) -> String {
+    let mut lines = format!("{:>14}  {:>14}  {:>8}\n", "events", "kept", "removed");
+    let mut line = |name: &str, (before, after): (u64, u64)| {
+        let left = if before == 0 { 0.0 } else { after as f64 / before as f64 };
+        let removed = (1.0 - left) * 100.0;
+        lines += &format!("{before:>14}  {after:>14}  {removed:>7.3}%  {name}\n");
+    };
+    effect.iter().for_each(|(name, counts)| line(name, *counts));
+    let sum = |(a, b): (u64, u64), (c, d): &(u64, u64)| (a + c, b + d);
+    line("all", effect.values().fold((0, 0), sum));
+    lines
+}

@@ -1,0 +1,151 @@
+//! Reduction: of a recording that tells every access, what follows from the program is left out.
+//!
+//! A *raw* recording tells all that the program reads and writes ([`Event::Seen`], [`Event::Own`])
+//! and where its functions begin and end. A shadow of memories, globals and tables knows what the
+//! program can know: what was there at first, what it has written itself, what the host was seen to
+//! change. What is read and differs from that was found ([`Event::Found`]); all else is left out. A
+//! recorder that reduces while it records compares in the same way, and so writes the same.
+
+mod constant;
+mod shadow;
+
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::event::{Change, Event};
+use crate::value::Value;
+use shadow::Shadow;
+use std::collections::BTreeMap;
+
+/// So many bytes of an access are compared at a time: what differs is told from the first byte that
+/// does to the last.
+const PIECE: usize = 256;
+
+/// How many events of each kind there were, and how many were kept.
+pub type Effect = BTreeMap<&'static str, (u64, u64)>;
+
+/// Events of a recording, reduced.
+#[derive(Debug)]
+pub struct Reduced<I> {
+    events: I,
+    shadow: Shadow,
+    effect: Effect,
+    ready: std::collections::VecDeque<Event>,
+}
+
+impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
+    /// Reduces a recording of a module.
+    pub fn new(module: &[u8], events: I) -> Result<Self, Error> {
+        let declared = Declared::read(module)?;
+        let shadow = Shadow::new(module, &declared)?;
+        Ok(Self { events, shadow, effect: Effect::new(), ready: std::collections::VecDeque::new() })
+    }
+
+    /// What it has left out so far.
+    pub fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// The events that were read from.
+    pub fn into_inner(self) -> (I, Effect) {
+        (self.events, self.effect)
+    }
+
+    fn keep(&mut self, event: Event) {
+        self.effect.entry(kind(&event)).or_default().1 += 1;
+        self.ready.push_back(event);
+    }
+
+    fn take(&mut self, event: Event) {
+        self.effect.entry(kind(&event)).or_default().0 += 1;
+        match event {
+            Event::Begin { .. } | Event::Done => {}
+            Event::Own(change) => self.shadow.change(&change),
+            Event::Seen(change) => self.seen(change),
+            Event::Host(change) => {
+                self.shadow.change(&change);
+                self.keep(Event::Host(change));
+            }
+            Event::Found(change) => {
+                self.shadow.change(&change);
+                self.keep(Event::Found(change));
+            }
+            Event::Enter { .. } => {
+                self.shadow.begin();
+                self.keep(event);
+            }
+            other => self.keep(other),
+        }
+    }
+
+    /// The program has read something.
+    fn seen(&mut self, change: Change) {
+        match change {
+            Change::Write { memory, address, bytes } => {
+                for (at, piece) in (0..).step_by(PIECE).zip(bytes.chunks(PIECE)) {
+                    let address = address.wrapping_add(at);
+                    if let Some((first, len)) = self.shadow.differs(memory, address, piece) {
+                        let bytes = piece[first..first + len].to_vec();
+                        let address = address.wrapping_add(first as u64);
+                        self.found(Change::Write { memory, address, bytes });
+                    }
+                }
+            }
+            Change::Global { global, value } => {
+                if self.shadow.learns(global, value) {
+                    self.found(Change::Global { global, value });
+                }
+            }
+            Change::Element { table, index, value } => {
+                if self.shadow.element(table, index) != value {
+                    self.found(Change::Element { table, index, value });
+                }
+            }
+            other @ (Change::Grow { .. } | Change::GrowTable { .. }) => self.found(other),
+        }
+    }
+
+    fn found(&mut self, change: Change) {
+        self.shadow.change(&change);
+        // It counts as what was read.
+        let event = Event::Found(change);
+        self.effect.entry(kind(&event)).or_default().1 += 1;
+        self.ready.push_back(event);
+    }
+}
+
+impl<I: Iterator<Item = Result<Event, Error>>> Iterator for Reduced<I> {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            match self.events.next()? {
+                Ok(event) => self.take(event),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// The kinds by which effects are told.
+fn kind(event: &Event) -> &'static str {
+    let of = |change: &Change, kinds: [&'static str; 3]| match change {
+        Change::Write { .. } => kinds[0],
+        Change::Global { .. } => kinds[1],
+        Change::Element { .. } => kinds[2],
+        Change::Grow { .. } | Change::GrowTable { .. } => "growth",
+    };
+    match event {
+        Event::Enter { .. } | Event::Leave(_) => "calls in and their ends",
+        Event::Call { .. } | Event::Return(_) => "calls out and their ends",
+        Event::Begin { .. } | Event::Done => "functions' entries and returns",
+        Event::Seen(change) | Event::Found(change) => of(change, ["loads", "globals", "tables"]),
+        Event::Host(change) => of(change, ["host writes", "host globals", "host tables"]),
+        Event::Own(change) => of(change, ["stores", "globals set", "tables set"]),
+    }
+}
+
+/// The value that a reference is in a shadow where nothing was seen.
+const NULL: Value = Value::Func(None);
