@@ -15,7 +15,7 @@ pub enum Destination {
 
 impl Destination {
     /// Where `displacement` leads in an instruction of this form.
-    pub(crate) fn of(form: Form, at: CodeAddr, displacement: i32) -> Self {
+    pub fn of(form: Form, at: CodeAddr, displacement: i32) -> Self {
         let to = form.destination(at, displacement);
         if form.is_through_memory() { Self::Slot(to) } else { Self::Code(to) }
     }

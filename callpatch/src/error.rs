@@ -63,6 +63,14 @@ pub enum AdoptError {
         /// What it is.
         found: u8,
     },
+    /// Room is made a site in place, by several stores that must not fail between.
+    #[error(
+        "the room at {address} is made a site in place: choose the access `rwx` (WORDPATCH_ACCESS)"
+    )]
+    NotInPlace {
+        /// Where.
+        address: CodeAddr,
+    },
     /// The literature's strategy knows calls of five bytes only, which are written in larger pieces
     /// than bytes.
     #[error(

@@ -20,6 +20,7 @@ use crate::error::AdoptError;
 use crate::paper::Paper;
 use crate::site::{CallSite, Stroke};
 use crate::x86::{self, Form, Role, Switch, Transfer};
+use wordpatch::live::Width;
 use wordpatch::os::pages::PAGE;
 use wordpatch::{Access, CodeAddr, Granule, Policy, Word};
 
@@ -40,6 +41,8 @@ pub enum Strategy {
 
 /// How many bytes a pun concerns: its switch, and its displacement.
 const PUN: usize = Form::Jump.len();
+/// So many bytes can be made ready for stores at once.
+const WORD: usize = 8;
 
 /// One look at the mappings of the process, for adopting many sites.
 #[derive(Debug)]
@@ -157,6 +160,53 @@ impl Survey {
             role,
             Stroke::Byte { at: at as u8, faces: [off, form.on()] },
         ))
+    }
+
+    /// Makes a site, off, of the room that a compiler left for one, if `was` is what is there: a
+    /// [`Form::Jump`] as a [`Role::Detour`], and nops behind it. It is adopted by
+    /// [`adopt_off`](Self::adopt_off).
+    ///
+    /// # Safety
+    /// As for [`adopt`](Self::adopt), and no other thread executes these bytes until this returns:
+    /// they are written one by one.
+    ///
+    /// # Panics
+    /// If `was` is shorter than a jump.
+    pub unsafe fn make_detour(&mut self, address: CodeAddr, was: &[u8]) -> Result<(), AdoptError> {
+        let mut code = vec![0; was.len()];
+        let (jump, rest) = code.split_at_mut(Form::Jump.len());
+        jump.copy_from_slice(&Form::Jump.off_bytes(Role::Detour, 0).unwrap_or_default());
+        x86::stubs::fill_with_nothing(rest);
+        let mut pieces = Vec::new();
+        for (i, expected) in was.chunks(WORD).enumerate() {
+            let at = address.offset((i * WORD) as isize);
+            // SAFETY: (1) the caller.
+            let ground = unsafe { self.ground.ground(at, expected.len())? };
+            let found = ground.read();
+            let differs = expected.iter().zip(found.bytes()).position(|(was, is)| was != is);
+            if let Some(wrong) = differs {
+                let (expected, found) = (expected[wrong], found.bytes()[wrong]);
+                return Err(AdoptError::NotOff {
+                    address: at.offset(wrong as isize),
+                    expected,
+                    found,
+                });
+            }
+            if ground.access() != Access::Rwx {
+                // A store that is refused in the middle would leave half of an instruction.
+                return Err(AdoptError::NotInPlace { address });
+            }
+            pieces.push(ground);
+        }
+        for (ground, bytes) in pieces.iter().zip(code.chunks(WORD)) {
+            for (at, byte) in bytes.iter().enumerate() {
+                // SAFETY: (1) inside; (2) no thread executes them, as the caller promises; (3) the
+                // caller.
+                let stored = unsafe { ground.store(at, Width::One, (*byte).into()) };
+                stored.map_err(|_| AdoptError::NotInPlace { address })?;
+            }
+        }
+        Ok(())
     }
 
     /// Adopts an instruction at `address` as a [`Role::Pun`], if these five bytes are there: on, its

@@ -201,6 +201,38 @@ fn a_stub_at_the_very_end_of_the_code_is_read() {
     assert!(adopted.is_ok(), "{adopted:?}");
 }
 
+#[test]
+fn room_that_a_compiler_left_becomes_a_site_that_is_off() {
+    let sled = [0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00];
+    let clangs = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+    for was in [&[0x90; 5][..], &clangs, &sled, &[0x90; 15]] {
+        for at in 256..320 {
+            let mut memory = CodeMemory::new(4096).unwrap();
+            let room = memory.base().offset(at);
+            // Behind it: `mov eax, 7; ret`; elsewhere `mov eax, 3; ret`.
+            memory.write(at as usize, &[was, &[0xb8, 7, 0, 0, 0, 0xc3]].concat());
+            memory.write(1024, &[0xb8, 3, 0, 0, 0, 0xc3]);
+            let mut survey = Survey::new(policy()).unwrap();
+            // SAFETY: (1) to (5): the test's own code, which no thread executes yet.
+            unsafe {
+                let other = survey.make_detour(room, &vec![0xcc; was.len()]).unwrap_err();
+                assert!(matches!(other, AdoptError::NotOff { .. }), "{other}");
+                survey.make_detour(room, was).unwrap();
+                let mut site = survey.adopt_off(room, Form::Jump, Role::Detour).unwrap();
+                let call: extern "C" fn() -> i32 = std::mem::transmute(room.get());
+                assert_eq!(call(), 7, "{was:x?} at {at}");
+                let mut batch = callpatch::Retarget::new(policy());
+                batch.push(&mut site, memory.base().offset(1024)).unwrap();
+                batch.commit().unwrap();
+                for (to, expected) in [(Switch::Off, 7), (Switch::On, 3), (Switch::Off, 7)] {
+                    site.set(to).unwrap();
+                    assert_eq!(call(), expected, "{was:x?} at {at}");
+                }
+            }
+        }
+    }
+}
+
 /// The survey has seen code behind the stub's page; that code is unmapped before the stub is read.
 #[test]
 fn nothing_behind_a_stub_is_read() {

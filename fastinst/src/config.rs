@@ -1,5 +1,6 @@
 //! What the environment asks for: every key that begins with `FASTINST_`.
 
+use crate::discovery::unmodified::Maker;
 use crate::format::Format;
 use profiler::Policy;
 use std::ffi::OsString;
@@ -35,31 +36,59 @@ pub struct Config {
     pub witness: WitnessChoice,
     /// `FASTINST_PROVIDER`: which functions have probes.
     pub provider: Provider,
-    /// `FASTINST_PLANT`: when functions of unmodified code get them.
-    pub plant: Planting,
+    /// `FASTINST_PLANT`: when they get them; unless it is said, those that a compiler has prepared
+    /// before the program begins, and others when they were seen to run.
+    pub plant: Option<Planting>,
     /// `FASTINST_RUN`: the process of `fastinst run`. Set by that command only.
     pub run: Option<i32>,
 }
 
-/// Which functions have probes.
+/// Which functions have probes, besides those with compiled-in hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Provider {
-    /// Those that a compiler has prepared, or, in the program that `fastinst run` has started, all
-    /// others if it has none. Not in its children: there may be thousands, which were never asked
+    /// Those that a compiler has prepared; in the program that `fastinst run` has started all
+    /// others, too, if none is. Not in its children: there may be thousands, which were never asked
     /// for.
     Auto,
-    /// Those that a compiler has prepared (`-finstrument-functions`).
+    /// Those that a compiler has prepared in whatever way.
     #[default]
+    Compiled,
+    /// None.
     Hooks,
+    /// Those that a compiler has prepared in one way.
+    Only(Maker),
     /// Those that a compiler has prepared, and all others.
     Symbols,
 }
 
+impl Provider {
+    const NAMES: [(&str, Self); 7] = [
+        ("auto", Self::Auto),
+        ("compiled", Self::Compiled),
+        ("hooks", Self::Hooks),
+        ("patchable", Self::Only(Maker::Patchable)),
+        ("xray", Self::Only(Maker::Xray)),
+        ("mcount", Self::Only(Maker::Mcount)),
+        ("symbols", Self::Symbols),
+    ];
+    const EXPECTED: &str = "auto, compiled, hooks, patchable, xray, mcount or symbols";
+
+    /// Whether functions get probes that a compiler has prepared so.
+    pub(crate) fn takes(self, maker: Maker) -> bool {
+        match self {
+            Self::Auto | Self::Compiled | Self::Symbols => true,
+            Self::Hooks => false,
+            Self::Only(only) => only == maker,
+        }
+    }
+}
+
 impl Config {
-    /// Whether unmodified code gets probes, in a child of `parent` that has others, or has none.
-    pub(crate) fn takes_unmodified(&self, has_others: bool, parent: i32) -> bool {
+    /// Whether functions get probes that no compiler has prepared, in a child of `parent` in which
+    /// others have some, or none has.
+    pub(crate) fn takes_any(&self, has_others: bool, parent: i32) -> bool {
         match self.provider {
-            Provider::Hooks => false,
+            Provider::Compiled | Provider::Hooks | Provider::Only(_) => false,
             Provider::Auto => !has_others && self.run.is_none_or(|run| run == parent),
             Provider::Symbols => true,
         }
@@ -70,20 +99,15 @@ impl std::str::FromStr for Provider {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "hooks" => Ok(Self::Hooks),
-            "symbols" => Ok(Self::Symbols),
-            _ => Err(()),
-        }
+        let named = Self::NAMES.into_iter().find(|(name, _)| *name == text);
+        named.map(|(_, provider)| provider).ok_or(())
     }
 }
 
-/// When functions of unmodified code get probes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// When functions without compiled-in hooks get probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planting {
     /// When they were seen to run.
-    #[default]
     Seen,
     /// Before the program begins.
     All,
@@ -183,8 +207,8 @@ impl Default for Config {
             enabled: true,
             handover: None,
             witness: WitnessChoice::Auto,
-            provider: Provider::Hooks,
-            plant: Planting::Seen,
+            provider: Provider::Compiled,
+            plant: None,
             run: None,
         }
     }
@@ -281,12 +305,12 @@ impl Config {
                     .map_err(|()| wrong("FASTINST_WITNESS", "auto, kernel, frames or none"))?;
             }
             "FASTINST_PROVIDER" => {
-                self.provider = value
-                    .parse()
-                    .map_err(|()| wrong("FASTINST_PROVIDER", "auto, hooks or symbols"))?;
+                self.provider =
+                    value.parse().map_err(|()| wrong("FASTINST_PROVIDER", Provider::EXPECTED))?;
             }
             "FASTINST_PLANT" => {
-                self.plant = value.parse().map_err(|()| wrong("FASTINST_PLANT", "seen or all"))?;
+                self.plant =
+                    Some(value.parse().map_err(|()| wrong("FASTINST_PLANT", "seen or all"))?);
             }
             "FASTINST_RUN" => {
                 let run = value.parse().map_err(|_| wrong("FASTINST_RUN", "a process"))?;
@@ -453,11 +477,20 @@ mod tests {
     fn unmodified_code_gets_probes_where_it_was_asked_for() {
         let taken = |provider, has_others, parent| {
             let config = from(&[("FASTINST_PROVIDER", provider), ("FASTINST_RUN", "7")]).unwrap();
-            config.takes_unmodified(has_others, parent)
+            config.takes_any(has_others, parent)
         };
         assert!(taken("auto", false, 7) && !taken("auto", true, 7) && !taken("auto", false, 8));
         assert!(taken("symbols", true, 8) && !taken("hooks", false, 7));
-        assert!(!Config::default().takes_unmodified(false, 1), "preloaded alone");
+        assert!(!taken("compiled", false, 7) && !taken("xray", false, 7));
+        assert!(!Config::default().takes_any(false, 1), "preloaded alone");
+        let makers = |provider: Provider| {
+            [Maker::Patchable, Maker::Xray, Maker::Mcount].map(|maker| provider.takes(maker))
+        };
+        assert_eq!(makers(Config::default().provider), [true; 3]);
+        assert_eq!(makers("auto".parse().unwrap()), [true; 3]);
+        assert_eq!(makers("xray".parse().unwrap()), [false, true, false]);
+        assert_eq!(makers("hooks".parse().unwrap()), [false; 3]);
+        assert!(Provider::NAMES.iter().all(|(name, _)| Provider::EXPECTED.contains(name)));
     }
 
     #[test]

@@ -191,14 +191,29 @@ fn where_no_function_gets_a_probe_a_note_says_why() {
     let to = folder("unmodified-none");
     let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
     for (options, says) in [
-        (&["--plant", "all", "-F", "no_such_name"][..], "-F and -N"),
-        (&["--plant", "seen", "-F", "no_such_name"], "--plant all"),
+        (&["--plant", "all", "-N", "*"][..], "-F and -N"),
+        (&["--plant", "seen", "-N", "*"], "--plant all"),
     ] {
         let output = run(fastinst().arg("run").args(options).arg(&program).arg("1"));
         assert_eq!(output.status.code(), Some(3));
         let said = text(&output.stderr);
         assert!(said.contains(says), "{said}");
     }
+}
+
+#[test]
+fn a_filter_that_names_no_function_is_refused_before_the_program_starts() {
+    let to = folder("unmodified-filter");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    let output = run(fastinst().args(["run", "-F", "slect_one"]).arg(&program).arg("1"));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty() && said.contains("did you mean select_one"), "{said}");
+    // One that starts others is let go on: they may have such functions.
+    let output = run(fastinst().args(["run", "-F", "slect_one", "sh", "-c", "echo here"]));
+    let said = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "here\n", "{said}");
+    assert!(said.contains("starts later may have some"), "{said}");
 }
 
 #[test]
@@ -263,7 +278,7 @@ fn the_functions_of_a_file_are_listed_with_what_can_be_done() {
     let output = run(fastinst().arg("probes").arg(&program));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let listed = text(&output.stdout);
-    assert!(listed.contains("functions that no compiler has prepared"), "{listed}");
+    assert!(listed.contains("functions without compiled-in hooks"), "{listed}");
     assert!(listed.lines().any(|line| line.starts_with("timed") && line.contains("recurse")));
     let output = run(fastinst().args(["probes", "--json", "-F", "recurse"]).arg(&program));
     let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -3,12 +3,28 @@
 
 use super::launch::Options;
 use super::{Failure, say};
-use fastinst::discovery::{Module, discover};
+use fastinst::discovery::{Module, discover, unmodified};
 use fastinst::spelling::nearest;
 use fastinst::symbols::{Pattern, Symbols, demangled};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// With these a program loads libraries that it does not name.
+const LOADING: [&str; 2] = ["dlopen", "dlmopen"];
+/// With these it starts other programs.
+const STARTING: [&str; 10] = [
+    "execve",
+    "execv",
+    "execvp",
+    "execl",
+    "execlp",
+    "posix_spawn",
+    "posix_spawnp",
+    "system",
+    "popen",
+    "fexecve",
+];
 
 /// A function that has probes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,8 +42,9 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
         options.include.iter().chain(&options.exclude).map(parse).collect();
     let patterns = patterns.map_err(|error| Failure::Refused(error.to_string()))?;
     let Ok(module) = Module::of_file(program) else { return Ok(()) };
-    if patterns.is_empty() || !module.has_hooks() {
-        // A script, or what has no probes: what it starts may have some.
+    let takes_any = matches!(&*options.provider, "auto" | "symbols");
+    if patterns.is_empty() || !(takes_any || module.has_hooks()) {
+        // What has no probes: what it starts may have some.
         return Ok(());
     }
     let needs_files = patterns.iter().any(|(_, pattern)| pattern.needs_file());
@@ -39,11 +56,12 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     for library in libraries(program).iter().filter_map(|path| Module::of_file(path).ok()) {
-        if library.has_hooks() {
+        if takes_any || library.has_hooks() {
             candidates.extend(functions_of(&library, needs_files));
         }
     }
-    let later = module.imports("dlopen") || module.imports("dlmopen");
+    let later = LOADING.iter().any(|name| module.imports(name))
+        || !module.has_hooks() && STARTING.iter().any(|name| module.imports(name));
     for (at, (text, _)) in
         patterns.iter().enumerate().filter(|(_, (_, pattern))| !matches(pattern, &candidates))
     {
@@ -56,7 +74,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
             return Err(Failure::Refused(why));
         }
         say(&if later {
-            format!("{why}; libraries that the program loads later may have some")
+            format!("{why}; what the program loads or starts later may have some")
         } else {
             why
         });
@@ -65,14 +83,17 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
 }
 
 fn functions_of(module: &Module, needs_files: bool) -> BTreeSet<Candidate> {
-    let (Ok(found), Ok(mut symbols)) = (discover(module), Symbols::load(module)) else {
-        return BTreeSet::new();
+    let Ok(mut symbols) = Symbols::load(module) else { return BTreeSet::new() };
+    let functions: BTreeSet<_> = if module.has_hooks() {
+        let sites = discover(module).map(|found| found.sites).unwrap_or_default();
+        sites.iter().filter_map(|site| site.function.or(site.within)).collect()
+    } else {
+        unmodified::functions(module).into_iter().flatten().collect()
     };
-    let functions: BTreeSet<_> =
-        found.sites.iter().filter_map(|site| site.function.or(site.within)).collect();
     let candidate = |address| {
-        let name =
-            symbols.name_at(address).map(|symbol| demangled(&symbol.name)).unwrap_or_default();
+        let name = symbols.name_at(address).map(|symbol| demangled(&symbol.name));
+        let offset = address.get() - module.bias;
+        let name = name.unwrap_or_else(|| format!("{}+{offset:#x}", module.name));
         let file = if needs_files { symbols.line_of(address).map(|(file, _)| file) } else { None };
         Candidate { name, module: module.name.clone(), file }
     };

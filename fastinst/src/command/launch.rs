@@ -47,12 +47,14 @@ pub(crate) struct Options {
     /// nothing [default: auto]
     #[arg(long, value_name = "CLOCK", value_parser = ["auto", "kernel", "frames", "none"])]
     pub(crate) witness: Option<String>,
-    /// Which functions have probes: those that a compiler has prepared (hooks), these and all
-    /// others (symbols), or others where the program has no hooks (auto)
-    #[arg(long, value_name = "PROVIDER", default_value = "auto", value_parser = ["auto", "hooks", "symbols"])]
+    /// Which functions have probes: those with compiled-in hooks (hooks), and those that a compiler
+    /// has prepared in one way (patchable, xray, mcount) or any (compiled); these and all others
+    /// (symbols), or others where none is prepared (auto)
+    #[arg(long, value_name = "PROVIDER", default_value = "auto", value_parser = ["auto", "compiled", "hooks", "patchable", "xray", "mcount", "symbols"])]
     pub(crate) provider: String,
-    /// When functions that no compiler has prepared get their probes: when they were seen to run,
-    /// or all before the program begins, so that every call is counted [default: seen]
+    /// When functions without compiled-in hooks get their probes: when they were seen to run, or
+    /// all before the program begins, so that every call is counted [default: those that a compiler
+    /// has prepared before, others when seen]
     #[arg(long, value_name = "WHEN", value_parser = ["seen", "all"])]
     pub(crate) plant: Option<String>,
 }

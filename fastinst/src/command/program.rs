@@ -2,6 +2,7 @@
 
 use super::Failure;
 use fastinst::discovery::Module;
+use fastinst::discovery::unmodified::{self, Maker};
 use std::ffi::OsStr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -58,9 +59,23 @@ pub(super) fn examine(program: &Path, provider: &str) -> Result<Option<String>, 
             "{} has no probes: compile it with -finstrument-functions, or with fastinst cc, or leave out --provider hooks",
             program.display()
         ))),
+        Ok(module) => Ok(missing(&module, provider).map(|maker| {
+            format!(
+                "{} has no functions that are prepared for --provider {maker}: compile it with {}, or leave out --provider",
+                program.display(),
+                maker.option()
+            )
+        })),
         // A script, for instance: what it starts may have probes.
-        Ok(_) | Err(_) => Ok(None),
+        Err(_) => Ok(None),
     }
+}
+
+/// What a provider needs and the program does not have.
+fn missing(module: &Module, provider: &str) -> Option<Maker> {
+    let maker = Maker::ALL.into_iter().find(|maker| maker.to_string() == provider)?;
+    let is_there = unmodified::makers(module).is_ok_and(|makers| makers.contains(&maker));
+    (!is_there).then_some(maker)
 }
 
 fn is_setuid(program: &Path) -> bool {

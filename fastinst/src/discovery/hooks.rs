@@ -48,9 +48,19 @@ impl Ways {
 }
 
 impl Hooks {
-    /// Of a module; `with_own` also the hooks that it has itself, which nobody probes who is in the
-    /// same process.
+    /// Of a module; `with_own` also the hooks that it has itself, which a library in the same
+    /// process leaves alone.
     pub(super) fn of(image: &Image<'_>, bias: usize, with_own: bool) -> Self {
+        Self::named(image, bias, with_own, kind_of)
+    }
+
+    /// The same, for functions that have other names.
+    pub(super) fn named(
+        image: &Image<'_>,
+        bias: usize,
+        with_own: bool,
+        kind_of: fn(&str) -> Option<Kind>,
+    ) -> Self {
         let at = |address: u64| CodeAddr::new(bias.wrapping_add(address as usize));
         let mut hooks = Self::default();
         for named in image.slots() {

@@ -4,7 +4,7 @@
 use goblin::container::{Container, Ctx};
 use goblin::elf::dynamic::Dynamic;
 use goblin::elf::program_header::{PF_X, PT_INTERP, PT_LOAD, PT_NOTE};
-use goblin::elf::reloc::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, RelocSection};
+use goblin::elf::reloc::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, R_X86_64_RELATIVE, RelocSection};
 use goblin::elf::section_header::{SHT_NOBITS, SHT_SYMTAB};
 use goblin::elf::sym::{STT_FUNC, Symtab};
 use goblin::elf::{Header, ProgramHeader, SectionHeader};
@@ -339,6 +339,25 @@ impl<'b> Image<'b> {
             .iter()
             .find(|section| self.section_names.get(section.sh_name) == Some(name))?;
         Some(Code { address: section.sh_addr, bytes: self.bytes.get(self.range(section)?)? })
+    }
+
+    /// What a section of addresses holds when it is loaded, in addresses of the file: the loader
+    /// puts addends there, or, where relocations are packed, adds to what the file has.
+    pub(crate) fn addresses(&self, name: &str) -> Vec<u64> {
+        let Some(section) = self.placed(name) else { return Vec::new() };
+        let mut words: Vec<u64> =
+            section.bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let tables = self.dynamic.iter().flat_map(|tables| &tables.relocations);
+        for relocation in tables.flat_map(RelocSection::iter) {
+            if relocation.r_type == R_X86_64_RELATIVE
+                && let Some(at) = relocation.r_offset.checked_sub(section.address)
+                && let Some(word) = words.get_mut(at as usize / 8)
+                && let Some(addend) = relocation.r_addend
+            {
+                *word = addend as u64;
+            }
+        }
+        words
     }
 
     fn range(&self, section: &SectionHeader) -> Option<std::ops::Range<usize>> {

@@ -2,8 +2,8 @@
 
 use super::{Hooks, decode};
 use crate::probe::Kind;
+use callpatch::Destination;
 use callpatch::x86::Transfer;
-use callpatch::{Destination, Form};
 use wordpatch::CodeAddr;
 
 /// Bytes that may be a site.
@@ -21,7 +21,9 @@ pub(super) fn candidates(code: &[u8], base: CodeAddr, hooks: &Hooks, found: &mut
         let address = base.offset(at as isize);
         let Some(transfer) = decode(address, &code[at..]) else { return };
         let to = match transfer {
-            Transfer::Switchable { form, displacement } => destination(form, address, displacement),
+            Transfer::Switchable { form, displacement } => {
+                Destination::of(form, address, displacement)
+            }
             Transfer::Conditional(jump) => Destination::Code(jump.target),
         };
         // A linkage stub itself is a jump through a slot, and no site.
@@ -45,9 +47,4 @@ pub(super) fn candidates(code: &[u8], base: CodeAddr, hooks: &Hooks, found: &mut
             look(at);
         }
     }
-}
-
-fn destination(form: Form, at: CodeAddr, displacement: i32) -> Destination {
-    let to = form.destination(at, displacement);
-    if form.is_through_memory() { Destination::Slot(to) } else { Destination::Code(to) }
 }

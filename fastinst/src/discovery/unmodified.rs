@@ -3,7 +3,9 @@
 //! ```text
 //!   frames   .eh_frame says where functions begin and end, and which parts are no beginning
 //!   body     one function, decoded: where it can be left, what can be moved
-//!   choice   the sites of one function: its entry and all of its exits, by puns and in padding
+//!   prepared room and calls that a compiler left for tools like this one
+//!   choice   the sites of one function: its entry and all of its exits, in what is prepared, by
+//!            puns and in padding
 //! ```
 //!
 //! Unwind information is the table to start from: it survives `strip`, covers functions that have
@@ -13,12 +15,16 @@
 mod body;
 mod choice;
 mod frames;
+mod prepared;
 
 pub(crate) use body::{Body, Reader};
-pub(crate) use choice::{Choice, Chooser, Claim, Entry, Exit, Ground, Moved, Pun};
+pub(crate) use choice::{Choice, Chooser, Claim, Entry, Exit, Ground, Moved, Pun, Way};
 pub(crate) use frames::Frames;
+pub use prepared::Maker;
+pub(crate) use prepared::{Prepared, Room};
 
 use super::{Code, DiscoveryError, Image, Module};
+use std::collections::BTreeSet;
 use wordpatch::CodeAddr;
 
 /// Why a function has no probes, or only some.
@@ -36,6 +42,9 @@ pub enum Refusal {
     /// No instruction at its beginning can be displaced.
     #[error("no instruction at its beginning can be displaced")]
     NoEntry,
+    /// No compiler has prepared it, and other functions are not wanted.
+    #[error("no compiler has prepared it")]
+    NotPrepared,
     /// Where its entry would lead, no landing can lie.
     #[error("no landing is free for its beginning")]
     NoLanding,
@@ -76,8 +85,28 @@ impl<'b> Text<'b> {
 pub struct Prospect {
     /// Where it begins.
     pub address: CodeAddr,
+    /// By which option a compiler has prepared it, if one has.
+    pub maker: Option<Maker>,
     /// Why it cannot be timed, if it cannot; why it has no probe at all.
     pub outcome: Result<Option<Untimed>, Refusal>,
+}
+
+/// Where the functions of a file begin, and parts of them: whatever may get a probe.
+pub fn functions(module: &Module) -> Result<Vec<CodeAddr>, DiscoveryError> {
+    let contents = module.contents()?;
+    let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
+    let starts = Image::parse(&contents).map_err(failed)?.unwind_starts();
+    let at = |start: u64| CodeAddr::new(module.bias.wrapping_add(start as usize));
+    Ok(starts.into_iter().map(at).collect())
+}
+
+/// In which ways a compiler has prepared functions of a file.
+pub fn makers(module: &Module) -> Result<BTreeSet<Maker>, DiscoveryError> {
+    let contents = module.contents()?;
+    let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
+    let image = Image::parse(&contents).map_err(failed)?;
+    let prepared = Frames::of(&image).map(|frames| Prepared::of(&image, &frames, module.bias));
+    Ok(prepared.unwrap_or_default().makers())
 }
 
 /// The functions of a file, by address. Parts of others are left out.
@@ -87,7 +116,9 @@ pub fn prospects(module: &Module) -> Result<Vec<Prospect>, DiscoveryError> {
     let image = Image::parse(&contents).map_err(failed)?;
     let Some(frames) = Frames::of(&image) else { return Ok(Vec::new()) };
     let (code, others, bias) = (image.code(), image.no_functions(), module.bias);
+    let prepared = Prepared::of(&image, &frames, bias);
     let mut ground = Ground::default();
+    prepared.claims().for_each(|claim| ground.take(claim));
     let mut prospects = Vec::new();
     for start in image.unwind_starts() {
         let address = CodeAddr::new(bias.wrapping_add(start as usize));
@@ -100,18 +131,19 @@ pub fn prospects(module: &Module) -> Result<Vec<Prospect>, DiscoveryError> {
             Err(Refusal::NoFunction) => continue,
             body => body,
         };
-        let choose = |body: Body<'_>| {
-            let price = |_| Some(1);
-            let choice =
-                Chooser { reader, ground: &ground, price, careful: false }.choose(&body)?;
-            let claims: Vec<Claim> = choice.claims().collect();
-            Ok((claims, choice.untimed))
+        let (all, free) = (&prepared, |_| Some(1));
+        let chooser = Chooser {
+            reader,
+            ground: &ground,
+            prepared: all,
+            takes_any: true,
+            price: free,
+            careful: false,
         };
-        let outcome = body.and_then(choose).map(|(claims, untimed)| {
-            claims.into_iter().for_each(|claim| ground.take(claim));
-            untimed
-        });
-        prospects.push(Prospect { address, outcome });
+        let choice = body.and_then(|body| chooser.choose(&body));
+        let maker = choice.as_ref().ok().and_then(|choice| choice.entry.way.maker());
+        choice.iter().flat_map(Choice::claims).for_each(|claim| ground.take(claim));
+        prospects.push(Prospect { address, maker, outcome: choice.map(|choice| choice.untimed) });
     }
     Ok(prospects)
 }

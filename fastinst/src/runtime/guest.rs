@@ -11,10 +11,11 @@
 use super::agent::{self, Agent};
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
+use super::unmodified::Unmodified;
 use super::{arrivals, doors, functions, loader};
 use super::{modes, sites, threads};
 use crate::clib::{clock, thread_data};
-use crate::config::{Config, Planting};
+use crate::config::{Config, Planting, Provider};
 use crate::heap;
 use crate::output;
 use crate::selection::Selector;
@@ -166,8 +167,9 @@ fn begin() -> Result<(), String> {
     // Where nothing can be switched there is no profile: why, as far as it is known.
     // SAFETY: (1) getppid has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
-    if config.takes_unmodified(sites::count() > 0, parent) {
-        garden.open_unmodified(&policy, is_program_s_own);
+    if config.provider != Provider::Hooks {
+        let takes_any = |has_others| config.takes_any(has_others, parent);
+        garden.open_unmodified(&policy, config.provider, takes_any, is_program_s_own);
     }
     let refusal = garden
         .refusals
@@ -179,7 +181,7 @@ fn begin() -> Result<(), String> {
     if config.policy == profiler::Policy::Exact {
         modes::time_every_call();
     }
-    let plants_all = config.plant == Planting::All;
+    let plant = config.plant;
     let clock = measure::clock(start);
     let directory = std::env::current_dir().unwrap_or_default();
     if GUEST.set(Guest { config, policy, clock, selector, directory }).is_err() {
@@ -190,14 +192,27 @@ fn begin() -> Result<(), String> {
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     take_signal();
     RUNNING.store(true, Release);
-    if is_open && plants_all {
-        let mut garden = plant::garden();
-        let all = garden.unmodified.as_ref().map(|unmodified| unmodified.all());
-        garden.plant_unmodified(&all.unwrap_or_default());
-        drop(garden);
-        agent::plant_no_more();
+    if is_open && plant != Some(Planting::Seen) {
+        plant_before_the_program(plant);
     }
     if sites::count() > 0 || is_open { start_agent() } else { refusal.map_or(Ok(()), Err) }
+}
+
+/// Gives functions without compiled-in hooks their probes: all of them, or those that a compiler
+/// has prepared.
+fn plant_before_the_program(plant: Option<Planting>) {
+    let mut garden = plant::garden();
+    let of = |unmodified: &Unmodified| match plant {
+        Some(Planting::All) => unmodified.all(),
+        _ => unmodified.prepared(),
+    };
+    let all = garden.unmodified.as_deref().map(of);
+    garden.plant_unmodified(&all.unwrap_or_default());
+    let takes_any = garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.takes_any());
+    drop(garden);
+    if plant == Some(Planting::All) || !takes_any {
+        agent::plant_no_more();
+    }
 }
 
 /// Libraries whose code is left as it is: what a process lives by, what we live by ourselves, and

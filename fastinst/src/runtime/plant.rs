@@ -22,8 +22,9 @@ use super::functions::{self, Id};
 use super::layout::{Function, RECORDS, Record};
 use super::sites::{self, Owners, Planted, Site, UNKNOWN};
 use super::stub::Stub;
-use super::unmodified::Unmodified;
+use super::unmodified::{Field, Unmodified};
 use super::{agent, guest, modes, sharing, stub, threads};
+use crate::config::Provider;
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
 use callpatch::{CallSite, Form, Islands, Retarget, SlotPair, Survey, x86};
@@ -289,20 +290,40 @@ impl Garden {
         Ok(changed)
     }
 
-    /// Opens the modules that are there to be planted as they are.
-    pub(crate) fn open_unmodified(&mut self, policy: &Policy, accepts: impl Fn(&Module) -> bool) {
-        if policy.access != Access::Rwx {
-            let why = "functions that no compiler has prepared get probes only where code may be written to (WORDPATCH_ACCESS=rwx)";
-            self.refusals.push(why.to_owned());
-            return;
-        }
-        let mut unmodified = Box::new(Unmodified::new());
-        for (number, bed) in self.beds.iter_mut().enumerate() {
-            // What a compiler has prepared has its probes already.
+    /// Opens the modules without compiled-in hooks: those that are prepared as `provider` says, and
+    /// all others if `takes_any`, which is asked whether any module is prepared.
+    pub(crate) fn open_unmodified(
+        &mut self,
+        policy: &Policy,
+        provider: Provider,
+        takes_any: impl Fn(bool) -> bool,
+        accepts: impl Fn(&Module) -> bool,
+    ) {
+        let mut fields = Vec::new();
+        for (number, bed) in self.beds.iter().enumerate() {
+            // What calls hooks has its probes already.
             if bed.has_probes() || !accepts(&bed.module) {
                 continue;
             }
-            match unmodified.open(&bed.module, number as u32) {
+            match Field::new(&bed.module, number as u32, provider) {
+                Ok(field) => fields.push(field),
+                Err(why) => self.refusals.push(format!("{}: {why}", bed.module.name)),
+            }
+        }
+        let takes_any = takes_any(sites::count() > 0 || fields.iter().any(Field::is_prepared));
+        fields.retain(|field| takes_any || field.is_prepared());
+        if fields.is_empty() {
+            return;
+        }
+        if policy.access != Access::Rwx {
+            let why = "functions without compiled-in hooks get probes only where code may be written to (WORDPATCH_ACCESS=rwx)";
+            self.refusals.push(why.to_owned());
+            return;
+        }
+        let mut unmodified = Box::new(Unmodified::new(takes_any));
+        for field in fields {
+            let bed = &mut self.beds[field.bed() as usize];
+            match unmodified.open(field, policy) {
                 Ok(()) => bed.is_open = true,
                 Err(why) => self.refusals.push(format!("{}: {why}", bed.module.name)),
             }

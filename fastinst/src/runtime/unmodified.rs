@@ -1,7 +1,9 @@
-//! Planting in code that no compiler has prepared: one function after the other, when it was seen
-//! to run, or all before the program does.
+//! Planting in code without compiled-in hooks: one function after the other, when it was seen to
+//! run, or all before the program does.
 //!
 //! ```text
+//!   entry, A9 made of room        ─▶ trampoline:  gate │ counter in line; hook; back behind it
+//!   entry, a call of a profiler   ─▶ trampoline:  gate │ counter in line; hook; ret
 //!   entry, E9 over its first byte ─▶ landing ─▶ trampoline:  gate │ counter in line       at the very entry only
 //!                                                           hook: slot ─▶ stub that keeps all registers
 //!                                                           what was displaced; back behind it, or
@@ -9,6 +11,9 @@
 //!   exit, likewise                ─▶ landing ─▶ trampoline:  what was displaced; hook; the exit
 //!   ret with padding, E9          ───────────▶ trampoline:  hook; ret
 //! ```
+//!
+//! Room that compilers leave becomes an instruction that does nothing when its module is opened, if
+//! no other thread is there, which might rest among several nops; else it is code like any other.
 //!
 //! While a site is off its function is what it was. Nothing of this is on a thread's way before the
 //! site is switched on, so there is no order to keep, but for one barrier before: where a `ret` has
@@ -19,9 +24,10 @@ use super::layout::{RECORDS, Record};
 use super::sites::{self, Planted, Site};
 use super::stub::{self, Stub};
 use super::{guest, keeping};
-use crate::config::Planting;
+use crate::config::{Planting, Provider};
 use crate::discovery::unmodified::{
-    Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Moved, Pun, Reader, Refusal, Text, Untimed,
+    Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Maker, Moved, Prepared, Pun, Reader,
+    Refusal, Room, Text, Untimed, Way,
 };
 use crate::discovery::{Contents, Image, Module};
 use crate::probe::Kind;
@@ -43,58 +49,62 @@ const CODE: usize = 512;
 #[derive(Debug)]
 pub(crate) struct Unmodified {
     modules: Vec<Field>,
+    /// Functions that no compiler has prepared get probes, too.
+    takes_any: bool,
     landings: Landings,
     /// Functions whose calls are counted and not timed.
     untimed: HashSet<Id>,
-    /// How many functions were planted.
-    pub(crate) planted: usize,
+    /// How many functions were planted, by what a compiler has prepared for that, if anything.
+    pub(crate) planted: BTreeMap<Option<Maker>, usize>,
     pub(crate) refused: BTreeMap<Refusal, usize>,
     pub(crate) counted_only: BTreeMap<Untimed, usize>,
 }
 
 /// A module.
 #[derive(Debug)]
-struct Field {
+pub(crate) struct Field {
     module: Module,
     /// Its number in the garden.
     bed: u32,
     contents: Contents,
+    prepared: Prepared,
     ground: Ground,
-    islands: Islands,
+    /// Where trampolines lie, as soon as it is open.
+    islands: Option<Islands>,
     /// Ranges of functions that were looked at: where each begins, and ends.
     seen: BTreeMap<CodeAddr, CodeAddr>,
 }
 
 impl Unmodified {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(takes_any: bool) -> Self {
         keeping::prepare();
         Self {
             modules: Vec::new(),
+            takes_any,
             landings: Landings::new(PAGES),
             untimed: HashSet::new(),
-            planted: 0,
+            planted: BTreeMap::new(),
             refused: BTreeMap::new(),
             counted_only: BTreeMap::new(),
         }
     }
 
-    /// A module whose functions may be planted.
-    pub(crate) fn open(&mut self, module: &Module, bed: u32) -> Result<(), String> {
-        let contents = module.contents().map_err(|error| error.to_string())?;
-        let image = Image::parse(&contents).map_err(|error| error.to_string())?;
-        if Frames::of(&image).is_none() {
+    /// Adds a module whose functions may be planted.
+    pub(crate) fn open(&mut self, mut field: Field, policy: &Policy) -> Result<(), String> {
+        if self.takes_any && !field.has_frames() {
             return Err("it has no unwind information (.eh_frame_hdr)".to_owned());
         }
-        let islands = Islands::near(module.span.clone()).map_err(|error| error.to_string())?;
-        self.modules.push(Field {
-            module: module.clone(),
-            bed,
-            contents,
-            ground: Ground::default(),
-            islands,
-            seen: BTreeMap::new(),
-        });
+        let islands =
+            Islands::near(field.module.span.clone()).map_err(|error| error.to_string())?;
+        field.islands = Some(islands);
+        field.make_sites(policy)?;
+        self.modules.push(field);
         Ok(())
+    }
+
+    /// Whether functions that no compiler has prepared get probes.
+    pub(crate) fn takes_any(&self) -> bool {
+        self.takes_any
     }
 
     /// Whether there is such a module.
@@ -109,25 +119,44 @@ impl Unmodified {
 
     /// What a reader of the profile has to know.
     pub(crate) fn note(&self) -> String {
-        let began = match guest::config().plant {
-            Planting::All => "before the program began",
-            Planting::Seen => "when they were seen to run: their counts begin there",
-        };
         let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>();
         let counted = sum(&mut self.counted_only.values().copied());
         let refused = sum(&mut self.refused.values().copied());
-        let mut note =
-            format!("{} functions that no compiler has prepared got probes {began}", self.planted);
+        let planted = sum(&mut self.planted.values().copied());
+        let plant = guest::config().plant;
+        if planted + refused == 0 {
+            return match plant {
+                Some(Planting::All) => "no function got a probe: none has a name that -F and -N leave",
+                _ if !self.takes_any => "no function that a compiler has prepared has a name that -F and -N leave",
+                _ => "no function was seen to run for long enough to get a probe: --plant all gives all of them one before the program begins, -finstrument-functions has them compiled in",
+            }.to_owned();
+        }
+        let mut parts = Vec::new();
+        for (maker, count) in &self.planted {
+            let late = match (maker, plant) {
+                (_, Some(Planting::Seen)) | (None, None) => {
+                    " when they were seen to run: their counts begin there"
+                }
+                _ => " before the program began",
+            };
+            parts.push(match maker {
+                Some(maker) => format!(
+                    "{count} functions got probes that a compiler has prepared ({maker}){late}"
+                ),
+                None => format!("{count} functions that no compiler has prepared got probes{late}"),
+            });
+        }
         for (count, what) in [(counted, "counted and not timed"), (refused, "refused")] {
             if count > 0 {
-                note += &format!("; {count} {what}");
+                parts.push(format!("{count} {what}"));
             }
         }
-        match (self.planted + refused, guest::config().plant) {
-            (0, Planting::Seen) => "no function was seen to run for long enough to get a probe: --plant all gives all of them one before the program begins, -finstrument-functions has them compiled in".to_owned(),
-            (0, Planting::All) => "no function got a probe: none has a name that -F and -N leave".to_owned(),
-            _ => note,
-        }
+        parts.join("; ")
+    }
+
+    /// Where functions are that a compiler has prepared.
+    pub(crate) fn prepared(&self) -> Vec<CodeAddr> {
+        self.modules.iter().flat_map(|field| field.prepared.places()).collect()
     }
 
     /// Where the functions of all modules begin, and parts of them.
@@ -149,7 +178,7 @@ impl Unmodified {
         wants: impl Fn(&Module, CodeAddr) -> bool,
     ) -> Result<std::ops::Range<u32>, String> {
         let first = sites::count();
-        let Self { modules, landings, untimed, planted, refused, counted_only } = self;
+        let Self { modules, takes_any, landings, untimed, planted, refused, counted_only } = self;
         let mut led = Vec::new();
         let careful = handles_faults();
         for field in modules {
@@ -160,12 +189,12 @@ impl Unmodified {
             }
             landings.survey().map_err(|error| error.to_string())?;
             let survey = Survey::new(*policy).map_err(|error| error.to_string())?;
-            field.islands.expect(here.len() * CODE);
-            let mut planter = Planter { survey, landings, led: &mut led, careful };
+            let takes_any = *takes_any;
+            let mut planter = Planter { survey, landings, led: &mut led, careful, takes_any };
             for planting in field.plant(&here, &mut planter, &wants) {
                 match planting {
-                    Ok((id, why)) => {
-                        *planted += 1;
+                    Ok((id, maker, why)) => {
+                        *planted.entry(maker).or_default() += 1;
                         untimed.extend(why.map(|_| id));
                         why.into_iter().for_each(|why| *counted_only.entry(why).or_default() += 1);
                     }
@@ -179,8 +208,8 @@ impl Unmodified {
             let mut batch = Retarget::new(*policy);
             for (site, to) in led.iter().filter_map(|&(number, to)| Some((sites::get(number)?, to)))
             {
-                // SAFETY: (1) a trampoline that ends with the `ret` in whose place it stands; (2)
-                // modules that are there at the start stay; (3) no switchboard holds it yet.
+                // SAFETY: (1) a trampoline that does what stood there, or nothing more where nothing
+                // did, or its slot; (2) modules that are there at the start stay; (3) no switchboard holds it yet.
                 #[allow(unsafe_code)]
                 unsafe {
                     batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
@@ -200,12 +229,70 @@ struct Planter<'p> {
     led: &'p mut Vec<(u32, CodeAddr)>,
     /// Instructions that may fault stay where they are.
     careful: bool,
+    /// Functions that no compiler has prepared get probes, too.
+    takes_any: bool,
 }
 
-/// A function that was planted, and why it is only counted, if it is; or why it was not.
-type Outcome = Result<(Id, Option<Untimed>), Refusal>;
+/// A function that was planted, by what, and why it is only counted, if it is; or why it was not.
+type Outcome = Result<(Id, Option<Maker>, Option<Untimed>), Refusal>;
 
 impl Field {
+    /// A module that is loaded, and what `provider` takes of it.
+    pub(crate) fn new(module: &Module, bed: u32, provider: Provider) -> Result<Self, String> {
+        let contents = module.contents().map_err(|error| error.to_string())?;
+        let image = Image::parse(&contents).map_err(|error| error.to_string())?;
+        let prepared = Frames::of(&image).map(|frames| {
+            Prepared::of(&image, &frames, module.bias).only(|maker| provider.takes(maker))
+        });
+        Ok(Self {
+            module: module.clone(),
+            bed,
+            prepared: prepared.unwrap_or_default(),
+            contents,
+            ground: Ground::default(),
+            islands: None,
+            seen: BTreeMap::new(),
+        })
+    }
+
+    pub(crate) fn bed(&self) -> u32 {
+        self.bed
+    }
+
+    /// Whether a compiler has prepared something.
+    pub(crate) fn is_prepared(&self) -> bool {
+        !self.prepared.is_empty()
+    }
+
+    fn has_frames(&self) -> bool {
+        Image::parse(&self.contents).is_ok_and(|image| Frames::of(&image).is_some())
+    }
+
+    /// Makes sites of the room that a compiler left.
+    fn make_sites(&mut self, policy: &Policy) -> Result<(), String> {
+        let Ok(image) = Image::parse(&self.contents) else { return Ok(()) };
+        let rooms: Vec<Room> = self.prepared.rooms().collect();
+        let is_alone = !rooms.is_empty() && is_alone();
+        let mut survey = Survey::new(*policy).map_err(|error| error.to_string())?;
+        for room in rooms {
+            let file = image.from((room.at.get() - self.module.bias) as u64);
+            let was = file.and_then(|bytes| bytes.get(..room.len)).filter(|_| is_alone);
+            // SAFETY: (1) a module that is there at the start stays; (2) instructions, as the
+            // compiler's table and decoding have said; (3) no other code writes there, and this
+            // thread is the only one; (4) nothing was done there; (5) it is led to a trampoline
+            // before it is switched on.
+            #[allow(unsafe_code)]
+            let made = was.map(|was| unsafe { survey.make_detour(room.at, was) });
+            match made {
+                Some(Ok(())) => {}
+                // Changed by others, or not to be changed: the function is as any other.
+                _ => self.prepared.forget(room.at),
+            }
+        }
+        self.prepared.claims().for_each(|claim| self.ground.take(claim));
+        Ok(())
+    }
+
     /// Whether the function that holds an address was looked at.
     fn has_seen(&self, at: CodeAddr) -> bool {
         self.seen.range(..=at).next_back().is_some_and(|(_, end)| at < *end)
@@ -218,7 +305,9 @@ impl Field {
         planter: &mut Planter<'_>,
         wants: impl Fn(&Module, CodeAddr) -> bool,
     ) -> Vec<Outcome> {
-        let Self { module, bed, contents, ground, islands, seen } = self;
+        let Self { module, bed, contents, prepared, ground, islands, seen } = self;
+        let Some(islands) = islands else { return Vec::new() };
+        islands.expect(addresses.len() * CODE);
         let Ok(image) = Image::parse(contents) else { return Vec::new() };
         let Some(frames) = Frames::of(&image) else { return Vec::new() };
         let (code, others, bias) = (image.code(), image.no_functions(), module.bias);
@@ -233,7 +322,7 @@ impl Field {
             let reader = Reader { text, frames: &frames, bias, others: &others };
             let Some(range) = reader.range_of(at) else { continue };
             if seen.insert(range.start, range.end).is_none() && wants(module, range.start) {
-                let mut plot = Plot { islands, ground, bed: *bed, planter };
+                let mut plot = Plot { islands, ground, prepared, bed: *bed, planter };
                 plantings.push(plot.plant(range.start, reader));
             }
         }
@@ -245,6 +334,7 @@ impl Field {
 struct Plot<'p, 'q> {
     islands: &'p mut Islands,
     ground: &'p mut Ground,
+    prepared: &'p Prepared,
     bed: u32,
     planter: &'p mut Planter<'q>,
 }
@@ -256,8 +346,10 @@ impl Plot<'_, '_> {
             part.iter().try_for_each(|line| require_unchanged(line, self.ground))?;
         }
         let price = |at| self.planter.landings.price(at).ok();
-        let careful = self.planter.careful;
-        let choice = Chooser { reader, ground: self.ground, price, careful }.choose(&body)?;
+        let Planter { careful, takes_any, .. } = *self.planter;
+        let (ground, prepared) = (&*self.ground, self.prepared);
+        let choice =
+            Chooser { reader, ground, prepared, takes_any, price, careful }.choose(&body)?;
         let id = functions::add(start.get() as u64).ok_or(Refusal::NoEntry)?;
         self.lead(id, &choice)
     }
@@ -274,18 +366,23 @@ impl Plot<'_, '_> {
                 site.function.store(sites::UNKNOWN, Relaxed);
             }
         }
-        entry.map(|_| (id, untimed)).ok_or(Refusal::NoLanding)
+        entry.map(|_| (id, choice.entry.way.maker(), untimed)).ok_or(Refusal::NoLanding)
     }
 
     fn entry(&mut self, id: Id, entry: &Entry<'_>) -> Option<u32> {
         let (number, slots) = self.begin(id, Stub::Count)?;
         // Of a function that is over before it can come back both ends are there.
         let exit = if entry.is_whole() { Some(self.begin(id, Stub::TimeExit)?.1) } else { None };
-        let counts = entry.is_first && exit.is_none();
-        let end = if exit.is_some() { code::HOOK } else { Form::Jump.len() };
+        // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use.
+        let counts = exit.is_none() && (entry.is_first || matches!(entry.way, Way::Call(..)));
+        let end = match (&entry.way, exit) {
+            (Way::Call(..), _) => 1,
+            (_, Some(_)) => code::HOOK,
+            (_, None) => Form::Jump.len(),
+        };
         let len = if counts { Form::Jump.len() + code::COUNTER } else { 0 }
             + code::HOOK
-            + entry.pun.moved.iter().map(len_of).sum::<usize>()
+            + entry.way.moved().iter().map(len_of).sum::<usize>()
             + end;
         let mut whole = true;
         let stub = self.islands.stub(len, |at| {
@@ -304,21 +401,26 @@ impl Plot<'_, '_> {
         } else {
             None
         };
-        let call = self.pun(&entry.pun, trampoline)?;
+        let call = match &entry.way {
+            Way::Pun(pun) => self.pun(pun, trampoline)?,
+            Way::Room(room) => self.room(*room, number, trampoline)?,
+            Way::Call(at, form) => self.profilers_call(*at, *form, number, trampoline)?,
+        };
         let planted = Planted { call, gate, slots, trampoline, is_pun: true };
-        Some(self.push(id, planted, Kind::Enter, Claim::Pun(entry.pun.at), number))
+        Some(self.push(id, planted, Kind::Enter, entry.way.claim(), number))
     }
 
     fn exit(&mut self, id: Id, exit: &Exit<'_>) -> Option<u32> {
         let (number, slots) = self.begin(id, Stub::TimeExit)?;
-        let moved: &[Moved<'_>] = match exit {
-            Exit::Padded(_) => &[],
-            Exit::Pun(pun) => &pun.moved,
-        };
-        let len = code::HOOK + moved.iter().map(len_of).sum::<usize>().max(1);
+        let len = code::HOOK
+            + match exit {
+                Exit::Padded(_) => 1,
+                Exit::Room(_) => Form::Jump.len(),
+                Exit::Pun(pun) => pun.moved.iter().map(len_of).sum(),
+            };
         let mut whole = true;
         let stub = self.islands.stub(len, |at| {
-            let code = exit_code(at, moved, number, slots);
+            let code = exit_code(at, exit, number, slots);
             whole = code.is_some();
             filled(code, len)
         });
@@ -332,6 +434,7 @@ impl Plot<'_, '_> {
                 self.planter.led.push((number, trampoline));
                 self.planter.survey.adopt_off(*at, Form::Jump, Role::TailJump).ok()?
             },
+            Exit::Room(room) => self.room(*room, number, trampoline)?,
             Exit::Pun(pun) => self.pun(pun, trampoline)?,
         };
         let planted = Planted { call, gate: None, slots, trampoline, is_pun: true };
@@ -358,6 +461,41 @@ impl Plot<'_, '_> {
         unsafe {
             self.planter.survey.adopt_pun(pun.at, pun.bytes).ok()
         }
+    }
+
+    /// Adopts room that was made a site.
+    fn room(&mut self, room: Room, number: u32, trampoline: CodeAddr) -> Option<CallSite> {
+        // SAFETY: (1) a module that is there at the start stays; (2) we have put it there; (3) no
+        // other code writes there; (4) at a function's entry, and before a jump out of it, flags are
+        // dead; (5) trampolines are never dropped.
+        #[allow(unsafe_code)]
+        let call = unsafe { self.planter.survey.adopt_off(room.at, Form::Jump, Role::Detour) };
+        let call = call.ok()?;
+        self.planter.led.push((number, trampoline));
+        Some(call)
+    }
+
+    /// Adopts a compiler's call of its profiler, which is led to the trampoline instead.
+    fn profilers_call(
+        &mut self,
+        at: CodeAddr,
+        form: Form,
+        number: u32,
+        trampoline: CodeAddr,
+    ) -> Option<CallSite> {
+        let to = match form.is_through_memory() {
+            true => self.islands.slot(trampoline).ok()?.address(),
+            false => trampoline,
+        };
+        let is_profiler = |to| self.prepared.profiler().kind_of(to).is_some();
+        // SAFETY: (1) a module that is there at the start stays; (2) a call, as decoding has found;
+        // (3) no other code writes there; (4) a call of the compiler's own, which the program did
+        // not ask for; (5) trampolines are never dropped.
+        #[allow(unsafe_code)]
+        let call = unsafe { self.planter.survey.adopt(at, Role::Call, is_profiler) };
+        let call = call.ok()?;
+        self.planter.led.push((number, to));
+        Some(call)
     }
 
     fn push(&mut self, id: Id, planted: Planted, kind: Kind, claim: Claim, number: u32) -> u32 {
@@ -399,22 +537,33 @@ fn entry_code(
     }
     let hook = at.offset(bytes.len() as isize);
     let (slot, cell) = (slots.first().address(), slots.second().address());
-    bytes.extend_from_slice(&code::hook(hook, number, entry.depth, slot, cell)?);
-    match exit {
-        None => {
-            entry.pun.moved.iter().try_for_each(|moved| move_to(at, moved, &mut bytes))?;
-            let behind = entry.pun.moved.last()?.end();
+    // A call has put its own return address on top.
+    let called = if matches!(entry.way, Way::Call(..)) { 8 } else { 0 };
+    bytes.extend_from_slice(&code::hook(hook, number, entry.depth + called, slot, cell)?);
+    match (&entry.way, exit) {
+        (Way::Call(..), _) => bytes.push(RET),
+        (way, None) => {
+            way.moved().iter().try_for_each(|moved| move_to(at, moved, &mut bytes))?;
+            let behind = way.displaced().end;
             bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), behind)?);
         }
-        Some(slots) => leave(at, &entry.pun.moved, number, slots, &mut bytes)?,
+        (way, Some(slots)) => leave(at, way.moved(), number, slots, &mut bytes)?,
     }
     Some(bytes)
 }
 
 /// The hook stands before the last that is displaced, or before a `ret`.
-fn exit_code(at: CodeAddr, moved: &[Moved<'_>], number: u32, slots: SlotPair) -> Option<Vec<u8>> {
+fn exit_code(at: CodeAddr, exit: &Exit<'_>, number: u32, slots: SlotPair) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    leave(at, moved, number, slots, &mut bytes)?;
+    match exit {
+        Exit::Padded(_) => leave(at, &[], number, slots, &mut bytes)?,
+        Exit::Pun(pun) => leave(at, &pun.moved, number, slots, &mut bytes)?,
+        Exit::Room(room) => {
+            let (slot, cell) = (slots.first().address(), slots.second().address());
+            bytes.extend_from_slice(&code::hook(at, number, 0, slot, cell)?);
+            bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), room.end())?);
+        }
+    }
     Some(bytes)
 }
 
@@ -459,6 +608,12 @@ fn require_unchanged(line: &Moved<'_>, ground: &Ground) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Whether this thread is the only one of the process.
+fn is_alone() -> bool {
+    let mut threads = 0;
+    wordpatch::os::threads::each(|_| threads += 1).is_ok() && threads == 1
 }
 
 /// Whether the program looks at faults: it may look where they come from.

@@ -1,8 +1,8 @@
-//! Functions that no compiler has prepared: what can be done with them.
+//! Functions without compiled-in hooks: what can be done with them.
 
 use super::{Args, Failure};
 use fastinst::discovery::Module;
-use fastinst::discovery::unmodified::{Prospect, prospects};
+use fastinst::discovery::unmodified::{Maker, Prospect, prospects};
 use fastinst::symbols::{Pattern, Symbols, demangled};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -67,13 +67,14 @@ fn list<'m>(module: &'m Module, lines: &mut Vec<Line<'m>>) -> Result<(), Failure
 }
 
 fn as_text(lines: &[Line<'_>]) -> String {
-    let mut text = format!("{:7}  {:>12}  function\n", "probe", "address");
+    let mut text = format!("{:7}  {:9}  {:>12}  function\n", "probe", "prepared", "address");
     let mut sums: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for line in lines {
         let (what, why) = line.outcome();
         let address = line.prospect.address.get();
+        let maker = line.prospect.maker.map_or_else(|| "-".to_owned(), |maker| maker.to_string());
         let because = why.as_ref().map_or_else(String::new, |why| format!("  ({why})"));
-        let _ = writeln!(text, "{what:7}  {address:>#12x}  {}{because}", line.function);
+        let _ = writeln!(text, "{what:7}  {maker:9}  {address:>#12x}  {}{because}", line.function);
         *sums.entry((what, why.unwrap_or_default())).or_default() += 1;
     }
     let of = |kind: &str| {
@@ -81,12 +82,18 @@ fn as_text(lines: &[Line<'_>]) -> String {
     };
     let _ = writeln!(
         text,
-        "{} functions that no compiler has prepared: {} can be timed, {} counted, {} have no probe",
+        "{} functions without compiled-in hooks: {} can be timed, {} counted, {} have no probe",
         lines.len(),
         of("timed"),
         of("counted"),
         of("none")
     );
+    for maker in Maker::ALL {
+        let count = lines.iter().filter(|line| line.prospect.maker == Some(maker)).count();
+        if count > 0 {
+            let _ = writeln!(text, "  {count} prepared by a compiler ({maker})");
+        }
+    }
     for ((what, why), count) in sums.iter().filter(|((_, why), _)| !why.is_empty()) {
         let _ = writeln!(text, "  {count} {what}: {why}");
     }
@@ -100,6 +107,7 @@ fn as_json(lines: &[Line<'_>]) -> String {
             "function": line.function,
             "module": line.module.path,
             "address": line.prospect.address.get(),
+            "prepared": line.prospect.maker.map(|maker| maker.to_string()),
             "probe": outcome,
             "why": why,
         })

@@ -228,12 +228,14 @@ fn lowers(instruction: &Instruction) -> Option<i64> {
                 .filter(|_| instruction.mnemonic() != Mnemonic::Leave)
         }
         _ => {
-            let writes = (0..instruction.op_count()).any(|operand| {
+            let changes = (0..instruction.op_count()).any(|operand| {
                 instruction.op_kind(operand) == OpKind::Register
                     && instruction.op_register(operand).full_register() == Register::RSP
             });
-            // Reading it is rare as well: such an instruction ends the prologue.
-            (!writes).then_some(0)
+            // `mov rbp, rsp` reads it. No other such instruction is common.
+            let reads = instruction.mnemonic() == Mnemonic::Mov
+                && instruction.op0_register() != Register::RSP;
+            (!changes || reads).then_some(0)
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The sites of one function.
 //!
 //! ```text
-//!   entry   the first instruction that a landing fits, of those before the first branch:
+//!   entry   room that a compiler left: hook, back behind it
+//!           a compiler's call of its profiler: hook, ret
+//!           else the first instruction that a landing fits, of those before the first branch:
 //!           hook, what is displaced, back behind it
 //!           hook, what is displaced, hook, the exit    where the function is over before
 //!   exit    `ret` with four bytes of padding behind it: its displacement is written there, off is `ret`
+//!           or room before a jump that leaves: hook, back behind it
 //!           or the exit, or one of the instructions that lead straight to it:
 //!           what is displaced, hook, the exit
 //! ```
@@ -14,8 +17,10 @@
 //! call that comes through the trampoline would pass it by.
 
 use super::body::{Flow, Line, Reader};
+use super::prepared::{Maker, Prepared, Room};
 use super::{Body, Refusal, Untimed};
-use callpatch::x86::{Form, RET, keeping};
+use callpatch::Destination;
+use callpatch::x86::{self, Form, RET, Transfer, keeping};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use std::collections::HashSet;
 use wordpatch::CodeAddr;
@@ -23,6 +28,9 @@ use wordpatch::CodeAddr;
 const PUN: usize = Form::Jump.len();
 /// Of so many instructions at the beginning one becomes the entry.
 const ENTRIES: usize = 5;
+/// A compiler calls its profiler behind so many at most: they save registers, those of variable
+/// arguments behind a branch, and make room.
+const PROLOGUE: usize = 40;
 /// So many may lead to an exit.
 const RUN: usize = 8;
 
@@ -40,6 +48,10 @@ pub(crate) enum Claim {
     Pun(CodeAddr),
     /// One is switched, four are written.
     Padded(CodeAddr),
+    /// A compiler left them for that: all were written when the module was opened.
+    Room(CodeAddr, usize),
+    /// The compiler's call of its profiler: one byte is switched, its displacement is written.
+    Call(CodeAddr, Form),
 }
 
 impl Claim {
@@ -52,13 +64,15 @@ impl Claim {
         match self {
             Self::Pun(at) => at.get()..at.get() + 1,
             Self::Padded(at) => at.get()..at.get() + PUN,
+            Self::Room(at, len) => at.get()..at.get() + len,
+            Self::Call(at, form) => at.get()..at.get() + form.len(),
         }
     }
 
     fn fixes(self) -> std::ops::Range<usize> {
         match self {
             Self::Pun(at) => at.get() + 1..at.get() + PUN,
-            Self::Padded(at) => at.get()..at.get(),
+            Self::Padded(at) | Self::Room(at, _) | Self::Call(at, _) => at.get()..at.get(),
         }
     }
 
@@ -108,10 +122,57 @@ impl Pun<'_> {
     }
 }
 
+/// What becomes the site of an entry.
+#[derive(Clone, Debug)]
+pub(crate) enum Way<'b> {
+    /// Any instruction.
+    Pun(Pun<'b>),
+    /// Room that a compiler left.
+    Room(Room),
+    /// A compiler's call of its profiler.
+    Call(CodeAddr, Form),
+}
+
+impl Way<'_> {
+    pub(crate) fn claim(&self) -> Claim {
+        match self {
+            Self::Pun(pun) => Claim::Pun(pun.at),
+            Self::Room(room) => Claim::Room(room.at, room.len),
+            Self::Call(at, form) => Claim::Call(*at, *form),
+        }
+    }
+
+    /// By which option of a compiler it is there.
+    pub(crate) fn maker(&self) -> Option<Maker> {
+        match self {
+            Self::Pun(_) => None,
+            Self::Room(room) => Some(room.maker),
+            Self::Call(..) => Some(Maker::Mcount),
+        }
+    }
+
+    /// What is done elsewhere.
+    pub(crate) fn moved(&self) -> &[Moved<'_>] {
+        match self {
+            Self::Pun(pun) => &pun.moved,
+            Self::Room(_) | Self::Call(..) => &[],
+        }
+    }
+
+    /// The code in whose place the trampoline is while the site is on.
+    pub(crate) fn displaced(&self) -> std::ops::Range<CodeAddr> {
+        match self {
+            Self::Pun(pun) => pun.at..pun.moved.last().map_or(pun.at, Line::end),
+            Self::Room(room) => room.at..room.end(),
+            Self::Call(at, form) => *at..at.offset(form.len() as isize),
+        }
+    }
+}
+
 /// Where a function is entered.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'b> {
-    pub(crate) pun: Pun<'b>,
+    pub(crate) way: Way<'b>,
     /// By how much the stack pointer lies below the return address there.
     pub(crate) depth: u32,
     /// Nothing of the function has been executed there.
@@ -121,7 +182,7 @@ pub(crate) struct Entry<'b> {
 impl Entry<'_> {
     /// Whether what it displaces leaves the function.
     pub(crate) fn is_whole(&self) -> bool {
-        self.pun.moved.last().is_some_and(|line| line.flow == Flow::Exit)
+        self.way.moved().last().is_some_and(|line| line.flow == Flow::Exit)
     }
 }
 
@@ -130,6 +191,8 @@ impl Entry<'_> {
 pub(crate) enum Exit<'b> {
     /// A `ret` with room behind it.
     Padded(CodeAddr),
+    /// Room that a compiler left before a jump that leaves the function.
+    Room(Room),
     /// The last that is displaced leaves the function.
     Pun(Pun<'b>),
 }
@@ -138,6 +201,7 @@ impl Exit<'_> {
     pub(crate) fn claim(&self) -> Claim {
         match self {
             Self::Padded(at) => Claim::Padded(*at),
+            Self::Room(room) => Claim::Room(room.at, room.len),
             Self::Pun(pun) => Claim::Pun(pun.at),
         }
     }
@@ -156,7 +220,7 @@ impl Choice<'_> {
     /// What it takes of the ground.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Claim> {
         let exits = self.exits.iter().map(Exit::claim);
-        std::iter::once(Claim::Pun(self.entry.pun.at)).chain(exits)
+        std::iter::once(self.entry.way.claim()).chain(exits)
     }
 }
 
@@ -164,6 +228,10 @@ impl Choice<'_> {
 pub(crate) struct Chooser<'c, 'b, Price> {
     pub(crate) reader: Reader<'c, 'b>,
     pub(crate) ground: &'c Ground,
+    /// What a compiler has prepared.
+    pub(crate) prepared: &'c Prepared,
+    /// Functions that are not prepared get probes, too.
+    pub(crate) takes_any: bool,
     /// How many pages a landing takes; `None` if there can be none.
     pub(crate) price: Price,
     /// Instructions that may fault stay where they are: the program looks where faults come from.
@@ -174,10 +242,9 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
     /// Of a function.
     pub(crate) fn choose(&self, body: &Body<'b>) -> Result<Choice<'b>, Refusal> {
         let entry = self.entry(body)?;
-        let behind = entry.pun.moved.last().map_or(entry.pun.at, Line::end);
-        let displaced = entry.pun.at..behind;
+        let displaced = entry.way.displaced();
         let (mut exits, mut untimed) = (Vec::new(), body.untimed);
-        let mut claims = vec![Claim::Pun(entry.pun.at)];
+        let mut claims = vec![entry.way.claim()];
         for part in body.parts.iter().filter(|_| body.untimed.is_none()) {
             let is_exit = |line: &Line<'b>| {
                 line.flow == Flow::Exit && !(entry.is_whole() && displaced.contains(&line.at))
@@ -203,6 +270,42 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
     }
 
     fn entry(&self, body: &Body<'b>) -> Result<Entry<'b>, Refusal> {
+        match self.prepared_entry(body) {
+            Some(entry) => Ok(entry),
+            None if self.takes_any => self.punned_entry(body),
+            None => Err(Refusal::NotPrepared),
+        }
+    }
+
+    /// What a compiler has prepared, on the one way from the beginning.
+    fn prepared_entry(&self, body: &Body<'b>) -> Option<Entry<'b>> {
+        let (mut depth, mut is_first) = (0i64, true);
+        for line in body.parts.first()?.iter().take(PROLOGUE) {
+            let room = self.prepared.room(line.at).filter(|_| is_first).map(Way::Room);
+            if let Some(way) = room.or_else(|| self.profilers_call(line)) {
+                let depth = u32::try_from(depth).ok()?;
+                return Some(Entry { way, depth, is_first });
+            }
+            // Branches of a prologue come together again, and the stack is the same on both ways.
+            let is_branch = line.flow == Flow::Around && line.movable.is_some();
+            depth += line.lowers.filter(|_| line.flow == Flow::Next || is_branch)?;
+            is_first &= line.movable.is_none();
+        }
+        None
+    }
+
+    fn profilers_call(&self, line: &Line<'_>) -> Option<Way<'b>> {
+        if self.prepared.profiler().is_empty() || line.flow != Flow::Around {
+            return None;
+        }
+        let Transfer::Switchable { form, displacement } = x86::decode(line.at, line.bytes)? else {
+            return None;
+        };
+        let to = Destination::of(form, line.at, displacement);
+        self.prepared.profiler().kind_of(to).map(|_| Way::Call(line.at, form))
+    }
+
+    fn punned_entry(&self, body: &Body<'b>) -> Result<Entry<'b>, Refusal> {
         let part = body.parts.first().ok_or(Refusal::NoFunction)?;
         let (mut depth, mut is_first) = (0i64, true);
         let mut best: Option<(usize, Entry<'b>)> = None;
@@ -217,7 +320,7 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
             {
                 refusal = Refusal::NoLanding;
                 if let Some(price) = (self.price)(pun.landing()) {
-                    let entry = Entry { pun, depth, is_first };
+                    let entry = Entry { way: Way::Pun(pun), depth, is_first };
                     if is_first {
                         return Ok(entry);
                     }
@@ -277,6 +380,13 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
             && agrees(padded)
         {
             return Some(Exit::Padded(line.at));
+        }
+        // A sled is a jump and the nop that it leads over.
+        let mut sleds = part[at.saturating_sub(2)..at].iter();
+        if let Some(room) = sleds.find_map(|before| self.prepared.room(before.at))
+            && room.end() == line.at
+        {
+            return Some(Exit::Room(room));
         }
         let mut best: Option<(usize, Pun<'b>)> = None;
         for first in (at.saturating_sub(RUN)..=at).rev() {

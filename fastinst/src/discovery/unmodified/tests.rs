@@ -22,7 +22,9 @@ fn choose<'b>(
 ) -> Result<(Body<'b>, Choice<'b>), Refusal> {
     let body = reader.body(CodeAddr::new(start as usize))?;
     let price = |at: CodeAddr| (!at.get().is_multiple_of(3)).then_some(1);
-    let choice = Chooser { reader, ground, price, careful }.choose(&body)?;
+    let prepared = Prepared::default();
+    let chooser = Chooser { reader, ground, prepared: &prepared, takes_any: true, price, careful };
+    let choice = chooser.choose(&body)?;
     Ok((body, choice))
 }
 
@@ -54,25 +56,25 @@ fn what_is_displaced_is_whole_and_leads_behind_itself() {
             let Ok((body, choice)) = choose(reader, &ground, start, true) else { continue };
             let exits = choice.exits.iter().filter_map(|exit| match exit {
                 Exit::Pun(pun) => Some(pun),
-                Exit::Padded(_) => None,
+                Exit::Padded(_) | Exit::Room(_) => None,
             });
-            for pun in exits.chain([&choice.entry.pun]) {
+            let Way::Pun(entry) = &choice.entry.way else { panic!("nothing is prepared") };
+            for pun in exits.chain([entry]) {
                 assert_eq!(pun.moved[0].at, pun.at);
                 assert!(pun.moved.windows(2).all(|pair| pair[0].end() == pair[1].at));
                 assert!(pun.moved.iter().all(|line| line.movable.is_some() && !line.may_fault));
                 assert!(
                     pun.moved[1..]
                         .iter()
-                        .all(|line| !body.targets.contains(&line.at)
-                            || pun.at == choice.entry.pun.at)
+                        .all(|line| !body.targets.contains(&line.at) || pun.at == entry.at)
                 );
             }
-            let last = choice.entry.pun.moved.last().unwrap();
-            let len = last.end().distance_from(choice.entry.pun.at);
+            let last = entry.moved.last().unwrap();
+            let len = last.end().distance_from(entry.at);
             assert!(len >= 5 || choice.entry.is_whole() || last.flow == Flow::Jump, "{last:?}");
             whole += usize::from(choice.entry.is_whole());
             // A call that came through the entry comes by all exits.
-            let displaced = choice.entry.pun.at..last.end();
+            let displaced = choice.entry.way.displaced();
             assert!(choice.exits.iter().all(|exit| !displaced.contains(&exit.claim().site())));
         }
         assert!(whole > 0);

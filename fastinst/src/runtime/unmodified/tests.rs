@@ -61,9 +61,10 @@ fn load(name: &str, flags: &[&str]) -> Option<(PathBuf, Run)> {
 fn planted(library: &Path) -> (Unmodified, Vec<&'static Site>) {
     guest::prepare_tables().unwrap();
     let module = Module::loaded().into_iter().find(|module| module.path == library).unwrap();
-    let mut unmodified = Unmodified::new();
-    unmodified.open(&module, 0).unwrap();
-    let (all, policy) = (unmodified.all(), Policy::new().unwrap());
+    let policy = Policy::new().unwrap();
+    let mut unmodified = Unmodified::new(true);
+    unmodified.open(Field::new(&module, 0, Provider::Symbols).unwrap(), &policy).unwrap();
+    let all = unmodified.all();
     let numbers = unmodified.plant(&all, &policy, |_, _| true).unwrap();
     (unmodified, numbers.filter_map(sites::get).collect())
 }
@@ -74,7 +75,7 @@ fn threads_see_no_third_thing_while_all_sites_are_switched() {
         let Some((library, run)) = load(name, &flags) else { return };
         let expected = run(100);
         let (unmodified, sites) = planted(&library);
-        assert!(unmodified.planted >= 5 && sites.len() >= 8, "{unmodified:?}");
+        assert!(unmodified.planted[&None] >= 5 && sites.len() >= 8, "{unmodified:?}");
         let (mut random, mut switched) = (7u64, 0);
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
