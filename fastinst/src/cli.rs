@@ -1,6 +1,6 @@
 //! The command line, defined once: help, manual pages and completions all come from here.
 
-use crate::command::{compare, demo, diff, report, run};
+use crate::command::{compare, demo, diff, export, merge, report, run};
 use clap::{Parser, Subcommand};
 
 /// Low-overhead function profiler with self-disabling probes
@@ -37,6 +37,10 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Print saved profiles
     Report(report::Args),
+    /// Add saved profiles up, of several processes or machines
+    Merge(merge::Args),
+    /// Write saved profiles for fleets: Parquet, OpenMetrics
+    Export(export::Args),
     /// Compare saved profiles: of two runs, or of several runs each of two programs
     Diff(diff::Args),
     /// Run two programs in turn and compare them

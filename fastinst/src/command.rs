@@ -6,10 +6,12 @@ pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod export;
 mod filter;
 pub(crate) mod follow;
 pub(crate) mod launch;
 pub(crate) mod manual;
+pub(crate) mod merge;
 pub(crate) mod probes;
 mod program;
 pub(crate) mod report;
@@ -42,6 +44,8 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Probes(args) => probes::run(&args),

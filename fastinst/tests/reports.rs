@@ -212,6 +212,43 @@ fn pictures_are_written_whole_or_not_at_all() {
 }
 
 #[test]
+fn profiles_are_added_up_and_written_for_fleets() {
+    let Some((_, kept)) = profiled() else { return };
+    let sum = kept.with_file_name("sum.profile");
+    let output = run(fastinst().args(["merge", "-o"]).arg(&sum).args([&kept, &kept, &kept]));
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&report(&sum, &["--json"]).stdout).unwrap();
+    assert_eq!((calls(&json, "leaf"), &json["header"]["processes"]), (600_000.0, &3.into()));
+    // Sums of sums, through a pipe.
+    let piped = run(fastinst().arg("merge").args([&sum, &kept]));
+    std::fs::write(&sum, &piped.stdout).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_slice(&report(&sum, &["--json"]).stdout).unwrap();
+    assert_eq!(calls(&json, "leaf"), 800_000.0);
+    let export = |options: &[&str]| run(fastinst().arg("export").args(options).arg(&kept));
+    let metrics = text(&export(&["--format", "openmetrics", "--host", "h1"]).stdout);
+    assert!(metrics.contains("function=\"leaf\"") && metrics.contains("} 200000\n"), "{metrics}");
+    assert!(metrics.contains("host=\"h1\"") && metrics.ends_with("# EOF\n"), "{metrics}");
+    let table = kept.with_file_name("app.parquet");
+    let output = export(&["--format", "parquet", "-o", table.to_str().unwrap()]);
+    assert!(
+        output.status.success() && std::fs::read(&table).unwrap().starts_with(b"PAR1"),
+        "{output:?}"
+    );
+    for command in
+        [&["merge", "/none.profile"][..], &["export", "--format", "parquet", "/none.profile"]]
+    {
+        let output = run(fastinst().args(command));
+        assert!(
+            output.status.code() == Some(1)
+                && text(&output.stderr).contains("cannot read /none.profile"),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
 fn two_programs_are_run_in_turn_and_compared() {
     let Some((program, kept)) = profiled() else { return };
     let runs = kept.with_file_name("runs");

@@ -2,9 +2,10 @@
 //! in each adds up in their sum, too: functions whose callers are known in one process only have
 //! unknown callers in the sum, and bounds are met again.
 
-use crate::profile::{Arc, Exemplar, Function, Label, Module, Profile, Stack};
+use crate::histogram::bounds;
+use crate::profile::{Arc, Exemplar, Function, Header, Label, Module, Profile, Stack};
 use crate::timed::{mean_of, sum};
-use crate::{FuncId, Spent};
+use crate::{FuncId, Histogram, Spent};
 use std::collections::{BTreeMap, HashMap};
 
 impl Profile {
@@ -69,6 +70,7 @@ impl Profile {
         };
         let positions: Vec<usize> = other.functions.iter().map(&mut position).collect();
         let mut theirs = other.clone();
+        theirs.count_ticks_as(&self.header);
         theirs.renumber(|at| FuncId(positions[at] as u32 + 1));
         for (mut function, &at) in theirs.functions.into_iter().zip(&positions) {
             function.label = relabel(&function.label);
@@ -82,6 +84,25 @@ impl Profile {
         }
         self.add_stacks(&other.stacks, &positions);
         self.add_header(other);
+    }
+
+    /// Histograms are in ticks, with what measuring adds to a call: those of another machine are
+    /// brought to the ticks of this one. A bucket stays the same where both clocks are nearly.
+    fn count_ticks_as(&mut self, wanted: &Header) {
+        let Header { hz, bias, .. } = self.header;
+        if (hz, bias) == (wanted.hz, wanted.bias) {
+            return;
+        }
+        for function in &mut self.functions {
+            let mut counted = Histogram::default();
+            for &(bucket, weight) in function.histogram.buckets() {
+                let (first, last) = bounds(bucket);
+                let seconds = ((first as f64 + last as f64) / 2.0 - bias) / hz;
+                let ticks = (seconds * wanted.hz + wanted.bias).round().max(0.0);
+                counted.add(crate::bucket(ticks as u64), weight);
+            }
+            function.histogram = counted;
+        }
     }
 
     fn add_stacks(&mut self, theirs: &[Stack], positions: &[usize]) {
@@ -121,6 +142,11 @@ impl Profile {
             if mine.threads.min(theirs.threads) == 0 { 0 } else { mine.threads + theirs.threads };
         mine.seconds = mine.seconds.max(theirs.seconds);
         mine.started = mine.started.min(theirs.started);
+        let step = theirs.step as f64 / theirs.hz * mine.hz;
+        mine.step = mine.step.max(step.round() as u64);
+        if !mine.machine.split("; ").any(|machine| machine == theirs.machine) {
+            mine.machine = format!("{}; {}", mine.machine, theirs.machine);
+        }
         mine.spent = Spent {
             probes: mine.spent.probes.max(theirs.spent.probes),
             toggles: mine.spent.toggles + theirs.spent.toggles,

@@ -149,6 +149,38 @@ fn profiles_add_up() {
 }
 
 #[test]
+fn profiles_of_machines_with_other_clocks_add_up() {
+    let (mut one, mut other) = (profile(10), profile(10));
+    other.header.machine = "another".to_owned();
+    // The same times, told by a clock of three and a half ticks a nanosecond that starts late.
+    (other.header.hz, other.header.bias) = (3.5e9, 70.0);
+    for function in &mut other.functions {
+        let buckets = function.histogram.buckets().to_vec();
+        function.histogram = profiler::Histogram::default();
+        for (ticks, calls) in buckets {
+            let (first, last) = profiler::bounds(ticks);
+            let ticks = (first + last) as f64 / 2.0 * 3.5 + 70.0;
+            function.histogram.add(profiler::bucket(ticks as u64), calls);
+        }
+    }
+    let both = Profile::merge(&[one.clone(), other.clone()]);
+    for (at, function) in both.functions.iter().enumerate() {
+        let p50 =
+            |profile: &Profile| profile.functions[at].percentile(0.5, &profile.header).unwrap();
+        assert!((p50(&both) / p50(&one) - 1.0).abs() < 0.03, "{} {}", p50(&both), p50(&one));
+        assert_eq!(function.histogram.weight(), 2.0 * one.functions[at].histogram.weight());
+    }
+    // Clocks of one machine are measured anew in every process: their buckets stay.
+    one.header.hz *= 1.000_01;
+    let twice = Profile::merge(&[profile(10), one.clone()]);
+    assert_eq!(
+        twice.functions[3].histogram.buckets().len(),
+        one.functions[3].histogram.buckets().len()
+    );
+    assert!(both.header.machine.ends_with("; another"), "{}", both.header.machine);
+}
+
+#[test]
 fn equal_runs_do_not_differ_and_others_do() {
     let (one, mut other) = (profile(10), profile(10));
     let same = Profile::compare(&vec![one.clone(); 5], &vec![one.clone(); 5]);

@@ -1,0 +1,99 @@
+//! OpenMetrics text: counters and histograms, for Prometheus and what is like it.
+//!
+//! <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>. Processes
+//! are told apart by `host`, `program` and `process`, functions by `function` and `module`.
+
+use crate::rows::{Row, Source, rows};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The ends of a histogram's steps: a tenth of a decade apart is more than a store of metrics wants
+/// of thousands of functions, so there is one a decade, from 100 ns to 10 s.
+const ENDS: [f64; 9] = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
+
+/// The figures of some profiles.
+pub fn openmetrics(sources: &[Source]) -> String {
+    // No two series may have the same labels.
+    let mut series = BTreeMap::<String, Row<'_>>::new();
+    for row in rows(sources) {
+        let mut labels = labels(&row);
+        if series.contains_key(&labels) {
+            let _ = write!(labels, ",offset=\"{:#x}\"", row.function.label.offset);
+        }
+        series.entry(labels).or_insert(row);
+    }
+    let mut text = String::new();
+    let mut family = |name: &str, kind: &str, unit: &str, help: &str, of: &Samples<'_>| {
+        let _ = writeln!(text, "# TYPE {name} {kind}");
+        if !unit.is_empty() {
+            let _ = writeln!(text, "# UNIT {name} {unit}");
+        }
+        let _ = writeln!(text, "# HELP {name} {help}");
+        series.iter().for_each(|(labels, row)| of(&mut text, labels, row));
+    };
+    family("fastinst_calls", "counter", "", "Calls of a function.", &|text, labels, row| {
+        let _ = writeln!(text, "fastinst_calls_total{{{labels}}} {}", row.function.calls.value);
+    });
+    family(
+        "fastinst_self_seconds",
+        "counter",
+        "seconds",
+        "CPU time of a function without its callees.",
+        &|text, labels, row| {
+            if let Some(own) = row.function.own {
+                let _ =
+                    writeln!(text, "fastinst_self_seconds_total{{{labels}}} {}", own.value / 1e9);
+            }
+        },
+    );
+    family(
+        "fastinst_call_duration_seconds",
+        "histogram",
+        "seconds",
+        "Wall-clock time of single calls that were timed, each for as many calls as it stands for.",
+        &histogram,
+    );
+    text + "# EOF\n"
+}
+
+type Samples<'a> = dyn Fn(&mut String, &str, &Row<'_>) + 'a;
+
+fn histogram(text: &mut String, labels: &str, row: &Row<'_>) {
+    let steps = row.histogram();
+    if steps.is_empty() {
+        return;
+    }
+    let name = "fastinst_call_duration_seconds";
+    let below = |end: f64| -> f64 {
+        steps
+            .iter()
+            .filter(|(upper, _)| upper / 1e9 <= end * 1.000_001)
+            .map(|step| step.1)
+            .sum::<f64>()
+            .round()
+    };
+    for end in ENDS {
+        let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{end:?}\"}} {}", below(end));
+    }
+    let all = below(f64::INFINITY);
+    let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {all}");
+    let _ = writeln!(text, "{name}_count{{{labels}}} {all}");
+    let mean = row.function.mean.map_or(0.0, |mean| mean.value.max(0.0));
+    let _ = writeln!(text, "{name}_sum{{{labels}}} {}", mean / 1e9 * all);
+}
+
+fn labels(row: &Row<'_>) -> String {
+    let process = row.header().process.to_string();
+    let labels = [
+        ("host", row.source.host.as_str()),
+        ("program", row.program()),
+        ("process", &process),
+        ("function", &row.function.label.name),
+        ("module", row.module()),
+    ];
+    let quoted = labels.map(|(name, value)| {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        format!("{name}=\"{value}\"")
+    });
+    quoted.join(",")
+}

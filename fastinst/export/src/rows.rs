@@ -1,0 +1,71 @@
+//! Rows: a profile's functions, with what is known of the process.
+
+use profiler::{Function, Header, Profile, bounds};
+use std::collections::BTreeMap;
+
+/// A profile, and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The machine.
+    pub host: String,
+    /// What was seen there.
+    pub profile: Profile,
+}
+
+/// A function in a profile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) function: &'a Function,
+}
+
+/// All rows of some profiles.
+pub(crate) fn rows(sources: &[Source]) -> Vec<Row<'_>> {
+    let of = |source| move |function| Row { source, function };
+    sources.iter().flat_map(|source| source.profile.functions.iter().map(of(source))).collect()
+}
+
+/// Steps of a histogram in a decade of time.
+const STEPS: f64 = 10.0;
+
+impl<'a> Row<'a> {
+    pub(crate) const fn header(&self) -> &'a Header {
+        &self.source.profile.header
+    }
+
+    /// The file name of the program.
+    pub(crate) fn program(&self) -> &str {
+        let command = self.header().command.first().map_or("", String::as_str);
+        command.rsplit('/').next().unwrap_or(command)
+    }
+
+    /// The file of the function's code.
+    pub(crate) fn module(&self) -> &str {
+        let module = self.function.label.module;
+        let module = module.and_then(|module| self.source.profile.modules.get(module as usize));
+        module.map_or("", |module| &module.path)
+    }
+
+    /// The time that a share of all calls stays below, where enough were timed to tell.
+    pub(crate) fn percentile(&self, share: f64) -> Option<f64> {
+        self.function.percentile(share, self.header())
+    }
+
+    /// How long calls took: the upper ends of steps in nanoseconds, ten to a decade and the same in
+    /// every profile, and how many calls each stands for.
+    pub(crate) fn histogram(&self) -> Vec<(f64, f64)> {
+        let header = self.header();
+        let mut steps = BTreeMap::<i32, f64>::new();
+        for &(bucket, calls) in self.function.histogram.buckets() {
+            let (first, last) = bounds(bucket);
+            let ticks = (first as f64 + last as f64) / 2.0 - header.bias;
+            let ns = ticks.max(0.0) / header.hz * 1e9;
+            let ns = self.function.max.map_or(ns, |max| ns.min(max)).max(1.0);
+            *steps.entry((STEPS * ns.log10()).floor() as i32 + 1).or_default() += calls;
+        }
+        steps
+            .into_iter()
+            .map(|(step, calls)| (10f64.powf(f64::from(step) / STEPS), calls))
+            .collect()
+    }
+}
