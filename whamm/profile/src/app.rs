@@ -245,6 +245,19 @@ impl App {
     }
 }
 
+/// Whether an instruction is a call.
+pub(crate) fn is_call(operator: &Operator<'_>) -> bool {
+    let is_direct = matches!(operator, Operator::Call { .. } | Operator::ReturnCall { .. });
+    let is_indirect = matches!(
+        operator,
+        Operator::CallIndirect { .. }
+            | Operator::CallRef { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::ReturnCallRef { .. }
+    );
+    is_direct || is_indirect
+}
+
 /// Whether a body calls anything, and whether it takes a moment only: no loop, nothing that works
 /// on ranges.
 pub(crate) fn is_leaf(body: &Body<'_>) -> Result<(bool, u32), Error> {

@@ -1,26 +1,30 @@
 //! What becomes of a body: code around its calls, and where it catches exceptions.
 //!
 //! ```text
-//!     call f     ─▶  slot of the caller's node ─▶ node of f: count it, or `enter` if it is timed
-//!                    call f
-//!                    the caller's node is the current one again; `leave` if f was timed
+//!     call f     ─▶  slot of the caller's node: the node of f, if that is known and not timed
+//!                    ┬─ yes: count; it is the current node; call f
+//!                    └─ no:  enter; call f; leave
 //! ```
 //!
 //! Operands are on the stack by then, so that evaluating them belongs to the caller. A local holds
-//! the node of the activation; whatever way a callee is left, the caller puts its own node back.
+//! the node of the activation. After a call that was not timed the current node is still that of
+//! the callee: a reading of the clock then charges it, and a report gives that to the nearest node
+//! above that is timed, which is the same for both.
 
 use crate::Error;
-use crate::app::App;
+use crate::app::{App, is_call};
+use crate::budget::Inlining;
 use crate::runtime::Runtime;
 use crate::shape::{Shape, Shapes, Telling};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
 use wasmparser::{Catch, Operator};
-use whamm_rewrite::{Body, BodyPlan, Instruction, Spot};
+use whamm_rewrite::{Body, BodyPlan, Indices, Instruction, Spot};
 
-/// Where a node has its calls, and whether it is timed: see `runtime/tree.wat`.
+/// Where a node has its calls, and what a tail call has put in its place: see `runtime/tree.wat`.
 const CALLS: u64 = 16;
-const STATE: u64 = 48;
+const TAIL: u64 = 72;
 
 /// What all bodies are planned with.
 pub(crate) struct Bodies<'a> {
@@ -29,16 +33,70 @@ pub(crate) struct Bodies<'a> {
     pub(crate) runtime: &'a Runtime,
     /// Functions that stand for others where the host or a reference calls these.
     pub(crate) gateways: &'a BTreeMap<u32, u32>,
-    pub(crate) inlining: Inlining,
+    /// Where functions are in the output.
+    pub(crate) indices: &'a Indices,
+    /// At which calls of each body the usual case is written out.
+    pub(crate) inlining: &'a [Inlining],
 }
 
-/// Where the usual case of a call, which is counted and not timed, is written out; elsewhere
-/// functions of the run-time support do it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inlining {
-    Everywhere,
-    InLoops,
-    Nowhere,
+/// Code that is put into a function.
+pub(crate) struct Sink<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) to: InstructionSink<'a>,
+}
+
+impl Sink<'_> {
+    fn at(&self, offset: u64, align: u32) -> MemArg {
+        let target = MemArgTarget::Memory(self.runtime.memory);
+        MemArg { offset, align, target, ordering: None }
+    }
+
+    /// Loads a word of our memory.
+    pub(crate) fn word(&mut self, offset: u64) -> &mut Self {
+        let at = self.at(offset, 2);
+        self.to.i32_load(at);
+        self
+    }
+
+    /// Adds one to a number of a node.
+    pub(crate) fn count(&mut self, node: u32, offset: u64) -> &mut Self {
+        let at = self.at(offset, 3);
+        self.to.local_get(node).local_get(node).i64_load(at);
+        self.to.i64_const(1).i64_add().i64_store(at);
+        self
+    }
+
+    /// A call begins of which nothing is timed.
+    pub(crate) fn begin(&mut self, node: u32, callee: Callee) {
+        self.count(node, CALLS);
+        if callee.has_children {
+            self.to.local_get(node).global_set(self.runtime.cur);
+        }
+        if callee.tails {
+            let at = self.at(TAIL, 2);
+            self.to.local_get(node).i32_const(0).i32_store(at);
+        }
+    }
+
+    /// It has returned, or what a tail call has put in its place.
+    pub(crate) fn end(&mut self, caller: u32, node: u32, callee: Callee) {
+        if callee.tails {
+            self.to.local_get(node);
+            self.word(TAIL).to.if_(BlockType::Empty);
+            self.to.local_get(caller).local_get(node).call(self.runtime.leave).end();
+        }
+    }
+}
+
+/// What calls of a function need beyond being counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Callee {
+    /// It may call others, so that its node has to be known to it.
+    pub(crate) has_children: bool,
+    /// It may end by a tail call.
+    pub(crate) tails: bool,
+    /// It is the host's: what it calls back is below it, and what follows is not.
+    pub(crate) is_host: bool,
 }
 
 /// A block that is open.
@@ -58,6 +116,7 @@ struct Planner<'a, 'p> {
     node: u32,
     callee: u32,
     blocks: Vec<Block>,
+    inlining: Inlining,
 }
 
 impl Bodies<'_> {
@@ -65,10 +124,11 @@ impl Bodies<'_> {
     pub(crate) fn plan(&self, body: &Body<'_>) -> Result<BodyPlan, Error> {
         let instructions = body.instructions()?;
         let is_leaf = self.shapes.tellings[body.function as usize] == Telling::Leaf;
+        let inlining = self.inlining[(body.function - self.app.imported()) as usize];
         let ends = |i: &Instruction<'_>| {
             self.runtime.tells_ends && matches!(i.operator, Operator::Unreachable)
         };
-        if is_leaf || !instructions.iter().any(|i| self.concerns(&i.operator)) {
+        if is_leaf || !instructions.iter().any(|i| is_call(&i.operator)) {
             return match instructions.iter().any(ends) {
                 true => self.plan_endings(body, instructions),
                 false => Ok(BodyPlan::unchanged(body)?),
@@ -81,22 +141,15 @@ impl Bodies<'_> {
         plan.put().global_get(self.runtime.cur).local_set(node);
         let shape = &self.shapes.shapes[body.function as usize];
         let blocks = vec![Block::default()];
-        let mut planner = Planner { all: self, shape, plan, node, callee: node + 1, blocks };
+        let callee = node + 1;
+        let mut planner = Planner { all: self, shape, plan, node, callee, blocks, inlining };
         instructions.into_iter().for_each(|instruction| planner.instruction(instruction));
         Ok(planner.plan)
     }
 
-    /// Whether something has to be done about an instruction.
-    fn concerns(&self, operator: &Operator<'_>) -> bool {
-        matches!(
-            operator,
-            Operator::Call { .. }
-                | Operator::CallIndirect { .. }
-                | Operator::CallRef { .. }
-                | Operator::ReturnCall { .. }
-                | Operator::ReturnCallIndirect { .. }
-                | Operator::ReturnCallRef { .. }
-        )
+    /// Whether a function ends the program, which tells its profile before.
+    fn ends(&self, function: u32) -> bool {
+        self.runtime.tells_ends && self.app.is_exit(function)
     }
 
     /// A body that calls nothing, and may end the program.
@@ -117,30 +170,24 @@ impl Bodies<'_> {
 }
 
 impl Planner<'_, '_> {
-    fn at(&self, offset: u64, align: u32) -> MemArg {
-        let target = MemArgTarget::Memory(self.all.runtime.memory);
-        MemArg { offset, align, target, ordering: None }
-    }
-
     fn put(&mut self) -> InstructionSink<'_> {
         self.plan.put()
+    }
+
+    fn sink(&mut self) -> Sink<'_> {
+        Sink { runtime: self.all.runtime, to: self.plan.put() }
     }
 
     fn instruction(&mut self, instruction: Instruction<'_>) {
         let (node, runtime) = (self.node, self.all.runtime);
         let place = instruction.place;
         match instruction.operator {
-            Operator::Call { function_index } => {
-                let is_counted = self.before(function_index);
-                self.plan.keep(place);
-                if !is_counted {
-                    self.leave();
-                }
-                return;
-            }
+            Operator::Call { function_index } => return self.call(function_index, place),
             Operator::CallIndirect { .. } | Operator::CallRef { .. } => {
                 self.put().local_get(node).global_set(runtime.via);
                 self.plan.keep(place);
+                // Functions of other modules may have called back.
+                self.put().local_get(node).global_set(runtime.cur);
                 self.put().global_get(runtime.via).if_(BlockType::Empty);
                 self.put().local_get(node).call(runtime.foreign).end();
                 return;
@@ -206,11 +253,8 @@ impl Planner<'_, '_> {
     }
 
     fn is_inline(&self) -> bool {
-        match self.all.inlining {
-            Inlining::Everywhere => true,
-            Inlining::InLoops => self.blocks.iter().any(|block| block.begin.is_some()),
-            Inlining::Nowhere => false,
-        }
+        let is_in_loop = self.blocks.iter().any(|block| block.begin.is_some());
+        if is_in_loop { self.inlining.in_loops } else { self.inlining.elsewhere }
     }
 
     /// Exceptions arrive at the end of a block, or where a loop begins.
@@ -225,60 +269,83 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Before a direct call. Whether it was counted and nothing else is to be done.
-    fn before(&mut self, callee: u32) -> bool {
-        let (node, runtime) = (self.node, self.all.runtime);
+    /// A direct call.
+    fn call(&mut self, callee: u32, place: Range<u64>) {
         if let Some(counter) = self.shape.counter(callee) {
-            let at = self.at(counter, 3);
-            self.put().local_get(node).local_get(node).i64_load(at);
-            self.put().i64_const(1).i64_add().i64_store(at);
-            return true;
+            let node = self.node;
+            self.sink().count(node, counter);
+            return self.plan.keep(place);
         }
         let id = (callee + 1).cast_signed();
         match self.shape.slot(callee) {
             None => {
-                self.put().local_get(node).i32_const(id).call(runtime.enter_child);
+                self.put_enter_child(id);
+                self.plan.keep(place);
+                self.leave();
             }
-            Some(slot) if self.is_inline() => self.enter(slot, id),
-            Some(slot) => {
-                let slot = slot as i32;
-                self.put().local_get(node).i32_const(slot).i32_const(id).call(runtime.enter);
+            Some(_) if self.all.ends(callee) => {
+                self.put_enter_child(id);
+                let exiting = self.all.runtime.exiting;
+                self.put().call(exiting);
+                self.plan.keep(place);
+                self.leave();
             }
+            Some(slot) if self.is_inline() => self.written_out(callee, slot, place),
+            Some(slot) => self.by_functions(callee, slot, place),
         }
-        if runtime.tells_ends && self.all.app.is_exit(callee) {
-            self.put().call(runtime.exiting);
-        }
-        false
     }
 
-    /// Counts a call of a node that is known and not timed.
-    fn enter(&mut self, slot: u64, id: i32) {
-        let (node, callee, runtime) = (self.node, self.callee, self.all.runtime);
-        let (state, calls) = (self.at(STATE, 2), self.at(CALLS, 3));
-        let known = self.at(slot, 2);
-        self.put().local_get(node).i32_load(known).local_tee(callee).i32_load(state);
-        self.put().if_(BlockType::Empty);
-        self.put().local_get(node).i32_const(slot as i32).i32_const(id).call(runtime.enter);
-        self.put().else_();
-        self.put().local_get(callee).local_get(callee).i64_load(calls);
-        self.put().i64_const(1).i64_add().i64_store(calls);
-        self.put().local_get(callee).global_set(runtime.cur).end();
+    fn put_enter_child(&mut self, id: i32) {
+        let (node, callee, enter) = (self.node, self.callee, self.all.runtime.enter_child);
+        self.put().local_get(node).i32_const(id).call(enter).local_set(callee);
     }
 
-    /// Behind a call.
     fn leave(&mut self) {
-        let (node, runtime) = (self.node, self.all.runtime);
-        if !runtime.has_clock {
+        let (node, callee, leave) = (self.node, self.callee, self.all.runtime.leave);
+        self.put().local_get(node).local_get(callee).call(leave);
+    }
+
+    /// Twice: where the callee is known and not timed, and where it is not.
+    fn written_out(&mut self, function: u32, slot: u64, place: Range<u64>) {
+        let (node, callee, runtime) = (self.node, self.callee, self.all.runtime);
+        let ty = BlockType::FunctionType(self.all.app.functions[function as usize]);
+        let how = self.all.shapes.callee(self.all.app, function);
+        self.put().local_get(node);
+        self.sink().word(slot).to.local_tee(callee).if_(ty);
+        self.sink().begin(callee, how);
+        self.plan.keep(place);
+        self.sink().end(node, callee, how);
+        if how.is_host {
             self.put().local_get(node).global_set(runtime.cur);
-            return;
         }
-        if !self.is_inline() {
-            self.put().local_get(node).call(runtime.leave);
-            return;
+        let index = self.all.indices.function(function);
+        self.put().else_();
+        self.put_enter(runtime.enter, function, slot);
+        self.put().local_set(callee).call(index);
+        self.leave();
+        self.put().end();
+    }
+
+    fn put_enter(&mut self, enter: u32, function: u32, slot: u64) {
+        let (node, id) = (self.node, (function + 1).cast_signed());
+        self.put().local_get(node).i32_const(slot as i32).i32_const(id).call(enter);
+    }
+
+    /// By functions of the run-time support.
+    fn by_functions(&mut self, function: u32, slot: u64, place: Range<u64>) {
+        let (callee, runtime) = (self.callee, self.all.runtime);
+        let how = self.all.shapes.callee(self.all.app, function);
+        let is_plain = !how.tails && !how.is_host;
+        let enter = if is_plain { runtime.enter_short } else { runtime.enter };
+        self.put_enter(enter, function, slot);
+        self.put().local_set(callee);
+        self.plan.keep(place);
+        if is_plain {
+            self.put().local_get(callee).if_(BlockType::Empty);
         }
-        let state = self.at(STATE, 2);
-        self.put().global_get(runtime.cur).i32_load(state).if_(BlockType::Empty);
-        self.put().local_get(node).call(runtime.leave).else_();
-        self.put().local_get(node).global_set(runtime.cur).end();
+        self.leave();
+        if is_plain {
+            self.put().end();
+        }
     }
 }

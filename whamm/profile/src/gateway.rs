@@ -4,15 +4,22 @@
 //! So whatever is exported or referred to is a gateway: it asks where the call comes from, enters
 //! the node of the function that it stands for, and leaves it. Direct calls go past it.
 
-use crate::Error;
 use crate::app::App;
-use crate::runtime::Runtime;
+use crate::body::Sink;
+use crate::runtime::{ROW, Runtime};
+use crate::shape::Shapes;
+use crate::{Error, Options};
 use std::collections::{BTreeMap, BTreeSet};
-use wasm_encoder::{ExportKind, Function, ValType};
+use wasm_encoder::{BlockType, ExportKind, Function, ValType};
 use whamm_rewrite::{Plan, Program};
 
 /// The export by which the host interface `prof` asks for all arcs.
 pub(crate) const EXPORT_DATA: &str = "exportData";
+
+/// What a gateway takes, about, that has a quick way; and how much all of these may take beyond an
+/// eighth of the program's code.
+const QUICK: u64 = 75;
+const ROOM: u64 = 4 << 10;
 
 /// What the host calls to run the program, or a thread of it.
 fn is_entry(app: &App, name: &str) -> bool {
@@ -25,10 +32,12 @@ pub(crate) fn make(
     plan: &mut Plan,
     program: &Program<'_>,
     app: &App,
+    shapes: &Shapes,
     runtime: &Runtime,
-    tells_always: bool,
+    options: &Options,
 ) -> Result<BTreeMap<u32, u32>, Error> {
     let own = |function: &u32| *function >= app.imported();
+    let tells_always = options.tells_always();
     let exported: BTreeSet<u32> = app.exports.iter().map(|export| export.1).filter(own).collect();
     let entries: BTreeSet<u32> = app
         .exports
@@ -40,9 +49,12 @@ pub(crate) fn make(
     stand_for.extend(app.referred.iter().copied());
     stand_for.extend(app.tail_called.iter().copied());
     let mut gateways = BTreeMap::new();
+    let makes = Maker { app, shapes, runtime };
+    let has_room = app.referred.len() as u64 * QUICK <= program.code_len() / 8 + ROOM;
     for function in stand_for {
         let ends = runtime.tells_ends && entries.contains(&function);
-        let index = add(plan, app, runtime, function, ends);
+        let is_quick = has_room && app.referred.contains(&function);
+        let index = makes.add(plan, function, is_quick, ends);
         gateways.insert(function, index);
         if app.referred.contains(&function) {
             plan.indices.refer(function, index);
@@ -55,7 +67,7 @@ pub(crate) fn make(
     }
     if let Some(start) = program.start {
         let is_all = app.exports.is_empty();
-        let first = start_function(plan, program, app, runtime, start, is_all);
+        let first = start_function(plan, program, &makes, start, is_all);
         plan.start = Some(first);
     }
     Ok(gateways)
@@ -65,30 +77,66 @@ fn next_index(plan: &Plan) -> u32 {
     plan.indices.functions() + plan.functions.len() as u32
 }
 
-/// A gateway for a function.
-fn add(plan: &mut Plan, app: &App, runtime: &Runtime, function: u32, ends: bool) -> u32 {
-    let parameters = app.parameters(function);
-    let mut body = Function::new([(1, ValType::I32)]);
-    body.instructions()
-        .call(runtime.origin)
-        .local_tee(parameters)
-        .i32_const((function + 1).cast_signed())
-        .call(runtime.enter_child);
-    (0..parameters).for_each(|parameter| {
-        body.instructions().local_get(parameter);
-    });
-    body.instructions()
-        .call(plan.indices.function(function))
-        .local_get(parameters)
-        .call(runtime.leave);
-    if ends {
-        body.instructions().local_get(parameters).call(runtime.ended);
+/// What gateways are made with.
+struct Maker<'a> {
+    app: &'a App,
+    shapes: &'a Shapes,
+    runtime: &'a Runtime,
+}
+
+impl Maker<'_> {
+    /// A gateway for a function.
+    fn add(&self, plan: &mut Plan, function: u32, is_quick: bool, ends: bool) -> u32 {
+        let (app, runtime) = (self.app, self.runtime);
+        let from = app.parameters(function);
+        let at = from + 1;
+        let id = (function + 1).cast_signed();
+        let callee = plan.indices.function(function);
+        let mut body = Function::new([(2, ValType::I32)]);
+        let call = |body: &mut Function| {
+            (0..from).for_each(|parameter| {
+                body.instructions().local_get(parameter);
+            });
+            body.instructions().call(callee);
+        };
+        if is_quick {
+            self.quick(&mut body, function, (from, at), call);
+        }
+        body.instructions().call(runtime.origin).local_tee(from).i32_const(id);
+        body.instructions().call(runtime.enter_gate).local_set(at);
+        call(&mut body);
+        body.instructions().local_get(from).local_get(at).call(runtime.leave);
+        if ends {
+            body.instructions().local_get(from).call(runtime.ended);
+        }
+        body.instructions().end();
+        let index = next_index(plan);
+        plan.functions.push((app.functions[function as usize], body));
+        plan.names.push((index, format!("fastinst.gateway.{function}")));
+        index
     }
-    body.instructions().end();
-    let index = next_index(plan);
-    plan.functions.push((app.functions[function as usize], body));
-    plan.names.push((index, format!("fastinst.gateway.{function}")));
-    index
+
+    /// The way of calls that come from the same node as the one before, and are not timed.
+    fn quick(
+        &self,
+        body: &mut Function,
+        function: u32,
+        (from, at): (u32, u32),
+        call: impl Fn(&mut Function),
+    ) {
+        let runtime = self.runtime;
+        let how = self.shapes.callee(self.app, function);
+        let row = u64::from(runtime.rows + ROW * (function + 1));
+        let mut sink = Sink { runtime, to: body.instructions() };
+        sink.to.global_get(runtime.via).local_tee(from).i32_const(1).i32_xor().i32_const(0);
+        sink.word(row + 16).to.i32_eq().if_(BlockType::Empty);
+        sink.to.i32_const(0).global_set(runtime.via).i32_const(0);
+        sink.word(row + 20).to.local_set(at);
+        sink.begin(at, how);
+        call(body);
+        Sink { runtime, to: body.instructions() }.end(from, at, how);
+        body.instructions().return_().end();
+    }
 }
 
 /// What runs when the module is instantiated: the program's start function, which is timed only if
@@ -96,12 +144,12 @@ fn add(plan: &mut Plan, app: &App, runtime: &Runtime, function: u32, ends: bool)
 fn start_function(
     plan: &mut Plan,
     program: &Program<'_>,
-    app: &App,
-    runtime: &Runtime,
+    makes: &Maker<'_>,
     start: u32,
     is_all: bool,
 ) -> u32 {
-    let gateway = add(plan, app, runtime, start, is_all && runtime.tells_ends);
+    let runtime = makes.runtime;
+    let gateway = makes.add(plan, start, false, is_all && runtime.tells_ends);
     if is_all {
         return gateway;
     }

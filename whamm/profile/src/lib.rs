@@ -29,12 +29,13 @@
 
 mod app;
 mod body;
+mod budget;
 mod gateway;
 mod runtime;
 mod shape;
 
 use app::App;
-use body::{Bodies, Inlining};
+use body::Bodies;
 use runtime::{Runtime, Way, Ways};
 use shape::Shapes;
 use whamm_rewrite::{Plan, Program, emit};
@@ -177,39 +178,18 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     let mut plan = Plan::new(&program);
     Runtime::import(&mut plan, &program, &ways, options);
     let runtime = Runtime::link(&mut plan, &program, &app, &shapes, &ways, options)?;
-    let gateways = gateway::make(&mut plan, &program, &app, &runtime, options.tells_always())?;
+    let gateways = gateway::make(&mut plan, &program, &app, &shapes, &runtime, options)?;
     gateway::export(&mut plan, &app, &runtime, ways.wasi == Some(Way::Own));
     plan.customs.push(("fastinst:functions".to_owned(), functions(&app).into_bytes()));
-    plan.bodies = bodies(&program, &app, &shapes, &runtime, &gateways)?;
+    let (gateways, indices) = (&gateways, &plan.indices);
+    let inlining = &budget::inlining(&program)?;
+    let all = Bodies { app: &app, shapes: &shapes, runtime: &runtime, gateways, indices, inlining };
+    let bodies = program.bodies.iter().map(|body| all.plan(body));
+    plan.bodies = bodies.collect::<Result<_, Error>>()?;
     let emitted = emit(&program, &plan)?;
     notes.extend(emitted.lost);
     Ok(Profiled { module: emitted.module, notes })
 }
-
-/// As much as possible is written out at calls while the code does not become half as large again.
-fn bodies(
-    program: &Program<'_>,
-    app: &App,
-    shapes: &Shapes,
-    runtime: &Runtime,
-    gateways: &std::collections::BTreeMap<u32, u32>,
-) -> Result<Vec<whamm_rewrite::BodyPlan>, Error> {
-    let planned = |inlining| {
-        let all = Bodies { app, shapes, runtime, gateways, inlining };
-        program.bodies.iter().map(|body| all.plan(body)).collect::<Result<Vec<_>, Error>>()
-    };
-    for inlining in [Inlining::Everywhere, Inlining::InLoops] {
-        let plans = planned(inlining)?;
-        let added: usize = plans.iter().map(|plan| plan.code.len()).sum();
-        if added as u64 <= program.code_len() / 2 + ROOM {
-            return Ok(plans);
-        }
-    }
-    planned(Inlining::Nowhere)
-}
-
-/// What may be added to the code of a small program beyond half of it.
-const ROOM: u64 = 4 << 10;
 
 /// How time is told and where reports go, as far as the program allows it.
 fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, Error> {

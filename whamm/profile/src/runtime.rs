@@ -5,13 +5,13 @@
 //! and where the report goes, are files of their own, of which one is taken.
 //!
 //! ```text
-//!     0 the node of what was never called   128 the host's   208 what there was no room for
+//!   128 the host's node   208 that of what there was no room for
 //!   320 what is handed to WASI   336 numbers   512 what is to be written   1536 bytes that are lent
 //!  2560 frames of a stack   3584 texts, tables, names; behind them the tree
 //! ```
 
 use crate::app::{App, PROF, WASI};
-use crate::shape::{Shapes, Telling};
+use crate::shape::{HEADER, Shapes, Telling};
 use crate::{Clock, Error, Options};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,6 +20,8 @@ use whamm_rewrite::{Linked, Plan, Program};
 
 /// Where what is known of a program begins.
 const DATA: u32 = 3584;
+/// Bytes that are kept of each function: see `runtime/tree.wat`.
+pub(crate) const ROW: u32 = 24;
 /// Pages in a megabyte.
 const PAGES: u64 = 16;
 /// Sums of addresses have 32 bits.
@@ -150,8 +152,12 @@ pub(crate) struct Runtime {
     pub(crate) memory: u32,
     pub(crate) cur: u32,
     pub(crate) via: u32,
+    /// The row of the first function; each has [`ROW`] bytes.
+    pub(crate) rows: u32,
     pub(crate) enter: u32,
+    pub(crate) enter_short: u32,
     pub(crate) enter_child: u32,
+    pub(crate) enter_gate: u32,
     pub(crate) leave: u32,
     pub(crate) tail: u32,
     pub(crate) tail_via: u32,
@@ -166,7 +172,6 @@ pub(crate) struct Runtime {
     pub(crate) report: u32,
     /// Sends all arcs to the host.
     pub(crate) export_data: Option<u32>,
-    pub(crate) has_clock: bool,
     /// Whether the program tells its profile where it ends.
     pub(crate) tells_ends: bool,
 }
@@ -192,7 +197,7 @@ impl Runtime {
         ways: &Ways,
         options: &Options,
     ) -> Result<Self, Error> {
-        let text = text(app, shapes, ways, options)?;
+        let (text, rows) = text(app, shapes, ways, options)?;
         let module = wat::parse_str(text).map_err(|error| Error::Runtime(error.to_string()))?;
         let (first, imported) = plan.indices.imported();
         let functions: BTreeMap<(String, String), u32> =
@@ -201,21 +206,28 @@ impl Runtime {
             Some(Way::Lent(memory)) => Some(plan.indices.memory(memory)),
             _ => None,
         };
+        let named = plan.names.len();
         let linked = plan.link(program, &module, &|module, name| match module {
             "program" => lent,
             _ => functions.get(&(module.to_owned(), name.to_owned())).copied(),
         })?;
-        Self::of(&linked, ways).ok_or_else(|| Error::Runtime("an export is missing".into()))
+        for (_, name) in &mut plan.names[named..] {
+            name.insert_str(0, "fastinst.");
+        }
+        Self::of(&linked, ways, rows).ok_or_else(|| Error::Runtime("an export is missing".into()))
     }
 
-    fn of(linked: &Linked, ways: &Ways) -> Option<Self> {
+    fn of(linked: &Linked, ways: &Ways, rows: u32) -> Option<Self> {
         let function = |name: &str| linked.functions.get(name).copied();
         Some(Self {
             memory: *linked.memories.get("own")?,
             cur: *linked.globals.get("cur")?,
             via: *linked.globals.get("via")?,
+            rows,
             enter: function("enter")?,
+            enter_short: function("enter_short")?,
             enter_child: function("enter_child")?,
+            enter_gate: function("enter_gate")?,
             leave: function("leave")?,
             tail: function("tail")?,
             tail_via: function("tail_via")?,
@@ -229,7 +241,6 @@ impl Runtime {
             profile: function("profile")?,
             report: function("report")?,
             export_data: function("export_data"),
-            has_clock: ways.clock != Clock::None,
             tells_ends: ways.wasi.is_some() || function("export_data").is_some(),
         })
     }
@@ -261,8 +272,13 @@ impl Data {
     }
 }
 
-/// The run-time support as a module in text.
-fn text(app: &App, shapes: &Shapes, ways: &Ways, options: &Options) -> Result<String, Error> {
+/// The run-time support as a module in text, and where the rows of functions are.
+fn text(
+    app: &App,
+    shapes: &Shapes,
+    ways: &Ways,
+    options: &Options,
+) -> Result<(String, u32), Error> {
     let mut data = Data { bytes: Vec::new() };
     let mut parts = String::new();
     for part in ways.parts(options) {
@@ -286,7 +302,11 @@ fn text(app: &App, shapes: &Shapes, ways: &Ways, options: &Options) -> Result<St
     data.align();
     let room = DATA + data.bytes.len() as u32;
     let functions = u64::from(app.len());
-    let used = u64::from(room) + 20 * (functions + 3) + 16 + 3 * 72 + shapes.one_of_each();
+    let used = u64::from(room)
+        + (u64::from(ROW) + 4) * (functions + 3)
+        + 16
+        + 3 * HEADER
+        + shapes.one_of_each();
     let pages = used.div_ceil(65536);
     let most = (u64::from(options.memory) * PAGES).min(MOST_PAGES);
     // A part is left for reports.
@@ -334,7 +354,7 @@ fn text(app: &App, shapes: &Shapes, ways: &Ways, options: &Options) -> Result<St
     }
     out += &parts;
     let _ = write!(out, "(data (memory $own) (i32.const {DATA}) \"{}\"))", escaped(&data.bytes));
-    Ok(out)
+    Ok((out, room))
 }
 
 fn spelled(ty: ValType) -> &'static str {

@@ -3,7 +3,8 @@
 //! A direct call finds the node of its callee in a slot of its caller's node. A leaf that takes a
 //! moment only has no node: its caller's counts its calls, in a few instructions.
 
-use crate::app::{self, App};
+use crate::app::{self, App, is_call};
+use crate::body::Callee;
 use crate::{Error, Options};
 use std::collections::BTreeMap;
 use wasmparser::Operator;
@@ -14,7 +15,7 @@ const SHORT: u32 = 100;
 /// A node has no more slots: further callees are looked for in its list.
 const MOST_SLOTS: usize = 4096;
 /// Bytes of a node in front of its leaves and slots.
-const HEADER: u64 = 72;
+pub(crate) const HEADER: u64 = 80;
 
 /// How calls of a function are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub(crate) struct Shapes {
     pub(crate) tellings: Vec<Telling>,
     /// What nodes of each function have room for.
     pub(crate) shapes: Vec<Shape>,
+    /// Of each of the program's own functions, whether it calls others, and whether at its end.
+    endings: Vec<(bool, bool)>,
 }
 
 impl Shapes {
@@ -82,14 +85,24 @@ impl Shapes {
             let is_excluded = options.excludes(&app.name(function));
             tellings.push(if is_excluded { Telling::Counted } else { Telling::Timed });
         }
+        let mut endings = Vec::with_capacity(program.bodies.len());
         for body in &program.bodies {
-            tellings.push(telling(app, body, options, has_clock)?);
+            let (calls, tails) = calls(body)?;
+            tellings.push(telling(app, body, options, has_clock, calls)?);
+            endings.push((calls, tails));
         }
         let mut shapes = vec![Shape::default(); app.imports.len()];
         for body in &program.bodies {
             shapes.push(shape(body, &tellings)?);
         }
-        Ok(Self { tellings, shapes })
+        Ok(Self { tellings, shapes, endings })
+    }
+
+    /// What calls of a function need.
+    pub(crate) fn callee(&self, app: &App, function: u32) -> Callee {
+        let own = function.checked_sub(app.imported()).map(|own| self.endings[own as usize]);
+        let (has_children, tails) = own.unwrap_or((true, false));
+        Callee { has_children, tails, is_host: own.is_none() }
     }
 
     /// How many bytes all functions' nodes have, each once.
@@ -103,33 +116,33 @@ fn telling(
     body: &Body<'_>,
     options: &Options,
     has_clock: bool,
+    calls: bool,
 ) -> Result<Telling, Error> {
     let (is_short, instructions) = app::is_leaf(body)?;
     let is_excluded = options.excludes(&app.name(body.function))
         || options.min_size.is_some_and(|least| instructions < least);
     let is_counted = !has_clock || is_excluded;
     let is_short = is_short && instructions < SHORT && !options.time_all;
-    Ok(match calls(body)? {
+    Ok(match calls {
         false if is_counted || is_short => Telling::Leaf,
         _ if is_excluded => Telling::Counted,
         _ => Telling::Timed,
     })
 }
 
-/// Whether a body calls anything.
-fn calls(body: &Body<'_>) -> Result<bool, Error> {
-    let is_call = |operator: &Operator<'_>| {
-        matches!(
-            operator,
-            Operator::Call { .. }
-                | Operator::CallIndirect { .. }
-                | Operator::CallRef { .. }
-                | Operator::ReturnCall { .. }
+/// Whether a body calls anything, and whether the last thing it does may be a call.
+fn calls(body: &Body<'_>) -> Result<(bool, bool), Error> {
+    let (mut calls, mut tails) = (false, false);
+    for instruction in body.instructions()? {
+        calls |= is_call(&instruction.operator);
+        tails |= matches!(
+            instruction.operator,
+            Operator::ReturnCall { .. }
                 | Operator::ReturnCallIndirect { .. }
                 | Operator::ReturnCallRef { .. }
-        )
-    };
-    Ok(body.instructions()?.iter().any(|instruction| is_call(&instruction.operator)))
+        );
+    }
+    Ok((calls, tails))
 }
 
 fn shape(body: &Body<'_>, tellings: &[Telling]) -> Result<Shape, Error> {

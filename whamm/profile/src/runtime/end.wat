@@ -3,7 +3,7 @@
   (global $is_told (mut i32) (i32.const 0))
 
   ;; A function that the host has called has returned.
-  (func (export "ended") (param $node i32)
+  (func $ended (export "ended") (param $node i32)
     (if (i32.eq (local.get $node) (i32.const 128)) (then (call $finish))))
 
   ;; The program ends here: an instruction that traps is next.
@@ -12,7 +12,7 @@
     (call $finish))
 
   ;; The same, and the host may call again.
-  (func (export "exiting")
+  (func $exiting (export "exiting")
     (call $ending)
     (global.set $cur (i32.const 128)))
 
@@ -32,11 +32,11 @@
     (i32.sub (global.get $kept_to) (global.get $kept_from)))
 
   ;; A whole profile, as a file has it: where it is in our memory, and its length.
-  (func (export "profile") (result i32 i32)
+  (func $profile (export "profile") (result i32 i32)
     (call $file (i32.const 1))
     (call $kept_text))
 
   ;; The report for people, in the same way.
-  (func (export "report") (result i32 i32)
+  (func $report (export "report") (result i32 i32)
     (call $text (i32.const 1))
     (call $kept_text))

@@ -112,7 +112,7 @@
     (local.set $row (call $row (i32.load $own (local.get $at))))
     (block $end (loop $next
       (br_if $end (i32.ge_u (local.get $n) (i32.load $own offset=4 (local.get $row))))
-      (local.set $calls (i64.load $own offset=72 (i32.add (local.get $at) (i32.shl (local.get $n) (i32.const 3)))))
+      (local.set $calls (i64.load $own offset=80 (i32.add (local.get $at) (i32.shl (local.get $n) (i32.const 3)))))
       (if (i64.ne (local.get $calls) (i64.const 0)) (then
         (local.set $id (i32.load $own (i32.add (global.get $leaf_ids) (i32.shl (i32.add (i32.load $own (local.get $row)) (local.get $n)) (i32.const 2)))))
         (local.set $arc (call $arc (i32.load $own (local.get $at)) (local.get $id)))

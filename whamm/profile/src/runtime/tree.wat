@@ -4,11 +4,12 @@
 ;;  16 calls      24 time of its own, in nanoseconds     32 when the call that is active was entered
 ;;  40 time of timed calls, callees included             48 whether it is timed    52 timed calls
 ;;  56, 64 what a report adds up: its own time and that of what is only counted below it, and all time
-;;  72 calls of small leaf functions, eight bytes each, then nodes of direct callees, four bytes each
+;;  72 what a tail call has put in the place of the call that is active: a node, 1 if that has ended, too, 0 if there was none
+;;  80 calls of small leaf functions, eight bytes each, then direct callees, four bytes each: their nodes if these are not timed
 ;;
-;; The node at 0 stands in places of callees that were not called yet: it counts as timed, so that one test leads both to `enter`.
+;; A node that is not timed is entered without a look at the clock, and nothing is done at its return.
 
-  ;; The node of what runs now.
+  ;; The node of what runs now, or one below it that is not timed and has returned: the time of both is that of the same timed node.
   (global $cur (export "cur") (mut i32) (i32.const 128))
   ;; The node from which a function is called whose name the call does not say; 0 if there is no such call.
   (global $via (export "via") (mut i32) (i32.const 0))
@@ -30,19 +31,19 @@
     (global.set $heap (i32.add (local.get $at) (local.get $n)))
     (local.get $at))
 
-  ;; The row of a function: 0 its leaves' first number, 4 how many, 8 a node's size, 12 its node where there is no room for another.
-  (func $row (param $id i32) (result i32) (i32.add (global.get $table) (i32.shl (local.get $id) (i32.const 4))))
+  ;; The row of a function: 0 its leaves' first number, 4 how many, 8 a node's size, 12 its node where there is no room for another,
+  ;; 16 the node (with its lowest bit changed) from which its gateway was called last, if that led to a node that is not timed, and 20 that node.
+  (func $row (param $id i32) (result i32) (i32.add (global.get $table) (i32.mul (local.get $id) (i32.const 24))))
 
   ;; Tables are made of what is known of each function: how many leaves and slots it has, and its name with a zero byte behind it.
   (func $init (local $id i32) (local $row i32) (local $from i32) (local $leaf i32) (local $size i32)
     (global.set $ready (i32.const 1))
-    (i32.store $own offset=48 (i32.const 0) (i32.const 1))
     (i32.store $own offset=48 (i32.const 128) (i32.const 1))
     (i32.store $own offset=48 (i32.const 208) (i32.const 1))
     (i32.store $own (i32.const 208) (i32.add (global.get $functions) (i32.const 1)))
     (i32.store $own offset=4 (i32.const 208) (i32.const 128))
     (global.set $table (global.get $room))
-    (global.set $name_at (i32.add (global.get $table) (i32.shl (i32.add (global.get $functions) (i32.const 3)) (i32.const 4))))
+    (global.set $name_at (i32.add (global.get $table) (i32.mul (i32.add (global.get $functions) (i32.const 3)) (i32.const 24))))
     (global.set $heap (i32.and (i32.const -8)
       (i32.add (i32.add (global.get $name_at) (i32.shl (i32.add (global.get $functions) (i32.const 3)) (i32.const 2))) (i32.const 7))))
     (local.set $from (global.get $names))
@@ -67,7 +68,7 @@
   (func $slots (param $id i32) (result i32)
     (i32.load16_u $own offset=2 (i32.add (global.get $shapes) (i32.shl (local.get $id) (i32.const 2)))))
   (func $size (param $id i32) (result i32)
-    (i32.and (i32.const -8) (i32.add (i32.const 79)
+    (i32.and (i32.const -8) (i32.add (i32.const 87)
       (i32.add (i32.shl (call $leaves (local.get $id)) (i32.const 3)) (i32.shl (i32.and (call $slots (local.get $id)) (i32.const 0x7fff)) (i32.const 2))))))
   ;; Whether the options leave it untimed.
   (func $excluded (param $id i32) (result i32) (i32.shr_u (call $slots (local.get $id)) (i32.const 15)))
@@ -126,6 +127,7 @@
   ;; A call begins.
   (func $open (param $at i32)
     (call $count (local.get $at))
+    (i32.store $own offset=72 (local.get $at) (i32.const 0))
     (if (i32.load $own offset=48 (local.get $at)) (then
       (call $read_clock)
       (i64.store $own offset=32 (local.get $at) (global.get $last))))
@@ -134,63 +136,91 @@
   (func $count (param $at i32)
     (i64.store $own offset=16 (local.get $at) (i64.add (i64.load $own offset=16 (local.get $at)) (i64.const 1))))
 
-  ;; A direct call whose node is not known yet or is timed; `slot` is where the caller's node has it.
-  (func (export "enter") (param $node i32) (param $slot i32) (param $id i32) (local $at i32)
+  ;; A direct call whose node is timed or not known yet; `slot` is where the caller's node has it if it is known and not timed. Gives the callee's node.
+  (func $enter (export "enter") (param $node i32) (param $slot i32) (param $id i32) (result i32) (local $at i32)
     (local.set $slot (i32.add (local.get $node) (local.get $slot)))
     (local.set $at (i32.load $own (local.get $slot)))
     (if (i32.eqz (local.get $at)) (then
       (local.set $at (call $child (local.get $node) (local.get $id)))
-      (i32.store $own (local.get $slot) (local.get $at))))
-    (call $open (local.get $at)))
+      (if (i32.eqz (i32.load $own offset=48 (local.get $at))) (then (i32.store $own (local.get $slot) (local.get $at))))))
+    (call $open (local.get $at))
+    (local.get $at))
 
-  ;; A call of a function that a gateway stands for, or that has no slot.
-  (func (export "enter_child") (param $node i32) (param $id i32)
-    (call $open (call $child (local.get $node) (local.get $id))))
+  ;; The same. Gives nothing if nothing is to be done at the callee's return.
+  (func $enter_short (export "enter_short") (param $node i32) (param $slot i32) (param $id i32) (result i32) (local $at i32)
+    (local.set $at (i32.load $own (i32.add (local.get $node) (local.get $slot))))
+    (if (local.get $at) (then
+      (call $count (local.get $at))
+      (global.set $cur (local.get $at))
+      (return (i32.const 0))))
+    (call $enter (local.get $node) (local.get $slot) (local.get $id)))
 
-  ;; What was called has returned. Contexts that turn out to be too short are only counted from then on.
-  (func (export "leave") (param $node i32) (local $at i32) (local $spent i64) (local $timed i32)
-    (local.set $at (global.get $cur))
+  ;; A direct call that has no slot.
+  (func $enter_child (export "enter_child") (param $node i32) (param $id i32) (result i32) (local $at i32)
+    (call $open (local.tee $at (call $child (local.get $node) (local.get $id))))
+    (local.get $at))
+
+  ;; A call of a function that a gateway stands for.
+  (func $enter_gate (export "enter_gate") (param $node i32) (param $id i32) (result i32) (local $at i32) (local $row i32)
+    (local.set $at (call $enter_child (local.get $node) (local.get $id)))
+    (if (i32.eqz (i32.load $own offset=48 (local.get $at))) (then
+      (local.set $row (call $row (local.get $id)))
+      (i32.store $own offset=16 (local.get $row) (i32.xor (local.get $node) (i32.const 1)))
+      (i32.store $own offset=20 (local.get $row) (local.get $at))))
+    (local.get $at))
+
+  ;; The node `at` that was called from `node` has returned. Contexts that turn out to be too short are only counted from then on.
+  (func $leave (export "leave") (param $node i32) (param $at i32) (local $next i32) (local $spent i64) (local $timed i32)
+    (block $last (loop $tails
+      (br_if $last (i32.eqz (local.tee $next (i32.load $own offset=72 (local.get $at)))))
+      (i32.store $own offset=72 (local.get $at) (i32.const 0))
+      (if (i32.eq (local.get $next) (i32.const 1)) (then
+        (global.set $cur (local.get $node))
+        (return)))
+      (local.set $at (local.get $next))
+      (br $tails)))
     (if (i32.load $own offset=48 (local.get $at)) (then
-      (if (i32.ne (local.get $at) (local.get $node)) (then
-        (call $read_clock)
-        (local.set $spent (i64.add (i64.load $own offset=40 (local.get $at))
-          (i64.sub (global.get $last) (i64.load $own offset=32 (local.get $at)))))
-        (local.set $timed (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))
-        (i64.store $own offset=40 (local.get $at) (local.get $spent))
-        (i32.store $own offset=52 (local.get $at) (local.get $timed))
-        (if (i32.ge_u (local.get $timed) (i32.const 8)) (then
-          (if (i64.lt_s (local.get $spent) (i64.mul (i64.extend_i32_u (local.get $timed)) (global.get $least)))
-            (then (i32.store $own offset=48 (local.get $at) (i32.const 0))))))))))
+      (call $read_clock)
+      (local.set $spent (i64.add (i64.load $own offset=40 (local.get $at))
+        (i64.sub (global.get $last) (i64.load $own offset=32 (local.get $at)))))
+      (local.set $timed (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))
+      (i64.store $own offset=40 (local.get $at) (local.get $spent))
+      (i32.store $own offset=52 (local.get $at) (local.get $timed))
+      (if (i32.ge_u (local.get $timed) (i32.const 8)) (then
+        (if (i64.lt_s (local.get $spent) (i64.mul (i64.extend_i32_u (local.get $timed)) (global.get $least)))
+          (then (i32.store $own offset=48 (local.get $at) (i32.const 0))))))))
     (global.set $cur (local.get $node)))
 
-  ;; A tail call: it ends its caller, and belongs to whoever called that.
-  (func (export "tail") (param $node i32) (param $id i32) (local $at i32)
+  ;; A tail call: it ends its caller, and belongs to what called that.
+  (func $tail (export "tail") (param $node i32) (param $id i32) (local $at i32)
     (local.set $at (call $child (i32.load $own offset=4 (local.get $node)) (local.get $id)))
     (call $end_before_tail (local.get $node))
+    (i32.store $own offset=72 (local.get $node) (local.get $at))
     (call $open (local.get $at)))
 
-  ;; The same where a gateway stands for what is called.
-  (func (export "tail_via") (param $node i32)
+  ;; The same where a gateway stands for what is called: that ends the call.
+  (func $tail_via (export "tail_via") (param $node i32)
     (call $end_before_tail (local.get $node))
+    (i32.store $own offset=72 (local.get $node) (i32.const 1))
     (global.set $via (i32.load $own offset=4 (local.get $node))))
 
   (func $end_before_tail (param $node i32)
     (if (i32.load $own offset=48 (local.get $node)) (then (call $read_clock))))
 
   ;; An exception was caught in an activation of this node.
-  (func (export "caught") (param $node i32)
+  (func $caught (export "caught") (param $node i32)
+    (global.set $via (i32.const 0))
     (if (i32.ne (global.get $cur) (local.get $node)) (then
       (if (global.get $has_clock) (then (call $read_clock)))
-      (global.set $via (i32.const 0))
       (global.set $cur (local.get $node)))))
 
   ;; What was called through a table or a reference was no function of this module.
-  (func (export "foreign") (param $node i32)
+  (func $foreign (export "foreign") (param $node i32)
     (global.set $via (i32.const 0))
     (call $count (call $child (local.get $node) (i32.add (global.get $functions) (i32.const 2)))))
 
   ;; Where a call comes from that arrives at a gateway: a call that does not name its callee, a function of the host, or the host itself.
-  (func (export "origin") (result i32) (local $at i32)
+  (func $origin (export "origin") (result i32) (local $at i32)
     (local.set $at (global.get $via))
     (if (local.get $at) (then
       (global.set $via (i32.const 0))
@@ -203,4 +233,4 @@
     (i32.const 128))
 
   ;; What the program starts with when it is instantiated is counted, not timed: the host has not made its clock known by then.
-  (func (export "starting") (param $is_it i32) (global.set $quiet (local.get $is_it)))
+  (func $starting (export "starting") (param $is_it i32) (global.set $quiet (local.get $is_it)))
