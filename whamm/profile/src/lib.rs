@@ -180,7 +180,9 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     let runtime = Runtime::link(&mut plan, &program, &app, &shapes, &ways, options)?;
     let gateways = gateway::make(&mut plan, &program, &app, &shapes, &runtime, options)?;
     gateway::export(&mut plan, &app, &runtime, ways.wasi == Some(Way::Own));
-    plan.customs.push(("fastinst:functions".to_owned(), functions(&app).into_bytes()));
+    if options.host_api {
+        plan.customs.push(("fastinst:functions".to_owned(), functions(&app).into_bytes()));
+    }
     let (gateways, indices) = (&gateways, &plan.indices);
     let inlining = &budget::inlining(&program)?;
     let all = Bodies { app: &app, shapes: &shapes, runtime: &runtime, gateways, indices, inlining };

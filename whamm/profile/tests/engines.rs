@@ -5,7 +5,7 @@ use profiler::Profile;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use test_support::{Folder, require};
+use test_support::{Browser, Folder, View, require};
 use whamm_profile::{Clock, Options, profile};
 
 fn is_node_there() -> bool {
@@ -200,27 +200,26 @@ fn programs_tell_their_profiles_through_wasi_as_it_is() {
     assert_eq!(read("file.wasm.stderr"), b"");
 }
 
-#[test]
-fn the_glue_offers_the_host_interface_to_whatever_is_instantiated() {
-    const PROGRAM: &str = r#"(module (import "host" "back" (func $back))
-        (func $leaf) (func $f (call $leaf) (call $leaf))
-        (func (export "g") (call $f))
-        (func (export "main") (call $f) (call $back)))"#;
-    let folder = Folder::new("whamm-profile-glue");
+const ARCS: &str = r#"(module (import "host" "back" (func $back))
+    (func $leaf) (func $f (call $leaf) (call $leaf))
+    (func (export "g") (call $f))
+    (func (export "main") (call $f) (call $back)))"#;
+
+/// A program that tells arcs, in a folder with the glue and a script that instantiates programs in
+/// all ways.
+fn with_glue(name: &str) -> Folder {
+    let folder = Folder::new(name);
     let options = Options { host_api: true, time_all: true, ..Options::default() };
-    put(&folder, "program", PROGRAM, &options);
-    let glue = folder.join("glue.js");
-    std::fs::write(&glue, whamm_profile::GLUE).expect("it is written");
-    if !is_node_there() {
-        return;
-    }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/glue.mjs");
-    let mut node = Command::new("node");
-    node.arg("--no-warnings").arg(script).arg(&glue).arg(folder.join("program.wasm"));
-    let output = node.output().expect("node starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(told["is_instance"], true);
+    put(&folder, "program", ARCS, &options);
+    std::fs::write(folder.join("glue.js"), whamm_profile::GLUE).expect("it is written");
+    let all = include_str!("engine/instantiate.js");
+    std::fs::write(folder.join("instantiate.js"), all).expect("it is written");
+    folder
+}
+
+/// What the script gives.
+fn assert_told(told: &serde_json::Value) {
+    assert_eq!(told["is_instance"], true, "{told}");
     let runs = told["found"].as_array().expect("runs");
     assert_eq!(runs.len(), 4);
     for (run, found) in (1..).zip(runs) {
@@ -245,4 +244,51 @@ fn the_glue_offers_the_host_interface_to_whatever_is_instantiated() {
     let said = told["said"].as_str().expect("text");
     assert!(said.contains("Total time: ") && said.contains("<spontaneous>"), "{said}");
     assert!(said.contains("16/16") && said.contains("leaf ["), "{said}");
+}
+
+#[test]
+fn the_glue_offers_the_host_interface_to_whatever_is_instantiated() {
+    let folder = with_glue("whamm-profile-glue");
+    if !is_node_there() {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/glue.mjs");
+    let mut node = Command::new("node");
+    node.arg("--no-warnings").arg(script);
+    node.args(["glue.js", "instantiate.js", "program.wasm"].map(|name| folder.join(name)));
+    let output = node.output().expect("node starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_told(&serde_json::from_slice(&output.stdout).expect("JSON"));
+}
+
+#[test]
+fn the_glue_works_in_pages_and_their_workers() {
+    let folder = with_glue("whamm-profile-page");
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).expect("it was written");
+    let scripts = serde_json::json!([text("glue.js"), text("instantiate.js")]).to_string();
+    let scripts = scripts.replace("</", r"<\/");
+    let module = std::fs::read(folder.join("program.wasm")).expect("it was written");
+    // A page that is a file may fetch nothing: it has the module inside.
+    let page = format!(
+        r#"<!doctype html><script src="glue.js"></script><script src="instantiate.js"></script>
+        <script>
+            globalThis.bytes = new Uint8Array({module:?});
+            const does = "onmessage = async ({{ data }}) => postMessage(await instantiateAll(data))";
+            globalThis.inWorker = () => new Promise((done, fail) => {{
+                const scripts = {scripts};
+                const text = new Blob([...scripts, does], {{ type: "text/javascript" }});
+                const worker = new Worker(URL.createObjectURL(text));
+                worker.onmessage = (event) => done(event.data);
+                worker.onerror = (event) => fail(new Error(event.message));
+                worker.postMessage(bytes);
+            }});
+        </script>"#
+    );
+    std::fs::write(folder.join("page.html"), page).expect("it is written");
+    let Some(mut browser) = Browser::start() else { return };
+    let view = View { width: 800, height: 600, dark: false };
+    browser.open(&folder.join("page.html"), view);
+    assert_told(&browser.value("instantiateAll(bytes)"));
+    assert_told(&browser.value("inWorker()"));
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }

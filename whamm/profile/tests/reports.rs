@@ -178,6 +178,24 @@ fn what_starts_a_module_is_counted() {
 }
 
 #[test]
+fn functions_of_other_modules_may_call_back() {
+    let text = r#"(module (type $f (func)) (import "host" "others" (table 1 funcref))
+        (import "host" "work" (func $work (param i32))) (memory (export "memory") 1)
+        (func (export "f2") (call $work (i32.const 9)))
+        (func $inner (call_indirect (type $f) (i32.const 0)) (call $work (i32.const 3)))
+        (func (export "f1") (call $inner)))"#;
+    let options = Options { clock: Some(Clock::Wasi), time_all: true, ..Options::default() };
+    let mut running = Running::new(&profiled(text, &options), 1);
+    assert!(running.call("f1"));
+    let profile = running.profile();
+    let named = |name: &str| profile.functions.iter().find(|f| f.label.name == name);
+    let own = |name: &str| named(name).and_then(|f| f.own).map(|own| own.value);
+    assert_eq!(named("f2").map(|f| f.calls.value), Some(2.0));
+    // The first call back is the indirect call itself; what follows the last one is its caller's.
+    assert_eq!((own("inner"), own("work")), (Some(70.0), Some(21.0)));
+}
+
+#[test]
 fn contexts_beyond_memory_are_folded_and_counts_stay_exact() {
     // Each call goes one of two ways, so that there are as many contexts as calls: more than fit.
     let text = r#"(module (global $n (mut i32) (i32.const 0)) (global $seed (mut i32) (i32.const 1))

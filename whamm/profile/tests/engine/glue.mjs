@@ -1,28 +1,9 @@
-// Runs a module in each way that JavaScript has to instantiate one, with the glue in front: what it told after each, as JSON.
+// The glue and a module in node: what the module told, as JSON.
 import fs from "node:fs";
 import { createRequire } from "node:module";
 
-const [glue, file] = process.argv.slice(2);
-createRequire(import.meta.url)(glue);
-const bytes = fs.readFileSync(file);
-let exports;
-const imports = { host: { back: () => exports.g() } };
-const found = [];
-const said = [];
-console.log = (text) => said.push(text);
-
-function run(instance) {
-  ({ exports } = instance);
-  exports.main();
-  const results = globalThis.WasmProf.saveResults();
-  found.push({ arcs: results.arcs, functions: results.functions, total: results.total });
-}
-
-run(new WebAssembly.Instance(new WebAssembly.Module(bytes), imports));
-run((await WebAssembly.instantiate(bytes, imports)).instance);
-run(await WebAssembly.instantiate(new WebAssembly.Module(bytes), imports));
-const response = new Response(bytes, { headers: { "Content-Type": "application/wasm" } });
-run((await WebAssembly.instantiateStreaming(response, imports)).instance);
-const plain = new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])));
-globalThis.WasmProf.printResults();
-process.stdout.write(JSON.stringify({ found, said: said.join("\n"), is_instance: plain instanceof WebAssembly.Instance }));
+const [glue, all, file] = process.argv.slice(2);
+const require = createRequire(import.meta.url);
+require(glue);
+require(all);
+process.stdout.write(JSON.stringify(await globalThis.instantiateAll(fs.readFileSync(file))));

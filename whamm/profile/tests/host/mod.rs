@@ -1,7 +1,10 @@
 //! A host of profiled programs: an interpreter, with a clock that goes on when it is told to.
 
 use profiler::Profile;
-use wasmi::{Caller, Engine, Extern, Func, Instance, Linker, Module, Store, Val};
+use wasmi::{
+    Caller, Engine, Extern, Func, Instance, Linker, Module, Ref, RefType, Store, Table, TableType,
+    Val,
+};
 
 /// What the host knows and has seen.
 #[derive(Debug, Default)]
@@ -86,8 +89,21 @@ fn path_open(
 
 /// Calls an export `f<n>` back, if there is one.
 fn back(mut caller: Caller<'_, World>, n: i32) -> Result<(), wasmi::Error> {
+    call_back(&mut caller, n)
+}
+
+fn call_back(caller: &mut Caller<'_, World>, n: i32) -> Result<(), wasmi::Error> {
     let function = caller.get_export(&format!("f{n}")).and_then(Extern::into_func);
-    function.map_or(Ok(()), |function| function.call(&mut caller, &[], &mut []))
+    function.map_or(Ok(()), |function| function.call(caller, &[], &mut []))
+}
+
+/// Calls an export back twice, and takes its time after each call: what another module may do.
+fn twice(mut caller: Caller<'_, World>) -> Result<(), wasmi::Error> {
+    for time in [50, 70] {
+        call_back(&mut caller, 2)?;
+        caller.data_mut().time += time;
+    }
+    Ok(())
 }
 
 impl Running {
@@ -121,6 +137,10 @@ impl Running {
                 .is_ok(),
         ];
         assert!(defined.iter().all(|is_defined| *is_defined));
+        let other = Ref::Func(Func::wrap(&mut store, twice).into());
+        let others = Table::new(&mut store, TableType::new(RefType::Func, 1, None), other);
+        let others = others.unwrap_or_else(|e| panic!("{e}"));
+        linker.define("host", "others", others).unwrap_or_else(|e| panic!("{e}"));
         let instance =
             linker.instantiate_and_start(&mut store, &module).unwrap_or_else(|e| panic!("{e}"));
         Self { store, instance }
