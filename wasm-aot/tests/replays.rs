@@ -174,6 +174,47 @@ fn traces_are_shown_as_text_which_is_a_trace_and_compared() {
     assert!(output.status.code() == Some(1) && told.contains(expected), "{told}");
 }
 
+/// A run in the form of Wasm-R3: that of the tool, and that of the thesis.
+const R3: [&str; 2] = [
+    "IG;0;7\nEC;1;run;3\nIC;0\nIR;0;2.5\nL;0;4;1,2\nMG;0;1\nG;0;8\nER\nEC1;run;4\nIC;0\nEC;2;inner;\nIR;0;-Infinity\nER\n",
+    "IG;0;h;g;i32;1;7\nEC;1;run;3\nIC;0;f\nIR;0;f;2.5\nL;0;m;4;1,2\nMG;0;m;1\nG;0;g;8;i32\nER\nEC;1;run;4\nIC;0;f\nEC;2;inner;\nIR;0;f;-Infinity\nER\n",
+];
+const R3_APP: &str = r#"(module (import "h" "f" (func $f (param i32) (result f64))) (import "h" "g" (global $g (mut i32)))
+    (memory (export "m") 1)
+    (func (export "run") (param i32) (result i32) (drop (call $f (local.get 0)))
+        (i32.add (global.get $g) (i32.load16_u (i32.const 4))))
+    (func (export "inner")))"#;
+
+#[test]
+fn traces_of_wasm_r3_are_read_in_both_dialects_and_written() {
+    let place = Place::new("wasm-r3");
+    let app = place.file("app.wat", R3_APP);
+    let mut shown = Vec::new();
+    for (number, text) in R3.iter().enumerate() {
+        let trace = place.file(&format!("{number}.txt"), text);
+        shown.push(place.good(&["trace", "show", &trace, &app]));
+        place.good(&["replay", &trace, &app, "-o", "bench.wasm"]);
+        assert_eq!(place.good(&["run", "bench.wasm"]), "");
+        let again = place.good(&["trace", "show", "--format", "r3", &trace, &app]);
+        assert_eq!(again, R3[0].replace("EC1", "EC;1"));
+        let refused = place.bad(&["replay", "--check", &trace, &app]).0;
+        assert!(refused.contains("leave --check out"), "{refused}");
+        assert!(place.bad(&["run", &trace]).1 != 0);
+    }
+    assert_eq!(shown[0], shown[1]);
+    let events = ["found write 0 4 0102", "return f64:0xfff0000000000000", "found grow 0 1"];
+    assert!(events.iter().all(|event| shown[0].contains(&format!("\n{event}\n"))), "{}", shown[0]);
+    // What it cannot hold is named, or counted.
+    let wide = place.file("wide.wat", r#"(module (func (export "a;b") (param i64)))"#);
+    let args = ["record", "-o", "wide.r3", "--invoke", "a;b", &wide, "9007199254740993"];
+    assert_eq!(place.good(&args), "");
+    let refused = place.bad(&["trace", "show", "--format", "r3", "wide.r3"]).0;
+    assert!(refused.contains("event 0: the form of Wasm-R3 cannot hold a name with"), "{refused}");
+    let output = place.run(&["trace", "show", "--format", "r3", "--lossy", "wide.r3"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "EC;0;a_b;9007199254740992\nER\n");
+    assert!(errors(&output).contains("lost 1 times: an integer of 64 bits"), "{}", errors(&output));
+}
+
 #[test]
 fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
     let place = Place::new("no-trace");

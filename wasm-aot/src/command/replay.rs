@@ -42,7 +42,14 @@ const EXAMPLES: &str = "Examples:
 
 impl Replay {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let events = Events::open(&self.trace)?;
+        let events = Events::open_of(&self.trace, self.module.as_deref())?;
+        if self.check && events.is_partial() {
+            return Err(Failure::usage(format!(
+                "{}: a trace in the form of Wasm-R3 has neither arguments nor all results: leave \
+                 --check out",
+                self.trace.display()
+            )));
+        }
         let program = events.program().clone();
         let module = recorded_module(&program, &self.trace, self.module.as_deref())?;
         match &self.output {

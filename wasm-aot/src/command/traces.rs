@@ -1,12 +1,15 @@
 //! Traces: files of either form, and `wasm-aot trace`.
 
+use super::replay::recorded_module;
 use super::{Failure, print};
 use clap::{Args, Subcommand};
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
+use wasm_aot::instrument::runtime::binary;
 use wasm_aot::trace::{
-    Ending, Error, Event, MAGIC, Program, Reader, TEXT_MAGIC, TextReader, heading,
+    Declared, Ending, Error, Event, MAGIC, Program, R3Reader, R3Writer, Reader, TEXT_MAGIC,
+    TextReader, heading, is_r3,
 };
 
 /// Show and compare traces
@@ -20,8 +23,16 @@ pub(crate) struct Trace {
 enum Command {
     /// Print a trace as text: a line for each event
     Show {
-        /// The trace
+        /// In which form; that of Wasm-R3 refuses what it cannot hold
+        #[arg(long, value_enum, default_value = "text")]
+        format: Form,
+        /// Write what the form cannot hold as well as it can, and say how much was lost
+        #[arg(long)]
+        lossy: bool,
+        /// The trace; also one of Wasm-R3's
         file: PathBuf,
+        /// The module that was recorded, if the trace has none inside
+        module: Option<PathBuf>,
     },
     /// Compare the events of two traces; the exit code is 1 if they differ
     Diff {
@@ -32,10 +43,22 @@ enum Command {
     },
 }
 
+/// Forms of traces in text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// Ours
+    Text,
+    /// That of Wasm-R3
+    R3,
+}
+
 impl Trace {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match &self.command {
-            Command::Show { file } => show(file),
+            Command::Show { format: Form::Text, file, module, .. } => show(file, module.as_deref()),
+            Command::Show { format: Form::R3, lossy, file, module } => {
+                show_r3(file, module.as_deref(), *lossy)
+            }
             Command::Diff { a, b } => diff(a, b),
         }
     }
@@ -45,11 +68,40 @@ impl Trace {
 pub(crate) enum Events {
     Binary(Box<Reader<BufReader<File>>>),
     Text(TextReader<File>),
+    R3(Box<R3Reader<File>>, Program),
 }
 
 impl Events {
+    /// Opens a trace, which may be in the form of Wasm-R3 if its module is named.
+    pub(crate) fn open_of(path: &Path, module: Option<&Path>) -> Result<Self, Failure> {
+        let (true, Some(module)) = (has_r3_form(path), module) else { return Self::open(path) };
+        let failed = |error: Error| Failure::new(format!("{}: {error}", path.display()));
+        let bytes = super::read(module)?;
+        let bytes = binary(&bytes)
+            .map_err(|error| Failure::new(format!("{}: {error}", module.display())))?;
+        let file = File::open(path).map_err(|error| failed(error.into()))?;
+        let reader = R3Reader::new(&bytes, file).map_err(failed)?;
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        let mut program = Program::new(bytes.to_vec(), name);
+        program.module = None;
+        program.recorder = "Wasm-R3".into();
+        Ok(Self::R3(Box::new(reader), program))
+    }
+
+    /// Whether it has neither arguments nor all results.
+    pub(crate) fn is_partial(&self) -> bool {
+        matches!(self, Self::R3(..))
+    }
+
     /// Opens a trace.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        if has_r3_form(path) {
+            return Err(Failure::usage(format!(
+                "{}: a trace in the form of Wasm-R3, which does not tell its module: name that \
+                 behind it, to `replay -o` or `trace show`",
+                path.display()
+            )));
+        }
         let failed = |error: Error| Failure::new(format!("{}: {error}", path.display()));
         let mut file = File::open(path).map_err(|error| failed(error.into()))?;
         let mut head = [0; TEXT_MAGIC.len()];
@@ -67,6 +119,7 @@ impl Events {
         match self {
             Self::Binary(reader) => reader.program(),
             Self::Text(reader) => reader.program(),
+            Self::R3(_, program) => program,
         }
     }
 
@@ -88,8 +141,16 @@ impl Iterator for Events {
         match self {
             Self::Binary(reader) => reader.next(),
             Self::Text(reader) => reader.next(),
+            Self::R3(reader, _) => reader.next(),
         }
     }
+}
+
+/// Whether a file is a trace in the form of Wasm-R3.
+fn has_r3_form(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let file = File::open(path).map(|file| file.take(1 << 12).read_to_end(&mut head));
+    file.is_ok() && is_r3(&head)
 }
 
 /// Whether a file is a trace.
@@ -111,8 +172,28 @@ pub(crate) fn module_inside(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn show(path: &Path) -> Result<(), Failure> {
-    let mut events = Events::open(path)?;
+fn show_r3(path: &Path, module: Option<&Path>, is_lossy: bool) -> Result<(), Failure> {
+    let failed = |error: Error| Failure::new(format!("{}: {error}", path.display()));
+    let mut events = Events::open_of(path, module)?;
+    let module = recorded_module(events.program(), path, module)?;
+    let declared = Declared::read(&module).map_err(failed)?;
+    let mut writer = R3Writer::new(&declared, is_lossy);
+    let mut lines = String::new();
+    for event in &mut events {
+        lines += &writer.push(&event.map_err(failed)?).map_err(failed)?;
+        if lines.len() > 1 << 16 {
+            print(std::mem::take(&mut lines))?;
+        }
+    }
+    print(lines)?;
+    for (what, count) in writer.losses() {
+        super::complain(format!("{}: lost {count} times: {what}", path.display()));
+    }
+    Ok(())
+}
+
+fn show(path: &Path, module: Option<&Path>) -> Result<(), Failure> {
+    let mut events = Events::open_of(path, module)?;
     print(heading(events.program()))?;
     let (mut lines, mut count) = (String::new(), 0u64);
     for event in &mut events {
