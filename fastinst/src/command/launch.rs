@@ -161,13 +161,21 @@ pub(crate) fn library() -> Result<PathBuf, Failure> {
         folder.join("../lib").join(name),
         folder.join("../lib/x86_64-linux-gnu").join(name),
     ];
-    let found = places.iter().find(|place| place.is_file());
-    found.cloned().ok_or_else(|| {
+    let found = places.iter().find(|place| place.is_file()).ok_or_else(|| {
         Failure::Refused(format!(
-            "{name} is not beside {}: build it with cargo build --release -p fastinst",
+            "{name} is not beside {}: scripts/install puts both where they belong",
             here.display()
         ))
-    })
+    })?;
+    let found = found.canonicalize().unwrap_or_else(|_| found.clone());
+    // The loader takes both for the end of a name, and knows no way to write them (ld.so(8)).
+    if found.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
+        return Err(Failure::Refused(format!(
+            "{} cannot be preloaded, for a space or colon in its path: install it elsewhere",
+            found.display()
+        )));
+    }
+    Ok(found)
 }
 
 /// The command that runs the program with the library.
