@@ -13,7 +13,9 @@ use std::process::Command;
 use test_support::{Folder, is_there, require, succeed};
 use wasm_aot::recording::Recorder;
 use wasm_aot::replaying::{Divergence, replay};
-use wasm_aot::trace::{Event, Generation, Linked, Part, Placed, Program, Reader, generate};
+use wasm_aot::trace::{
+    Event, Generation, Linked, Part, Placed, Program, Reader, generate, javascript,
+};
 use wasm_aot::{
     Engine, Error, Global, GlobalType, Instance, Linker, Memory, MemoryType, Module, Store, Val,
     ValType,
@@ -171,23 +173,67 @@ fn wasmtime_repeats_all_runs() {
     succeed(Command::new("python3").arg(script("engines.py")).args(written(&folder)));
 }
 
-#[test]
-fn node_repeats_all_runs() {
+/// Whether there is a node that knows all that the programs use.
+fn has_node() -> bool {
     if !is_there("node") {
-        return;
+        return false;
     }
     let knows = Command::new("node")
         .args(["-e", "process.exit(parseInt(process.versions.node) < 24 ? 1 : 0)"])
         .status()
         .is_ok_and(|status| status.success());
-    if !require(
-        knows,
-        "a node of version 24 or later, which knows exceptions and memories of 64 bits",
-    ) {
+    require(knows, "a node of version 24 or later, which knows exceptions and memories of 64 bits")
+}
+
+#[test]
+fn node_repeats_all_runs() {
+    if !has_node() {
         return;
     }
     let folder = Folder::new("wasm-aot-replays");
     succeed(Command::new("node").arg(script("engines.js")).args(written(&folder)));
+}
+
+/// JavaScript makes another NaN of one that tells.
+const NAN_BITS: &str = "nans-keep-their-bits-through-memory";
+
+/// Scripts that check themselves, of all runs but those that pass vectors.
+fn scripts() -> Vec<(String, String, i64)> {
+    let engine = Engine::default();
+    let mut runs = Vec::new();
+    for program in micro::programs().into_iter().filter(|program| program.name != NAN_BITS) {
+        runs.push((program.name, program.module, placed(program.events)));
+    }
+    for embedder in EMBEDDERS {
+        let (module, trace, _) = run(embedder, &engine);
+        let bytes = module.inner().bytes.to_vec();
+        runs.push((embedder.name.to_owned(), bytes, events(&trace)));
+    }
+    let mut all = Vec::new();
+    for (name, module, events) in runs {
+        let count = events.len() as i64;
+        let made = javascript(&module, events.into_iter().map(Ok), Generation { is_checked: true });
+        match made {
+            Ok(script) => all.push((name, script, count)),
+            Err(error) => assert!(error.to_string().contains("a vector"), "{name}: {error}"),
+        }
+    }
+    all
+}
+
+#[test]
+fn scripts_repeat_all_runs_in_node() {
+    if !has_node() {
+        return;
+    }
+    let folder = Folder::new("wasm-aot-scripts");
+    let mut args = Vec::new();
+    for (name, script, events) in scripts() {
+        let path = folder.join(format!("{}.js", name.replace([' ', ','], "-")));
+        fs::write(&path, script).expect("room");
+        args.extend([path.display().to_string(), events.to_string()]);
+    }
+    succeed(Command::new("node").arg(script("scripts.js")).args(args));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use wasm_aot::instrument::runtime::binary;
 use wasm_aot::replaying::{self, Divergence, HostFailed};
-use wasm_aot::trace::{Generation, Program, generate};
+use wasm_aot::trace::{Generation, Program, generate, javascript};
 use wasm_aot::{Error, Module, Store};
 
 /// Make a module that repeats a recorded run without a host, or check a trace
@@ -25,6 +25,10 @@ pub(crate) struct Replay {
     /// Compare with the trace; without --output, run it here and tell the first difference
     #[arg(long)]
     check: bool,
+    /// Make a script for node and browsers, which has the program and a player of the trace inside:
+    /// it also repeats what no module can do without imports
+    #[arg(long, requires = "output")]
+    js: bool,
     #[command(flatten)]
     making: Making,
     /// The trace
@@ -61,8 +65,11 @@ impl Replay {
 
     fn make(&self, module: &[u8], events: Events, output: &Path) -> Result<(), Failure> {
         let generation = Generation { is_checked: self.check };
-        let made = generate(module, events, generation)
-            .map_err(|error| Failure::new(format!("{}: {error}", self.trace.display())))?;
+        let made = match self.js {
+            true => javascript(module, events, generation).map(String::into_bytes),
+            false => generate(module, events, generation),
+        }
+        .map_err(|error| Failure::new(format!("{}: {error}", self.trace.display())))?;
         std::fs::write(output, made)
             .map_err(|error| Failure::new(format!("{}: {error}", output.display())))
     }

@@ -1,0 +1,228 @@
+// The player: the host of the program, which does what the trace says. What it expects and finds is
+// compared if CHECKED is true. Afterwards `replay` has the number of events that have passed, and
+// what was wrong: 0, or 1 an argument, 2 a result, 3 the order, 5 a trap.
+
+const replay = { event: 0, wrong: 0, message: '' };
+globalThis.replay = replay;
+
+{
+  const decode = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const bytes = decode(EVENTS);
+  const view = new DataView(bytes.buffer);
+  const text = new TextDecoder();
+  let at = 0;
+  const ended = { what: 'the trace ends' };
+  const things = [];
+  const imported = { function: [], memory: [], table: [], global: [], tag: [] };
+  let instance = null;
+  let exiting = false;
+
+  class Divergence extends Error {}
+  const diverge = (wrong, message) => {
+    if (replay.wrong === 0) { replay.wrong = wrong; replay.message = message; }
+    throw new Divergence(message);
+  };
+
+  // A trap that no code of the program catches: JavaScript's own errors are caught by catch_all.
+  const trap = new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array(
+    [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 7, 5, 1, 1, 116, 0, 0, 10, 5, 1, 3, 0, 0, 11]))).exports.t;
+
+  // Numbers, values and ends of calls, as docs/trace-format.md has them.
+  const wide = () => {
+    let value = 0n, shift = 0n, byte;
+    do { byte = bytes[at++]; value |= BigInt(byte & 127) << shift; shift += 7n; } while (byte & 128);
+    return value;
+  };
+  const number = () => {
+    const byte = bytes[at];
+    if (byte < 128) { at++; return byte; }
+    return Number(wide());
+  };
+  const counted = () => { const len = number(); at += len; return bytes.subarray(at - len, at); };
+  const step = (len) => { at += len; return at - len; };
+  const value = () => {
+    switch (bytes[at++]) {
+      case 0x7f: return view.getInt32(step(4), true);
+      case 0x7e: return view.getBigInt64(step(8), true);
+      case 0x7d: return view.getFloat32(step(4), true);
+      case 0x7c: return view.getFloat64(step(8), true);
+      case 0x70: { const index = number(); return index === 0 ? null : func(index - 1); }
+      case 0x6f: {
+        const index = number();
+        if (index === 0) return null;
+        if (index - 1 === things.length) things.push({ thing: index - 1 });
+        return things[index - 1];
+      }
+    }
+    throw new Error('a value of no known type');
+  };
+  const values = () => { const list = []; for (let n = number(); n > 0; n--) list.push(value()); return list; };
+  const end = () => {
+    switch (bytes[at++]) {
+      case 0: return { values: values() };
+      case 1: {
+        const code = view.getInt32(step(4), true);
+        for (let n = number(); n > 0; n--) { number(); number(); }
+        return { exit: code };
+      }
+      case 2: return { trap: text.decode(counted()) };
+      default: return { tag: number(), values: values() };
+    }
+  };
+
+  // What the program has, by kind and index.
+  const item = (kind, index) => {
+    if (kind !== 'function' && index < imported[kind].length) return imported[kind][index];
+    const own = EXPORTS[kind].find((pair) => pair[0] === index);
+    if (instance === null || own === undefined) throw new Error(`${kind} ${index} is not exported`);
+    return instance.exports[own[1]];
+  };
+  const func = (index) => item('function', index);
+
+  const same = (a, b) => Object.is(a, b) || (typeof a === 'function' && typeof b === 'function' && a.name === b.name);
+  const compare = (expected, found, wrong, what) => {
+    if (!CHECKED) return;
+    for (let i = 0; i < expected.length; i++) {
+      if (!same(expected[i], found[i])) diverge(wrong, `${what} ${i}: expected ${String(expected[i])}, found ${String(found[i])}`);
+    }
+  };
+  const listed = (result) => (result === undefined ? [] : Array.isArray(result) ? result : [result]);
+
+  const change = (kind) => {
+    const index = number();
+    switch (kind) {
+      case 0x10: {
+        const address = number();
+        const data = counted();
+        new Uint8Array(item('memory', index).buffer).set(data, address);
+        return;
+      }
+      case 0x11: {
+        const memory = item('memory', index), pages = wide();
+        try { memory.grow(Number(pages)); } catch (error) {
+          if (!(error instanceof TypeError)) throw error;
+          memory.grow(pages);
+        }
+        return;
+      }
+      case 0x12: item('global', index).value = value(); return;
+      case 0x13: { const place = number(); item('table', index).set(place, value()); return; }
+      default: { const count = number(); item('table', index).grow(count, value()); }
+    }
+  };
+  // Changes of what is imported, before there is an instance.
+  const before = () => {
+    while (bytes[at] >= 0x10 && bytes[at] < 0x15) {
+      const start = at, kind = bytes[at++];
+      if (kind === 0x12) { first.set(number(), value()); replay.event++; continue; }
+      if (kind === 0x13) { at = start; return; }
+      const index = number();
+      if (index >= imported[kind < 0x12 ? 'memory' : 'table'].length) { at = start; return; }
+      at = start + 1;
+      change(kind);
+      replay.event++;
+    }
+  };
+  const first = new Map();
+  // Globals come behind memories in a trace, and an instance needs them when it is made.
+  const make = () => {
+    const imports = {};
+    const globals = [];
+    for (const [kind, module, name, type] of IMPORTS) {
+      let own;
+      if (kind === 'function') { const index = imported.function.length; own = (...args) => called(index, args); }
+      if (kind === 'memory') own = new WebAssembly.Memory(type);
+      if (kind === 'table') own = new WebAssembly.Table(type);
+      if (kind === 'tag') own = new WebAssembly.Tag(type);
+      if (kind === 'global') globals.push([module, name, type, imported.global.length]);
+      imported[kind].push(own);
+      (imports[module] ??= {})[name] = own;
+    }
+    before();
+    for (const [module, name, type, index] of globals) {
+      const own = first.has(index) ? new WebAssembly.Global(type, first.get(index)) : new WebAssembly.Global(type);
+      imported.global[index] = own;
+      imports[module][name] = own;
+    }
+    return imports;
+  };
+
+  // The program calls its host.
+  const called = (index, args) => {
+    if (replay.wrong !== 0) trap();
+    if (at === bytes.length) { replay.message = ended.what; trap(); }
+    if (bytes[at] !== 3) diverge(3, `event ${replay.event}: function ${index} is called`);
+    at++;
+    const expected = number();
+    if (expected !== index) diverge(3, `event ${replay.event}: function ${index} is called, and not ${expected}`);
+    compare(values(), args, 1, `event ${replay.event}: argument`);
+    replay.event++;
+    const done = play();
+    if (done === ended) trap();
+    if (done.exit !== undefined) { exiting = true; trap(); }
+    if (done.trap !== undefined) trap();
+    if (done.tag !== undefined) throw new WebAssembly.Exception(item('tag', done.tag), done.values);
+    return done.values.length === 0 ? undefined : done.values.length === 1 ? done.values[0] : done.values;
+  };
+
+  // The host calls the program, whose call ends as it did.
+  const left = (act) => {
+    let results = null, error = null;
+    try { results = listed(act()); } catch (caught) { error = caught; }
+    if (error instanceof Divergence || replay.wrong !== 0) throw error;
+    if (at === bytes.length) return false;
+    if (bytes[at] !== 2) diverge(3, `event ${replay.event}: a call of the host's has ended: ${error}`);
+    at++;
+    const expected = end();
+    const what = `event ${replay.event}: `;
+    if (expected.exit !== undefined) {
+      if (!exiting) diverge(3, `${what}the program does not exit`);
+      exiting = false;
+    } else if (expected.trap !== undefined) {
+      if (!(error instanceof WebAssembly.RuntimeError)) diverge(5, `${what}the program does not trap`);
+    } else if (expected.tag !== undefined) {
+      if (error === null || error instanceof WebAssembly.RuntimeError) diverge(5, `${what}nothing is thrown`);
+    } else if (error !== null) {
+      diverge(5, `${what}${error}`);
+    } else {
+      compare(expected.values, results, 2, `${what}result`);
+    }
+    replay.event++;
+    return true;
+  };
+
+  // What the host does, up to the end of its call or of the trace.
+  const play = () => {
+    while (at < bytes.length) {
+      const kind = bytes[at];
+      if (kind >= 0x10) { at++; change(kind); replay.event++; continue; }
+      if (kind === 4) { at++; const done = end(); replay.event++; return done; }
+      if (kind !== 1) diverge(3, `event ${replay.event}: control is the host's`);
+      at++;
+      const index = number();
+      const door = bytes[at++];
+      const f = door === 0 ? instance.exports[text.decode(counted())] : func(index);
+      const args = values();
+      replay.event++;
+      if (!left(() => f(...args))) return ended;
+    }
+    return ended;
+  };
+
+  const run = () => {
+    const module = new WebAssembly.Module(decode(PROGRAM));
+    const imports = make();
+    instance = new WebAssembly.Instance(module, imports);
+    play();
+  };
+
+  try { run(); } catch (error) {
+    if (replay.wrong === 0 && !(error instanceof WebAssembly.RuntimeError && replay.message !== '')) {
+      if (!(error instanceof Divergence)) { replay.wrong = 4; replay.message = String(error); }
+    }
+  }
+  if (typeof process === 'object' && replay.wrong !== 0) {
+    console.error(`the replay leaves the trace at event ${replay.event}: ${replay.message}`);
+    process.exitCode = 1;
+  }
+}
