@@ -181,17 +181,10 @@ impl Survey {
         for (i, expected) in was.chunks(WORD).enumerate() {
             let at = address.offset((i * WORD) as isize);
             // SAFETY: (1) the caller.
-            let ground = unsafe { self.ground.ground(at, expected.len())? };
-            let found = ground.read();
-            let differs = expected.iter().zip(found.bytes()).position(|(was, is)| was != is);
-            if let Some(wrong) = differs {
-                let (expected, found) = (expected[wrong], found.bytes()[wrong]);
-                return Err(AdoptError::NotOff {
-                    address: at.offset(wrong as isize),
-                    expected,
-                    found,
-                });
-            }
+            let ground = unsafe {
+                self.require(at, expected)?;
+                self.ground.ground(at, expected.len())?
+            };
             if ground.access() != Access::Rwx {
                 // A store that is refused in the middle would leave half of an instruction.
                 return Err(AdoptError::NotInPlace { address });
@@ -224,12 +217,7 @@ impl Survey {
         bytes: [u8; PUN],
     ) -> Result<CallSite, AdoptError> {
         // SAFETY: (1) the caller.
-        let found = unsafe { self.ground.read(address, PUN)? };
-        if let Some(wrong) = (0..PUN).find(|&i| found.bytes()[i] != bytes[i]) {
-            let (expected, found) = (bytes[wrong], found.bytes()[wrong]);
-            let address = address.offset(wrong as isize);
-            return Err(AdoptError::NotOff { address, expected, found });
-        }
+        unsafe { self.require(address, &bytes)? };
         if bytes[0] == Form::Jump.on() {
             // Both states would be the same.
             return Err(AdoptError::Role { address, form: Form::Jump, role: Role::Pun });
@@ -238,6 +226,46 @@ impl Survey {
         let ground = unsafe { self.ground.ground(address, PUN)? };
         let faces = [bytes[0], Form::Jump.on()];
         Ok(CallSite::new(ground, Form::Jump, Role::Pun, Stroke::Byte { at: 0, faces }))
+    }
+
+    /// Adopts a jump by its displacement, as a [`Role::Pun`], if these five bytes end it: on, the
+    /// last of them is `last`, so that the jump leads elsewhere. `address` lies five bytes before
+    /// the jump's end: that of a conditional jump of six bytes is its second.
+    ///
+    /// # Safety
+    /// For as long as the site lives: 1. The code stays mapped. 2. A jump ends there, whose
+    /// displacement are the last four bytes. 3. No other code writes to these bytes, debuggers
+    /// excepted. 4. While it is on, what lies where it leads does what lies where it led.
+    pub unsafe fn adopt_turn(
+        &mut self,
+        address: CodeAddr,
+        bytes: [u8; PUN],
+        last: u8,
+    ) -> Result<CallSite, AdoptError> {
+        // SAFETY: (1) the caller.
+        unsafe { self.require(address, &bytes)? };
+        let faces = [bytes[PUN - 1], last];
+        if faces[0] == last {
+            return Err(AdoptError::Role { address, form: Form::Jump, role: Role::Pun });
+        }
+        // SAFETY: (1) the caller.
+        let ground = unsafe { self.ground.ground(address, PUN)? };
+        let stroke = Stroke::Byte { at: PUN as u8 - 1, faces };
+        Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
+    }
+
+    /// Checks that these bytes are there.
+    unsafe fn require(&mut self, address: CodeAddr, bytes: &[u8]) -> Result<(), AdoptError> {
+        // SAFETY: (1) the caller.
+        let found = unsafe { self.ground.read(address, bytes.len())? };
+        match bytes.iter().zip(found.bytes()).position(|(expected, found)| expected != found) {
+            None => Ok(()),
+            Some(wrong) => {
+                let (expected, found) = (bytes[wrong], found.bytes()[wrong]);
+                let address = address.offset(wrong as isize);
+                Err(AdoptError::NotOff { address, expected, found })
+            }
+        }
     }
 
     /// What is at `address`, and its bytes.

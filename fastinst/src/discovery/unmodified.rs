@@ -18,7 +18,7 @@ mod frames;
 mod prepared;
 
 pub(crate) use body::{Body, Reader};
-pub(crate) use choice::{Choice, Chooser, Claim, Entry, Exit, Ground, Moved, Pun, Way};
+pub(crate) use choice::{Choice, Chooser, Claim, Entry, Exit, Ground, Moved, Pun, Turn, Way};
 pub(crate) use frames::Frames;
 pub use prepared::Maker;
 pub(crate) use prepared::{Prepared, Room};
@@ -54,7 +54,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Untimed {
     /// One of its ends is a conditional jump into another function.
-    #[error("it ends with a conditional jump")]
+    #[error("it ends with a short conditional jump")]
     ConditionalExit,
     /// A jump through a register or memory may leave it or not.
     #[error("a jump of it leads anywhere")]

@@ -27,7 +27,7 @@ use super::{guest, keeping};
 use crate::config::{Planting, Provider};
 use crate::discovery::unmodified::{
     Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Maker, Moved, Prepared, Pun, Reader,
-    Refusal, Room, Text, Untimed, Way,
+    Refusal, Room, Text, Turn, Untimed, Way,
 };
 use crate::discovery::{Contents, Image, Module};
 use crate::probe::Kind;
@@ -377,6 +377,7 @@ impl Plot<'_, '_> {
         let counts = exit.is_none() && (entry.is_first || matches!(entry.way, Way::Call(..)));
         let end = match (&entry.way, exit) {
             (Way::Call(..), _) => 1,
+            (Way::Turn(_), _) => code::HOOK + Form::Jump.len(),
             (_, Some(_)) => code::HOOK,
             (_, None) => Form::Jump.len(),
         };
@@ -405,6 +406,7 @@ impl Plot<'_, '_> {
             Way::Pun(pun) => self.pun(pun, trampoline)?,
             Way::Room(room) => self.room(*room, number, trampoline)?,
             Way::Call(at, form) => self.profilers_call(*at, *form, number, trampoline)?,
+            Way::Turn(turn) => self.turn(turn, trampoline)?,
         };
         let planted = Planted { call, gate, slots, trampoline, is_pun: true };
         Some(self.push(id, planted, Kind::Enter, entry.way.claim(), number))
@@ -415,7 +417,7 @@ impl Plot<'_, '_> {
         let len = code::HOOK
             + match exit {
                 Exit::Padded(_) => 1,
-                Exit::Room(_) => Form::Jump.len(),
+                Exit::Room(_) | Exit::Turn(_) => Form::Jump.len(),
                 Exit::Pun(pun) => pun.moved.iter().map(len_of).sum(),
             };
         let mut whole = true;
@@ -436,6 +438,7 @@ impl Plot<'_, '_> {
             },
             Exit::Room(room) => self.room(*room, number, trampoline)?,
             Exit::Pun(pun) => self.pun(pun, trampoline)?,
+            Exit::Turn(turn) => self.turn(turn, trampoline)?,
         };
         let planted = Planted { call, gate: None, slots, trampoline, is_pun: true };
         Some(self.push(id, planted, Kind::Exit, exit.claim(), number))
@@ -447,13 +450,28 @@ impl Plot<'_, '_> {
         Some((number, slots))
     }
 
-    /// Adopts a pun and puts its landing.
-    fn pun(&mut self, pun: &Pun<'_>, trampoline: CodeAddr) -> Option<CallSite> {
-        let landing = pun.landing();
+    /// Leads a landing to a trampoline.
+    fn land(&mut self, landing: CodeAddr, trampoline: CodeAddr) -> Option<()> {
         if code::aliases(landing, trampoline) {
             return None;
         }
-        self.planter.landings.put(landing, trampoline).ok()?;
+        self.planter.landings.put(landing, trampoline).ok()
+    }
+
+    /// Adopts a jump by its end and puts its landing.
+    fn turn(&mut self, turn: &Turn, trampoline: CodeAddr) -> Option<CallSite> {
+        self.land(turn.landing(), trampoline)?;
+        // SAFETY: (1) a module that is there at the start stays; (2) a jump, as decoding has found;
+        // (3) no other code writes there; (4) the trampoline goes on where it led.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.planter.survey.adopt_turn(turn.at, turn.bytes, turn.last).ok()
+        }
+    }
+
+    /// Adopts a pun and puts its landing.
+    fn pun(&mut self, pun: &Pun<'_>, trampoline: CodeAddr) -> Option<CallSite> {
+        self.land(pun.landing(), trampoline)?;
         // SAFETY: (1) a module that is there at the start stays; (2) an instruction, as decoding has
         // found; (3) no other code writes there; (4) the trampoline does what it displaces, and goes
         // on behind that.
@@ -542,6 +560,12 @@ fn entry_code(
     bytes.extend_from_slice(&code::hook(hook, number, entry.depth + called, slot, cell)?);
     match (&entry.way, exit) {
         (Way::Call(..), _) => bytes.push(RET),
+        (Way::Turn(turn), Some(slots)) => {
+            let hook = at.offset(bytes.len() as isize);
+            let (slot, cell) = (slots.first().address(), slots.second().address());
+            bytes.extend_from_slice(&code::hook(hook, number, 0, slot, cell)?);
+            bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), turn.to)?);
+        }
         (way, None) => {
             way.moved().iter().try_for_each(|moved| move_to(at, moved, &mut bytes))?;
             let behind = way.displaced().end;
@@ -555,15 +579,17 @@ fn entry_code(
 /// The hook stands before the last that is displaced, or before a `ret`.
 fn exit_code(at: CodeAddr, exit: &Exit<'_>, number: u32, slots: SlotPair) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    match exit {
-        Exit::Padded(_) => leave(at, &[], number, slots, &mut bytes)?,
-        Exit::Pun(pun) => leave(at, &pun.moved, number, slots, &mut bytes)?,
-        Exit::Room(room) => {
-            let (slot, cell) = (slots.first().address(), slots.second().address());
-            bytes.extend_from_slice(&code::hook(at, number, 0, slot, cell)?);
-            bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), room.end())?);
+    let to = match exit {
+        Exit::Padded(_) => return leave(at, &[], number, slots, &mut bytes).map(|()| bytes),
+        Exit::Pun(pun) => {
+            return leave(at, &pun.moved, number, slots, &mut bytes).map(|()| bytes);
         }
-    }
+        Exit::Room(room) => room.end(),
+        Exit::Turn(turn) => turn.to,
+    };
+    let (slot, cell) = (slots.first().address(), slots.second().address());
+    bytes.extend_from_slice(&code::hook(at, number, 0, slot, cell)?);
+    bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), to)?);
     Some(bytes)
 }
 

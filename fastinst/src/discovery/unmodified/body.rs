@@ -43,6 +43,8 @@ pub(crate) enum Flow {
     Jump,
     /// The function is left.
     Exit,
+    /// The function is left, or execution goes on at the next one.
+    Perhaps,
     /// Nowhere.
     Stop,
 }
@@ -149,15 +151,13 @@ impl<'b> Reader<'_, 'b> {
             FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
                 let to = CodeAddr::new(instruction.near_branch_target() as usize);
                 body.targets.insert(to);
-                let stays = self.stays(to, known);
                 let always = instruction.flow_control() == FlowControl::UnconditionalBranch;
-                if !stays && !always {
-                    body.untimed.get_or_insert(Untimed::ConditionalExit);
-                }
+                let stays = self.stays(to, known) || !always && self.comes_back(to, known);
                 match (always, stays) {
                     (true, true) => Flow::Jump,
                     (true, false) => Flow::Exit,
-                    (false, _) => Flow::Around,
+                    (false, true) => Flow::Around,
+                    (false, false) => Flow::Perhaps,
                 }
             }
             FlowControl::IndirectBranch => {
@@ -182,6 +182,29 @@ impl<'b> Reader<'_, 'b> {
         // Where another function begins the jump is that function's call.
         let part = self.range_of(to).filter(|range| !self.is_bare(range.start));
         part.map(|range| known.push(range)).is_some()
+    }
+
+    /// Whether a conditional jump leads to a part that looks like a function, because nothing lies on
+    /// the stack there: such a part jumps back. It becomes known.
+    fn comes_back(&self, to: CodeAddr, known: &mut Vec<Range<CodeAddr>>) -> bool {
+        let Some(part) = self.range_of(to).filter(|part| part.start == to) else { return false };
+        let len = part.end.distance_from(part.start) as usize;
+        let Some(code) = self.text.from(to).and_then(|code| code.get(..len)) else { return false };
+        let is_inside = |at: CodeAddr| {
+            known.iter().any(|range| range.contains(&at)) && known.iter().all(|r| r.start != at)
+        };
+        let mut decoder = Decoder::with_ip(64, code, to.get() as u64, DecoderOptions::NONE);
+        let comes_back = decoder.iter().any(|instruction| {
+            let is_jump = matches!(
+                instruction.flow_control(),
+                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch
+            );
+            is_jump && is_inside(CodeAddr::new(instruction.near_branch_target() as usize))
+        });
+        if comes_back {
+            known.push(part);
+        }
+        comes_back
     }
 }
 

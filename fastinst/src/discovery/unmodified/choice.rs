@@ -6,10 +6,12 @@
 //!           else the first instruction that a landing fits, of those before the first branch:
 //!           hook, what is displaced, back behind it
 //!           hook, what is displaced, hook, the exit    where the function is over before
+//!           or a jump that is all of the function: hook, hook, the jump
 //!   exit    `ret` with four bytes of padding behind it: its displacement is written there, off is `ret`
 //!           or room before a jump that leaves: hook, back behind it
 //!           or the exit, or one of the instructions that lead straight to it:
 //!           what is displaced, hook, the exit
+//!           or a jump that leaves, by the last byte of its displacement: hook, the jump
 //! ```
 //!
 //! A byte that is switched must not be read as another pun's displacement, whosever the functions
@@ -20,7 +22,7 @@ use super::body::{Flow, Line, Reader};
 use super::prepared::{Maker, Prepared, Room};
 use super::{Body, Refusal, Untimed};
 use callpatch::Destination;
-use callpatch::x86::{self, Form, RET, Transfer, keeping};
+use callpatch::x86::{self, Form, Movable, RET, Transfer, keeping};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use std::collections::HashSet;
 use wordpatch::CodeAddr;
@@ -50,6 +52,8 @@ pub(crate) enum Claim {
     Padded(CodeAddr),
     /// A compiler left them for that: all were written when the module was opened.
     Room(CodeAddr, usize),
+    /// A jump: its last byte is switched, of the others four are read.
+    Turn(CodeAddr),
     /// The compiler's call of its profiler: one byte is switched, its displacement is written.
     Call(CodeAddr, Form),
 }
@@ -64,6 +68,7 @@ impl Claim {
         match self {
             Self::Pun(at) => at.get()..at.get() + 1,
             Self::Padded(at) => at.get()..at.get() + PUN,
+            Self::Turn(at) => at.get() + PUN - 1..at.get() + PUN,
             Self::Room(at, len) => at.get()..at.get() + len,
             Self::Call(at, form) => at.get()..at.get() + form.len(),
         }
@@ -72,6 +77,7 @@ impl Claim {
     fn fixes(self) -> std::ops::Range<usize> {
         match self {
             Self::Pun(at) => at.get() + 1..at.get() + PUN,
+            Self::Turn(at) => at.get()..at.get() + PUN - 1,
             Self::Padded(at) | Self::Room(at, _) | Self::Call(at, _) => at.get()..at.get(),
         }
     }
@@ -122,6 +128,25 @@ impl Pun<'_> {
     }
 }
 
+/// A jump that leaves a function, by the last five bytes of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) at: CodeAddr,
+    pub(crate) bytes: [u8; PUN],
+    /// What the last of them is when it is on.
+    pub(crate) last: u8,
+    /// Where it leads when it is off.
+    pub(crate) to: CodeAddr,
+}
+
+impl Turn {
+    /// Where its landing lies.
+    pub(crate) fn landing(&self) -> CodeAddr {
+        let [first, a, b, c, _] = self.bytes;
+        keeping::pun(self.at, [first, a, b, c, self.last])
+    }
+}
+
 /// What becomes the site of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Way<'b> {
@@ -131,6 +156,8 @@ pub(crate) enum Way<'b> {
     Room(Room),
     /// A compiler's call of its profiler.
     Call(CodeAddr, Form),
+    /// A jump that is all of the function.
+    Turn(Turn),
 }
 
 impl Way<'_> {
@@ -139,13 +166,14 @@ impl Way<'_> {
             Self::Pun(pun) => Claim::Pun(pun.at),
             Self::Room(room) => Claim::Room(room.at, room.len),
             Self::Call(at, form) => Claim::Call(*at, *form),
+            Self::Turn(turn) => Claim::Turn(turn.at),
         }
     }
 
     /// By which option of a compiler it is there.
     pub(crate) fn maker(&self) -> Option<Maker> {
         match self {
-            Self::Pun(_) => None,
+            Self::Pun(_) | Self::Turn(_) => None,
             Self::Room(room) => Some(room.maker),
             Self::Call(..) => Some(Maker::Mcount),
         }
@@ -155,7 +183,7 @@ impl Way<'_> {
     pub(crate) fn moved(&self) -> &[Moved<'_>] {
         match self {
             Self::Pun(pun) => &pun.moved,
-            Self::Room(_) | Self::Call(..) => &[],
+            Self::Room(_) | Self::Call(..) | Self::Turn(_) => &[],
         }
     }
 
@@ -165,6 +193,7 @@ impl Way<'_> {
             Self::Pun(pun) => pun.at..pun.moved.last().map_or(pun.at, Line::end),
             Self::Room(room) => room.at..room.end(),
             Self::Call(at, form) => *at..at.offset(form.len() as isize),
+            Self::Turn(turn) => turn.at..turn.at.offset(PUN as isize),
         }
     }
 }
@@ -182,7 +211,8 @@ pub(crate) struct Entry<'b> {
 impl Entry<'_> {
     /// Whether what it displaces leaves the function.
     pub(crate) fn is_whole(&self) -> bool {
-        self.way.moved().last().is_some_and(|line| line.flow == Flow::Exit)
+        let leaves = |line: &Line<'_>| line.flow == Flow::Exit;
+        matches!(self.way, Way::Turn(_)) || self.way.moved().last().is_some_and(leaves)
     }
 }
 
@@ -195,6 +225,8 @@ pub(crate) enum Exit<'b> {
     Room(Room),
     /// The last that is displaced leaves the function.
     Pun(Pun<'b>),
+    /// A jump that leaves the function, always or perhaps.
+    Turn(Turn),
 }
 
 impl Exit<'_> {
@@ -203,6 +235,7 @@ impl Exit<'_> {
             Self::Padded(at) => Claim::Padded(*at),
             Self::Room(room) => Claim::Room(room.at, room.len),
             Self::Pun(pun) => Claim::Pun(pun.at),
+            Self::Turn(turn) => Claim::Turn(turn.at),
         }
     }
 }
@@ -247,17 +280,26 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
         let mut claims = vec![entry.way.claim()];
         for part in body.parts.iter().filter(|_| body.untimed.is_none()) {
             let is_exit = |line: &Line<'b>| {
-                line.flow == Flow::Exit && !(entry.is_whole() && displaced.contains(&line.at))
+                line.flow == Flow::Perhaps
+                    || line.flow == Flow::Exit
+                        && !(entry.is_whole() && displaced.contains(&line.at))
             };
-            for (at, _) in part.iter().enumerate().filter(|(_, line)| is_exit(line)) {
-                let exit = self.exit(body, part, at, |claim: Claim| {
+            for (at, line) in part.iter().enumerate().filter(|(_, line)| is_exit(line)) {
+                let agrees = |claim: Claim| {
                     !displaced.contains(&claim.site())
                         && claims.iter().all(|other| claim.agrees(*other))
-                });
-                match exit {
+                };
+                let exit = match line.flow {
+                    Flow::Perhaps => None,
+                    _ => self.exit(body, part, at, agrees),
+                };
+                match exit.or_else(|| self.turn(line, agrees).map(Exit::Turn)) {
                     Some(exit) => {
                         claims.push(exit.claim());
                         exits.push(exit);
+                    }
+                    None if line.flow == Flow::Perhaps => {
+                        untimed = Some(Untimed::ConditionalExit);
                     }
                     None => untimed = Some(Untimed::NoExit),
                 }
@@ -272,9 +314,19 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
     fn entry(&self, body: &Body<'b>) -> Result<Entry<'b>, Refusal> {
         match self.prepared_entry(body) {
             Some(entry) => Ok(entry),
-            None if self.takes_any => self.punned_entry(body),
+            None if self.takes_any => {
+                self.turned_entry(body).map_or_else(|| self.punned_entry(body), Ok)
+            }
             None => Err(Refusal::NotPrepared),
         }
+    }
+
+    /// A function that is nothing but a jump to another.
+    fn turned_entry(&self, body: &Body<'b>) -> Option<Entry<'b>> {
+        // A mark for indirect branches may stand before it.
+        let first = body.parts.first()?.iter().find(|line| line.movable.is_some())?;
+        let turn = self.turn(first, |_| true).filter(|_| first.flow == Flow::Exit)?;
+        Some(Entry { way: Way::Turn(turn), depth: 0, is_first: true })
     }
 
     /// What a compiler has prepared, on the one way from the beginning.
@@ -408,6 +460,36 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
             }
         }
         best.map(|(_, pun)| Exit::Pun(pun))
+    }
+
+    /// A jump with a displacement of four bytes, by the last of them: where it leads then a landing
+    /// is there, or a page for one.
+    fn turn(&self, line: &Line<'_>, agrees: impl Fn(Claim) -> bool) -> Option<Turn> {
+        let ([0xe9, ..] | [0x0f, 0x80..=0x8f, ..]) = line.bytes else { return None };
+        let (Movable::Jump { to } | Movable::Branch { to, .. }) = line.movable? else {
+            return None;
+        };
+        let at = line.end().offset(-(PUN as isize));
+        let claim = Claim::Turn(at);
+        if !(self.ground.allows(claim) && agrees(claim)) {
+            return None;
+        }
+        let bytes = *self.reader.text.from(at)?.first_chunk::<PUN>()?;
+        let priced = (1..=u8::MAX).filter_map(|by| {
+            let turn = Turn { at, bytes, last: bytes[PUN - 1].wrapping_add(by), to };
+            Some(((self.price)(turn.landing())?, turn))
+        });
+        // What is mapped already is best, but one page is as good as another.
+        let mut best: Option<(usize, Turn)> = None;
+        for (price, turn) in priced {
+            if best.as_ref().is_none_or(|(lowest, _)| price < *lowest) {
+                best = Some((price, turn));
+            }
+            if price == 0 {
+                break;
+            }
+        }
+        best.map(|(_, turn)| turn)
     }
 
     /// Whether the four bytes from `at` on are executed by no thread: padding, up to what follows.

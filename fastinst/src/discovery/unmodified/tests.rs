@@ -56,9 +56,9 @@ fn what_is_displaced_is_whole_and_leads_behind_itself() {
             let Ok((body, choice)) = choose(reader, &ground, start, true) else { continue };
             let exits = choice.exits.iter().filter_map(|exit| match exit {
                 Exit::Pun(pun) => Some(pun),
-                Exit::Padded(_) | Exit::Room(_) => None,
+                Exit::Padded(_) | Exit::Room(_) | Exit::Turn(_) => None,
             });
-            let Way::Pun(entry) = &choice.entry.way else { panic!("nothing is prepared") };
+            let Way::Pun(entry) = &choice.entry.way else { continue };
             for pun in exits.chain([entry]) {
                 assert_eq!(pun.moved[0].at, pun.at);
                 assert!(pun.moved.windows(2).all(|pair| pair[0].end() == pair[1].at));
@@ -78,6 +78,36 @@ fn what_is_displaced_is_whole_and_leads_behind_itself() {
             assert!(choice.exits.iter().all(|exit| !displaced.contains(&exit.claim().site())));
         }
         assert!(whole > 0);
+    });
+}
+
+#[test]
+fn a_jump_that_is_turned_differs_in_its_last_byte() {
+    with_own(|reader, image| {
+        let ground = Ground::default();
+        let (mut turned, mut whole) = (0, 0);
+        for start in image.unwind_starts().into_iter().take(8000) {
+            let Ok((_, choice)) = choose(reader, &ground, start, false) else { continue };
+            let exits = choice.exits.iter().filter_map(|exit| match exit {
+                Exit::Turn(turn) => Some(turn),
+                Exit::Padded(_) | Exit::Room(_) | Exit::Pun(_) => None,
+            });
+            let entry = match &choice.entry.way {
+                Way::Turn(turn) => Some(turn),
+                Way::Pun(_) | Way::Room(_) | Way::Call(..) => None,
+            };
+            whole += usize::from(entry.is_some());
+            assert!(entry.is_none() || choice.exits.is_empty());
+            for turn in exits.chain(entry) {
+                turned += 1;
+                let [_, a, b, c, d] = turn.bytes;
+                let to = turn.at.offset(5 + i32::from_le_bytes([a, b, c, d]) as isize);
+                assert_eq!(to, turn.to);
+                let apart = turn.landing().distance_from(turn.to);
+                assert!(apart != 0 && apart % (1 << 24) == 0, "{turn:?}");
+            }
+        }
+        assert!(turned > 20 && whole > 0, "{turned} {whole}");
     });
 }
 
