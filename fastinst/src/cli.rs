@@ -59,9 +59,6 @@ pub(crate) enum Command {
     Calibrate(tmax::Args),
     /// Compile a sample program, profile it and say what to try next
     Demo(demo::Args),
-    /// The demo's sample, where there is no C compiler
-    #[command(hide = true)]
-    Sample,
     /// Print manual pages, or completions for a shell
     Manual(::manual::Manual),
 }

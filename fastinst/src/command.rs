@@ -10,6 +10,7 @@ pub(crate) mod export;
 mod filter;
 pub(crate) mod follow;
 pub(crate) mod launch;
+mod library;
 pub(crate) mod manual;
 pub(crate) mod merge;
 pub(crate) mod probes;
@@ -52,7 +53,6 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Cc(args) => cc::run(&args, cc::Language::C),
         Command::Cxx(args) => cc::run(&args, cc::Language::Cxx),
-        Command::Sample => sample::run(),
         Command::Calibrate(args) => Ok(tmax::command::main(&args)),
         Command::Demo(args) => demo::run(&args),
         Command::Manual(args) => manual::run(&args),

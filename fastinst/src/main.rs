@@ -7,5 +7,10 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The demo's own program: it is no command that users are told of, or that is proposed to them.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == command::sample::NAME) && words.next().is_none() {
+        return command::sample::run();
+    }
     command::main(cli::Cli::parse())
 }

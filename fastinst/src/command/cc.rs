@@ -129,10 +129,13 @@ fn flags(args: &[OsString], family: Family, language: Language) -> Vec<&'static 
     if !compiles || has("-E") || has("-fno-instrument-functions") {
         return Vec::new();
     }
+    // What it was compiled with stands in the program then, for `fastinst doctor`.
+    const NOTE: &str = "-frecord-gcc-switches";
     match (family, language) {
-        (Family::Clang, _) => vec!["-finstrument-functions-after-inlining"],
-        (Family::Gcc, Language::C) => vec!["-finstrument-functions"],
+        (Family::Clang, _) => vec![NOTE, "-finstrument-functions-after-inlining"],
+        (Family::Gcc, Language::C) => vec![NOTE, "-finstrument-functions"],
         (Family::Gcc, Language::Cxx) => vec![
+            NOTE,
             "-finstrument-functions",
             "-finstrument-functions-exclude-function-list=std::,__gnu_cxx::",
             "-finstrument-functions-exclude-file-list=/usr/include/c++",
@@ -171,10 +174,11 @@ mod tests {
             ("--version", false),
             ("-c app.c -fno-instrument-functions", false),
         ] {
-            assert_eq!(added(args, Family::Gcc, Language::C), usize::from(compiled), "{args}");
-            assert_eq!(added(args, Family::Clang, Language::Cxx), usize::from(compiled), "{args}");
+            assert_eq!(added(args, Family::Gcc, Language::C), 2 * usize::from(compiled), "{args}");
+            let by_clang = added(args, Family::Clang, Language::Cxx);
+            assert_eq!(by_clang, 2 * usize::from(compiled), "{args}");
         }
-        assert_eq!(added("-c app.cc", Family::Gcc, Language::Cxx), 3);
+        assert_eq!(added("-c app.cc", Family::Gcc, Language::Cxx), 4);
     }
 
     #[test]

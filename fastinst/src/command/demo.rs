@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 out,
                 "1. {why}\n   The same sample is bundled in Rust: it is profiled instead.\n"
             )?;
-            vec![std::env::current_exe()?.into_os_string(), "sample".into()]
+            vec![std::env::current_exe()?.into_os_string(), super::sample::NAME.into()]
         }
     };
     let shown = program.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");

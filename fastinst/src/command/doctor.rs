@@ -89,7 +89,7 @@ fn processor() -> Finding {
             format!(
                 "processor: {brand}; one-byte switches are not documented by its vendor, but are what Linux and XRay rely on"
             ),
-            "nothing to do; fastinst calibrate looks for exceptions",
+            "OK. Run `fastinst calibrate` to verify",
         ),
         _ => note(
             format!("processor: {brand}; nobody has tried this vendor"),
@@ -160,9 +160,9 @@ fn text() -> Finding {
 
 fn code_memory() -> Finding {
     match CodeMemory::new(4096) {
-        Ok(_) => ok("trampolines: memory of our own can be executed"),
+        Ok(_) => ok("trampolines: executable memory is available"),
         Err(error) => problem(
-            format!("trampolines: no memory of our own can be executed ({error})"),
+            format!("trampolines: executable memory is not available ({error})"),
             "allow executable mappings of memory that is no file's, and mremap(2): SELinux (execmem) or a seccomp filter forbids them",
         ),
     }
@@ -253,7 +253,7 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     if !found.refused.is_empty() {
         findings.push(note(
             format!("{shown}: {} places look like probes and are none", found.refused.len()),
-            "nothing to do: they are left alone",
+            "OK: they are left alone",
         ));
     }
     if !found.conditional.is_empty() {
@@ -319,6 +319,14 @@ fn of_symbols(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     if share < 10 {
         return vec![ok(format!("{shown}: {foreign} probes ({share} %) lie in system headers"))];
     }
+    // The compiler's own note of how it was called: what was done is not advised.
+    let left_out = ["-finstrument-functions-after-inlining", "-finstrument-functions-exclude-f"];
+    let lines = module.command_lines();
+    if lines.iter().any(|line| left_out.iter().any(|option| line.contains(option))) {
+        return vec![ok(format!(
+            "{shown}: {foreign} probes ({share} %) lie in system headers, in functions that are not inlined without probes either"
+        ))];
+    }
     let clang = module.compilers().iter().any(|compiler| compiler.contains("clang"));
     let remedy = if clang {
         "compile with -finstrument-functions-after-inlining instead (fastinst c++ does)"
@@ -328,7 +336,7 @@ fn of_symbols(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     };
     vec![note(
         format!(
-            "{shown}: {foreign} probes ({share} %) lie in system headers: functions that would be inlined are called, which no switching gives back"
+            "{shown}: {foreign} probes ({share} %) lie in system headers: these small functions are no longer inlined; that cost remains even when probes are off"
         ),
         remedy,
     )]

@@ -6,13 +6,14 @@
 //! had, they write files into a private folder.
 
 use super::channel::Channel;
+pub(crate) use super::library::library;
 use super::program::{examine, find};
 use super::{Failure, filter};
 use fastinst::discovery::Module;
 use profiler::{Policy, Profile};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
@@ -145,37 +146,6 @@ fn while_watching<T>(channel: &Channel, around: Surroundings<'_>, act: impl FnOn
         drop(until);
         result
     })
-}
-
-/// The preload library: beside the command, where cargo puts it, or where packages do.
-pub(crate) fn library() -> Result<PathBuf, Failure> {
-    let name = "libfastinst.so";
-    let here = std::env::current_exe().map_err(|error| {
-        Failure::Refused(format!("cannot find out where this command lies: {error}"))
-    })?;
-    let folder = here.parent().unwrap_or(Path::new("/"));
-    // Cargo's own folder first: there it is as new as the command also when tests are run.
-    let places = [
-        folder.join("deps").join(name),
-        folder.join(name),
-        folder.join("../lib").join(name),
-        folder.join("../lib/x86_64-linux-gnu").join(name),
-    ];
-    let found = places.iter().find(|place| place.is_file()).ok_or_else(|| {
-        Failure::Refused(format!(
-            "{name} is not beside {}: scripts/install puts both where they belong",
-            here.display()
-        ))
-    })?;
-    let found = found.canonicalize().unwrap_or_else(|_| found.clone());
-    // The loader takes both for the end of a name, and knows no way to write them (ld.so(8)).
-    if found.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
-        return Err(Failure::Refused(format!(
-            "{} cannot be preloaded, for a space or colon in its path: install it elsewhere",
-            found.display()
-        )));
-    }
-    Ok(found)
 }
 
 /// The command that runs the program with the library.

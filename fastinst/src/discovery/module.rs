@@ -170,9 +170,20 @@ impl Module {
 
     /// Which compilers made it (`.comment`); empty if it does not say.
     pub fn compilers(&self) -> Vec<String> {
-        let comment =
-            |contents: &Contents| Some(Image::parse(contents).ok()?.section(".comment")?.to_vec());
-        let text = self.contents().ok().and_then(|contents| comment(&contents)).unwrap_or_default();
+        self.texts(".comment")
+    }
+
+    /// How the compilers were called (`.GCC.command.line`, by `-frecord-gcc-switches`); empty if it
+    /// does not say.
+    pub fn command_lines(&self) -> Vec<String> {
+        self.texts(".GCC.command.line")
+    }
+
+    /// The texts of a section.
+    fn texts(&self, section: &str) -> Vec<String> {
+        let bytes =
+            |contents: &Contents| Some(Image::parse(contents).ok()?.section(section)?.to_vec());
+        let text = self.contents().ok().and_then(|contents| bytes(&contents)).unwrap_or_default();
         let lines = text.split(|&byte| byte == 0).filter(|line| !line.is_empty());
         lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }

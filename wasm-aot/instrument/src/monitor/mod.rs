@@ -83,7 +83,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "branches",
-        about: "how often each way of each branch was gone",
+        about: "how often each branch was taken / not taken",
         options: &[("zero", "also those that were never reached")],
         source: Source::Counts { call_targets: false, report: counted::branches },
     },
@@ -101,7 +101,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "control-flow",
-        about: "how often each edge of each function's graph was gone",
+        about: "execution count of each CFG edge",
         options: &[("dot", "graphs, as Graphviz reads them")],
         source: Source::Counts { call_targets: false, report: counted::edges },
     },
@@ -178,7 +178,7 @@ pub const KINDS: &[Kind] = &[
         name: "profile",
         about: "who called whom, how often, and how long that took: the tree of calling contexts",
         options: &[
-            ("depth=N", "what is deeper belongs to who has called it"),
+            ("depth=N", "deeper frames are folded into their caller"),
             ("folded[=FILE]", "stacks and nanoseconds, as tools for flame graphs read them"),
             ("svg[=FILE]", "a flame graph"),
             ("pprof=FILE", "as pprof reads it"),
