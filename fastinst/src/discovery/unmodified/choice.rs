@@ -392,7 +392,8 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
     /// thread comes back into the middle of it. That is slow: branch predictors take it for a jump.
     /// A `ret` by itself is no entry: there is nothing that could be timed.
     fn displaced(&self, part: &[Line<'b>], at: usize) -> Option<Vec<Line<'b>>> {
-        if part[at].flow == Flow::Exit {
+        let is_jump = matches!(part[at].movable, Some(Movable::Jump { .. }));
+        if part[at].flow == Flow::Exit && !is_jump {
             return None;
         }
         let mut moved = Vec::new();
@@ -440,7 +441,10 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
         {
             return Some(Exit::Room(room));
         }
-        let mut best: Option<(usize, Pun<'b>)> = None;
+        // One that reads the first byte of the next function would leave that without an entry.
+        let end = part.last().map_or(line.end(), Line::end);
+        let reaches_over = |pun: &Pun<'_>| pun.at.offset(PUN as isize) > end && self.begins(end);
+        let mut best: Option<((bool, usize), Pun<'b>)> = None;
         for first in (at.saturating_sub(RUN)..=at).rev() {
             let line = &part[first];
             let may_move = line.movable.is_some() && !(self.careful && line.may_fault);
@@ -450,9 +454,10 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
             if let Some(pun) = self.pun(line, part[first..=at].to_vec())
                 && agrees(Claim::Pun(pun.at))
                 && let Some(price) = (self.price)(pun.landing())
-                && best.as_ref().is_none_or(|(lowest, _)| price < *lowest)
+                && let rank = (reaches_over(&pun), price)
+                && best.as_ref().is_none_or(|(lowest, _)| rank < *lowest)
             {
-                best = Some((price, pun));
+                best = Some((rank, pun));
             }
             // A jump to the instruction behind would pass it by.
             if body.targets.contains(&line.at) {
