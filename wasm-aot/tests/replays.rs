@@ -165,6 +165,9 @@ fn traces_are_shown_as_text_which_is_a_trace_and_compared() {
         code == Some(1) && differ.starts_with("event 2 differs\n  a.r3: write 0 16 "),
         "{differ}"
     );
+    // Recorded again, a run is the same.
+    assert_eq!(place.run(&["record", "-o", "again.r3", "a.r3"]).status.code(), Some(3));
+    assert_eq!(place.good(&["trace", "diff", "a.r3", "again.r3"]), "equal: 13 events\n");
     let changed =
         place.file("changed.txt", text.replace("call 2 i32:24 i32:4", "call 2 i32:24 i32:5"));
     let output = place.run(&["replay", "--check", &changed, &app]);
@@ -239,7 +242,7 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
     );
     refused(&["replay", "missing.r3", "-o", "x.wasm"], 1, "missing.r3: No such file");
     refused(&["replay", "a.r3", "-o", "no/folder/x.wasm"], 1, "no/folder/x.wasm: No such file");
-    refused(&["record", "a.r3"], 2, "it is a trace already");
+    refused(&["record", "a.r3"], 2, "it is read while it is written: name another file by -o");
     let empty = format!("a={other}");
     let wanting = place.file("wanting.wat", r#"(module (import "a" "f" (func)))"#);
     refused(

@@ -18,6 +18,7 @@ mod peers;
 mod policies;
 mod probes;
 mod progress;
+mod r3;
 mod report;
 mod sample;
 mod selection;
@@ -109,6 +110,11 @@ enum Experiment {
         /// Only these programs, of those that `engine` runs.
         programs: Vec<String>,
     },
+    /// Recording, reducing and replaying: costs, events, and whether a replay does the same.
+    R3 {
+        /// Only these programs, of those that `engine` runs.
+        programs: Vec<String>,
+    },
     /// What the built-in monitors of WebAssembly cost, and probes.
     Wizard {
         /// Only these programs.
@@ -195,6 +201,7 @@ fn main() -> ExitCode {
         Experiment::Sites { programs } => sites::measure(arguments.quick, programs),
         Experiment::ToggleWasm => toggle_wasm::measure(arguments.quick),
         Experiment::Monitors { programs } => monitors::measure(arguments.quick, programs),
+        Experiment::R3 { programs } => r3::measure(arguments.quick, programs),
         Experiment::Wizard { programs } => wizard::measure(arguments.quick, programs),
         Experiment::WhammRewriting { programs, peers, rounds } => {
             whamm_rewriting::measure(arguments.quick, programs, *peers, rounds.map(usize::from))

@@ -10,7 +10,8 @@ use wasm_aot::recording::Recorded;
 /// Run a program and record what goes to and fro between it and its host
 ///
 /// The trace has the program inside: `wasm-aot run TRACE` repeats the run, under any monitor, and
-/// `wasm-aot replay TRACE -o BENCH.wasm` makes a module of it that needs no host.
+/// `wasm-aot replay TRACE -o BENCH.wasm` makes a module of it that needs no host. A trace that is
+/// recorded again gives the same trace.
 #[derive(Debug, Args)]
 pub(crate) struct Record {
     /// Where the trace goes; by default to the program's name with .r3, in this directory
@@ -30,6 +31,12 @@ impl Record {
                 name.into()
             }
         };
+        if self.run.program() == output {
+            return Err(Failure::usage(format!(
+                "{}: it is read while it is written: name another file by -o",
+                output.display()
+            )));
+        }
         // A limit of files' sizes ends the trace, and not the program.
         super::signal::survive_file_size_limits();
         self.run.recorded(&output)

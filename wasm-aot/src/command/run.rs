@@ -126,7 +126,7 @@ impl Run {
     fn run_to(self, trace: Option<&Path>) -> Result<(), Failure> {
         super::signal::watch();
         let replays = traces::is_trace(&self.module);
-        self.fits(trace.is_some(), replays)?;
+        self.fits(replays)?;
         self.dump.as_deref().map_or(Ok(()), is_writable)?;
         let observation = self.monitoring.begin()?;
         let engine = self.making.engine_with(|config| {
@@ -255,12 +255,9 @@ impl Run {
         done
     }
 
-    /// Refuses what cannot be recorded, and what means nothing to a replay.
-    fn fits(&self, records: bool, replays: bool) -> Result<(), Failure> {
+    /// Refuses what means nothing to a replay.
+    fn fits(&self, replays: bool) -> Result<(), Failure> {
         let refused = |why: &str| Err(Failure::usage(format!("{}: {why}", self.module.display())));
-        if records && replays {
-            return refused("it is a trace already: record the program itself");
-        }
         let has_own = !self.args.is_empty() || self.invoke.is_some() || !self.preload.is_empty();
         if replays && has_own {
             return refused(
@@ -293,6 +290,10 @@ impl Run {
         let own = self.arg0.as_deref().unwrap_or(self.module.as_os_str());
         let args = std::iter::once(own).chain(self.args.iter().map(|arg| &**arg));
         program.args = args.map(|arg| arg.as_bytes().to_vec()).collect();
+        // What a trace repeats is recorded as what it was.
+        if traces::is_trace(&self.module) {
+            program = Events::open(&self.module)?.program().clone();
+        }
         let file = record::create(path)?;
         match linked {
             None => Recorder::new(store, module, &program, file),

@@ -161,7 +161,7 @@ impl Tools {
         &self.folder
     }
 
-    pub(super) fn python(&self) -> PathBuf {
+    pub(crate) fn python(&self) -> PathBuf {
         self.folder.join("python/bin/python3")
     }
 
