@@ -1,6 +1,6 @@
 //! The command line, defined once: help, manual pages and completions all come from here.
 
-use crate::command::{compare, demo, diff, export, merge, report, run};
+use crate::command::{attach, compare, demo, diff, export, merge, report, run};
 use clap::{Parser, Subcommand};
 
 /// Low-overhead function profiler with self-disabling probes
@@ -21,6 +21,7 @@ Examples:
   fastinst cc -O2 app.c -o app                    compile with probes
   fastinst run ./app                              profile it, print a table when it ends
   fastinst run -o app.profile ./app               keep the profile
+  fastinst attach --for 10s 4711                  profile what runs already
   fastinst report --sort mean app.profile         look at it again
   fastinst report --histogram parse app.profile   one function: its latencies and slowest calls
   fastinst diff base*.profile -- new*.profile     what has changed
@@ -35,6 +36,8 @@ Exit status: 0 done, 1 not done, 2 wrong option; `run` exits as the program does
 pub(crate) enum Command {
     /// Run a program and profile it
     Run(run::Args),
+    /// Profile a process that runs already
+    Attach(attach::Args),
     /// Print saved profiles
     Report(report::Args),
     /// Add saved profiles up, of several processes or machines

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod attach;
 pub(crate) mod cc;
 mod channel;
 pub(crate) mod compare;
@@ -44,6 +45,7 @@ pub(crate) enum Failure {
 pub(crate) fn main(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Attach(args) => attach::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Export(args) => export::run(&args),

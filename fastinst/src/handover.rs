@@ -66,6 +66,42 @@ struct Front {
     /// The process that reads.
     reader: AtomicI32,
     claimed: AtomicU32,
+    /// Of a process that was attached to: what becomes of it (see [`Attachment`]).
+    attachment: AtomicU32,
+    /// The agent's thread there.
+    agent: AtomicI32,
+}
+
+/// How far the end of an attachment has come.
+///
+/// | value | meaning | who stores it |
+/// |---|---|---|
+/// | `Runs` | the profiler is at work | nobody: it is zero |
+/// | `Ending` | its end is asked for | the reader |
+/// | `Ended` | all code is as it was, and the profile is the last one | the agent |
+/// | `Stuck` | some code could not be put back | the agent |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Attachment {
+    /// See above.
+    Runs = 0,
+    /// See above.
+    Ending = 1,
+    /// See above.
+    Ended = 2,
+    /// See above.
+    Stuck = 3,
+}
+
+impl Attachment {
+    fn of(number: u32) -> Self {
+        match number {
+            1 => Self::Ending,
+            2 => Self::Ended,
+            3 => Self::Stuck,
+            _ => Self::Runs,
+        }
+    }
 }
 
 /// The first page of a slot.
@@ -181,6 +217,60 @@ impl Handover {
         &self.front.all(0)[0]
     }
 
+    /// For a profiler in this process, where another one, of that number, is going to read: it
+    /// opens the same file by [`descriptor`](Self::descriptor).
+    pub fn for_reader(reader: i32) -> Result<Self, OsError> {
+        let this = Self::new()?;
+        this.front().reader.store(reader, Relaxed);
+        Ok(this)
+    }
+
+    /// What another process has made for us; `None` if it is something else.
+    pub fn open(path: &Path) -> std::io::Result<Option<Self>> {
+        let file = File::options().read(true).write(true).open(path)?;
+        if file.metadata()?.len() != offset_of(SLOTS) as u64 {
+            return Ok(None);
+        }
+        let front = Mapped::new(&file, 0, PAGE)
+            .map_err(|error| std::io::Error::from_raw_os_error(error.errno))?;
+        let this = Self { file, front };
+        let is_it = this.front().magic.load(Acquire) == MAGIC;
+        Ok(is_it.then_some(this))
+    }
+
+    /// How far the end of the attachment has come.
+    pub fn attachment(&self) -> Attachment {
+        self.front().attachment()
+    }
+
+    /// Asks the profiler to leave the process.
+    pub fn end_attachment(&self) {
+        self.front().set_attachment(Attachment::Ending);
+    }
+
+    /// The thread of the agent in the process that was attached to.
+    pub fn agent(&self) -> i32 {
+        self.front().agent.load(Acquire)
+    }
+
+    /// What the profiler's side keeps. The calling thread is the agent's.
+    pub(crate) fn tether(&self) -> Result<Tether, OsError> {
+        let front = Mapped::new(&self.file, 0, PAGE)?;
+        let tether = Tether { front };
+        tether.front().agent.store(wordpatch::os::threads::current().0, Release);
+        Ok(tether)
+    }
+
+    /// The number of the file in this process.
+    pub fn descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// A slot for a profiler in this process.
+    pub(crate) fn writer(&self) -> Option<Writer> {
+        Writer::of(&self.file)
+    }
+
     /// By what path other processes find it, as long as this one lives.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", wordpatch::os::threads::process(), self.file.as_raw_fd())
@@ -251,6 +341,42 @@ fn add_counts(profile: &mut Profile, tallies: &[u8], which: usize) {
     }
 }
 
+impl Front {
+    fn attachment(&self) -> Attachment {
+        Attachment::of(self.attachment.load(Acquire))
+    }
+
+    fn set_attachment(&self, to: Attachment) {
+        self.attachment.store(to as u32, Release);
+    }
+}
+
+/// What ties a profiler that was attached to its reader; it needs no descriptor.
+pub(crate) struct Tether {
+    front: Mapped,
+}
+
+impl Tether {
+    fn front(&self) -> &Front {
+        &self.front.all(0)[0]
+    }
+
+    /// How far the end has come.
+    pub(crate) fn attachment(&self) -> Attachment {
+        self.front().attachment()
+    }
+
+    /// Says how far it has come.
+    pub(crate) fn set_attachment(&self, to: Attachment) {
+        self.front().set_attachment(to);
+    }
+
+    /// Whether the reader lives, as far as that can be seen from here.
+    pub(crate) fn has_reader(&self) -> bool {
+        is_there(self.front().reader.load(Relaxed))
+    }
+}
+
 /// The writer's side: the slot of this process. The agent's thread uses it.
 pub(crate) struct Writer {
     /// The front of the slot, and tallies.
@@ -264,11 +390,15 @@ impl Writer {
     /// and closes a descriptor, allocates a path.
     pub(crate) fn claim(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-        let file = files::open_for_writing(&path).ok()?;
-        if files::size(&file).ok()? != offset_of(SLOTS) as u64 {
+        Self::of(&files::open_for_writing(&path).ok()?)
+    }
+
+    /// The same, of an open file.
+    pub(crate) fn of(file: &impl AsRawFd) -> Option<Self> {
+        if files::size(file).ok()? != offset_of(SLOTS) as u64 {
             return None;
         }
-        let mapped = Mapped::new(&file, 0, PAGE).ok()?;
+        let mapped = Mapped::new(file, 0, PAGE).ok()?;
         let front: &Front = &mapped.all(0)[0];
         if front.magic.load(Acquire) != MAGIC {
             return None;
@@ -278,8 +408,8 @@ impl Writer {
             return None;
         }
         let offset = offset_of(number);
-        let slot = Mapped::new(&file, offset, 2 * PAGE).ok()?;
-        let copies = Mapped::new(&file, offset + TALLIES, COPIES).ok()?;
+        let slot = Mapped::new(file, offset, 2 * PAGE).ok()?;
+        let copies = Mapped::new(file, offset + TALLIES, COPIES).ok()?;
         let writer = Self { slot, copies, reader: front.reader.load(Relaxed) };
         writer.front().process.store(wordpatch::os::threads::process(), Relaxed);
         Some(writer)
@@ -350,9 +480,16 @@ impl Writer {
 
     /// Whether the process that reads it lives.
     pub(crate) fn has_reader(&self) -> bool {
-        // SAFETY: (1) sends nothing.
-        unsafe { libc::kill(self.reader, 0) == 0 || wordpatch::os::errno() != libc::ESRCH }
+        is_there(self.reader)
     }
+}
+
+/// Whether a reader lives. One that this process cannot see has no number here, and is taken to
+/// live.
+fn is_there(reader: i32) -> bool {
+    // SAFETY: (1) sends nothing.
+    reader == 0
+        || unsafe { libc::kill(reader, 0) == 0 || wordpatch::os::errno() != libc::ESRCH }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@
 //! knows no instruction that it writes, which is `callpatch`'s.
 
 pub mod api;
+pub mod attachment;
 mod attribution;
 pub mod capi;
 mod clib;

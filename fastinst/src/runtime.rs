@@ -20,13 +20,15 @@
 //!   [`unmodified`] plants functions that no compiler has prepared, with stubs of `keeping`.
 //! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets
 //!   the profile; `wishes` is how others ask it for something. [`guest`] is what the program sees
-//!   of us: beginning, end, fork; [`doors`] are the functions of the C library that we stand
+//!   of us: beginning, end, fork; `attached` is how we come into a process that runs already, and
+//!   leave it; [`doors`] are the functions of the C library that we stand
 //!   before, `sandbox` those through which filters of system calls come, which `filter` judges.
 //! - [`witness`] is the sampling clock: which functions the processor time went to, told by
 //!   something else than probes.
 
 pub(crate) mod agent;
 mod arrivals;
+mod attached;
 mod boards;
 pub(crate) mod clock;
 pub(crate) mod doors;

@@ -125,6 +125,46 @@ pub fn stays_writable(page: CodeAddr) -> bool {
     (LOWEST.load(Relaxed)..=HIGHEST.load(Relaxed)).contains(&page) && UNLOCKED.find(page).is_some()
 }
 
+/// Gives pages in `range` that were made writable for good the protection back that they had:
+/// readable and executable. No site on them is stored to until they are [opened
+/// again](unlock_again).
+///
+/// # Safety
+/// 1. `range` holds the code that sites were adopted in. 2. No thread stores to one of them now.
+pub unsafe fn lock_again(range: &Range<CodeAddr>) -> Result<(), OsError> {
+    // SAFETY: (1) and (2) the caller.
+    unsafe { protect_unlocked(range, Protection::ReadExecute) }
+}
+
+/// The reverse.
+///
+/// # Safety
+/// 1. `range` holds the code that sites were adopted in.
+pub unsafe fn unlock_again(range: &Range<CodeAddr>) -> Result<(), OsError> {
+    // SAFETY: (1) the caller.
+    unsafe { protect_unlocked(range, Protection::ReadWriteExecute) }
+}
+
+/// # Safety
+/// As for its callers.
+unsafe fn protect_unlocked(
+    range: &Range<CodeAddr>,
+    protection: Protection,
+) -> Result<(), OsError> {
+    let _no_window_meanwhile = WINDOWS.lock();
+    let mut pages: Vec<usize> = UNLOCKED
+        .iter()
+        .map(|entry| entry.key().load(Relaxed))
+        .filter(|&page| page != 0 && range.contains(&CodeAddr::new(page)))
+        .collect();
+    pages.sort_unstable();
+    for run in pages.chunk_by(|before, page| before + PAGE == *page) {
+        // SAFETY: (1) pages that were readable and executable before they were unlocked.
+        unsafe { pages::protect(CodeAddr::new(run[0]), run.len() * PAGE, protection)? };
+    }
+    Ok(())
+}
+
 /// The pages that hold `word`.
 fn pages_of(word: &Range<CodeAddr>) -> impl Iterator<Item = CodeAddr> {
     let (first, last) = (word.start.align_down(PAGE), word.end.offset(-1).align_down(PAGE));

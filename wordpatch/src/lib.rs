@@ -91,7 +91,7 @@ mod trap;
 mod vendor;
 mod word;
 
-pub use access::{Access, Refusal, stays_writable};
+pub use access::{Access, Refusal, lock_again, stays_writable, unlock_again};
 pub use addr::CodeAddr;
 pub use barrier::{Barrier, BarrierError, Silent};
 pub use batch::{Batch, Committed};

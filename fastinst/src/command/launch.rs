@@ -184,7 +184,7 @@ fn prepared(
 
 impl Options {
     /// What they are called in the environment.
-    fn variables(&self) -> Result<Vec<(&'static str, String)>, Failure> {
+    pub(super) fn variables(&self) -> Result<Vec<(&'static str, String)>, Failure> {
         let policy: Policy = self.policy.parse().map_err(|_| {
             Failure::Refused(format!(
                 "--policy {}: the policies are adaptive, periodic (paper), exact and count",

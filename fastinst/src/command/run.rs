@@ -21,15 +21,30 @@ use std::time::Duration;
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    kept: Kept,
+    /// Replace FILE this often while the program runs (with -o)
+    #[arg(long, value_name = "TIME")]
+    interval: Option<String>,
+    /// The program, and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    program: Vec<OsString>,
+}
+
+/// Where the profile goes, and how it looks.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Kept {
     /// Write to a file instead of standard error
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to write [default: a table; with -o the profile, for `fastinst report`]
     #[arg(long, value_name = "FORMAT", value_parser = format())]
     format: Option<Format>,
-    /// Replace FILE this often while the program runs (with -o)
-    #[arg(long, value_name = "TIME")]
-    interval: Option<String>,
     /// How many functions the table shows; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
@@ -39,14 +54,6 @@ pub(crate) struct Args {
     /// Colours and bars: on a terminal, always or never (NO_COLOR is respected)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
-    /// The program, and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
-    program: Vec<OsString>,
 }
 
 const EXAMPLES: &str = "\
@@ -67,22 +74,19 @@ pub(crate) fn format() -> impl TypedValueParser<Value = Format> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     refuse_option(&args.program[0])?;
-    if let Some(path) = &args.output {
-        let writable = wordpatch::os::replace::Replacement::begin(path).map(drop);
-        writable.map_err(|error| Failure::Write { path: path.clone(), error })?;
-    }
+    args.kept.check()?;
     let interval = args.interval.as_deref().map(interval).transpose()?;
     // What goes wrong with a snapshot goes wrong at the end, too, and is told then.
-    let snapshot = |profile: &Profile| drop(keep(args, profile));
+    let snapshot = |profile: &Profile| drop(args.kept.keep(profile));
     let snapshots =
-        interval.filter(|_| args.output.is_some()).map(|interval| (interval, &snapshot as _));
+        interval.filter(|_| args.kept.output.is_some()).map(|interval| (interval, &snapshot as _));
     let ended = launch::profile_of(
         &args.options,
         &args.program,
         Surroundings { snapshots, silent: false },
     )?;
     let kept = match &ended.profile {
-        Some(profile) => keep(args, profile),
+        Some(profile) => args.kept.keep(profile),
         None => {
             let why = ended.note.clone().unwrap_or_else(|| {
                 "the program left no profile: it has no probes, or none was called for long enough to be seen".to_owned()
@@ -130,25 +134,33 @@ fn interval(text: &str) -> Result<Duration, Failure> {
     })
 }
 
-/// Writes the profile to where it is wanted.
-fn keep(args: &Args, profile: &Profile) -> Result<(), Failure> {
-    let default = if args.output.is_some() { Format::Profile } else { Format::Table };
-    let terminal = args.output.is_none() && io::stderr().is_terminal();
-    let color = args.color.is_on(terminal);
-    let shape = Shape {
-        rows: args.rows,
-        color,
-        width: Shape::width(terminal),
-        wide: args.wide,
-        ..Shape::default()
-    };
-    let text = show(profile, args.format.unwrap_or(default), &shape)?;
-    match &args.output {
-        Some(path) => write_file(path, &text),
-        None => {
-            // To a stream that is full or closed nothing can be told.
-            let _ = io::stderr().write_all(&text);
-            Ok(())
+impl Kept {
+    /// Whether the file can be written, before the program is begun with.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let writable = wordpatch::os::replace::Replacement::begin(path).map(drop);
+        writable.map_err(|error| Failure::Write { path: path.clone(), error })
+    }
+
+    /// Writes the profile to where it is wanted.
+    pub(crate) fn keep(&self, profile: &Profile) -> Result<(), Failure> {
+        let default = if self.output.is_some() { Format::Profile } else { Format::Table };
+        let terminal = self.output.is_none() && io::stderr().is_terminal();
+        let shape = Shape {
+            rows: self.rows,
+            color: self.color.is_on(terminal),
+            width: Shape::width(terminal),
+            wide: self.wide,
+            ..Shape::default()
+        };
+        let text = show(profile, self.format.unwrap_or(default), &shape)?;
+        match &self.output {
+            Some(path) => write_file(path, &text),
+            None => {
+                // To a stream that is full or closed nothing can be told.
+                let _ = io::stderr().write_all(&text);
+                Ok(())
+            }
         }
     }
 }

@@ -304,6 +304,13 @@ impl<'b> Image<'b> {
         self.segments.iter().any(|segment| segment.p_type == PT_INTERP)
     }
 
+    /// The loader that it names.
+    pub(crate) fn interpreter(&self) -> Option<&'b str> {
+        let segment = self.segments.iter().find(|segment| segment.p_type == PT_INTERP)?;
+        let text = self.bytes.get(segment.file_range())?;
+        std::str::from_utf8(text.split(|&byte| byte == 0).next()?).ok()
+    }
+
     /// The libraries that it names.
     pub(crate) fn libraries(&self) -> Vec<&'b str> {
         let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);

@@ -188,6 +188,12 @@ impl Module {
         lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }
 
+    /// The loader that it names.
+    pub fn interpreter(&self) -> Option<String> {
+        let contents = self.contents().ok()?;
+        Image::parse(&contents).ok()?.interpreter().map(str::to_owned)
+    }
+
     /// The libraries that it names.
     pub fn libraries(&self) -> Vec<String> {
         let names = |contents: &Contents| {

@@ -12,7 +12,7 @@ use super::layout::{ENDED, FREE, Function, Header, RECORD, RING_COUNT, Record};
 use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
-use super::{arrivals, clock, guest, measure, modes, sharing, sites, stub, tally, threads};
+use super::{arrivals, attached, clock, guest, measure, modes, sharing, sites, stub, tally, threads};
 use crate::format::Format;
 use crate::handover::Writer;
 use crate::names::Names;
@@ -150,19 +150,7 @@ pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
     handover::claim(guest::config().handover.as_deref());
     THREAD.store(u32::MAX, Release);
     let blocked = wordpatch::os::signals::Blocked::all();
-    let life = move || {
-        threads::ours();
-        guest::block_signals();
-        // Tables with hashes draw random numbers, once for each thread: a filter of system calls
-        // may be there when they first do.
-        let _ = std::hash::RandomState::new();
-        THREAD.store(current().0 as u32, Release);
-        wordpatch::os::threads::wake_all(&THREAD);
-        if std::panic::catch_unwind(AssertUnwindSafe(|| agent.run())).is_err() {
-            guest::give_up("an invariant of ours is broken");
-            THREAD.store(0, Release);
-        }
-    };
+    let life = move || live(agent);
     let started = wordpatch::os::threads::start(c"fastinst", 512 << 10, life);
     drop(blocked);
     if started.is_err() {
@@ -176,6 +164,21 @@ pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
         sleep_while_for(&THREAD, u32::MAX, ARRIVAL);
     }
     Ok(())
+}
+
+/// The calling thread is the agent's from now on, until it leaves.
+pub(crate) fn live(agent: Agent) {
+    threads::ours();
+    guest::block_signals();
+    // Tables with hashes draw random numbers, once for each thread: a filter of system calls may be
+    // there when they first do.
+    let _ = std::hash::RandomState::new();
+    THREAD.store(current().0 as u32, Release);
+    wordpatch::os::threads::wake_all(&THREAD);
+    if std::panic::catch_unwind(AssertUnwindSafe(|| agent.run())).is_err() {
+        guest::give_up("an invariant of ours is broken");
+        THREAD.store(0, Release);
+    }
 }
 
 /// The agent's own state.
@@ -215,6 +218,8 @@ pub(crate) struct Agent {
     planted_all: bool,
     /// When it was looked whether any thread of the program is left.
     looked_around: Instant,
+    /// The processor time of the process before it was watched.
+    before: Duration,
 }
 
 /// What the agent knows of a function.
@@ -262,10 +267,51 @@ impl Agent {
             has_puns,
             planted_all: false,
             looked_around: Instant::now(),
+            before: Duration::ZERO,
         };
         let all = agent.meet();
         agent.discover(&all, &mut garden());
         agent
+    }
+
+    /// Of a process that has run before: what threads have counted and timed for an agent before
+    /// this one is not told again, and their processor time is not ours to share out.
+    pub(crate) fn late(clock: Clock, seed: u64) -> Self {
+        for block in threads::all() {
+            while drain::take(block, &mut [Done::default(); drain::BATCH]) > 0 {}
+        }
+        modes::ACCOUNT.clear();
+        let mut agent = Self::new(clock, seed);
+        threads::give_back();
+        let mut past = profiler::Tally::default();
+        for block in threads::all() {
+            block.lost.store(0, Relaxed);
+            for number in 1..threads::records_of(block).min(functions::count()) {
+                tally::take(block, Id(number), &mut past);
+            }
+        }
+        for (number, sum) in agent.sums().into_iter().enumerate().skip(1) {
+            agent.functions[number].told = sum;
+        }
+        agent.before = clocks::of_process();
+        agent
+    }
+
+    /// How often each function was entered, by all threads.
+    fn sums(&self) -> Vec<u64> {
+        let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
+        for block in threads::all() {
+            let records = threads::records_of(block).min(sums.len() as u32);
+            for (number, sum) in (1..records).zip(&mut sums[1..]) {
+                if let Some(record) = block.record(number * RECORD as u32) {
+                    *sum += record.count.load(Relaxed);
+                }
+            }
+        }
+        for (number, sum) in sums.iter_mut().enumerate().skip(1) {
+            *sum += Id(number as u32).function().late.load(Relaxed);
+        }
+        sums
     }
 
     /// Makes accounts for functions that have come since. Returns those that the conductor has to
@@ -331,6 +377,11 @@ impl Agent {
             if taken.leave {
                 break;
             }
+            if attached::is_over() {
+                // The last that its reader gets.
+                self.write();
+                break;
+            }
             if self.is_left_alone() {
                 // No thread of the program is left to ask for the profile.
                 self.write();
@@ -346,7 +397,9 @@ impl Agent {
             }
         }
         BEFORE.store(agent_time().as_nanos() as u64, Relaxed);
-        guest::agent_leaves(self);
+        if !attached::is_over() {
+            guest::agent_leaves(self);
+        }
         THREAD.store(0, Release);
     }
 
@@ -765,7 +818,8 @@ impl Agent {
 
     fn facts(&self, clock: Clock, evidence: ClockEvidence) -> output::Facts {
         let agent = agent_time();
-        let processor = clocks::of_process().saturating_sub(agent).as_secs_f64();
+        let programs = clocks::of_process().saturating_sub(self.before).saturating_sub(agent);
+        let processor = programs.as_secs_f64();
         output::Facts {
             clock,
             seconds: self.started.elapsed().as_secs_f64(),

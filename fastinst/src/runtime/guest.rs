@@ -16,6 +16,7 @@ use super::{arrivals, doors, functions, loader};
 use super::{modes, sites, threads};
 use crate::clib::{clock, thread_data};
 use crate::config::{Config, Planting, Provider};
+use crate::discovery::Module;
 use crate::heap;
 use crate::output;
 use crate::selection::Selector;
@@ -44,7 +45,9 @@ struct Guest {
     directory: PathBuf,
 }
 
-static GUEST: OnceLock<Guest> = OnceLock::new();
+/// Null before that; another one each time that the profiler is attached, and never freed: threads
+/// may be reading.
+static GUEST: AtomicPtr<Guest> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether hooks do anything.
 pub(super) static RUNNING: AtomicBool = AtomicBool::new(false);
 /// The process that we run in: a child made by `vfork` shares our memory, and is another.
@@ -95,11 +98,11 @@ extern "C" fn enter() {
         return;
     }
     let errno = os::errno();
-    doors::resolve();
     if os::is_privileged() || !is_preloaded() {
         os::set_errno(errno);
         return;
     }
+    doors::resolve();
     if let Err(why) = std::panic::catch_unwind(begin)
         .unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned()))
     {
@@ -138,6 +141,40 @@ fn is_preloaded() -> bool {
 }
 
 fn begin() -> Result<(), String> {
+    let start = prepare_clocks()?;
+    // It is told once: what this process starts has the same settings.
+    let settings = settings().inspect_err(|_| hide_from_children())?;
+    let Some(settings) = settings else { return Ok(()) };
+    if !settings.0.follow {
+        hide_from_children();
+    }
+    prepare_for_good()?;
+    let makers = settings.0.provider;
+    let begun = set_up(settings, start, makers, |_| true)?;
+    keep_earlier_images();
+    take_signal();
+    RUNNING.store(true, Release);
+    plant_what_is_prepared(&begun);
+    if sites::count() > 0 || begun.is_open {
+        start_agent()
+    } else {
+        begun.refusal.map_or(Ok(()), Err)
+    }
+}
+
+/// What the user has asked for.
+pub(super) type Settings = (Config, Policy, Option<Selector>);
+
+/// What was found in the process.
+pub(super) struct Begun {
+    /// Why nothing can be switched, where nothing can.
+    pub(super) refusal: Option<String>,
+    /// Unmodified code may get probes.
+    pub(super) is_open: bool,
+}
+
+/// Clocks, before all else. Returns when that was.
+pub(super) fn prepare_clocks() -> Result<Instants, String> {
     STDERR.get_or_init(|| identity(libc::STDERR_FILENO));
     if !os::clocks::has_counter() {
         return Err(
@@ -145,13 +182,11 @@ fn begin() -> Result<(), String> {
         );
     }
     clock::prepare();
-    let start = Instants::now();
-    // It is told once: what this process starts has the same settings.
-    let settings = settings().inspect_err(|_| hide_from_children())?;
-    let Some((config, policy, selector)) = settings else { return Ok(()) };
-    if !config.follow {
-        hide_from_children();
-    }
+    Ok(Instants::now())
+}
+
+/// Tables, and what is registered with the C library: once in a process.
+pub(super) fn prepare_for_good() -> Result<(), String> {
     prepare_tables()?;
     // Whatever asks the loader or makes keys of thread data: later that might allocate.
     loader::look();
@@ -161,15 +196,39 @@ fn begin() -> Result<(), String> {
     thread_data::prepare();
     PROCESS.store(os::threads::process(), Release);
     make_process_known();
+    // SAFETY: (1) three functions that live as long as the process.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    Ok(())
+}
+
+/// Plants what is loaded, for these settings: modules that `stay` as long as the process, and then
+/// the others. What compilers have prepared otherwise than by hooks is taken as `makers` says.
+pub(super) fn set_up(
+    settings: Settings,
+    start: Instants,
+    makers: Provider,
+    stays: impl Fn(&Module) -> bool,
+) -> Result<Begun, String> {
+    let (config, policy, selector) = settings;
     let mut garden = plant::garden();
-    garden.plant_all(&policy, false, None);
+    let loaded = Module::loaded();
+    let fixed: Vec<u64> = loaded
+        .iter()
+        .filter(|module| stays(module))
+        .map(|module| module.span.start.get() as u64)
+        .collect();
+    garden.plant_all(&policy, false, Some(&fixed));
     MODULES_AT_START.store(garden.beds.len(), Release);
+    if fixed.len() < loaded.len() {
+        garden.plant_all(&policy, true, None);
+    }
     // Where nothing can be switched there is no profile: why, as far as it is known.
     // SAFETY: (1) getppid has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
     if config.provider != Provider::Hooks {
         let takes_any = |has_others| config.takes_any(has_others, parent);
-        garden.open_unmodified(&policy, config.provider, takes_any, is_program_s_own);
+        let accepts = |module: &Module| is_program_s_own(module) && stays(module);
+        garden.open_unmodified(&policy, makers, takes_any, accepts);
     }
     let refusal = garden
         .refusals
@@ -178,24 +237,28 @@ fn begin() -> Result<(), String> {
         .map(|why| format!("no probe can be switched: {why}"));
     let is_open = garden.unmodified.is_some();
     drop(garden);
+    begin_guest((config, policy, selector), start);
+    Ok(Begun { refusal, is_open })
+}
+
+/// From here on these settings hold.
+pub(super) fn begin_guest(settings: Settings, start: Instants) {
+    let (config, policy, selector) = settings;
     if config.policy == profiler::Policy::Exact {
         modes::time_every_call();
     }
-    let plant = config.plant;
     let clock = measure::clock(start);
     let directory = std::env::current_dir().unwrap_or_default();
-    if GUEST.set(Guest { config, policy, clock, selector, directory }).is_err() {
-        return Ok(());
-    }
-    keep_earlier_images();
-    // SAFETY: (1) three functions that live as long as the process.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
-    take_signal();
-    RUNNING.store(true, Release);
-    if is_open && plant != Some(Planting::Seen) {
+    let guest = Box::new(Guest { config, policy, clock, selector, directory });
+    GUEST.store(Box::into_raw(guest), Release);
+}
+
+/// Plants functions without compiled-in hooks, unless they are to be seen to run first.
+pub(super) fn plant_what_is_prepared(begun: &Begun) {
+    let plant = config().plant;
+    if begun.is_open && plant != Some(Planting::Seen) {
         plant_before_the_program(plant);
     }
-    if sites::count() > 0 || is_open { start_agent() } else { refusal.map_or(Ok(()), Err) }
 }
 
 /// Gives functions without compiled-in hooks their probes: all of them, or those that a compiler
@@ -217,7 +280,7 @@ fn plant_before_the_program(plant: Option<Planting>) {
 
 /// Libraries whose code is left as it is: what a process lives by, what we live by ourselves, and
 /// what reads or patches its own code.
-fn is_program_s_own(module: &crate::discovery::Module) -> bool {
+fn is_program_s_own(module: &Module) -> bool {
     const OTHERS: [&str; 12] = [
         "ld-linux",
         "libc.so",
@@ -238,7 +301,7 @@ fn is_program_s_own(module: &crate::discovery::Module) -> bool {
 
 /// What the environment says, `None` if we are disabled; or the one line that says why it cannot
 /// be.
-fn settings() -> Result<Option<(Config, Policy, Option<Selector>)>, String> {
+fn settings() -> Result<Option<Settings>, String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     if !config.enabled {
         return Ok(None);
@@ -410,6 +473,16 @@ fn make_process_known() {
     }
 }
 
+/// Hooks do something from now on.
+pub(super) fn run() {
+    RUNNING.store(true, Release);
+}
+
+/// Hooks do nothing any more.
+pub(super) fn stop_running() {
+    RUNNING.store(false, Release);
+}
+
 /// Tests call hooks without being preloaded.
 #[cfg(test)]
 pub(super) fn run_hooks() {
@@ -430,8 +503,9 @@ fn is_own_process() -> bool {
 }
 
 fn guest() -> &'static Guest {
-    let Some(guest) = GUEST.get() else { unreachable!("the agent is started when this is set") };
-    guest
+    // SAFETY: (1) null, or made by `begin_guest` and never freed.
+    let guest = unsafe { GUEST.load(Acquire).as_ref() };
+    guest.unwrap_or_else(|| unreachable!("the agent is started when this is set"))
 }
 
 pub(super) fn config() -> &'static Config {
@@ -455,7 +529,7 @@ pub(super) fn is_selected(garden: &Garden, address: CodeAddr) -> bool {
 }
 
 /// Whether the user wants a function of a module probed.
-pub(super) fn wants(module: &crate::discovery::Module, address: CodeAddr) -> bool {
+pub(super) fn wants(module: &Module, address: CodeAddr) -> bool {
     guest().selector.as_ref().is_none_or(|selector| selector.accepts(module, address))
 }
 
@@ -705,6 +779,7 @@ extern "C" fn in_child() {
     threads::forget_all();
     functions::all().for_each(|id| id.function().late.store(0, Relaxed));
     modes::ACCOUNT.clear();
+    modes::forget_hooks();
     if !config().follow {
         RUNNING.store(false, Release);
     }

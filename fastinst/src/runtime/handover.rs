@@ -23,6 +23,26 @@ pub(super) fn claim(path: Option<&Path>) {
     }
 }
 
+/// Takes a slot of this memory.
+pub(super) fn claim_of(handover: &crate::handover::Handover) -> bool {
+    let writer = handover.writer();
+    let is_there = writer.is_some();
+    if let Some(writer) = writer {
+        SLOT.store(Box::into_raw(Box::new(writer)), Release);
+    }
+    is_there
+}
+
+/// Gives the slot up: its reader has it, and another one comes with memory of its own.
+pub(super) fn release() {
+    let slot = SLOT.swap(std::ptr::null_mut(), AcqRel);
+    // SAFETY: (1) null, or made by `claim` or `claim_of`; (2) by the agent, which alone uses it.
+    #[allow(unsafe_code)]
+    unsafe {
+        (!slot.is_null()).then(|| drop(Box::from_raw(slot)));
+    }
+}
+
 /// The slot, if there is one and a process reads it.
 pub(super) fn writer() -> Option<&'static Writer> {
     // SAFETY: (1) null, or made by `claim` and never dropped.

@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use wordpatch::CodeAddr;
 use wordpatch::os;
+use wordpatch::os::pages::PAGE;
 
 /// What the loader shows (`struct r_debug`, link.h).
 #[repr(C)]
@@ -59,7 +60,10 @@ static UNASKED: AtomicBool = AtomicBool::new(false);
 
 /// What leads from the loader to us.
 struct Ear {
-    _site: CallSite,
+    site: CallSite,
+    /// Where it leads, and where its padding would.
+    stub: CodeAddr,
+    home: CodeAddr,
     _islands: Islands,
 }
 
@@ -70,16 +74,48 @@ pub(super) fn look() {
     SHOWN.store(shown, Release);
 }
 
+/// For good, once it was made.
+static EAR: AtomicPtr<Ear> = AtomicPtr::new(std::ptr::null_mut());
+
 /// Has the loader call us, from the first time on that this is called.
 pub(super) fn listen() {
     static ASKED: AtomicBool = AtomicBool::new(false);
-    /// For good.
-    static EAR: AtomicPtr<Ear> = AtomicPtr::new(std::ptr::null_mut());
     if !ASKED.swap(true, AcqRel)
         && let Some(ear) = ear()
     {
         EAR.store(Box::into_raw(Box::new(ear)), Release);
     }
+}
+
+/// Leaves the loader's code as it was, or has it call us again. By the agent's thread.
+pub(super) fn hear(hears: bool) -> Result<(), String> {
+    // SAFETY: (1) null, or made by `listen` and never freed.
+    let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else {
+        if hears {
+            listen();
+        }
+        return Ok(());
+    };
+    let page = ear.site.address()..ear.site.address().offset(Form::Jump.len() as isize);
+    let page = page.start.align_down(PAGE)..page.end;
+    let failed = |error: &dyn std::fmt::Display| format!("the loader's code: {error}");
+    if hears {
+        // SAFETY: (1) the loader's code, which is never unloaded.
+        unsafe { wordpatch::unlock_again(&page) }.map_err(|error| failed(&error))?;
+    } else {
+        ear.site.set(Switch::Off).map_err(|error| failed(&error))?;
+    }
+    let to = if hears { ear.stub } else { ear.home };
+    let mut batch = Retarget::new(*guest::policy());
+    // SAFETY: (1) our function, or what is never jumped to as it stays off; (2) the loader is never
+    // unloaded; (3) no other thread switches it.
+    unsafe { batch.push_shared(&ear.site, to) }.map_err(|error| failed(&error))?;
+    batch.commit().map_err(|error| failed(&error))?;
+    if hears {
+        return ear.site.set(Switch::On).map_err(|error| failed(&error));
+    }
+    // SAFETY: (1) as above; (2) it is off, and this thread is the one that stores there.
+    unsafe { wordpatch::lock_again(&page) }.map_err(|error| failed(&error))
 }
 
 fn ear() -> Option<Ear> {
@@ -98,12 +134,13 @@ fn ear() -> Option<Ear> {
     // there; (4) off it is what it was; (5) we are called as a function without arguments, and are
     // never unloaded, as the loader preloaded us.
     let mut site = unsafe { survey.adopt_off(ret, Form::Jump, Role::TailJump).ok()? };
+    let home = site.destination().address();
     let mut batch = Retarget::new(*policy);
     // SAFETY: (1) see (5) above; (2) see (1).
     unsafe { batch.push(&mut site, stub.address()).ok()? };
     batch.commit().ok()?;
     site.set(Switch::On).ok()?;
-    Some(Ear { _site: site, _islands: islands })
+    Some(Ear { site, stub: stub.address(), home, _islands: islands })
 }
 
 /// The `ret` of a function that does nothing, if there is room behind it for the displacement of a

@@ -22,7 +22,7 @@ use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use wordpatch::Ticks;
 
 #[cfg(test)]
@@ -47,6 +47,47 @@ impl Account {
             count.store(0, Relaxed);
         }
     }
+}
+
+/// Threads of the program that may be switching sites in a hook, at this moment; and whether no
+/// more may begin.
+static SWITCHING: AtomicU32 = AtomicU32::new(0);
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// A hook that may switch sites, while it lives. Those who close the way look at the number after
+/// they have closed it, hooks at the way after they are in the number.
+struct Passage;
+
+impl Passage {
+    fn enter() -> Option<Self> {
+        SWITCHING.fetch_add(1, SeqCst);
+        let passage = Self;
+        (!CLOSED.load(SeqCst)).then_some(passage)
+    }
+}
+
+impl Drop for Passage {
+    fn drop(&mut self) {
+        SWITCHING.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Whether hooks may switch sites. Where they may not, none does any more when this returns `true`:
+/// not so if one has been interrupted in there and does not come back in time.
+pub(super) fn let_hooks_switch(may: bool) -> bool {
+    const LOOKS: usize = 20_000;
+    CLOSED.store(!may, SeqCst);
+    may || (0..LOOKS).any(|look| {
+        if look > 100 {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        SWITCHING.load(SeqCst) == 0
+    })
+}
+
+/// In a forked child: hooks of other threads are not there.
+pub(super) fn forget_hooks() {
+    SWITCHING.store(0, SeqCst);
 }
 
 /// As [`Rest`], in the table.
@@ -157,6 +198,7 @@ pub(crate) fn allow(id: Id, on: bool) {
 /// read was begun after the function's: so if the function's is still ours, custody's is none that
 /// was armed later.
 pub(crate) fn retire(id: Id, term: u32) {
+    let Some(_passage) = Passage::enter() else { return };
     let function = id.function();
     let carried = function.custody.term();
     if function.custody.state() == State::On && function.term.load(Acquire) == term {
@@ -231,6 +273,7 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
 pub(crate) fn verify(id: Id, site: &Site) {
     let function = id.function();
     site.cell().hold(u64::from(id.record()));
+    let Some(_passage) = Passage::enter() else { return };
     site.verified.store(true, Release);
     loop {
         let (state, term, rest) =

@@ -27,7 +27,7 @@ use super::{agent, guest, modes, sharing, stub, threads};
 use crate::config::Provider;
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
-use callpatch::{CallSite, Form, Islands, Retarget, SlotPair, Survey, x86};
+use callpatch::{CallSite, Form, Islands, Retarget, Role, SlotPair, Survey, Switch, x86};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
@@ -52,6 +52,9 @@ pub(crate) struct Garden {
     boards: Boards,
     /// Code that no compiler has prepared, if it is wanted.
     pub(crate) unmodified: Option<Box<Unmodified>>,
+    /// Sites that lead where they did before we came, and where they led with us: while the
+    /// profiler is detached.
+    pub(super) withdrawn: Vec<(u32, CodeAddr)>,
 }
 
 /// One module.
@@ -107,6 +110,7 @@ static GARDEN: Mutex<Garden> = Mutex::new(Garden {
     refusals: Vec::new(),
     boards: Boards::new(),
     unmodified: None,
+    withdrawn: Vec::new(),
 });
 
 /// How many threads are unloading modules.
@@ -329,6 +333,63 @@ impl Garden {
             }
         }
         self.unmodified = Some(unmodified).filter(|unmodified| unmodified.is_open());
+    }
+
+    /// Leaves all code as it was. Sites are off, and no hook switches any.
+    pub(super) fn withdraw(&mut self, policy: &Policy) -> Result<(), String> {
+        let mut batch = Retarget::new(*policy);
+        for (number, site) in sites::all().filter(|(_, site)| !site.gone.load(Relaxed)) {
+            if site.is_pun() {
+                site.call().set(Switch::Off).map_err(|error| error.to_string())?;
+            }
+            // A pun's displacement is the program's own.
+            let now = site.call().destination().address();
+            if site.call().role() == Role::Pun || now == site.home() {
+                continue;
+            }
+            // SAFETY: (1) what the program had there; (2) its module is loaded; (3) no hook and no
+            // other thread switches it.
+            #[allow(unsafe_code)]
+            unsafe {
+                batch.push_shared(site.call(), site.home()).map_err(|error| error.to_string())?;
+            }
+            self.withdrawn.push((number.0, now));
+        }
+        batch.commit().map_err(|error| error.to_string())?;
+        for site in self.withdrawn.iter().filter_map(|(number, _)| sites::get(*number)) {
+            if !site.is_pun() {
+                site.call().set(Switch::On).map_err(|error| error.to_string())?;
+            }
+        }
+        for bed in self.beds.iter().filter(|bed| !bed.gone) {
+            // SAFETY: (1) a module that is loaded; (2) sites are not switched any more.
+            #[allow(unsafe_code)]
+            unsafe { wordpatch::lock_again(&bed.module.span) }.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Leads all sites to their trampolines again.
+    pub(super) fn come_back(&mut self, policy: &Policy) -> Result<(), String> {
+        for bed in self.beds.iter().filter(|bed| !bed.gone) {
+            // SAFETY: (1) a module that is loaded.
+            #[allow(unsafe_code)]
+            unsafe { wordpatch::unlock_again(&bed.module.span) }
+                .map_err(|error| error.to_string())?;
+        }
+        let mut batch = Retarget::new(*policy);
+        for (number, to) in std::mem::take(&mut self.withdrawn) {
+            let Some(site) = sites::get(number).filter(|site| !site.gone.load(Relaxed)) else {
+                continue;
+            };
+            // SAFETY: (1) its trampoline, which is there as long as its module; (2) its module is
+            // loaded; (3) no hook switches any site yet.
+            #[allow(unsafe_code)]
+            unsafe {
+                batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
+            }
+        }
+        batch.commit().map(drop).map_err(|error| error.to_string())
     }
 
     /// Plants the unmodified functions that hold these addresses. Returns those that are new.
@@ -671,7 +732,8 @@ fn plant_site(
             islands.gate(trampoline)
         }
     });
-    let planted = Planted { call, gate, slots, trampoline, is_pun: false };
+    let home = call.destination().address();
+    let planted = Planted { call, gate, slots, trampoline, home, is_pun: false };
     match former {
         Some((_, site)) => site.replant(planted, shared),
         None => sites::push(Site::new(

@@ -39,6 +39,8 @@ pub(crate) struct Planted {
     /// Where its trampoline leads, and the offset of its function's record.
     pub(crate) slots: SlotPair,
     pub(crate) trampoline: CodeAddr,
+    /// Where the instruction led before, or its padding would.
+    pub(crate) home: CodeAddr,
     /// Whether it stands in code that no compiler has prepared: its stubs keep all registers.
     pub(crate) is_pun: bool,
 }
@@ -357,6 +359,16 @@ impl Site {
 
     pub(crate) fn trampoline(&self) -> CodeAddr {
         self.planted().trampoline
+    }
+
+    /// Whether it stands in code that no compiler has prepared.
+    pub(crate) fn is_pun(&self) -> bool {
+        self.planted().is_pun
+    }
+
+    /// Where the instruction led before it was led to its trampoline.
+    pub(crate) fn home(&self) -> CodeAddr {
+        self.planted().home
     }
 
     /// Leads it to a stub.

@@ -79,9 +79,29 @@ pub(crate) fn prepare() {
     }
 }
 
+/// Whether the key is one that threads can set without memory.
+pub(crate) fn key_is_free_to_set() -> bool {
+    const FIRST_KEYS: u32 = 32;
+    (1..=FIRST_KEYS).contains(&KEY.load(Acquire))
+}
+
 /// Says that the calling thread is one of ours.
 pub(crate) fn ours() {
     stub::set_thread(our_own());
+}
+
+/// Gives the calling thread's block back, if it has one: its hooks were measured on it, and it is
+/// going to be one of ours.
+pub(crate) fn give_back() {
+    if let Caller::Observed(block) = caller() {
+        stub::set_thread(gone());
+        if let Some(key) = KEY.load(Acquire).checked_sub(1) {
+            // SAFETY: (1) the key was made.
+            unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
+        }
+        block.clock.end();
+        block.state.store(ENDED, Release);
+    }
 }
 
 /// And that it is not any more: it calls what is the program's.

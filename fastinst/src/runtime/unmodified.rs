@@ -408,7 +408,8 @@ impl Plot<'_, '_> {
             Way::Call(at, form) => self.profilers_call(*at, *form, number, trampoline)?,
             Way::Turn(turn) => self.turn(turn, trampoline)?,
         };
-        let planted = Planted { call, gate, slots, trampoline, is_pun: true };
+        let home = call.destination().address();
+        let planted = Planted { call, gate, slots, trampoline, home, is_pun: true };
         Some(self.push(id, planted, Kind::Enter, entry.way.claim(), number))
     }
 
@@ -440,7 +441,8 @@ impl Plot<'_, '_> {
             Exit::Pun(pun) => self.pun(pun, trampoline)?,
             Exit::Turn(turn) => self.turn(turn, trampoline)?,
         };
-        let planted = Planted { call, gate: None, slots, trampoline, is_pun: true };
+        let home = call.destination().address();
+        let planted = Planted { call, gate: None, slots, trampoline, home, is_pun: true };
         Some(self.push(id, planted, Kind::Exit, exit.claim(), number))
     }
 

@@ -58,10 +58,17 @@ impl Mapping {
 
 /// All mappings of this process, in the order of their addresses.
 pub fn mappings() -> Result<Vec<Mapping>, OsError> {
-    let table = std::fs::read("/proc/thread-self/maps").map_err(|error| OsError {
-        call: "open /proc/thread-self/maps",
-        errno: error.raw_os_error().unwrap_or(libc::EIO),
-    })?;
+    read("/proc/thread-self/maps", "open /proc/thread-self/maps")
+}
+
+/// All mappings of another process, by any thread of it: its first may have ended.
+pub fn mappings_of(process: i32, thread: i32) -> Result<Vec<Mapping>, OsError> {
+    read(&format!("/proc/{process}/task/{thread}/maps"), "open /proc/PID/task/TID/maps")
+}
+
+fn read(path: &str, call: &'static str) -> Result<Vec<Mapping>, OsError> {
+    let table = std::fs::read(path)
+        .map_err(|error| OsError { call, errno: error.raw_os_error().unwrap_or(libc::EIO) })?;
     Ok(String::from_utf8_lossy(&table).lines().filter_map(Mapping::parse).collect())
 }
 

@@ -24,6 +24,7 @@ pub mod sockets;
 pub mod spare_stacks;
 pub mod stacks;
 pub mod threads;
+pub mod tracing;
 pub mod trust;
 
 use std::fmt;

@@ -82,8 +82,8 @@ pub(crate) struct Kernel {
     agent: Agent,
     /// The processor time of the process when it began.
     before: Duration,
-    /// Of the first thread.
-    first: (Tid, Duration),
+    /// Of the threads that there were then.
+    earlier: HashMap<Tid, Duration>,
 }
 
 /// A thread of the program.
@@ -187,7 +187,7 @@ impl Kernel {
             looked: Instant::now(),
             agent: Agent::default(),
             before: clocks::of_process(),
-            first: (threads::current(), clocks::of_caller()),
+            earlier: clocks_now(),
         })
     }
 
@@ -225,7 +225,7 @@ impl Kernel {
             seen: met,
             has_puns,
             is_busy,
-            first,
+            earlier,
             ..
         } = self;
         *is_busy = false;
@@ -240,7 +240,7 @@ impl Kernel {
                     let place = address.map_or(Place::NOWHERE, |address| mappings.place(address));
                     let thread = threads
                         .entry(seen.thread)
-                        .or_insert_with(|| Thread::begin(seen.thread, *first));
+                        .or_insert_with(|| Thread::begin(seen.thread, earlier));
                     thread.strand.see(place);
                 }
                 Found::Sample(_) => {}
@@ -325,7 +325,7 @@ impl Kernel {
         let _ = threads::each(|tid| {
             if !self.threads.contains_key(&tid) && !self.agent.all.contains(&tid) {
                 let clock = clocks::of_thread(tid).unwrap_or_default();
-                let before = if tid == self.first.0 { self.first.1 } else { Duration::ZERO };
+                let before = self.earlier.get(&tid).copied().unwrap_or_default();
                 unsampled += clock.saturating_sub(before).as_nanos() as f64;
             }
         });
@@ -353,10 +353,21 @@ impl Kernel {
 }
 
 impl Thread {
-    fn begin(tid: Tid, first: (Tid, Duration)) -> Self {
-        let before = if tid == first.0 { first.1 } else { Duration::ZERO };
-        Self { before, ..Self::default() }
+    fn begin(tid: Tid, earlier: &HashMap<Tid, Duration>) -> Self {
+        let now = clocks::of_thread(tid).unwrap_or_default();
+        // One of another thread's number began later.
+        let before = earlier.get(&tid).copied().filter(|before| *before <= now);
+        Self { before: before.unwrap_or_default(), ..Self::default() }
     }
+}
+
+/// What every thread has worked so far.
+fn clocks_now() -> HashMap<Tid, Duration> {
+    let mut clocks = HashMap::new();
+    let _ = threads::each(|tid| {
+        clocks.extend(clocks::of_thread(tid).map(|clock| (tid, clock)));
+    });
+    clocks
 }
 
 /// Keeps an address that is asked for soon; some of those of a program with very many threads are

@@ -1,0 +1,183 @@
+//! `fastinst attach`: a process that was started without us is profiled for a while, and is left as
+//! it was.
+//!
+//! - `target` looks at the process: whether it can be attached to, or why not.
+//! - `loaded` reads from its memory what the loader has loaded; `thread_data` makes thread data for
+//!   the thread that begins there, `bootstrap` has its code.
+//! - `safe_point` says where a program of one thread can be held.
+//! - `injection` puts it all there. `place` has the library where the process finds it.
+
+mod bootstrap;
+mod injection;
+mod loaded;
+mod place;
+mod safe_point;
+mod target;
+mod thread_data;
+
+use super::launch::Options;
+use super::run::Kept;
+use super::{Failure, say};
+use fastinst::config::duration;
+use fastinst::handover::{Attachment, Handover};
+use fastinst::symbols::demangled;
+use profiler::Profile;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use target::Target;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    kept: Kept,
+    /// Leave the process after this time, such as 10s [default: when it ends, or with Ctrl-C]
+    #[arg(long = "for", value_name = "TIME")]
+    time: Option<String>,
+    /// Attach also to a process with a filter of system calls, if that is known to refuse calls and
+    /// not to kill
+    #[arg(long)]
+    force: bool,
+    /// A folder of the process's own, for the library, where it sees other files than this command
+    /// (a container, chroot)
+    #[arg(long, value_name = "FOLDER", default_value = "/tmp")]
+    place: PathBuf,
+    /// The process
+    #[arg(value_name = "PID")]
+    process: i32,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fastinst attach --for 10s 4711
+  fastinst attach --for 1m -o server.profile $(pidof server)
+  fastinst attach -F 'parse_*' --policy exact 4711
+
+The process is stopped for less than a millisecond where a processor is free. At the end all of its code is as it was; the
+library stays mapped, and does nothing. A process of one thread takes locks from then on, which it did without before.";
+
+/// How often is looked whether the process lives.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long the profiler may take to leave.
+const LEAVING: Duration = Duration::from_secs(30);
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn interrupt(_: i32) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let time = args.time.as_deref().map(time).transpose()?;
+    args.kept.check()?;
+    let target = Target::look(args.process, args.force)?;
+    let library = place::library_for(&target, &args.place)?;
+    let settings: Vec<String> = args
+        .options
+        .variables()?
+        .into_iter()
+        .filter(|(key, _)| *key != "FASTINST_RUN")
+        .chain([("FASTINST_RUN", reader(&target).to_string())])
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        super::launch::set_handler(signal, interrupt as extern "C" fn(i32) as usize);
+    }
+    let injected = injection::inject(&target, library.path(), &settings);
+    library.remove();
+    let injected = injected.map_err(Failure::Refused)?;
+    let handover = opened(&target, injected.handover);
+    injected.acknowledge(&target);
+    let handover = handover?;
+    say(&format!(
+        "attached to {} in {:.1} ms; a thread of it was stopped for {:.2} ms",
+        args.process,
+        injected.took.as_secs_f64() * 1e3,
+        injected.stopped.as_secs_f64() * 1e3
+    ));
+    let end = watch(&target, &handover, time);
+    let Some(profile) = profile(&handover) else {
+        return Err(Failure::Refused(format!(
+            "process {}: no profile was left: none of its functions was called, or it ended at once",
+            args.process
+        )));
+    };
+    args.kept.keep(&profile)?;
+    end?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn time(text: &str) -> Result<Duration, Failure> {
+    duration(text)
+        .ok_or_else(|| Failure::Usage(format!("--for {text}: give a time such as 10s or 500ms")))
+}
+
+/// Our number, as the process would see it: 0 where it lives in another namespace of processes.
+fn reader(target: &Target) -> u32 {
+    let namespace = |path: PathBuf| std::fs::read_link(path).ok();
+    let theirs = format!("/proc/{}/task/{}/ns/pid", target.process, target.living);
+    let ours = namespace(PathBuf::from("/proc/self/ns/pid"));
+    if ours.is_some() && ours == namespace(PathBuf::from(theirs)) { std::process::id() } else { 0 }
+}
+
+/// The memory that the profiler there has made.
+fn opened(target: &Target, descriptor: i32) -> Result<Handover, Failure> {
+    let path = format!("/proc/{}/task/{}/fd/{descriptor}", target.process, target.living);
+    let refused = |why: &dyn std::fmt::Display| {
+        Failure::Refused(format!("process {}: its profile cannot be read: {why}", target.process))
+    };
+    match Handover::open(Path::new(&path)) {
+        Ok(Some(handover)) => Ok(handover),
+        Ok(None) => Err(refused(&"it is something else")),
+        Err(error) => Err(refused(&error)),
+    }
+}
+
+/// Waits until the time is over, the process has ended, or the user has had enough; then has the
+/// profiler leave.
+fn watch(target: &Target, handover: &Handover, time: Option<Duration>) -> Result<(), Failure> {
+    let end = time.map(|time| Instant::now() + time);
+    let agent = PathBuf::from(format!("/proc/{}/task", target.process));
+    let lives = || agent.join(handover.agent().to_string()).exists();
+    while lives() && !INTERRUPTED.load(Ordering::Relaxed) {
+        let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+    if !lives() {
+        return Ok(());
+    }
+    handover.end_attachment();
+    let patience = Instant::now() + LEAVING;
+    loop {
+        match handover.attachment() {
+            Attachment::Ended => return Ok(()),
+            Attachment::Stuck => {
+                return Err(Failure::Refused(format!(
+                    "process {}: some of its code could not be put back: its probes are off and stay there",
+                    target.process
+                )));
+            }
+            Attachment::Runs | Attachment::Ending if !lives() => return Ok(()),
+            _ if Instant::now() > patience => {
+                return Err(Failure::Refused(format!(
+                    "process {}: the profiler there does not answer (is the process stopped?); it leaves when it can",
+                    target.process
+                )));
+            }
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+fn profile(handover: &Handover) -> Option<Profile> {
+    let mut profile = handover.profiles().into_iter().next()?;
+    profile.rename(demangled);
+    Some(profile)
+}

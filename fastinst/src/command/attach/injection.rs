@@ -1,0 +1,404 @@
+//! Putting the library into a process: what is to be there is prepared, one thread is stopped for
+//! two system calls, and the request is followed until it is answered.
+//!
+//! ```text
+//!   look ─▶ prepare ─▶ stop ─▶ mmap ─▶ fill ─▶ clone ─▶ registers back, detached ─▶ answer, acknowledged
+//!                      └──── what the program waits for ───┘
+//! ```
+
+use super::bootstrap;
+use super::loaded::{self, Loaded, Vector};
+use super::safe_point;
+use super::target::Target;
+use super::thread_data::ThreadData;
+use fastinst::attachment::{
+    self as wire, ENTRY, Functions, LOADED, LOADING, NEW, NO_ENTRY, NO_THREAD, NOT_LOADED, REFUSED,
+    Request, STARTED, VERSION,
+};
+use std::mem::offset_of;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wordpatch::os::maps;
+use wordpatch::os::threads::Tid;
+use wordpatch::os::tracing::{Memory, RemoteCall, Stopped, TraceError};
+
+const PAGE: u64 = 4096;
+/// The stack of the bootstrap thread: `pthread_create` may have to look up symbols.
+const STACK: u64 = 128 << 10;
+/// The stack of the profiler's own thread.
+const AGENT_STACK: u64 = 1 << 20;
+/// How long a thread has to stop, if it is no sleep that no signal ends.
+const STOPPING: Duration = Duration::from_secs(2);
+/// How long the loader may take: the program may hold its lock.
+const LOADING_TIME: Duration = Duration::from_secs(20);
+/// How long a thread is held until the library is loaded.
+const HOLDING: Duration = Duration::from_secs(1);
+
+/// A profiler that runs in a process now.
+#[derive(Debug)]
+pub(super) struct Injected {
+    /// How long a thread of the program was stopped.
+    pub(super) stopped: Duration,
+    /// From the beginning to the profiler's answer.
+    pub(super) took: Duration,
+    /// The descriptor of its profile, in the process.
+    pub(super) handover: i32,
+    request: u64,
+}
+
+/// What is known of the process before it is stopped.
+struct Prepared {
+    data: ThreadData,
+    /// Two bytes that are a `syscall`.
+    instruction: u64,
+    request: Box<Request>,
+    /// Where each part lies in the mapping.
+    data_at: u64,
+    len: u64,
+    modules: Vec<Loaded>,
+}
+
+const REQUEST_AT: u64 = PAGE;
+
+impl Prepared {
+    fn of(target: &Target, library: &Path, settings: &[String]) -> Result<Self, String> {
+        let memory = &target.memory;
+        let text = |error: std::io::Error| {
+            format!("process {}: its memory cannot be read ({error})", target.process)
+        };
+        let vector = Vector::of(target.process, target.living).map_err(text)?;
+        if vector.loader == 0 {
+            return Err(format!(
+                "process {} was started without a loader (statically linked): nothing can be loaded into it",
+                target.process
+            ));
+        }
+        let modules = loaded::all(memory, &vector).map_err(text)?;
+        let has = |name: &'static str| {
+            move |module: &&Loaded| module.symbol(memory, name).is_some()
+        };
+        let Some(libc) = modules.iter().skip(1).find(has("gnu_get_libc_version")) else {
+            return Err(format!(
+                "process {} runs on another C library than glibc: the profiler needs glibc 2.34 or later",
+                target.process
+            ));
+        };
+        let functions = functions(memory, libc).ok_or_else(|| {
+            format!(
+                "process {} runs on a glibc older than 2.34: the profiler needs 2.34 or later",
+                target.process
+            )
+        })?;
+        let loader = Loaded::at(memory, vector.loader).map_err(text)?;
+        let data = ThreadData::of(memory, &modules, libc, &loader).map_err(text)?;
+        let instruction = syscall_instruction(target, &vector)?;
+        let request = request(functions, library, settings)?;
+        let data_at = (REQUEST_AT + size_of::<Request>() as u64).next_multiple_of(64);
+        let len = (data_at + data.len() as u64 + STACK).next_multiple_of(PAGE);
+        Ok(Self { data, instruction, request, data_at, len, modules })
+    }
+
+    /// Fills the mapping. Returns the call that begins it.
+    fn fill(&mut self, memory: &Memory, at: u64, pattern: u64) -> std::io::Result<RemoteCall> {
+        let data = self.data.placed(memory, at + self.data_at, pattern)?;
+        let request = &mut *self.request;
+        (request.mapping, request.len, request.bootstrap) = (at, self.len, data.number);
+        // SAFETY: (1) a mapping that was made for this.
+        #[allow(unsafe_code)]
+        unsafe {
+            memory.write(at, bootstrap::code())?;
+            memory.write(at + REQUEST_AT, bytes_of(request))?;
+            memory.write(at + self.data_at, &data.bytes)?;
+        }
+        const FLAGS: libc::c_int = libc::CLONE_VM
+            | libc::CLONE_FS
+            | libc::CLONE_FILES
+            | libc::CLONE_SIGHAND
+            | libc::CLONE_THREAD
+            | libc::CLONE_SYSVSEM
+            | libc::CLONE_SETTLS
+            | libc::CLONE_CHILD_CLEARTID;
+        let stack = (at + self.len) & !63;
+        Ok(RemoteCall {
+            number: libc::SYS_clone,
+            arguments: [FLAGS as u64, stack, 0, data.number, data.pointer, 0],
+            instruction: at,
+            beside: at + REQUEST_AT,
+        })
+    }
+}
+
+fn bytes_of(request: &Request) -> &[u8] {
+    // SAFETY: (1) a record of numbers without gaps; (2) no other thread has it.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(request).cast(), size_of::<Request>())
+    }
+}
+
+fn functions(memory: &Memory, libc: &Loaded) -> Option<Functions> {
+    let of = |name| libc.symbol(memory, name);
+    // Behind 2.34 threads and the loader's functions are the C library's own.
+    Some(Functions {
+        attr_init: of("pthread_attr_init")?,
+        attr_setstacksize: of("pthread_attr_setstacksize")?,
+        attr_setdetachstate: of("pthread_attr_setdetachstate")?,
+        create: of("pthread_create")?,
+        dlopen: of("dlopen")?,
+        dlsym: of("dlsym")?,
+        dlerror: of("dlerror")?,
+        munmap: of("munmap")?,
+    })
+}
+
+fn request(
+    functions: Functions,
+    library: &Path,
+    settings: &[String],
+) -> Result<Box<Request>, String> {
+    // SAFETY: (1) zeroes are a request.
+    #[allow(unsafe_code)]
+    let mut request: Box<Request> = unsafe { Box::new(std::mem::zeroed()) };
+    (request.version, request.functions, request.stack) = (VERSION, functions, AGENT_STACK);
+    request.state = NEW.into();
+    request.entry[..ENTRY.len()].copy_from_slice(ENTRY);
+    use std::os::unix::ffi::OsStrExt;
+    if !wire::put(&mut request.library, library.as_os_str().as_bytes()) {
+        return Err(format!("the path of the library is too long: {}", library.display()));
+    }
+    if !wire::put(&mut request.settings, settings.join("\0").as_bytes()) {
+        return Err("there are more patterns than fit: give fewer, or shorter ones".to_owned());
+    }
+    Ok(request)
+}
+
+/// A `syscall` in the kernel's own code, which every process has mapped.
+fn syscall_instruction(target: &Target, vector: &Vector) -> Result<u64, String> {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let none = || format!("process {} has no code of the kernel's (vDSO)", target.process);
+    let mappings =
+        maps::mappings_of(target.process, target.living).map_err(|error| error.to_string())?;
+    let vdso = mappings
+        .iter()
+        .find(|mapping| mapping.start.get() as u64 == vector.vdso && mapping.execute)
+        .ok_or_else(none)?;
+    let mut code = vec![0; vdso.end.get() - vdso.start.get()];
+    target.memory.read(vector.vdso, &mut code).map_err(|_| none())?;
+    let at = memchr::memmem::find(&code, &SYSCALL).ok_or_else(none)?;
+    Ok(vector.vdso + at as u64)
+}
+
+/// Loads the library and has the profiler begin.
+pub(super) fn inject(
+    target: &Target,
+    library: &Path,
+    settings: &[String],
+) -> Result<Injected, String> {
+    let begun = Instant::now();
+    let mut prepared = Prepared::of(target, library, settings)?;
+    // A signal that ended this command would leave a thread with registers of ours.
+    let undisturbed = wordpatch::os::signals::Blocked::all();
+    // The kernel's relation to a traced thread is the tracing thread's: it ends with this one.
+    let (at, stopped) = std::thread::scope(|scope| {
+        let tracing = scope.spawn(|| {
+            clone_into(target, &mut prepared)
+        });
+        tracing.join().unwrap_or_else(|_| Err("the tracing thread has panicked".to_owned()))
+    })?;
+    drop(undisturbed);
+    let request = at + REQUEST_AT;
+    let handover = follow(target, request).inspect_err(|_| acknowledge(target, request))?;
+    Ok(Injected { stopped, took: begun.elapsed(), handover, request })
+}
+
+impl Injected {
+    /// The answer was used: what was mapped for the request goes.
+    pub(super) fn acknowledge(&self, target: &Target) {
+        acknowledge(target, self.request);
+    }
+}
+
+fn acknowledge(target: &Target, request: u64) {
+    let at = request + offset_of!(Request, acknowledged) as u64;
+    // SAFETY: (1) a word of the request, which its reader waits for.
+    #[allow(unsafe_code)]
+    let _ = unsafe { target.memory.write(at, &1u32.to_le_bytes()) };
+}
+
+/// Stops a thread, and has it make the mapping and the bootstrap thread. Returns where that is, and
+/// for how long it was stopped.
+fn clone_into(target: &Target, prepared: &mut Prepared) -> Result<(u64, Duration), String> {
+    let process = target.process;
+    let is_single = target.threads.len() == 1;
+    let mut thread = if is_single {
+        safe_point::stop(target, &prepared.modules, STOPPING)?
+    } else {
+        Stopped::stop(Tid(target.candidate()), STOPPING).map_err(|why| explain(process, why))?
+    };
+    let map = RemoteCall {
+        number: libc::SYS_mmap,
+        arguments: [
+            0,
+            prepared.len,
+            (libc::PROT_READ | libc::PROT_EXEC) as u64,
+            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64,
+            !0,
+            0,
+        ],
+        instruction: prepared.instruction,
+        beside: 0,
+    };
+    let pattern = thread.registers().thread_pointer();
+    // SAFETY: (1) a new mapping, which no code of the process knows; (2) `syscall`s of the kernel's
+    // own code, and of ours.
+    #[allow(unsafe_code)]
+    let at = unsafe { thread.call(&map) }.map_err(|why| explain(process, why))?;
+    let at = kernel_s_answer(process, "mmap", at)?;
+    let call = RemoteCall {
+        number: libc::SYS_munmap,
+        arguments: [at, prepared.len, 0, 0, 0, 0],
+        instruction: prepared.instruction,
+        beside: 0,
+    };
+    let unmap = |thread: &mut Stopped| {
+        // SAFETY: (1) the mapping that was made above.
+        #[allow(unsafe_code)]
+        let _ = unsafe { thread.call(&call) };
+    };
+    let clone = match prepared.fill(&target.memory, at, pattern) {
+        Ok(clone) => clone,
+        Err(error) => {
+            unmap(&mut thread);
+            return Err(format!("process {process}: its memory cannot be written ({error})"));
+        }
+    };
+    // SAFETY: (1) a thread of ours, on a stack and thread data of its own.
+    #[allow(unsafe_code)]
+    let made = unsafe { thread.call(&clone) }.map_err(|why| explain(process, why))?;
+    if let Err(why) = kernel_s_answer(process, "clone", made) {
+        unmap(&mut thread);
+        return Err(why);
+    }
+    if is_single {
+        hold(target, at + REQUEST_AT);
+    }
+    let stopped = thread.resume().map_err(|why| explain(process, why))?;
+    Ok((at, stopped))
+}
+
+/// Waits until the library is loaded, or is not going to be.
+fn hold(target: &Target, request: u64) {
+    let end = Instant::now() + HOLDING;
+    while Instant::now() < end {
+        match state(target, request) {
+            Some(NEW | LOADING) => std::thread::sleep(Duration::from_micros(20)),
+            _ => return,
+        }
+    }
+}
+
+fn kernel_s_answer(process: i32, call: &str, answer: i64) -> Result<u64, String> {
+    const ERRORS: i64 = -4096;
+    if !(ERRORS..0).contains(&answer) {
+        return Ok(answer as u64);
+    }
+    let error = std::io::Error::from_raw_os_error(-answer as i32);
+    let limit = match (call, -answer as i32) {
+        ("mmap", libc::ENOMEM) => ": its address space is limited (ulimit -v)",
+        ("clone", libc::EAGAIN) => ": its number of threads is limited (ulimit -u, or a control group)",
+        _ => "",
+    };
+    Err(format!("process {process}: {call}: {error}{limit}"))
+}
+
+pub(super) fn explain(process: i32, why: TraceError) -> String {
+    match why {
+        TraceError::Ended => format!("process {process} ended while being attached"),
+        TraceError::Halted => {
+            format!("process {process} is stopped: continue it (kill -CONT {process})")
+        }
+        TraceError::Sleeps => {
+            format!("process {process} does not stop: it sleeps uninterruptibly; try again")
+        }
+        TraceError::Narrow => {
+            format!("process {process} executes 32-bit code: only x86-64 is supported")
+        }
+        other => format!("process {process} cannot be traced: {other}"),
+    }
+}
+
+fn state(target: &Target, request: u64) -> Option<u32> {
+    number(target, request, offset_of!(Request, state))
+}
+
+fn number(target: &Target, request: u64, field: usize) -> Option<u32> {
+    let mut bytes = [0; 4];
+    target.memory.read(request + field as u64, &mut bytes).ok()?;
+    Some(u32::from_le_bytes(bytes))
+}
+
+/// Waits for the answer. The descriptor of the profile, or why there is none.
+fn follow(target: &Target, request: u64) -> Result<i32, String> {
+    let process = target.process;
+    let ended = || format!("process {process} ended while being attached");
+    let begun = Instant::now();
+    let mut is_told = false;
+    loop {
+        let state = state(target, request).ok_or_else(ended)?;
+        match state {
+            NEW | LOADING | LOADED => {}
+            STARTED => {
+                let field = offset_of!(Request, handover);
+                return number(target, request, field).map(|fd| fd as i32).ok_or_else(ended);
+            }
+            NO_THREAD => {
+                let code = number(target, request, offset_of!(Request, error)).unwrap_or(0);
+                let error = std::io::Error::from_raw_os_error(code as i32);
+                return Err(format!("process {process} can have no further thread: {error}"));
+            }
+            NOT_LOADED | NO_ENTRY => {
+                let why = answer(target, request);
+                return Err(why_not_loaded(process, &why));
+            }
+            REFUSED => return Err(format!("process {process}: {}", answer(target, request))),
+            _ => return Err(format!("process {process} gave no answer that is known")),
+        }
+        if begun.elapsed() > LOADING_TIME {
+            return Err(format!(
+                "process {process} has not loaded the library in {} s: it is loading one itself, or is out of processor time; it will be profiled when it has",
+                LOADING_TIME.as_secs()
+            ));
+        }
+        if !is_told && begun.elapsed() > Duration::from_secs(2) {
+            is_told = true;
+            crate::command::say(&format!("waiting for the loader of process {process}"));
+        }
+        std::thread::sleep(Duration::from_micros(if begun.elapsed().as_millis() < 20 {
+            50
+        } else {
+            1000
+        }));
+    }
+}
+
+fn answer(target: &Target, request: u64) -> String {
+    let at = request + offset_of!(Request, answer) as u64;
+    let text = target.memory.text(at, 4096).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The loader's text, and what can be done about it.
+fn why_not_loaded(process: i32, why: &str) -> String {
+    let remedy = if why.contains("static TLS") {
+        ": other libraries have taken the room for thread data that the loader keeps; start the program with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2048, or with fastinst run"
+    } else if why.contains("version `GLIBC_") {
+        ": its C library is older than the one that the profiler was built with"
+    } else if why.contains("failed to map segment") {
+        ": the folder is mounted noexec there; name another with --place FOLDER"
+    } else if why.is_empty() {
+        "the loader does not say why"
+    } else {
+        ""
+    };
+    format!("process {process} cannot load the library: {why}{remedy}")
+}

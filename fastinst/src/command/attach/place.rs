@@ -1,0 +1,92 @@
+//! The library, where the process finds it: it may see other files than we do.
+
+use super::target::Target;
+use crate::command::{Failure, launch};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The library, as the process calls it.
+#[derive(Debug)]
+pub(super) struct Placed {
+    path: PathBuf,
+    /// A copy of ours, as we reach it.
+    copy: Option<PathBuf>,
+}
+
+impl Placed {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A copy is needed until it is loaded.
+    pub(super) fn remove(mut self) {
+        self.take_away();
+    }
+
+    fn take_away(&mut self) {
+        if let Some(copy) = self.copy.take() {
+            let _ = std::fs::remove_file(copy);
+        }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        self.take_away();
+    }
+}
+
+/// Where the process finds the library: where it has loaded it before, where it lies, or a copy in
+/// a `folder` of the process's own.
+pub(super) fn library_for(target: &Target, folder: &Path) -> Result<Placed, Failure> {
+    let ours = launch::library()?;
+    let ours = std::fs::canonicalize(&ours).unwrap_or(ours);
+    if let Some(path) = loaded_before(target) {
+        return Ok(Placed { path, copy: None });
+    }
+    let file = |path: &Path| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    if file(&ours).is_some() && file(&ours) == file(&target.seen(&ours)) {
+        return Ok(Placed { path: ours, copy: None });
+    }
+    copy(target, &ours, folder)
+}
+
+/// The loader compares the names of what it has loaded: also of files that are gone.
+fn loaded_before(target: &Target) -> Option<PathBuf> {
+    let mappings = wordpatch::os::maps::mappings_of(target.process, target.living).ok()?;
+    let path = mappings.into_iter().map(|mapping| mapping.path).find(|path| {
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        path.rsplit('/').next().is_some_and(|name| {
+            name.starts_with("libfastinst") && name.ends_with(".so")
+        })
+    })?;
+    Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(&path)))
+}
+
+fn copy(target: &Target, ours: &Path, folder: &Path) -> Result<Placed, Failure> {
+    let mut random = [0u8; 8];
+    // SAFETY: (1) a buffer and its length; where it stays zero the number of the process tells.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0);
+    }
+    let name = format!("libfastinst-{}-{:016x}.so", std::process::id(), u64::from_ne_bytes(random));
+    let path = folder.join(&name);
+    let seen = target.seen(&path);
+    let write = || -> std::io::Result<()> {
+        let contents = std::fs::read(ours)?;
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(0o555).open(&seen)?;
+        file.write_all(&contents)
+    };
+    let placed = Placed { path, copy: Some(seen.clone()) };
+    write().map_err(|error| {
+        Failure::Refused(format!(
+            "process {} sees other files than this command, and the library cannot be put into its {}: {error}; name another folder of its own with --place",
+            target.process,
+            folder.display()
+        ))
+    })?;
+    Ok(placed)
+}

@@ -1,0 +1,242 @@
+//! The process, looked at before anything is done to it: whether the library can be loaded there,
+//! or why not, in one line.
+
+use crate::command::Failure;
+use fastinst::discovery::{ImageError, Module};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use wordpatch::os::tracing::Memory;
+
+/// A process that may be attached to, as far as can be told from outside.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) process: i32,
+    /// A thread of it that lives: the first may have ended.
+    pub(super) living: i32,
+    pub(super) memory: Memory,
+    /// Its threads.
+    pub(super) threads: Vec<Thread>,
+}
+
+/// A thread, as the kernel tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Thread {
+    pub(super) number: i32,
+    pub(super) state: char,
+    /// The system call that it is in.
+    call: Option<i64>,
+}
+
+/// Fields of a status (proc_pid_status(5)).
+struct Status(String);
+
+impl Status {
+    fn field(&self, name: &str) -> Option<&str> {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.map(str::trim)
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        self.field(name)?.split_whitespace().next()?.parse().ok()
+    }
+}
+
+fn refused(why: impl Into<String>) -> Failure {
+    Failure::Refused(why.into())
+}
+
+impl Target {
+    /// Looks at a process. `force`: filters of system calls are taken to refuse only.
+    pub(super) fn look(process: i32, force: bool) -> Result<Self, Failure> {
+        let folder = PathBuf::from(format!("/proc/{process}"));
+        let status = std::fs::read_to_string(folder.join("status"));
+        let status = Status(status.map_err(|_| refused(format!("no process {process}")))?);
+        require_process(process, &status)?;
+        let threads = threads(process);
+        let living = threads.iter().find(|thread| !matches!(thread.state, 'Z' | 'X'));
+        let Some(living) = living.map(|thread| thread.number) else {
+            return Err(refused(format!("process {process} has ended")));
+        };
+        require_calls(process, &status, force)?;
+        // What the kernel allows, without stopping anything: the same rules as for tracing.
+        let memory = Memory::of(process)
+            .map_err(|error| refused(why_not_traced(process, &status, &error)))?;
+        require_program(process, living)?;
+        if threads.iter().all(|thread| matches!(thread.state, 'D' | 'Z' | 'X')) {
+            return Err(refused(format!(
+                "every thread of {process} sleeps uninterruptibly (the parent of a vfork?): try again"
+            )));
+        }
+        Ok(Self { process, living, memory, threads })
+    }
+
+    /// The thread that is stopped best: asleep, and in no call that would begin its time anew.
+    pub(super) fn candidate(&self) -> i32 {
+        let worth = |thread: &&Thread| match (thread.state, thread.call) {
+            ('S', Some(call)) if !TIMED.contains(&call) => 0,
+            ('S', _) => 1,
+            ('R', _) => 2,
+            _ => 3,
+        };
+        self.threads.iter().min_by_key(worth).map_or(self.living, |thread| thread.number)
+    }
+
+    /// A path of the process's own view, as we reach it.
+    pub(super) fn seen(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/task/{}/root", self.process, self.living));
+        root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+}
+
+/// Calls that the kernel ends when a thread was stopped, and whose time limit begins anew when they
+/// are made again: epoll_wait, epoll_pwait, rt_sigtimedwait, semtimedop, io_getevents, recvfrom,
+/// recvmsg, recvmmsg, io_uring_enter.
+const TIMED: [i64; 9] = [232, 281, 128, 220, 208, 45, 47, 299, 426];
+
+/// The threads of a process.
+pub(super) fn threads(process: i32) -> Vec<Thread> {
+    let folder = PathBuf::from(format!("/proc/{process}/task"));
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let thread = |number: i32| {
+        let of = |name: &str| std::fs::read_to_string(folder.join(format!("{number}/{name}")));
+        let stat = of("stat").ok()?;
+        // The name before the state is in parentheses, and may hold some (proc_pid_stat(5)).
+        let state = stat[stat.rfind(')')? + 1..].trim_start().chars().next()?;
+        let call = of("syscall").ok().and_then(|text| text.split(' ').next()?.parse().ok());
+        Some(Thread { number, state, call })
+    };
+    let mut threads: Vec<Thread> = numbers.filter_map(thread).collect();
+    threads.sort_by_key(|thread| thread.number);
+    threads
+}
+
+fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
+    if process == std::process::id() as i32 {
+        return Err(refused(format!("process {process} is this command")));
+    }
+    if let Some(group) = status.number("Tgid").filter(|&group| group != i64::from(process)) {
+        return Err(refused(format!("{process} is a thread of process {group}: attach to that")));
+    }
+    if status.number("Kthread") == Some(1) || status.field("VmSize").is_none() {
+        let is_zombie = status.field("State").is_some_and(|state| state.starts_with('Z'));
+        let is_led = is_zombie && std::fs::read_dir(format!("/proc/{process}/task"))
+            .is_ok_and(|threads| threads.count() > 1);
+        if is_zombie && !is_led {
+            return Err(refused(format!(
+                "process {process} has ended; its parent has not noticed"
+            )));
+        }
+        if !is_zombie {
+            return Err(refused(format!("{process} is a thread of the kernel")));
+        }
+    }
+    if let Some(tracer) = status.number("TracerPid").filter(|&tracer| tracer != 0) {
+        let name = std::fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
+        return Err(refused(format!(
+            "process {process} is being debugged by {} ({tracer}): detach it first",
+            name.trim()
+        )));
+    }
+    if status.field("State").is_some_and(|state| state.starts_with(['T', 't'])) {
+        return Err(refused(format!(
+            "process {process} is stopped: continue it (kill -CONT {process})"
+        )));
+    }
+    Ok(())
+}
+
+/// A filter of system calls ends a process that makes one which it does not expect.
+fn require_calls(process: i32, status: &Status, force: bool) -> Result<(), Failure> {
+    match status.number("Seccomp") {
+        Some(1) => Err(refused(format!(
+            "process {process} may only read, write and end (seccomp, strict): nothing can be loaded into it"
+        ))),
+        Some(2) if !force => Err(refused(format!(
+            "process {process} is sandboxed (seccomp): a system call of the profiler might end it; \
+             --force if its filter is known to refuse calls and not to kill"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn why_not_traced(process: i32, status: &Status, error: &std::io::Error) -> String {
+    if error.kind() == ErrorKind::NotFound {
+        return format!("process {process} has ended");
+    }
+    let ids = |name: &str| -> Vec<u32> {
+        let text = status.field(name).unwrap_or_default();
+        text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+    };
+    // SAFETY: (1) asks for a number.
+    #[allow(unsafe_code)]
+    let ours = unsafe { libc::geteuid() };
+    let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let by_yama = format!("kernel.yama.ptrace_scope = {}", yama.trim());
+    match ids("Uid").into_iter().find(|&id| id != ours) {
+        Some(other) if ours != 0 => format!(
+            "process {process} belongs to {}: run fastinst attach as that user or as root",
+            name_of(other)
+        ),
+        _ if yama.trim() == "3" => format!(
+            "this system lets no process be traced until it is restarted ({by_yama}): start the program with fastinst run"
+        ),
+        _ if matches!(yama.trim(), "1" | "2") => format!(
+            "this system lets only parents and root attach ({by_yama}): use sudo, or sysctl kernel.yama.ptrace_scope=0, or start the program with fastinst run"
+        ),
+        _ if ours == 0 => format!(
+            "the kernel does not let process {process} be traced ({error}): in a container, add the capability SYS_PTRACE"
+        ),
+        _ => format!(
+            "process {process} lets no process look at it (not dumpable): attach as root"
+        ),
+    }
+}
+
+fn name_of(user: u32) -> String {
+    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut lines = known.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    lines
+        .find(|fields| fields.get(2).and_then(|id| id.parse().ok()) == Some(user))
+        .map_or_else(|| format!("user {user}"), |fields| fields[0].to_owned())
+}
+
+/// Whether the program is one that loads libraries, of our kind.
+fn require_program(process: i32, living: i32) -> Result<(), Failure> {
+    let file = PathBuf::from(format!("/proc/{process}/task/{living}/exe"));
+    let name = std::fs::read_link(&file).unwrap_or_else(|_| PathBuf::from("the program"));
+    let name = name.display();
+    match Module::of_file(&file) {
+        Ok(program) if program.is_static => Err(refused(format!(
+            "{name} is linked statically: nothing can be loaded into it; link it dynamically, or count calls with uprobes (perf probe)"
+        ))),
+        Ok(program) if program.interpreter().is_some_and(|loader| loader.contains("ld-musl")) => {
+            Err(refused(format!(
+                "{name} runs on musl: the library needs glibc 2.34 or later; build the program against glibc"
+            )))
+        }
+        Ok(_) => Ok(()),
+        Err(fastinst::discovery::DiscoveryError::Image { error: ImageError::Machine, .. }) => {
+            Err(refused(format!("{name} is a 32-bit program, or for another machine: only x86-64 is supported")))
+        }
+        Err(error) => Err(refused(format!("process {process}: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_status_are_found_by_their_whole_name() {
+        let status = Status("Name:\tapp\nState:\tS (sleeping)\nSeccomp:\t2\nSeccomp_filters:\t1\n".to_owned());
+        assert_eq!((status.number("Seccomp"), status.field("State")), (Some(2), Some("S (sleeping)")));
+        assert_eq!(status.field("VmSize"), None);
+    }
+
+    #[test]
+    fn this_process_has_a_thread_that_lives() {
+        let threads = threads(std::process::id() as i32);
+        assert!(threads.iter().any(|thread| !matches!(thread.state, 'Z' | 'X')), "{threads:?}");
+    }
+}

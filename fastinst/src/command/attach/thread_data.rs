@@ -1,0 +1,154 @@
+//! Thread data for a thread that the C library has not made: as much of it as `pthread_create`
+//! looks at.
+//!
+//! ```text
+//!   … │ data of the modules, at their distances │ struct pthread, zeroes │ table of the modules' data
+//!                                               ▲ thread pointer
+//! ```
+//!
+//! - its own number, by which the loader's locks know their owner (0 would be a lock that is free);
+//! - the guards of stacks and pointers, as every thread of the process has them;
+//! - the first contents of all modules' thread data: the C library's own (its locale is a pointer
+//!   there), and those of an allocator that `pthread_create` may call;
+//! - a table of modules' data that is large enough never to be enlarged, which would be `realloc`;
+//! - a processor number that says "not known" to allocators that go by it (rseq).
+//!
+//! Where all of this lies in glibc its library for debuggers is told by symbols (`_thread_db_…`).
+
+use super::loaded::{Loaded, word};
+use std::io;
+use wordpatch::os::tracing::Memory;
+
+/// Slots of the table of modules' data.
+const SLOTS: usize = 1024;
+/// How much the data of all modules may take.
+const MOST: u64 = 1 << 24;
+/// At offsets from the thread pointer: to itself, the table, itself again, whether there are
+/// several threads, the guards (sysdeps/x86_64/nptl/tls.h).
+const TCB: usize = 0;
+const TABLE: usize = 8;
+const ITSELF: usize = 0x10;
+const SEVERAL: usize = 0x18;
+const GUARD: usize = 0x28;
+const POINTER_GUARD: usize = 0x30;
+
+/// What a thread's data are made of.
+#[derive(Debug)]
+pub(super) struct ThreadData {
+    /// Bytes below the thread pointer.
+    below: u64,
+    /// Bytes of `struct pthread`.
+    record: u64,
+    /// Where its number stands in it.
+    number_at: u64,
+    /// Where the kernel tells it its processor, from the thread pointer on.
+    processor_at: Option<i64>,
+    /// The modules' first contents, by their distance below the thread pointer; with their numbers.
+    parts: Vec<(u64, u64, Vec<u8>)>,
+}
+
+/// Thread data that lie somewhere.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) bytes: Vec<u8>,
+    pub(super) pointer: u64,
+    pub(super) number: u64,
+}
+
+impl ThreadData {
+    /// Looks at a process. `libc` and `loader` are modules of it.
+    pub(super) fn of(
+        memory: &Memory,
+        modules: &[Loaded],
+        libc: &Loaded,
+        loader: &Loaded,
+    ) -> io::Result<Self> {
+        let missing = |name: &str| io::Error::other(format!("its C library does not tell {name}"));
+        let descriptor = |name: &str| {
+            let at = libc.symbol(memory, name).ok_or_else(|| missing(name))?;
+            memory.word(at + 8).map(|word| word & 0xffff_ffff)
+        };
+        let record = libc.symbol(memory, "_thread_db_sizeof_pthread");
+        let record = record.ok_or_else(|| missing("_thread_db_sizeof_pthread"))?;
+        let record = (memory.word(record)? & 0xffff_ffff).next_multiple_of(64);
+        let number_at = descriptor("_thread_db_pthread_tid")?;
+        let distance_at = descriptor("_thread_db_link_map_l_tls_offset")?;
+        let module_at = descriptor("_thread_db_link_map_l_tls_modid")?;
+        let processor_at = loader
+            .symbol(memory, "__rseq_offset")
+            .map(|at| memory.word(at))
+            .transpose()?
+            .map(|offset| offset as i64);
+        let mut parts = Vec::new();
+        for module in modules {
+            let Some(image) = module.image else { continue };
+            let distance = memory.word(module.record + distance_at)?;
+            let number = memory.word(module.record + module_at)?;
+            // Zero: it has none yet; all ones: only by the table, when a thread asks for it.
+            if distance == 0 || distance > MOST || image.len > MOST || number == 0 {
+                continue;
+            }
+            let mut bytes = vec![0; image.len as usize];
+            let filled = image.filled.min(image.len) as usize;
+            memory.read(image.at, &mut bytes[..filled])?;
+            parts.push((number, distance, bytes));
+        }
+        let below = parts.iter().map(|(_, distance, _)| *distance).max().unwrap_or(0);
+        let below = below.next_multiple_of(64);
+        if record > 1 << 16 || number_at + 4 > record {
+            return Err(io::Error::other("its C library is none that is known"));
+        }
+        Ok(Self { below, record, number_at, processor_at, parts })
+    }
+
+    /// How many bytes they take.
+    pub(super) fn len(&self) -> usize {
+        (self.below + self.record) as usize + (SLOTS + 2) * 16
+    }
+
+    /// Makes them, for an address that is a multiple of 64; `pattern` is a thread pointer of the
+    /// process.
+    pub(super) fn placed(&self, memory: &Memory, at: u64, pattern: u64) -> io::Result<Placed> {
+        let mut bytes = vec![0; self.len()];
+        let pointer = at + self.below;
+        let tcb = self.below as usize;
+        for (_, distance, part) in &self.parts {
+            let from = tcb - *distance as usize;
+            let end = (from + part.len()).min(tcb);
+            bytes[from..end].copy_from_slice(&part[..end - from]);
+        }
+        let table = tcb + self.record as usize + 16;
+        let mut set = |offset: usize, value: u64| {
+            bytes[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
+        };
+        set(tcb + TCB, pointer);
+        set(tcb + TABLE, at + table as u64);
+        set(tcb + ITSELF, pointer);
+        set(tcb + SEVERAL, 1);
+        let mut head = [0; 0x38];
+        memory.read(pattern, &mut head)?;
+        for guard in [GUARD, POINTER_GUARD] {
+            set(tcb + guard, word(&head, guard).unwrap_or(0));
+        }
+        // The table: how many slots, its generation, and where each module's data lie.
+        set(table - 16, SLOTS as u64);
+        set(table, memory.word(word(&head, TABLE).unwrap_or(0)).unwrap_or(0));
+        for slot in 1..=SLOTS {
+            set(table + slot * 16, !0);
+        }
+        for (number, distance, _) in &self.parts {
+            if *number <= SLOTS as u64 {
+                set(table + *number as usize * 16, pointer - distance);
+            }
+        }
+        if let Some(offset) = self.processor_at {
+            let cpu = tcb as i64 + offset + 4;
+            if let Some(field) =
+                usize::try_from(cpu).ok().and_then(|cpu| bytes.get_mut(cpu..cpu + 4))
+            {
+                field.copy_from_slice(&(-1i32).to_le_bytes());
+            }
+        }
+        Ok(Placed { bytes, pointer, number: pointer + self.number_at })
+    }
+}

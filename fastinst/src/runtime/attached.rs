@@ -1,0 +1,269 @@
+//! Attached: how the library comes into a process that runs already, and how it leaves.
+//!
+//! ```text
+//!   fastinst attach ─▶ dlopen, on a thread of the C library's making ─▶ fastinst_attached: plant, answer, be the agent
+//!                                                                           │ asked to end, or its reader has gone
+//!   dormant, mapped, until it is attached again ◀── every byte of code as it was ◀── last profile
+//! ```
+//!
+//! - **Nothing happens in a constructor**: there the loader's lock is held, which the program's
+//!   threads may want.
+//! - **The thread that comes is the agent's**: no further one is made, for which the C library
+//!   would allocate.
+//! - **Modules that the program names stay for ever; others may be unloaded**, and no door says so.
+//!   So only the former's unmodified functions get probes; the loader tells us of the others, as of
+//!   modules that come (see [`loader`]).
+//! - **Children of a fork are left alone**: we stand before none of the C library's functions.
+//! - **The library is never unloaded.** Threads may be in a trampoline for any time, and thread
+//!   data, keys and handlers of forks lead to it. What stays: the library, trampolines, tables.
+//!
+//! # Safety
+//!
+//! This module exists to be called by injected code.
+#![allow(unsafe_code)]
+#![allow(unreachable_pub, reason = "injected code reaches the entry point, by name")]
+
+use super::agent::{self, Agent};
+use super::{functions, guest, handover, loader, modes, plant, sites, threads};
+use crate::attachment::{REFUSED, Request, STARTED, VERSION, put};
+use crate::config::Config;
+use crate::discovery::Module;
+use crate::handover::{Attachment, Handover, Tether};
+use crate::selection::Selector;
+use std::collections::HashSet;
+use std::ffi::{OsString, c_void};
+use std::os::unix::ffi::OsStringExt;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use std::time::{Duration, Instant};
+use wordpatch::CodeAddr;
+use wordpatch::os::pages;
+
+/// What ties the profiler to its reader while it is attached; null otherwise.
+static TETHER: AtomicPtr<Tether> = AtomicPtr::new(null_mut());
+/// Whether a thread is at it.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// How long the command has to take what it needs.
+const ACKNOWLEDGING: Duration = Duration::from_secs(10);
+/// How long the bootstrap thread may take to end: it has nothing left to do.
+const BOOTSTRAP: Duration = Duration::from_secs(5);
+
+/// Whether the profiler was attached, and is to leave.
+pub(super) fn is_over() -> bool {
+    // SAFETY: (1) null, or lives until the agent's thread has left it.
+    let tether = unsafe { TETHER.load(Acquire).as_ref() };
+    tether
+        .is_some_and(|tether| tether.attachment() != Attachment::Runs || !tether.has_reader())
+}
+
+/// The entry point: injected code has loaded us. Returns when the profiler has left, or refuses.
+///
+/// # Safety
+/// `request` is one that `fastinst attach` has made, and its mapping is the callee's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void {
+    // SAFETY: (1) a name.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"fastinst".as_ptr(), 0, 0, 0) };
+    guest::block_signals();
+    // SAFETY: (1) the caller: no other thread writes to it but by atomics.
+    let request_ref = unsafe { &mut *request };
+    let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| begin(request_ref)))
+        .unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned()));
+    let agent = match begun {
+        Ok((agent, handover)) => {
+            request_ref.handover.store(handover.descriptor(), Release);
+            request_ref.state.store(STARTED, Release);
+            Some((agent, handover))
+        }
+        Err(why) => {
+            let most = request_ref.answer.len() - 1;
+            put(&mut request_ref.answer, &why.as_bytes()[..why.len().min(most)]);
+            request_ref.state.store(REFUSED, Release);
+            None
+        }
+    };
+    let acknowledged = awaited(ACKNOWLEDGING, || request_ref.acknowledged.load(Acquire) != 0);
+    // SAFETY: (1) the caller; it is not used any more.
+    unsafe { release(request) };
+    if let Some((agent, handover)) = agent {
+        // Programs close all descriptors, count them, or expect the lowest number.
+        drop(handover);
+        // SAFETY: (1) made by `begin`.
+        let tether = unsafe { &*TETHER.load(Acquire) };
+        if !acknowledged {
+            tether.set_attachment(Attachment::Ending);
+        }
+        agent::live(agent);
+        leave();
+    }
+    null_mut()
+}
+
+fn awaited(patience: Duration, done: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + patience;
+    while !done() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    true
+}
+
+/// Gives the mapping back, when the bootstrap thread has left it.
+///
+/// # Safety
+/// As for [`fastinst_attached`]; the request is not used any more.
+unsafe fn release(request: *mut Request) {
+    // SAFETY: (1) the caller.
+    let (at, len, bootstrap) = unsafe { ((*request).mapping, (*request).len, (*request).bootstrap) };
+    // SAFETY: (1) a word of the mapping, which the kernel clears.
+    let number: &AtomicU32 = unsafe { &*std::ptr::with_exposed_provenance(bootstrap as usize) };
+    if awaited(BOOTSTRAP, || number.load(Acquire) == 0) {
+        // SAFETY: (1) the mapping, in which no thread is any more.
+        let _ = unsafe { pages::unmap(CodeAddr::new(at as usize), len as usize) };
+    }
+}
+
+/// Returns the agent, and the memory in which its profile lies.
+fn begin(request: &Request) -> Result<(Agent, Handover), String> {
+    if request.version != VERSION {
+        return Err(
+            "the library that is loaded there is of another version than this command: use the command that came with it"
+                .to_owned(),
+        );
+    }
+    if guest::is_running() || TAKEN.swap(true, AcqRel) {
+        return Err("it is profiled already".to_owned());
+    }
+    let begun = begin_alone(request);
+    if begun.is_err() {
+        guest::stop_running();
+        handover::release();
+        untie();
+        TAKEN.store(false, Release);
+    }
+    begun
+}
+
+fn begin_alone(request: &Request) -> Result<(Agent, Handover), String> {
+    static CAME: AtomicBool = AtomicBool::new(false);
+    let start = guest::prepare_clocks()?;
+    let (settings, reader) = settings(&request.settings)?;
+    let failed = |error| format!("no memory can be shared with this command: {error}");
+    let memory = Handover::for_reader(reader).map_err(failed)?;
+    let tether = memory.tether().map_err(failed)?;
+    if !handover::claim_of(&memory) {
+        return Err("no memory can be shared with this command".to_owned());
+    }
+    TETHER.store(Box::into_raw(Box::new(tether)), Release);
+    if CAME.swap(true, AcqRel) {
+        come_back(settings, start)?;
+    } else {
+        guest::prepare_for_good()?;
+        if !threads::key_is_free_to_set() {
+            return Err(
+                "the program has taken the first 32 keys of thread data, without which ends of threads are not seen: start it with fastinst run".to_owned(),
+            );
+        }
+        let own = own_modules();
+        let begun = guest::set_up(settings, start, |module| own.contains(&module.span.start))?;
+        if let Some(why) = begun.refusal {
+            return Err(why);
+        }
+        if sites::count() == 0 && !begun.is_open {
+            return Err("no function of it can get a probe: it has no code compiled with -finstrument-functions, and none with unwind information".to_owned());
+        }
+        guest::run();
+        guest::plant_all_if_wanted(&begun);
+    }
+    loader::hear(true)?;
+    let agent = Agent::late(guest::clock(), u64::from(wordpatch::os::threads::process() as u32));
+    Ok((agent, memory))
+}
+
+/// Settings as the environment has them; and the process that reads the profile.
+fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
+    let end = field.windows(2).position(|pair| pair == [0, 0]).unwrap_or(field.len());
+    let pairs = field[..end].split(|&byte| byte == 0).filter_map(|pair| {
+        let at = pair.iter().position(|&byte| byte == b'=')?;
+        let owned = |part: &[u8]| OsString::from_vec(part.to_vec());
+        Some((owned(&pair[..at]), owned(&pair[at + 1..])))
+    });
+    let pairs: Vec<(OsString, OsString)> = pairs.collect();
+    let reader = pairs.iter().find(|(key, _)| key == "FASTINST_RUN");
+    let reader = reader.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or(0);
+    let mut config = Config::from_vars(pairs.into_iter()).map_err(|error| error.to_string())?;
+    // Whose child it is says nothing.
+    config.run = None;
+    config.follow = false;
+    config.signal = 0;
+    let policy = wordpatch::Config::default().policy().map_err(|error| error.to_string())?;
+    let selector =
+        Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
+    Ok(((config, policy, selector), reader))
+}
+
+/// Where the modules lie that are loaded as long as the process: the program, and what it needs.
+fn own_modules() -> HashSet<CodeAddr> {
+    let loaded = Module::loaded();
+    let mut own: HashSet<CodeAddr> = HashSet::new();
+    let mut next: Vec<&Module> = loaded.first().into_iter().collect();
+    while let Some(module) = next.pop() {
+        if own.insert(module.span.start) {
+            let needed = module.libraries();
+            let is_needed = |other: &&Module| needed.contains(&other.name);
+            next.extend(loaded.iter().filter(is_needed));
+        }
+    }
+    own
+}
+
+/// The profiler was here before.
+fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Result<(), String> {
+    let policy = settings.1;
+    guest::begin_guest(settings, start);
+    let mut garden = plant::garden();
+    garden.come_back(&policy)?;
+    drop(garden);
+    modes::let_hooks_switch(true);
+    guest::run();
+    for id in functions::all() {
+        modes::allow(id, true);
+    }
+    Ok(())
+}
+
+/// All code as it was; the library stays.
+fn leave() {
+    let left = put_back();
+    // SAFETY: (1) made by `begin_alone`; no other thread stores it.
+    let tether = unsafe { TETHER.load(Acquire).as_ref() };
+    if let Some(tether) = tether {
+        tether.set_attachment(match left {
+            Ok(()) => Attachment::Ended,
+            Err(_) => Attachment::Stuck,
+        });
+    }
+    handover::release();
+    untie();
+    TAKEN.store(false, Release);
+}
+
+fn put_back() -> Result<(), String> {
+    guest::stop_running();
+    let are_out = modes::let_hooks_switch(false);
+    functions::all().for_each(|id| modes::allow(id, false));
+    if !are_out {
+        return Err("a hook does not come back".to_owned());
+    }
+    loader::hear(false)?;
+    plant::garden().withdraw(guest::policy())
+}
+
+fn untie() {
+    let tether = TETHER.swap(null_mut(), AcqRel);
+    // SAFETY: (1) null, or made by `begin_alone`, and taken once: by the thread that is the agent's.
+    unsafe { (!tether.is_null()).then(|| drop(Box::from_raw(tether))) };
+}
