@@ -2,8 +2,11 @@
 //! when the profiler has begun.
 //!
 //! ```text
-//!   code, read and executed │ request │ thread data, and stack, of the bootstrap thread
+//!   code, read and executed │ request │ stack of the bootstrap thread ┃ its thread data
 //! ```
+//!
+//! Its thread data stay for good, and are used again when the process is attached to again:
+//! allocators keep lists of their threads, in whose data the lists' links are.
 //!
 //! The command fills it through /proc/PID/mem; the bootstrap thread makes all behind the code
 //! writable, and no page is ever both written by the process and executed.
@@ -17,7 +20,7 @@
 //! | [`NO_THREAD`], [`NOT_LOADED`], [`NO_ENTRY`] | why not: a number, the loader's text | the injected code |
 //! | [`REFUSED`] | why not: the library's text | the library |
 
-use std::sync::atomic::{AtomicI32, AtomicU32};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
 /// See the module.
 pub const NEW: u32 = 0;
@@ -35,6 +38,19 @@ pub const NOT_LOADED: u32 = 17;
 pub const NO_ENTRY: u32 = 18;
 /// See the module.
 pub const REFUSED: u32 = 19;
+
+/// What the library calls a [`ThreadData`], all zero until it has been attached.
+pub const THREAD_DATA: &str = "fastinst_bootstrap_data";
+
+/// Thread data of the bootstrap thread, as they were left.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ThreadData {
+    /// The thread pointer.
+    pub pointer: AtomicU64,
+    /// Where the thread's number stands.
+    pub number: AtomicU64,
+}
 
 /// What the entry point is called.
 pub const ENTRY: &[u8] = b"fastinst_attached\0";
@@ -72,12 +88,16 @@ pub struct Request {
     pub version: u64,
     /// What the injected code calls.
     pub functions: Functions,
-    /// The mapping: where it begins, and how long it is.
+    /// The mapping: where it begins, and how much of it goes.
     pub mapping: u64,
     /// See `mapping`.
     pub len: u64,
+    /// How much of it there is from the request on.
+    pub written: u64,
     /// Where the number of the bootstrap thread stands; zero when it has ended.
     pub bootstrap: u64,
+    /// Its thread pointer.
+    pub pointer: u64,
     /// How large the stack of the profiler's thread is.
     pub stack: u64,
     /// How far the request has come.

@@ -25,7 +25,7 @@
 
 use super::agent::{self, Agent};
 use super::{functions, guest, handover, loader, modes, plant, sites, threads};
-use crate::attachment::{REFUSED, Request, STARTED, VERSION, put};
+use crate::attachment::{REFUSED, Request, STARTED, ThreadData, VERSION, put};
 use crate::config::Config;
 use crate::discovery::Module;
 use crate::handover::{Attachment, Handover, Tether};
@@ -35,7 +35,7 @@ use std::ffi::{OsString, c_void};
 use std::os::unix::ffi::OsStringExt;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages;
@@ -111,13 +111,22 @@ fn awaited(patience: Duration, done: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Gives the mapping back, when the bootstrap thread has left it.
+/// What the command looks for when it comes again.
+#[unsafe(export_name = "fastinst_bootstrap_data")]
+static BOOTSTRAP_DATA: ThreadData =
+    ThreadData { pointer: AtomicU64::new(0), number: AtomicU64::new(0) };
+
+/// Gives the mapping back but for thread data, when the bootstrap thread has left it.
 ///
 /// # Safety
 /// As for [`fastinst_attached`]; the request is not used any more.
 unsafe fn release(request: *mut Request) {
     // SAFETY: (1) the caller.
-    let (at, len, bootstrap) = unsafe { ((*request).mapping, (*request).len, (*request).bootstrap) };
+    let (at, len, bootstrap, pointer) = unsafe {
+        ((*request).mapping, (*request).len, (*request).bootstrap, (*request).pointer)
+    };
+    BOOTSTRAP_DATA.number.store(bootstrap, Release);
+    BOOTSTRAP_DATA.pointer.store(pointer, Release);
     // SAFETY: (1) a word of the mapping, which the kernel clears.
     let number: &AtomicU32 = unsafe { &*std::ptr::with_exposed_provenance(bootstrap as usize) };
     if awaited(BOOTSTRAP, || number.load(Acquire) == 0) {
@@ -224,6 +233,7 @@ fn own_modules() -> HashSet<CodeAddr> {
 fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Result<(), String> {
     let policy = settings.1;
     guest::begin_guest(settings, start);
+    modes::close_open_calls();
     let mut garden = plant::garden();
     garden.come_back(&policy)?;
     drop(garden);

@@ -17,7 +17,7 @@ use super::functions::Id;
 use super::layout::Function;
 use super::sites::{self, Site};
 use super::stub::Stub;
-use super::{clock, sharing, skip};
+use super::{clock, sharing, skip, threads};
 use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
@@ -182,6 +182,18 @@ fn arm(function: &Function, draw: &Draw) {
 /// [`retire`].
 fn begin_term(function: &Function) {
     function.term.fetch_add(1, Release);
+}
+
+/// Calls that are open belong to no term that may be met again: their ends were not seen, while the
+/// profiler was away. No thread is in a hook.
+pub(super) fn close_open_calls() {
+    for id in super::functions::all() {
+        // The threads' own are between that of their frames and the next.
+        let term = id.function().term.fetch_add(2, Release).wrapping_add(1);
+        for record in threads::all().filter_map(|block| block.record(id.record())) {
+            record.term.store(term, Relaxed);
+        }
+    }
 }
 
 /// Turns a function off for its user, or on again.

@@ -119,6 +119,12 @@ impl Memory {
         File::options().read(true).write(true).open(path).map(Self)
     }
 
+    /// Has it for itself among all that ask for that, until it is dropped; false if another one
+    /// has it.
+    pub fn take(&self) -> bool {
+        self.0.try_lock().is_ok()
+    }
+
     /// Reads all of it.
     pub fn read(&self, at: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         self.0.read_exact_at(bytes, at)

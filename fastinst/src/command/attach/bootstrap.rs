@@ -28,12 +28,10 @@ global_asm!(
     ".balign 16",
     "fastinst_bootstrap_begin:",
     // The stopped thread makes this call; what follows is the new thread's, whose rbx is the
-    // request and r12 the bytes from there to the end of the mapping.
+    // request.
     "syscall",
     "mov rdi, rbx",
-    "mov rsi, [rbx + {mapping}]",
-    "add rsi, [rbx + {len}]",
-    "sub rsi, rbx",
+    "mov rsi, [rbx + {written}]",
     "mov edx, 3",
     "mov eax, 10",
     "syscall",
@@ -141,6 +139,7 @@ global_asm!(
     ".popsection",
     mapping = const offset_of!(Request, mapping),
     len = const offset_of!(Request, len),
+    written = const offset_of!(Request, written),
     bootstrap = const offset_of!(Request, bootstrap),
     stack = const offset_of!(Request, stack),
     state = const offset_of!(Request, state),

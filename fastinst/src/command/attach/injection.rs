@@ -10,7 +10,7 @@ use super::bootstrap;
 use super::loaded::{self, Loaded, Vector};
 use super::safe_point;
 use super::target::Target;
-use super::thread_data::ThreadData;
+use super::thread_data::{Placed, ThreadData, left_behind};
 use fastinst::attachment::{
     self as wire, ENTRY, Functions, LOADED, LOADING, NEW, NO_ENTRY, NO_THREAD, NOT_LOADED, REFUSED,
     Request, STARTED, VERSION,
@@ -49,10 +49,12 @@ pub(super) struct Injected {
 /// What is known of the process before it is stopped.
 struct Prepared {
     data: ThreadData,
+    /// What was left behind by an earlier bootstrap thread.
+    left: Option<Placed>,
     /// Two bytes that are a `syscall`.
     instruction: u64,
     request: Box<Request>,
-    /// Where each part lies in the mapping.
+    /// Where thread data begin in the mapping, which stay, and what lies before ends.
     data_at: u64,
     len: u64,
     modules: Vec<Loaded>,
@@ -93,16 +95,23 @@ impl Prepared {
         let data = ThreadData::of(memory, &modules, libc, &loader).map_err(text)?;
         let instruction = syscall_instruction(target, &vector)?;
         let request = request(functions, library, settings)?;
-        let data_at = (REQUEST_AT + size_of::<Request>() as u64).next_multiple_of(64);
-        let len = (data_at + data.len() as u64 + STACK).next_multiple_of(PAGE);
-        Ok(Self { data, instruction, request, data_at, len, modules })
+        let left = left_behind(memory, &modules);
+        let data_at = (REQUEST_AT + size_of::<Request>() as u64 + STACK).next_multiple_of(PAGE);
+        let stays = if left.is_some() { 0 } else { data.len() as u64 };
+        let len = (data_at + stays).next_multiple_of(PAGE);
+        Ok(Self { data, left, instruction, request, data_at, len, modules })
     }
 
     /// Fills the mapping. Returns the call that begins it.
     fn fill(&mut self, memory: &Memory, at: u64, pattern: u64) -> std::io::Result<RemoteCall> {
-        let data = self.data.placed(memory, at + self.data_at, pattern)?;
+        let data = match self.left.take() {
+            Some(left) => left,
+            None => self.data.placed(memory, at + self.data_at, pattern)?,
+        };
         let request = &mut *self.request;
-        (request.mapping, request.len, request.bootstrap) = (at, self.len, data.number);
+        (request.mapping, request.len) = (at, self.data_at);
+        request.written = self.len - REQUEST_AT;
+        (request.bootstrap, request.pointer) = (data.number, data.pointer);
         // SAFETY: (1) a mapping that was made for this.
         #[allow(unsafe_code)]
         unsafe {
@@ -118,7 +127,7 @@ impl Prepared {
             | libc::CLONE_SYSVSEM
             | libc::CLONE_SETTLS
             | libc::CLONE_CHILD_CLEARTID;
-        let stack = (at + self.len) & !63;
+        let stack = at + self.data_at;
         Ok(RemoteCall {
             number: libc::SYS_clone,
             arguments: [FLAGS as u64, stack, 0, data.number, data.pointer, 0],

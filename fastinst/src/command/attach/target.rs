@@ -61,6 +61,11 @@ impl Target {
         // What the kernel allows, without stopping anything: the same rules as for tracing.
         let memory = Memory::of(process)
             .map_err(|error| refused(why_not_traced(process, &status, &error)))?;
+        if !memory.take() {
+            return Err(refused(format!(
+                "process {process} is being profiled by another fastinst attach"
+            )));
+        }
         require_program(process, living)?;
         if threads.iter().all(|thread| matches!(thread.state, 'D' | 'Z' | 'X')) {
             return Err(refused(format!(

@@ -16,11 +16,14 @@
 //! Where all of this lies in glibc its library for debuggers is told by symbols (`_thread_db_…`).
 
 use super::loaded::{Loaded, word};
+use fastinst::attachment::THREAD_DATA;
 use std::io;
 use wordpatch::os::tracing::Memory;
 
 /// Slots of the table of modules' data.
 const SLOTS: usize = 1024;
+/// Thread data of libraries that are loaded later (1,664 bytes unless a tunable says more).
+const SURPLUS: u64 = 4096;
 /// How much the data of all modules may take.
 const MOST: u64 = 1 << 24;
 /// At offsets from the thread pointer: to itself, the table, itself again, whether there are
@@ -50,9 +53,18 @@ pub(super) struct ThreadData {
 /// Thread data that lie somewhere.
 #[derive(Debug)]
 pub(super) struct Placed {
+    /// Empty if they lie there already.
     pub(super) bytes: Vec<u8>,
     pub(super) pointer: u64,
     pub(super) number: u64,
+}
+
+/// Thread data that an earlier bootstrap thread has left. Allocators keep lists of their threads:
+/// to them the new one is that thread.
+pub(super) fn left_behind(memory: &Memory, modules: &[Loaded]) -> Option<Placed> {
+    let at = modules.iter().find_map(|module| module.symbol(memory, THREAD_DATA))?;
+    let [pointer, number] = [0, 8].map(|offset| memory.word(at + offset).unwrap_or(0));
+    (pointer != 0 && number != 0).then(|| Placed { bytes: Vec::new(), pointer, number })
 }
 
 impl ThreadData {
@@ -94,7 +106,8 @@ impl ThreadData {
             parts.push((number, distance, bytes));
         }
         let below = parts.iter().map(|(_, distance, _)| *distance).max().unwrap_or(0);
-        let below = below.next_multiple_of(64);
+        // What is loaded later finds room there, too.
+        let below = below.next_multiple_of(64) + SURPLUS;
         if record > 1 << 16 || number_at + 4 > record {
             return Err(io::Error::other("its C library is none that is known"));
         }
