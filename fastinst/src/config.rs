@@ -27,7 +27,8 @@ pub struct Config {
     pub follow: bool,
     /// `FASTINST_SIGNAL`: the signal that has the profile written at once; none by 0.
     pub signal: i32,
-    /// `FASTINST_ENABLED`: whether probes are armed at the beginning.
+    /// `FASTINST_START` (`on`, `off`) and `FASTINST_ENABLED` (`1`, `0`): whether profiling begins with
+    /// the program. If not, the library does nothing until it is attached to.
     pub enabled: bool,
     /// `FASTINST_HANDOVER`: the mapping that `fastinst run` reads the profile from. Set by that
     /// command only.
@@ -188,6 +189,7 @@ const KEYS: &[&str] = &[
     "FASTINST_FOLLOW",
     "FASTINST_SIGNAL",
     "FASTINST_ENABLED",
+    "FASTINST_START",
     "FASTINST_WITNESS",
     "FASTINST_PROVIDER",
     "FASTINST_PLANT",
@@ -292,10 +294,17 @@ impl Config {
                     .ok_or_else(|| wrong("FASTINST_SIGNAL", "a signal's name or number, or 0"))?;
             }
             "FASTINST_ENABLED" => {
-                self.enabled = match value {
+                self.enabled &= match value {
                     "1" => true,
                     "0" => false,
                     _ => return Err(wrong("FASTINST_ENABLED", "0 or 1")),
+                };
+            }
+            "FASTINST_START" => {
+                self.enabled &= match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(wrong("FASTINST_START", "on or off")),
                 };
             }
             "FASTINST_HANDOVER" => self.handover = Some(PathBuf::from(value)),
@@ -463,6 +472,7 @@ mod tests {
             ("FASTINST_SAMPLES", "0"),
             ("FASTINST_OUTPUT", ""),
             ("FASTINST_ENABLED", "yes"),
+            ("FASTINST_START", "later"),
             ("FASTINST_POLICY", "best"),
             ("FASTINST_FORMAT", "xml"),
             ("FASTINST_WITNESS", "timer"),

@@ -76,7 +76,7 @@ struct Front {
 ///
 /// | value | meaning | who stores it |
 /// |---|---|---|
-/// | `Runs` | the profiler is at work | nobody: it is zero |
+/// | `Runs` | the profiler is at work | zero at first |
 /// | `Ending` | its end is asked for | the reader |
 /// | `Ended` | all code is as it was, and the profile is the last one | the agent |
 /// | `Stuck` | some code could not be put back | the agent |
@@ -488,8 +488,7 @@ impl Writer {
 /// live.
 fn is_there(reader: i32) -> bool {
     // SAFETY: (1) sends nothing.
-    reader == 0
-        || unsafe { libc::kill(reader, 0) == 0 || wordpatch::os::errno() != libc::ESRCH }
+    reader == 0 || unsafe { libc::kill(reader, 0) == 0 || wordpatch::os::errno() != libc::ESRCH }
 }
 
 #[cfg(test)]

@@ -147,10 +147,7 @@ pub unsafe fn unlock_again(range: &Range<CodeAddr>) -> Result<(), OsError> {
 
 /// # Safety
 /// As for its callers.
-unsafe fn protect_unlocked(
-    range: &Range<CodeAddr>,
-    protection: Protection,
-) -> Result<(), OsError> {
+unsafe fn protect_unlocked(range: &Range<CodeAddr>, protection: Protection) -> Result<(), OsError> {
     let _no_window_meanwhile = WINDOWS.lock();
     let mut pages: Vec<usize> = UNLOCKED
         .iter()

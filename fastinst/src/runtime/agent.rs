@@ -12,7 +12,9 @@ use super::layout::{ENDED, FREE, Function, Header, RECORD, RING_COUNT, Record};
 use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
-use super::{arrivals, attached, clock, guest, measure, modes, sharing, sites, stub, tally, threads};
+use super::{
+    arrivals, attached, clock, guest, measure, modes, sharing, sites, stub, tally, threads,
+};
 use crate::format::Format;
 use crate::handover::Writer;
 use crate::names::Names;

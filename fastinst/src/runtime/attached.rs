@@ -53,8 +53,7 @@ const BOOTSTRAP: Duration = Duration::from_secs(5);
 pub(super) fn is_over() -> bool {
     // SAFETY: (1) null, or lives until the agent's thread has left it.
     let tether = unsafe { TETHER.load(Acquire).as_ref() };
-    tether
-        .is_some_and(|tether| tether.attachment() != Attachment::Runs || !tether.has_reader())
+    tether.is_some_and(|tether| tether.attachment() != Attachment::Runs || !tether.has_reader())
 }
 
 /// The entry point: injected code has loaded us. Returns when the profiler has left, or refuses.
@@ -122,9 +121,8 @@ static BOOTSTRAP_DATA: ThreadData =
 /// As for [`fastinst_attached`]; the request is not used any more.
 unsafe fn release(request: *mut Request) {
     // SAFETY: (1) the caller.
-    let (at, len, bootstrap, pointer) = unsafe {
-        ((*request).mapping, (*request).len, (*request).bootstrap, (*request).pointer)
-    };
+    let (at, len, bootstrap, pointer) =
+        unsafe { ((*request).mapping, (*request).len, (*request).bootstrap, (*request).pointer) };
     BOOTSTRAP_DATA.number.store(bootstrap, Release);
     BOOTSTRAP_DATA.pointer.store(pointer, Release);
     // SAFETY: (1) a word of the mapping, which the kernel clears.

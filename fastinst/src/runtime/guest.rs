@@ -50,6 +50,9 @@ struct Guest {
 static GUEST: AtomicPtr<Guest> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether hooks do anything.
 pub(super) static RUNNING: AtomicBool = AtomicBool::new(false);
+/// Whether hooks that are called as they were linked return at once: a preloaded library that waits
+/// to be attached, or was.
+pub(super) static DORMANT: AtomicBool = AtomicBool::new(false);
 /// The process that we run in: a child made by `vfork` shares our memory, and is another.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Whether a child was forked in which nothing of ours was begun yet; and whether the thread that
@@ -144,7 +147,10 @@ fn begin() -> Result<(), String> {
     let start = prepare_clocks()?;
     // It is told once: what this process starts has the same settings.
     let settings = settings().inspect_err(|_| hide_from_children())?;
-    let Some(settings) = settings else { return Ok(()) };
+    let Some(settings) = settings else {
+        DORMANT.store(true, Release);
+        return Ok(());
+    };
     if !settings.0.follow {
         hide_from_children();
     }
@@ -475,12 +481,14 @@ fn make_process_known() {
 
 /// Hooks do something from now on.
 pub(super) fn run() {
+    DORMANT.store(false, Release);
     RUNNING.store(true, Release);
 }
 
 /// Hooks do nothing any more.
 pub(super) fn stop_running() {
     RUNNING.store(false, Release);
+    DORMANT.store(true, Release);
 }
 
 /// Tests call hooks without being preloaded.

@@ -364,7 +364,8 @@ impl Garden {
         for bed in self.beds.iter().filter(|bed| !bed.gone) {
             // SAFETY: (1) a module that is loaded; (2) sites are not switched any more.
             #[allow(unsafe_code)]
-            unsafe { wordpatch::lock_again(&bed.module.span) }.map_err(|error| error.to_string())?;
+            unsafe { wordpatch::lock_again(&bed.module.span) }
+                .map_err(|error| error.to_string())?;
         }
         Ok(())
     }

@@ -523,7 +523,17 @@ pub(crate) const NO_SITE: u32 = u32::MAX;
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *const (), _call_site: *const ()) {
-    naked_asm!("endbr64", "mov r10d, -1", "jmp {}", sym slow_enter)
+    naked_asm!(
+        "endbr64",
+        "cmp byte ptr [rip + {dormant}], 0",
+        "jne 2f",
+        "mov r10d, -1",
+        "jmp {slowly}",
+        "2:",
+        "ret",
+        dormant = sym super::guest::DORMANT,
+        slowly = sym slow_enter,
+    )
 }
 
 /// The hook that compilers call at every end of every function.
@@ -533,5 +543,15 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *const (), _call_si
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *const (), _call_site: *const ()) {
-    naked_asm!("endbr64", "mov r10d, -1", "jmp {}", sym slow_exit)
+    naked_asm!(
+        "endbr64",
+        "cmp byte ptr [rip + {dormant}], 0",
+        "jne 2f",
+        "mov r10d, -1",
+        "jmp {slowly}",
+        "2:",
+        "ret",
+        dormant = sym super::guest::DORMANT,
+        slowly = sym slow_exit,
+    )
 }

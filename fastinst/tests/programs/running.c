@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#ifdef __GLIBC__ /* musl's compiler does not find the kernel's headers */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#endif
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +77,67 @@ static void *thread(void *what)
     return (void *)(uintptr_t)seed;
 }
 
+/* As a program without threads may have it: no lock. It ends the program if two come by at once. */
+#ifdef OWN_ALLOCATOR
+static char heap[256 << 20] __attribute__((aligned(16)));
+static size_t used;
+static void **unused; /* blocks of one size, for whatever is small enough */
+static volatile int inside;
+
+static void enter(void)
+{
+    if (inside++)
+        abort();
+    for (volatile int i = 0; i < 50; i++)
+        ;
+}
+
+__attribute__((noinline)) void *malloc(size_t size)
+{
+    enter();
+    size_t *block = (size_t *)unused;
+    if (size <= 4080 && block) {
+        unused = *unused;
+    } else {
+        size_t room = size <= 4080 ? 4096 : (size + 31) & ~(size_t)15;
+        block = (size_t *)(heap + used);
+        used += room;
+        if (used > sizeof heap)
+            abort();
+    }
+    block[0] = size;
+    inside--;
+    return block + 2;
+}
+
+__attribute__((noinline)) void free(void *block)
+{
+    if (!block || ((size_t *)block)[-2] > 4080)
+        return;
+    enter();
+    void **first = (void **)block - 2;
+    *first = unused;
+    unused = first;
+    inside--;
+}
+
+void *calloc(size_t count, size_t size)
+{
+    void *block = malloc(count * size);
+    return memset(block, 0, count * size);
+}
+
+void *realloc(void *old, size_t size)
+{
+    void *block = malloc(size);
+    if (old) {
+        size_t before = ((size_t *)old)[-2];
+        memcpy(block, old, before < size ? before : size);
+    }
+    return block;
+}
+#endif
+
 static void end(int signal)
 {
     (void)signal;
@@ -108,6 +174,16 @@ int main(int count, char **words)
         for (;;)
             event(queue);
     }
+#ifdef __GLIBC__
+    if (!strcmp(what, "sandbox")) {
+        struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+        struct sock_fprog filter = {1, &allow};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+            return 2;
+        what = "work";
+    }
+#endif
     struct sigaction action = {.sa_handler = end};
     sigaction(SIGTERM, &action, NULL);
     pthread_t others[64];

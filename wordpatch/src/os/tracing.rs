@@ -309,7 +309,8 @@ fn wait(thread: Tid, end: Instant) -> Result<i32, TraceError> {
     loop {
         let mut status = 0;
         // SAFETY: (1) a number to write to.
-        let found = unsafe { libc::waitpid(thread.0, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        let found =
+            unsafe { libc::waitpid(thread.0, &raw mut status, libc::__WALL | libc::WNOHANG) };
         match found {
             -1 => match super::errno() {
                 libc::EINTR => {}

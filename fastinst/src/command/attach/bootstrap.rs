@@ -17,9 +17,7 @@
 //! This module exists to say which instructions another process executes. Here they are data.
 #![allow(unsafe_code)]
 
-use fastinst::attachment::{
-    Functions, LOADED, LOADING, NO_ENTRY, NO_THREAD, NOT_LOADED, Request,
-};
+use fastinst::attachment::{Functions, LOADED, LOADING, NO_ENTRY, NO_THREAD, NOT_LOADED, Request};
 use std::arch::global_asm;
 use std::mem::offset_of;
 

@@ -76,9 +76,8 @@ impl Prepared {
             ));
         }
         let modules = loaded::all(memory, &vector).map_err(text)?;
-        let has = |name: &'static str| {
-            move |module: &&Loaded| module.symbol(memory, name).is_some()
-        };
+        let has =
+            |name: &'static str| move |module: &&Loaded| module.symbol(memory, name).is_some();
         let Some(libc) = modules.iter().skip(1).find(has("gnu_get_libc_version")) else {
             return Err(format!(
                 "process {} runs on another C library than glibc: the profiler needs glibc 2.34 or later",
@@ -209,9 +208,7 @@ pub(super) fn inject(
     let undisturbed = wordpatch::os::signals::Blocked::all();
     // The kernel's relation to a traced thread is the tracing thread's: it ends with this one.
     let (at, stopped) = std::thread::scope(|scope| {
-        let tracing = scope.spawn(|| {
-            clone_into(target, &mut prepared)
-        });
+        let tracing = scope.spawn(|| clone_into(target, &mut prepared));
         tracing.join().unwrap_or_else(|_| Err("the tracing thread has panicked".to_owned()))
     })?;
     drop(undisturbed);
@@ -314,7 +311,9 @@ fn kernel_s_answer(process: i32, call: &str, answer: i64) -> Result<u64, String>
     let error = std::io::Error::from_raw_os_error(-answer as i32);
     let limit = match (call, -answer as i32) {
         ("mmap", libc::ENOMEM) => ": its address space is limited (ulimit -v)",
-        ("clone", libc::EAGAIN) => ": its number of threads is limited (ulimit -u, or a control group)",
+        ("clone", libc::EAGAIN) => {
+            ": its number of threads is limited (ulimit -u, or a control group)"
+        }
         _ => "",
     };
     Err(format!("process {process}: {call}: {error}{limit}"))

@@ -87,7 +87,8 @@ impl Loaded {
         if !header.starts_with(b"\x7fELF") {
             return Err(io::Error::other("no module lies there"));
         }
-        let (from, count) = (word(&header, 32).unwrap_or(0), half(&header, 56).unwrap_or(0) & 0xffff);
+        let (from, count) =
+            (word(&header, 32).unwrap_or(0), half(&header, 56).unwrap_or(0) & 0xffff);
         let headers = read(memory, base + from, count as usize * 56)?;
         let dynamic = headers
             .chunks_exact(56)

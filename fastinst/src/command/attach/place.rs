@@ -57,9 +57,9 @@ fn loaded_before(target: &Target) -> Option<PathBuf> {
     let mappings = wordpatch::os::maps::mappings_of(target.process, target.living).ok()?;
     let path = mappings.into_iter().map(|mapping| mapping.path).find(|path| {
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-        path.rsplit('/').next().is_some_and(|name| {
-            name.starts_with("libfastinst") && name.ends_with(".so")
-        })
+        path.rsplit('/')
+            .next()
+            .is_some_and(|name| name.starts_with("libfastinst") && name.ends_with(".so"))
     })?;
     Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(&path)))
 }

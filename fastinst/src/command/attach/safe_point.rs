@@ -49,22 +49,20 @@ struct Places {
 
 impl Places {
     fn of(memory: &Memory, modules: &[Loaded]) -> Self {
-        let allocators = modules.iter().flat_map(|module| {
-            ALLOCATORS.iter().filter_map(|name| module.function(memory, name))
-        });
-        let is = |name: &'static str| {
-            move |module: &&Loaded| module.symbol(memory, name).is_some()
-        };
+        let allocators = modules
+            .iter()
+            .flat_map(|module| ALLOCATORS.iter().filter_map(|name| module.function(memory, name)));
+        let is = |name: &'static str| move |module: &&Loaded| module.symbol(memory, name).is_some();
         let loaders = modules.iter().filter(is("_r_debug")).map(Loaded::span);
         let forbidden = allocators.chain(loaders).collect();
-        let libraries =
-            modules.iter().skip(1).filter(is("malloc")).map(Loaded::span).collect();
+        let libraries = modules.iter().skip(1).filter(is("malloc")).map(Loaded::span).collect();
         Self { forbidden, libraries }
     }
 
     /// Whether a thread may be held here. `is_in_call`: behind a `syscall` instruction.
     fn allow(&self, frames: &[u64], is_in_call: bool) -> bool {
-        let within = |ranges: &[Range<u64>], at: u64| ranges.iter().any(|range| range.contains(&at));
+        let within =
+            |ranges: &[Range<u64>], at: u64| ranges.iter().any(|range| range.contains(&at));
         let first = frames.first().copied().unwrap_or(0);
         (is_in_call || !within(&self.libraries, first))
             && frames.iter().all(|&at| !within(&self.forbidden, at))
@@ -122,8 +120,7 @@ impl<'m> Unwinding<'m> {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
         let (ip, sp, bp) = (start.instruction(), start.stack(), start.frame());
         let mut code = [0; 2];
-        let is_in_call =
-            self.memory.read(ip.wrapping_sub(2), &mut code).is_ok() && code == SYSCALL;
+        let is_in_call = self.memory.read(ip.wrapping_sub(2), &mut code).is_ok() && code == SYSCALL;
         let memory = self.memory;
         let mut read = |at: u64| memory.word(at).map_err(drop);
         let registers = UnwindRegsX86_64::new(ip, sp, bp);

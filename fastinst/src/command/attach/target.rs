@@ -125,8 +125,9 @@ fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
     }
     if status.number("Kthread") == Some(1) || status.field("VmSize").is_none() {
         let is_zombie = status.field("State").is_some_and(|state| state.starts_with('Z'));
-        let is_led = is_zombie && std::fs::read_dir(format!("/proc/{process}/task"))
-            .is_ok_and(|threads| threads.count() > 1);
+        let is_led = is_zombie
+            && std::fs::read_dir(format!("/proc/{process}/task"))
+                .is_ok_and(|threads| threads.count() > 1);
         if is_zombie && !is_led {
             return Err(refused(format!(
                 "process {process} has ended; its parent has not noticed"
@@ -192,9 +193,7 @@ fn why_not_traced(process: i32, status: &Status, error: &std::io::Error) -> Stri
         _ if ours == 0 => format!(
             "the kernel does not let process {process} be traced ({error}): in a container, add the capability SYS_PTRACE"
         ),
-        _ => format!(
-            "process {process} lets no process look at it (not dumpable): attach as root"
-        ),
+        _ => format!("process {process} lets no process look at it (not dumpable): attach as root"),
     }
 }
 
@@ -222,7 +221,9 @@ fn require_program(process: i32, living: i32) -> Result<(), Failure> {
         }
         Ok(_) => Ok(()),
         Err(fastinst::discovery::DiscoveryError::Image { error: ImageError::Machine, .. }) => {
-            Err(refused(format!("{name} is a 32-bit program, or for another machine: only x86-64 is supported")))
+            Err(refused(format!(
+                "{name} is a 32-bit program, or for another machine: only x86-64 is supported"
+            )))
         }
         Err(error) => Err(refused(format!("process {process}: {error}"))),
     }
@@ -234,8 +235,13 @@ mod tests {
 
     #[test]
     fn fields_of_a_status_are_found_by_their_whole_name() {
-        let status = Status("Name:\tapp\nState:\tS (sleeping)\nSeccomp:\t2\nSeccomp_filters:\t1\n".to_owned());
-        assert_eq!((status.number("Seccomp"), status.field("State")), (Some(2), Some("S (sleeping)")));
+        let status = Status(
+            "Name:\tapp\nState:\tS (sleeping)\nSeccomp:\t2\nSeccomp_filters:\t1\n".to_owned(),
+        );
+        assert_eq!(
+            (status.number("Seccomp"), status.field("State")),
+            (Some(2), Some("S (sleeping)"))
+        );
         assert_eq!(status.field("VmSize"), None);
     }
 

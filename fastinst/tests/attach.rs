@@ -1,0 +1,293 @@
+//! Processes that run already: they are profiled, and left as they were.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use support::{clean, compile_with, fastinst, folder, function, has, profile, run};
+use test_support::{eventually, send};
+
+/// A program that was started without us.
+struct Victim(Child);
+
+impl Victim {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        // Nothing more is printed before its end.
+        BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+
+    fn number(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Asks it to end; what it printed. It has to be content.
+    fn end(mut self) -> String {
+        send(self.number(), libc::SIGTERM);
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status} {text}");
+        text
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn attach(options: &[&str], process: u32) -> Output {
+    run(fastinst().arg("attach").args(options).arg(process.to_string()))
+}
+
+/// The command, when it has attached to a process; and what it says from then on.
+fn attached(process: u32) -> (Child, BufReader<std::process::ChildStderr>) {
+    let mut command = fastinst();
+    command.arg("attach").arg(process.to_string()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("attached to") {
+        // On a busy machine it says that it waits.
+        assert!(stderr.read_line(&mut text).unwrap() > 0, "{text}");
+    }
+    (child, stderr)
+}
+
+/// The one line that says why not; the process is not touched.
+fn refusal(options: &[&str], process: u32) -> String {
+    let output = attach(options, process);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && text.lines().count() == 1, "{text}");
+    text
+}
+
+/// Bytes of code that differ from the files that they are mapped from, and writable mappings of
+/// code: the process's own, not the library's.
+fn changed(process: u32) -> (usize, usize) {
+    let memory = std::fs::File::open(format!("/proc/{process}/mem")).unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let (mut differ, mut writable) = (0, 0);
+    for line in maps.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let Some(path) = fields.get(5).filter(|path| path.starts_with("/")) else { continue };
+        let is_ours =
+            ["libfastinst", "/memfd:", "/dev/zero"].iter().any(|ours| path.contains(ours));
+        if !fields[1].contains('x') || is_ours {
+            continue;
+        }
+        writable += usize::from(fields[1].contains('w'));
+        let (start, end) = fields[0].split_once('-').unwrap();
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let (start, end, offset) = (number(start), number(end), number(fields[2]));
+        let mut loaded = vec![0; (end - start) as usize];
+        memory.read_exact_at(&mut loaded, start).unwrap();
+        let mut file = std::fs::read(path).unwrap().split_off(offset as usize);
+        file.resize(file.len().max(loaded.len()), 0);
+        differ += loaded.iter().zip(&file).filter(|(a, b)| a != b).count();
+    }
+    (differ, writable)
+}
+
+fn program(flavour: &str, flags: &[&str]) -> PathBuf {
+    let to = folder(&format!("attach-{flavour}"));
+    let flags: Vec<&str> = ["-O2", "-g"].iter().chain(flags).copied().collect();
+    compile_with("gcc", "running.c", &to, &flags)
+}
+
+const HOOKS: &[&str] = &["-finstrument-functions"];
+
+#[test]
+fn threads_that_allocate_are_profiled_again_and_again_and_left_as_they_were() {
+    for (flavour, flags) in [("plain", &[][..]), ("hooks", HOOKS)] {
+        let program = program(&format!("threads-{flavour}"), flags);
+        let victim = Victim::start(clean(Command::new(&program)).args(["allocate", "4"]));
+        let file = program.with_file_name("profile.json");
+        for _ in 0..4 {
+            let to = file.to_str().unwrap();
+            let options = ["--for", "150ms", "--format", "json", "-o", to];
+            let output = attach(&options, victim.number());
+            assert!(output.status.success(), "{output:?}");
+            let profile = profile(&file);
+            let allocate = function(&profile, "allocate");
+            assert!(allocate["calls"]["value"].as_f64().unwrap() > 0.0, "{profile}");
+            assert_eq!(changed(victim.number()), (0, 0), "{flavour}");
+            let agents = std::fs::read_dir(format!("/proc/{}/task", victim.number())).unwrap();
+            assert_eq!(agents.count(), 4, "threads of the program's own");
+        }
+        victim.end();
+    }
+}
+
+#[test]
+fn counts_of_an_attachment_are_its_own() {
+    let program = program("counts", HOOKS);
+    let victim = Victim::start(clean(Command::new(&program)).args(["work", "2"]));
+    let file = program.with_file_name("profile.json");
+    let mut all = 0.0;
+    for _ in 0..3 {
+        let to = file.to_str().unwrap();
+        let options = ["--for", "100ms", "--policy", "count", "--format", "json", "-o", to];
+        let output = attach(&options, victim.number());
+        assert!(output.status.success(), "{output:?}");
+        let profile = profile(&file);
+        let calls = function(&profile, "work")["calls"]["value"].as_f64().unwrap();
+        assert!(calls > 0.0);
+        all += calls;
+    }
+    let turns = victim.end();
+    // As many turns as calls, of all threads: those that no attachment has seen among them.
+    let turns: f64 = turns.trim().trim_end_matches(" turns").parse().unwrap();
+    assert!(all < turns + 2.0, "{all} of {turns}");
+}
+
+/// A call that the stop has interrupted, and that the kernel would end with EINTR, goes on: this
+/// program takes that for its end.
+#[test]
+fn an_event_loop_is_not_interrupted() {
+    let program = program("events", &[]);
+    for events in ["0", "1"] {
+        let victim = Victim::start(clean(Command::new(&program)).args(["wait", events]));
+        for _ in 0..10 {
+            attach(&["--for", "10ms"], victim.number());
+            assert!(Path::new(&format!("/proc/{}/fd/0", victim.number())).exists());
+        }
+        let status = std::fs::read_to_string(format!("/proc/{}/status", victim.number())).unwrap();
+        assert!(!status.contains("zombie"), "{status}");
+        assert_eq!(changed(victim.number()), (0, 0));
+    }
+}
+
+/// There the C library takes no locks: the thread is stopped where it is not in its allocator, and
+/// held until the library is loaded.
+#[test]
+fn a_program_of_one_thread_is_attached_to_at_a_safe_point() {
+    for (flavour, flags) in [("one", &[][..]), ("own", &["-DOWN_ALLOCATOR", "-fno-builtin"][..])] {
+        let program = program(flavour, flags);
+        for _ in 0..6 {
+            let mut command = clean(Command::new(&program));
+            let victim =
+                Victim::start(command.args(["allocate", "1"]).env("MALLOC_ARENA_MAX", "1"));
+            let output = attach(&["--for", "20ms"], victim.number());
+            assert!(output.status.success(), "{flavour} {output:?}");
+            victim.end();
+        }
+    }
+}
+
+#[test]
+fn a_command_that_is_killed_leaves_the_process_as_it_was() {
+    let program = program("killed", HOOKS);
+    let victim = Victim::start(clean(Command::new(&program)).args(["work", "3"]));
+    let (mut command, _stderr) = attached(victim.number());
+    assert!(changed(victim.number()).0 > 0);
+    command.kill().unwrap();
+    command.wait().unwrap();
+    eventually("code is as it was", || changed(victim.number()) == (0, 0));
+    // And it can be attached to again.
+    let output = attach(&["--for", "20ms"], victim.number());
+    assert!(output.status.success(), "{output:?}");
+    victim.end();
+}
+
+#[test]
+fn the_profile_of_a_process_that_ends_meanwhile_is_kept() {
+    let program = program("ending", HOOKS);
+    let victim = Victim::start(clean(Command::new(&program)).args(["work", "2"]));
+    let (mut command, mut stderr) = attached(victim.number());
+    let mut text = String::new();
+    victim.end();
+    stderr.read_to_string(&mut text).unwrap();
+    assert!(command.wait().unwrap().success() && text.contains("work (running.c"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_attached_to_is_refused_in_one_line() {
+    let missing = refusal(&[], 4_000_000);
+    assert!(missing.contains("no process 4000000"), "{missing}");
+    let kernel = (2..100).find(|process| {
+        std::fs::read_to_string(format!("/proc/{process}/status"))
+            .is_ok_and(|status| status.contains("Kthread:\t1"))
+    });
+    if let Some(kernel) = kernel {
+        assert!(refusal(&[], kernel).contains("thread of the kernel"));
+    }
+    let program_file = program("refused", &[]);
+    let victim = Victim::start(clean(Command::new(&program_file)).args(["work", "2"]));
+    let threads = std::fs::read_dir(format!("/proc/{}/task", victim.number())).unwrap();
+    let threads = threads.map(|thread| thread.unwrap().file_name().into_string().unwrap());
+    let other: u32 = threads.map(|thread| thread.parse().unwrap()).max().unwrap();
+    assert!(refusal(&[], other).contains("is a thread of process"));
+    send(victim.number(), libc::SIGSTOP);
+    eventually("stopped", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", victim.number())).unwrap();
+        status.contains("T (stopped)")
+    });
+    assert!(refusal(&[], victim.number()).contains("kill -CONT"));
+    send(victim.number(), libc::SIGCONT);
+    let (mut first, _stderr) = attached(victim.number());
+    assert!(refusal(&[], victim.number()).contains("another fastinst attach"));
+    send(first.id(), libc::SIGTERM);
+    assert!(first.wait().unwrap().success());
+    victim.end();
+
+    let is_static = program("static", &["-static"]);
+    let victim = Victim::start(clean(Command::new(&is_static)).args(["work", "1"]));
+    assert!(refusal(&[], victim.number()).contains("linked statically"));
+    victim.end();
+    let sandboxed = Victim::start(clean(Command::new(&program_file)).args(["sandbox", "1"]));
+    assert!(refusal(&[], sandboxed.number()).contains("seccomp"));
+    let output = attach(&["--force", "--for", "20ms"], sandboxed.number());
+    assert!(output.status.success(), "{output:?}");
+    sandboxed.end();
+    if has("musl-gcc") {
+        let to = folder("attach-musl");
+        let program = compile_with("musl-gcc", "running.c", &to, &["-O2"]);
+        let victim = Victim::start(clean(Command::new(&program)).args(["work", "1"]));
+        assert!(refusal(&[], victim.number()).contains("musl"));
+    }
+}
+
+/// It has no thread and no probe before, and none when it is left.
+#[test]
+fn a_library_that_waits_is_woken_and_put_to_sleep() {
+    let program = program("dormant", HOOKS);
+    let place = program.parent().unwrap();
+    let mut command = clean(Command::new(&program));
+    command.args(["work", "2"]).current_dir(place);
+    command.env("LD_PRELOAD", support::library()).env("FASTINST_START", "off");
+    let victim = Victim::start(&mut command);
+    let threads = || std::fs::read_dir(format!("/proc/{}/task", victim.number())).unwrap().count();
+    assert_eq!((threads(), changed(victim.number())), (2, (0, 0)));
+    let file = place.join("profile.json");
+    for _ in 0..2 {
+        let options = ["--for", "100ms", "--format", "json", "-o", file.to_str().unwrap()];
+        let output = attach(&options, victim.number());
+        assert!(output.status.success(), "{output:?}");
+        assert!(support::calls(&profile(&file), "work") > 0.0);
+        assert_eq!((threads(), changed(victim.number())), (2, (0, 0)));
+    }
+    let number = victim.number();
+    victim.end();
+    assert!(!place.join(format!("fastinst.{number}")).exists(), "it was not asked for");
+}
+
+#[test]
+fn a_program_that_was_started_with_the_profiler_has_one_already() {
+    let program = program("preloaded", HOOKS);
+    let mut command = clean(Command::new(&program));
+    command.args(["work", "2"]).env("LD_PRELOAD", support::library());
+    command.current_dir(program.parent().unwrap());
+    let victim = Victim::start(&mut command);
+    let text = refusal(&[], victim.number());
+    assert!(text.contains("profiled already"), "{text}");
+    victim.end();
+}
