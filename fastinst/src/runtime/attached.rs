@@ -26,7 +26,7 @@
 use super::agent::{self, Agent};
 use super::{functions, guest, handover, loader, modes, plant, sites, threads};
 use crate::attachment::{REFUSED, Request, STARTED, ThreadData, VERSION, put};
-use crate::config::Config;
+use crate::config::{Config, Provider};
 use crate::discovery::Module;
 use crate::handover::{Attachment, Handover, Tether};
 use crate::selection::Selector;
@@ -175,7 +175,11 @@ fn begin_alone(request: &Request) -> Result<(Agent, Handover), String> {
             );
         }
         let own = own_modules();
-        let begun = guest::set_up(settings, start, |module| own.contains(&module.span.start))?;
+        // What compilers have prepared otherwise than by calls has to be rewritten before it is
+        // executed for the first time.
+        let makers = Provider::Hooks;
+        let stays = |module: &Module| own.contains(&module.span.start);
+        let begun = guest::set_up(settings, start, makers, stays)?;
         if let Some(why) = begun.refusal {
             return Err(why);
         }
@@ -183,7 +187,7 @@ fn begin_alone(request: &Request) -> Result<(Agent, Handover), String> {
             return Err("no function of it can get a probe: it has no code compiled with -finstrument-functions, and none with unwind information".to_owned());
         }
         guest::run();
-        guest::plant_all_if_wanted(&begun);
+        guest::plant_what_is_prepared(&begun);
     }
     loader::hear(true)?;
     let agent = Agent::late(guest::clock(), u64::from(wordpatch::os::threads::process() as u32));
@@ -202,6 +206,11 @@ fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
     let reader = pairs.iter().find(|(key, _)| key == "FASTINST_RUN");
     let reader = reader.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or(0);
     let mut config = Config::from_vars(pairs.into_iter()).map_err(|error| error.to_string())?;
+    if let Provider::Only(_) = config.provider {
+        return Err(
+            "a process that runs has probes in hooks and in unmodified functions (--provider hooks, symbols or auto)".to_owned(),
+        );
+    }
     // Whose child it is says nothing.
     config.run = None;
     config.follow = false;
