@@ -186,12 +186,15 @@ fn a_program_of_one_thread_is_attached_to_at_a_safe_point() {
 #[test]
 fn a_command_that_is_killed_leaves_the_process_as_it_was() {
     let program = program("killed", HOOKS);
-    let victim = Victim::start(clean(Command::new(&program)).args(["work", "3"]));
+    let place = program.parent().unwrap();
+    let victim =
+        Victim::start(clean(Command::new(&program)).args(["work", "3"]).current_dir(place));
     let (mut command, _stderr) = attached(victim.number());
     assert!(changed(victim.number()).0 > 0);
     command.kill().unwrap();
     command.wait().unwrap();
     eventually("code is as it was", || changed(victim.number()) == (0, 0));
+    assert!(!place.join(format!("fastinst.{}", victim.number())).exists());
     // And it can be attached to again.
     let output = attach(&["--for", "20ms"], victim.number());
     assert!(output.status.success(), "{output:?}");

@@ -755,7 +755,8 @@ impl Agent {
         self.written = Instant::now();
         let is_handed_over =
             handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
-        if is_handed_over {
+        // A process that was attached to is left nothing in its folder.
+        if is_handed_over || attached::is_tied() {
             return;
         }
         let (profile, _unhindered) = self.profile(guest::config().format);

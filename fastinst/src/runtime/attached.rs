@@ -49,6 +49,11 @@ const ACKNOWLEDGING: Duration = Duration::from_secs(10);
 /// How long the bootstrap thread may take to end: it has nothing left to do.
 const BOOTSTRAP: Duration = Duration::from_secs(5);
 
+/// Whether the profiler was attached.
+pub(super) fn is_tied() -> bool {
+    !TETHER.load(Acquire).is_null()
+}
+
 /// Whether the profiler was attached, and is to leave.
 pub(super) fn is_over() -> bool {
     // SAFETY: (1) null, or lives until the agent's thread has left it.
