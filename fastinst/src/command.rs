@@ -19,6 +19,7 @@ mod program;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sample;
+mod scrape;
 
 use crate::cli::{Cli, Command};
 use std::io::{self, Write};

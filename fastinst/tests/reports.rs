@@ -249,6 +249,53 @@ fn profiles_are_added_up_and_written_for_fleets() {
 }
 
 #[test]
+fn metrics_are_scraped_from_a_port() {
+    let Some((_, kept)) = profiled() else { return };
+    let live = kept.with_file_name("live.profile");
+    std::fs::copy(&kept, &live).unwrap();
+    let mut command = fastinst();
+    command.args(["export", "--format", "openmetrics", "--listen", "127.0.0.1:0"]).arg(&live);
+    let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stderr.take().unwrap()));
+    let line = lines.next().unwrap().unwrap();
+    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let asked = |request: &str| {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let scraped = asked("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    assert!(
+        scraped.starts_with("HTTP/1.1 200 OK\r\n") && scraped.ends_with("# EOF\n"),
+        "{scraped}"
+    );
+    assert!(scraped.contains("openmetrics-text") && scraped.contains("} 200000\n"), "{scraped}");
+    // A scraper that leaves, and one that asks for something else, harm no other.
+    drop(std::net::TcpStream::connect(&address).unwrap());
+    assert!(asked("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(asked("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    // Each time the profile is read as it is then.
+    let sum = run(fastinst().args(["merge"]).args([&kept, &kept]));
+    std::fs::write(&live, &sum.stdout).unwrap();
+    assert!(asked("GET /metrics HTTP/1.1\r\n\r\n").contains("} 400000\n"));
+    std::fs::remove_file(&live).unwrap();
+    assert!(asked("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503 "));
+    let taken = run(fastinst()
+        .args(["export", "--format", "openmetrics", "--listen", &address])
+        .arg(&kept));
+    assert!(
+        taken.status.code() == Some(1)
+            && text(&taken.stderr).contains("cannot listen on 127.0.0.1"),
+        "{taken:?}"
+    );
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
 fn two_programs_are_run_in_turn_and_compared() {
     let Some((program, kept)) = profiled() else { return };
     let runs = kept.with_file_name("runs");

@@ -174,6 +174,23 @@ fn the_graph_is_zoomed_and_turned_and_a_function_is_shown_with_all_that_is_known
 }
 
 #[test]
+fn the_documents_picture_is_of_this_page() {
+    let view = View { width: 1280, height: 760, dark: false };
+    let mut profile = rich();
+    profile.functions[6].label.name = "walk".to_owned();
+    let Some((mut browser, _folder)) = shown(&profile.html(), "app.html", view) else { return };
+    browser.value("document.querySelector('tr[data-row=\"3\"]').click()");
+    let picture = browser.picture();
+    assert!(picture.starts_with(b"\x89PNG") && picture.len() > 10_000, "{}", picture.len());
+    // Fonts differ between machines, so that only its presence is checked.
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.png");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, picture).unwrap();
+    }
+    assert!(file.exists(), "BLESS=1 makes it");
+}
+
+#[test]
 fn nothing_is_cut_off_in_any_window_light_or_dark() {
     let page = rich().html();
     let Some((mut browser, folder)) = shown(&page, "app.html", WIDE) else { return };
@@ -220,6 +237,8 @@ fn a_page_of_ten_thousand_functions_has_only_the_rows_that_are_seen() {
          .at(-1).getBoundingClientRect().bottom <= list.getBoundingClientRect().bottom + 1))); })",
     );
     assert_eq!(last, true);
+    let ready = browser.value("document.documentElement.dataset.ready");
+    println!("10 000 functions: ready after {} ms", ready.as_str().unwrap());
     assert_eq!(search(&mut browser, "method_9999"), "1 of 10008 rows, self 0.0%");
     assert_quiet(&browser);
 }

@@ -2,6 +2,7 @@
 //! already.
 
 use super::report::{print, read};
+use super::scrape::serve;
 use super::{Failure, write_file};
 use clap::ValueEnum;
 use fastinst_export::{Source, openmetrics, parquet};
@@ -24,12 +25,16 @@ pub(crate) struct Args {
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Serve OpenMetrics at http://ADDRESS/metrics until Ctrl-C; profiles are read again each time
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "output")]
+    listen: Option<String>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   fastinst export --format parquet -o host1.parquet *.profile
   fastinst export --format openmetrics -o /var/lib/node_exporter/app.prom app.profile
+  fastinst export --format openmetrics --listen 127.0.0.1:9464 live.profile
   duckdb -c \"SELECT function, sum(self_ns) FROM '*.parquet' GROUP BY function ORDER BY 2 DESC LIMIT 10\"";
 
 /// What a fleet's tools read.
@@ -45,12 +50,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.format == Form::Parquet && args.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::Usage("a Parquet file is no text: give a file with -o".to_owned()));
     }
-    let host = args.host.clone().unwrap_or_else(this_machine);
-    let sources = args
-        .files
-        .iter()
-        .map(|path| Ok(Source { host: host.clone(), profile: read(path)? }))
-        .collect::<Result<Vec<_>, Failure>>()?;
+    if let Some(address) = &args.listen {
+        if args.format == Form::Parquet {
+            return Err(Failure::Usage(
+                "--listen serves OpenMetrics: --format openmetrics".to_owned(),
+            ));
+        }
+        return serve(address, || Ok(openmetrics(&sources(args)?)));
+    }
+    let sources = sources(args)?;
     let bytes = match args.format {
         Form::Parquet => parquet(&sources),
         Form::Openmetrics => openmetrics(&sources).into_bytes(),
@@ -60,6 +68,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => print(&bytes)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The profiles as they are now.
+fn sources(args: &Args) -> Result<Vec<Source>, Failure> {
+    let host = args.host.clone().unwrap_or_else(this_machine);
+    let source = |path: &PathBuf| Ok(Source { host: host.clone(), profile: read(path)? });
+    args.files.iter().map(source).collect()
 }
 
 /// What the machine calls itself.

@@ -160,10 +160,22 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Writes what is seen, as PNG in base 64.
-    pub fn picture(&mut self) -> String {
+    /// What is seen, as PNG.
+    ///
+    /// # Panics
+    /// If the browser gives something else.
+    pub fn picture(&mut self) -> Vec<u8> {
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let picture = self.ask("Page.captureScreenshot", &json!({ "format": "png" }));
-        picture["data"].as_str().unwrap_or("").to_owned()
+        let text = picture["data"].as_str().unwrap_or("").trim_end_matches('=');
+        let value = |letter: u8| LETTERS.iter().position(|known| *known == letter).unwrap() as u32;
+        let four = |letters: &[u8]| {
+            let bits = letters.iter().fold(0, |bits, letter| bits << 6 | value(*letter));
+            let bytes = (bits << (6 * (4 - letters.len()))).to_be_bytes();
+            bytes[1..letters.len()].to_vec()
+        };
+        text.as_bytes().chunks(4).flat_map(four).collect()
     }
 
     /// Exceptions, and what was written to the console.

@@ -459,5 +459,6 @@ try {
 } catch { /* no name is written so */ }
 const at = asked ? all.name.indexOf(asked) : -1;
 if (at >= 0) choose(at);
-document.documentElement.dataset.ready = "yes";
+// Since the page was asked for, in milliseconds.
+document.documentElement.dataset.ready = String(Math.ceil(performance.now()));
 })();
