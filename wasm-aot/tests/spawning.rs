@@ -6,6 +6,7 @@ mod place;
 
 use place::{Place, errors};
 use std::process::Output;
+use test_support::eventually;
 
 /// A program whose memory has any name. Word 0 counts threads that have come, word 4 is never
 /// changed, from 64 on is what threads leave.
@@ -294,4 +295,29 @@ fn arcs_of_all_threads_are_told_together() {
     assert_eq!(fields("  begin")[3], "2", "{said}");
     assert_eq!(fields("  work")[3], "61", "{said}");
     assert!(said.contains("60/61"), "{said}");
+}
+
+#[test]
+fn threads_of_a_profiled_program_hand_over_what_they_have_called() {
+    let place = Place::new("spawning-profiled");
+    let main = "(drop (call $spawn (i32.const 0))) (drop (call $spawn (i32.const 0)))
+        (call $wait_for (i32.const 2)) (call $step) (call $exit (i32.const 0))";
+    let thread = "(call $step) (call $step) (call $come)";
+    let step = "(func $step (call $deeper)) (func $deeper) (func $come";
+    let text = program(main, thread).replacen("(func $come", step, 1);
+    let module = wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}"));
+    let options = whamm_profile::Options { host_api: true, ..Default::default() };
+    let profiled = whamm_profile::profile(&module, &options).unwrap_or_else(|e| panic!("{e}"));
+    let program = place.file("program.wasm", profiled.module);
+    // A thread that has not returned when all end has handed nothing over yet.
+    eventually("both threads have returned", || {
+        let done = place.run(&["run", "--timeout", "100s", &program]);
+        let said = errors(&done);
+        assert_eq!(done.status.code(), Some(0), "{said}");
+        let line = |name: &str| said.lines().find(|line| line.ends_with(name)).unwrap_or("");
+        let calls = |name: &str| line(name).split_whitespace().nth(3).unwrap_or("").to_owned();
+        let found = calls("  step");
+        assert!(found == calls("  deeper") && ["1", "3", "5"].contains(&found.as_str()), "{said}");
+        found == "5"
+    });
 }

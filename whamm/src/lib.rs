@@ -50,6 +50,7 @@ pub use info::{Asked, info};
 pub use library::LibraryFile;
 pub use rewrite::{Destination, Link, Options};
 pub use source::Source;
+pub use whamm_rewrite::SourceMap;
 
 use wasm_aot_body::{events, types};
 
@@ -60,6 +61,8 @@ use library::Library;
 pub struct Output {
     /// The module.
     pub module: Vec<u8>,
+    /// The source map of a program that has one.
+    pub source_map: Option<String>,
     /// Warnings.
     pub diagnostics: Diagnostics,
 }
@@ -107,8 +110,8 @@ pub fn instrument(
     let bytes = library::module(program).map_err(|why| {
         Diagnostics::general(Kind::InvalidModule, format!("the program is not a module: {why}"))
     })?;
-    let module = rewrite::rewrite(&checked, &libraries, &bytes, options, &mut said)?;
-    Ok(Output { module, diagnostics: said })
+    let (module, source_map) = rewrite::rewrite(&checked, &libraries, &bytes, options, &mut said)?;
+    Ok(Output { module, source_map, diagnostics: said })
 }
 
 /// A script in the usual layout.
@@ -124,5 +127,5 @@ pub fn compile_monitor(
 ) -> Result<Output, Diagnostics> {
     let (checked, libraries, mut said) = front(scripts, libraries)?;
     let module = monitor::compile(&checked, &libraries, options, &mut said)?;
-    Ok(Output { module, diagnostics: said })
+    Ok(Output { module, source_map: None, diagnostics: said })
 }

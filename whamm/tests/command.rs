@@ -333,6 +333,15 @@ fn profiled_programs_are_written_and_what_is_wrong_is_one_line() {
     assert_eq!(printed(&whamm(&plain)), "");
     assert!(std::fs::read_to_string(&glue).expect("it was written").contains("WasmProf"));
 
+    let mapped = r#"(module (@custom "sourceMappingURL" "\05a.map") (func (export "f") (nop)))"#;
+    let mapped = place.file("mapped.wat", mapped);
+    let count = ["profile", &mapped, "-o", &out, "--clock", "none"];
+    assert!(said(&whamm(&count)).contains("source map speaks of the program as it was"));
+    place.file("a.map", r#"{"version":3,"sources":["a.c"],"names":[],"mappings":"mBAAA"}"#);
+    assert!(!said(&whamm(&count)).contains("source map"));
+    let map = std::fs::read_to_string(format!("{out}.map")).expect("it was written");
+    assert!(map.contains("a.c") && !map.contains("mBAAA"), "{map}");
+
     let again = whamm(&["profile", &out, "-o", &place.path("twice.wasm")]);
     assert!(
         !again.status.success() && said(&again).contains("take the original"),

@@ -38,6 +38,7 @@ use app::App;
 use body::Bodies;
 use runtime::{Runtime, Way, Ways};
 use shape::Shapes;
+pub use whamm_rewrite::SourceMap;
 use whamm_rewrite::{Plan, Program, emit};
 
 /// What a profile has, and where it goes.
@@ -61,6 +62,8 @@ pub struct Options {
     pub min_size: Option<u32>,
     /// Functions whose names match are counted, and not timed.
     pub exclude: Vec<Glob>,
+    /// The program's source map, which follows it.
+    pub source_map: Option<SourceMap>,
     /// How many functions are printed.
     pub top: u32,
     /// How much memory the profile may take, in megabytes. Where there is no room for further
@@ -79,6 +82,7 @@ impl Default for Options {
             time_all: false,
             min_size: None,
             exclude: Vec::new(),
+            source_map: None,
             top: 40,
             memory: 256,
         }
@@ -129,6 +133,8 @@ pub const GLUE: &str = include_str!("glue.js");
 pub struct Profiled {
     /// The module.
     pub module: Vec<u8>,
+    /// Its source map.
+    pub source_map: Option<String>,
     /// What there is to know about it, a sentence each.
     pub notes: Vec<String>,
 }
@@ -176,6 +182,7 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     let ways = ways(&app, options, &mut notes)?;
     let shapes = Shapes::of(&app, &program, options, ways.clock != Clock::None)?;
     let mut plan = Plan::new(&program);
+    plan.source_map.clone_from(&options.source_map);
     Runtime::import(&mut plan, &program, &ways, options);
     let runtime = Runtime::link(&mut plan, &program, &app, &shapes, &ways, options)?;
     let gateways = gateway::make(&mut plan, &program, &app, &shapes, &runtime, options)?;
@@ -190,7 +197,7 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     plan.bodies = bodies.collect::<Result<_, Error>>()?;
     let emitted = emit(&program, &plan)?;
     notes.extend(emitted.lost);
-    Ok(Profiled { module: emitted.module, notes })
+    Ok(Profiled { module: emitted.module, source_map: emitted.source_map, notes })
 }
 
 /// How time is told and where reports go, as far as the program allows it.

@@ -72,7 +72,7 @@ pub(crate) fn moved(
         }
     }
     for (section, what) in [
-        ("sourceMappingURL", "source map"),
+        (crate::source_map::SECTION, "source map"),
         ("external_debug_info", "debug information in another file"),
     ] {
         if list.iter().any(|c| c.0 == section) {

@@ -3,7 +3,7 @@
 use crate::decode::{self, Program};
 use crate::indices::Indices;
 use crate::plan::{BodyPlan, Part, Plan};
-use crate::{Error, debug, names};
+use crate::{Error, debug, names, source_map};
 use wasm_encoder::reencode::{Reencode, utils};
 use wasm_encoder::{
     CodeSection, ConstExpr, CustomSection, DataCountSection, DataSection, ElementSection,
@@ -19,6 +19,8 @@ pub struct Emitted {
     pub module: Vec<u8>,
     /// What it says of itself that had to be left out or is not true any more, a sentence each.
     pub lost: Vec<String>,
+    /// Its source map.
+    pub source_map: Option<String>,
 }
 
 /// The sections of the output.
@@ -168,7 +170,7 @@ impl Sections {
         }
     }
 
-    fn assemble(self, program: &Program<'_>, plan: &Plan, moved: &[debug::Moved]) -> Emitted {
+    fn assemble(mut self, program: &Program<'_>, plan: &Plan, moved: &[debug::Moved]) -> Emitted {
         let mut module = Module::new();
         module
             .section(&self.types)
@@ -189,15 +191,39 @@ impl Sections {
         }
         module.section(&self.code).section(&self.data);
         let places = debug::Addresses::new(program.code_start, self.code.len(), moved);
+        let mut lost = self.lost;
+        let mut source_map = None;
+        if let Some(map) = &plan.source_map {
+            self.customs.retain(|(name, _)| name != source_map::SECTION);
+            let begins = (program.code_start, code_start(module.as_slice()));
+            match map.moved(begins, &places) {
+                Ok(text) => {
+                    source_map = Some(text);
+                    module.section(&CustomSection {
+                        name: source_map::SECTION.into(),
+                        data: map.section().into(),
+                    });
+                }
+                Err(why) => lost.push(format!("the source map cannot be kept: {why}")),
+            }
+        }
         let (customs, own) = debug::moved(&self.customs, &places);
         for (name, data) in customs.into_iter().chain(plan.customs.iter().cloned()) {
             module.section(&CustomSection { name: name.into(), data: data.into() });
         }
         module.section(&names::section(plan, self.names.as_deref()));
-        let mut lost = self.lost;
         lost.extend(own);
-        Emitted { module: module.finish(), lost }
+        Emitted { module: module.finish(), lost, source_map }
     }
+}
+
+/// Where the contents of the code section begin.
+fn code_start(module: &[u8]) -> u64 {
+    let begins = |payload| match payload {
+        Payload::CodeSectionStart { unchecked_range, .. } => Some(unchecked_range.start),
+        _ => None,
+    };
+    Parser::new(0).parse_all(module).flatten().find_map(begins).unwrap_or(0)
 }
 
 /// `else`, `catch`, `end`, `delegate` and `catch_all`: they cannot be read without the block that

@@ -46,6 +46,7 @@ mod lines;
 mod link;
 mod names;
 mod plan;
+mod source_map;
 
 pub use decode::{Body, Instruction, Program};
 pub use emit::{Emitted, emit};
@@ -53,6 +54,7 @@ pub use indices::Indices;
 pub use lines::Lines;
 pub use link::Linked;
 pub use plan::{BodyPlan, Plan, Spot};
+pub use source_map::SourceMap;
 
 use std::ops::Range;
 

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::decode::{Body, Program};
 use crate::indices::Indices;
+use crate::source_map::SourceMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
@@ -36,6 +37,8 @@ pub struct Plan {
     pub start: Option<u32>,
     /// Names of functions that are ours.
     pub names: Vec<(u32, String)>,
+    /// The program's source map, if it is to be kept.
+    pub source_map: Option<SourceMap>,
     /// Custom sections, by name.
     pub customs: Vec<(String, Vec<u8>)>,
     /// For each of the program's own functions what its body becomes.
@@ -60,6 +63,7 @@ impl Plan {
             rerouted: BTreeMap::new(),
             start,
             names: Vec::new(),
+            source_map: None,
             customs: Vec::new(),
             bodies: Vec::new(),
         }

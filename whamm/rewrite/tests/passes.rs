@@ -5,8 +5,8 @@
 mod count_calls;
 
 use std::collections::BTreeMap;
-use wasm_encoder::{EntityType, ExportKind};
-use whamm_rewrite::{BodyPlan, Plan, Program, emit};
+use wasm_encoder::{CustomSection, EntityType, ExportKind};
+use whamm_rewrite::{BodyPlan, Plan, Program, SourceMap, emit};
 
 const PROGRAM: &str = r#"(module $named
     (import "host" "seen" (func $seen (param i32)))
@@ -217,4 +217,73 @@ fn a_place_that_is_not_there_and_what_is_no_module_are_errors() {
     let error = emit(&program, &plan).expect_err("nothing is there");
     assert!(error.to_string().contains("there is no instruction at 5"), "{error}");
     assert!(Program::decode(b"no module").is_err());
+}
+
+/// Numbers are spelled so in source maps.
+const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn spelled(number: u64) -> String {
+    let (mut rest, mut text) = (number << 1, String::new());
+    while rest >= 32 {
+        text.push(char::from(DIGITS.as_bytes()[(rest & 31 | 32) as usize]));
+        rest >>= 5;
+    }
+    text.push(char::from(DIGITS.as_bytes()[rest as usize]));
+    text
+}
+
+/// Where instructions are in the file.
+fn places(program: &Program<'_>) -> Vec<Vec<u64>> {
+    let body = |body: &whamm_rewrite::Body<'_>| {
+        let all = body.instructions().expect("it is read");
+        all.into_iter().map(|instruction| instruction.place.start).collect()
+    };
+    program.bodies.iter().map(body).collect()
+}
+
+#[test]
+fn a_source_map_follows_the_program() {
+    let mut bytes = program();
+    let mut data = vec![5];
+    data.extend(b"a.map");
+    let section = CustomSection { name: "sourceMappingURL".into(), data: data.into() };
+    bytes.push(wasm_encoder::Section::id(&section));
+    wasm_encoder::Encode::encode(&section, &mut bytes);
+    assert_eq!(SourceMap::address_in(&bytes).as_deref(), Some("a.map"));
+    let program = Program::decode(&bytes).expect("a module");
+    let segments = |places: &[u64]| {
+        let mut last = 0;
+        let segment = |place: &u64| spelled(place - std::mem::replace(&mut last, *place)) + "ACC";
+        places.iter().map(segment).collect::<Vec<_>>().join(",")
+    };
+    let map = |places: &[u64]| {
+        let mappings = segments(places);
+        format!(r#"{{"mappings":"{mappings}","names":[],"sources":["a.c"],"version":3}}"#)
+    };
+    let mut plan = Plan::new(&program);
+    for body in &program.bodies {
+        let mut own = BodyPlan::empty(body).expect("it is read");
+        for instruction in body.instructions().expect("it is read") {
+            own.put().nop().nop();
+            own.keep(instruction.place);
+        }
+        plan.bodies.push(own);
+    }
+    let text = map(&places(&program).concat());
+    plan.source_map = Some(SourceMap { text, address: "b.map".into() });
+    let emitted = emit(&program, &plan).expect("it is written");
+    assert!(emitted.lost.is_empty(), "{:?}", emitted.lost);
+    assert_eq!(SourceMap::address_in(&emitted.module).as_deref(), Some("b.map"));
+    let after = places(&Program::decode(&emitted.module).expect("a module"));
+    // Each instruction is the third now, behind two of ours.
+    let kept = |places: &Vec<u64>| places.chunks(3).map(|three| three[2]).collect::<Vec<_>>();
+    let expected = map(&after.iter().flat_map(kept).collect::<Vec<_>>());
+    assert_eq!(emitted.source_map, Some(expected));
+
+    for text in ["", "{}", r#"{"mappings":"A;A"}"#, r#"{"mappings":"?"}"#] {
+        plan.source_map = Some(SourceMap { text: text.into(), address: "b.map".into() });
+        let emitted = emit(&program, &plan).expect("it is written");
+        assert_eq!((emitted.source_map, emitted.lost.len()), (None, 1), "{text}");
+        assert_eq!(SourceMap::address_in(&emitted.module), None);
+    }
 }

@@ -1,5 +1,6 @@
 //! Commands: what is read, what is written, and what is said.
 
+mod map;
 mod profile;
 mod record;
 
@@ -328,14 +329,19 @@ impl Instr {
             link,
             most_globals: None,
             testing: self.testing,
+            source_map: None,
         };
         let mut output = match &self.app {
             Some(app) if !self.wei => {
-                whamm::instrument(&scripts, &libraries, &read(app)?, &options)?
+                let program = read(app)?;
+                let source_map = map::beside(app, &program, &self.output_path);
+                let options = Options { source_map, ..options };
+                whamm::instrument(&scripts, &libraries, &program, &options)?
             }
             _ => whamm::compile_monitor(&scripts, &libraries, &options)?,
         };
         write(&self.output_path, &output.module)?;
+        map::put(&self.output_path, output.source_map.as_ref())?;
         for (given, why) in self.former() {
             output.diagnostics.push(
                 Kind::OptionWarning,

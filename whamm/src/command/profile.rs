@@ -1,6 +1,6 @@
 //! `whamm profile`: a program that keeps its own profile.
 
-use super::{read, write};
+use super::{map, read, write};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use whamm::{Diagnostics, Kind};
@@ -95,12 +95,14 @@ impl Profile {
             time_all: self.time_all,
             min_size: self.min_size,
             exclude,
+            source_map: map::beside(&self.app, &module, &self.output),
             top: self.top,
             memory: self.memory,
         };
         let profiled = whamm_profile::profile(&module, &options)
             .map_err(|error| wrong(Kind::GeneralError, &format!("{name}: {error}")))?;
         write(&self.output, &profiled.module)?;
+        map::put(&self.output, profiled.source_map.as_ref())?;
         if let Some(glue) = &self.glue {
             write(glue, whamm_profile::GLUE.as_bytes())?;
         }

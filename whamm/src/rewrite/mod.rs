@@ -39,7 +39,7 @@ use shadow::{Shadows, Tables};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
-use whamm_rewrite::{Emitted, Indices, Lines, Program as Decoded, emit};
+use whamm_rewrite::{Emitted, Indices, Lines, Program as Decoded, SourceMap, emit};
 
 /// Choices about the output.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +58,8 @@ pub struct Options {
     /// Whether each global variable of a script can be asked for while the program runs, by an
     /// export `__whamm_get_NAME`.
     pub testing: bool,
+    /// The program's source map, which follows it.
+    pub source_map: Option<SourceMap>,
 }
 
 /// Where the run-time support is.
@@ -225,14 +227,14 @@ fn outlet(app: &App<'_>, options: &Options) -> Outlet {
     }
 }
 
-/// Rewrites a program.
+/// Rewrites a program, and its source map.
 pub(crate) fn rewrite(
     program: &Program,
     libraries: &[Library],
     bytes: &[u8],
     options: &Options,
     said: &mut Diagnostics,
-) -> Result<Vec<u8>, Diagnostics> {
+) -> Result<(Vec<u8>, Option<String>), Diagnostics> {
     let app = App::read(bytes)?;
     if app.memories.iter().any(|m| m.shared) {
         let message = "the program shares a memory with threads: each counts for itself, and the report tells of the one that runs the entry";
@@ -247,7 +249,8 @@ pub(crate) fn rewrite(
     let decoded = Decoded::decode(bytes).map_err(module::wrong)?;
     let mut rewriter = Rewriter::new(&program, libraries, &app, &decoded, options);
     let plan = rewriter.plan(&decoded)?;
-    let Emitted { module: output, lost } = emit(&decoded, &plan).map_err(module::wrong)?;
+    let Emitted { module: output, lost, source_map } =
+        emit(&decoded, &plan).map_err(module::wrong)?;
     rewriter.findings.lost.extend(lost);
     rewriter.complain(said);
     if said.has_errors() {
@@ -260,7 +263,7 @@ pub(crate) fn rewrite(
             format!("the instrumented program would not be valid: {why}; does a probe leave other values than the instruction?"),
         )
     })?;
-    Ok(output)
+    Ok((output, source_map))
 }
 
 /// The support of a program: what it imports for us is known, and the way that its report takes.

@@ -69,6 +69,7 @@ impl<'a> Rewriter<'a> {
             start,
             names,
             bodies,
+            source_map: self.options.source_map.clone(),
             ..Plan::new(decoded)
         };
         (plan.types, plan.functions) = (own.types, own.functions);
