@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{calls, clean, compile_with, fastinst, folder, has, library, profile, run};
 
-/// Who prepares code, and how.
+/// Compilers, and options by which they prepare code.
 const FLAVOURS: [(&str, &str, &[&str]); 11] = [
     ("patchable", "gcc", &["-O2", "-fpatchable-function-entry=5"]),
     ("patchable", "gcc", &["-O2", "-fpatchable-function-entry=16,11", "-fcf-protection=full"]),
