@@ -38,7 +38,8 @@ pub struct Config {
     /// `FASTINST_PROVIDER`: which functions have probes.
     pub provider: Provider,
     /// `FASTINST_PLANT`: when they get them; unless it is said, those that a compiler has prepared
-    /// before the program begins, and others when they were seen to run.
+    /// and those that `include` names before the program begins, and others when they were seen to
+    /// run.
     pub plant: Option<Planting>,
     /// `FASTINST_RUN`: the process of `fastinst run`. Set by that command only.
     pub run: Option<i32>,
@@ -85,6 +86,16 @@ impl Provider {
 }
 
 impl Config {
+    /// Whether functions get their probes before the program begins, that a compiler has prepared
+    /// so, or not at all. Functions that were asked for by name are few, and may never be seen.
+    pub(crate) fn plants_before(&self, maker: Option<Maker>) -> bool {
+        match self.plant {
+            Some(Planting::All) => true,
+            Some(Planting::Seen) => false,
+            None => maker.is_some() || !self.include.is_empty(),
+        }
+    }
+
     /// Whether functions get probes that no compiler has prepared, in a child of `parent` in which
     /// others have some, or none has.
     pub(crate) fn takes_any(&self, has_others: bool, parent: i32) -> bool {
@@ -501,6 +512,19 @@ mod tests {
         assert_eq!(makers("xray".parse().unwrap()), [false, true, false]);
         assert_eq!(makers("hooks".parse().unwrap()), [false; 3]);
         assert!(Provider::NAMES.iter().all(|(name, _)| Provider::EXPECTED.contains(name)));
+    }
+
+    #[test]
+    fn what_was_asked_for_by_name_gets_its_probes_before_the_program_begins() {
+        let before = |keys: &[(&'static str, &str)]| {
+            let config = from(keys).unwrap();
+            [None, Some(Maker::Xray)].map(|maker| config.plants_before(maker))
+        };
+        assert_eq!(before(&[]), [false, true]);
+        assert_eq!(before(&[("FASTINST_INCLUDE", "main")]), [true, true]);
+        assert_eq!(before(&[("FASTINST_PLANT", "all")]), [true, true]);
+        let seen = [("FASTINST_PLANT", "seen"), ("FASTINST_INCLUDE", "main")];
+        assert_eq!(before(&seen), [false, false]);
     }
 
     #[test]

@@ -202,6 +202,18 @@ fn where_no_function_gets_a_probe_a_note_says_why() {
 }
 
 #[test]
+fn functions_that_are_asked_for_by_name_are_counted_from_their_first_call_on() {
+    let to = folder("unmodified-named");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);
+    let file = to.join("profile");
+    let output = observed(&program, &["300"], &file, &["-F", "first", "--policy", "count"]);
+    let profile = profile(&file);
+    let expected = told(&output, ' ').into_iter().find(|(name, _)| name == "first").unwrap();
+    assert_eq!(calls(&profile, "first"), expected.1);
+    assert_eq!(profile["functions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_filter_that_names_no_function_is_refused_before_the_program_starts() {
     let to = folder("unmodified-filter");
     let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);

@@ -55,7 +55,7 @@ pub(crate) struct Options {
     pub(crate) provider: String,
     /// When functions without compiled-in hooks get their probes: when they were seen to run, or
     /// all before the program begins, so that every call is counted [default: those that a compiler
-    /// has prepared before, others when seen]
+    /// has prepared, or that -F names, before; others when seen]
     #[arg(long, value_name = "WHEN", value_parser = ["seen", "all"])]
     pub(crate) plant: Option<String>,
 }

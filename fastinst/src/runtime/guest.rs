@@ -15,8 +15,9 @@ use super::unmodified::Unmodified;
 use super::{arrivals, doors, functions, loader};
 use super::{modes, sites, threads};
 use crate::clib::{clock, thread_data};
-use crate::config::{Config, Planting, Provider};
+use crate::config::{Config, Provider};
 use crate::discovery::Module;
+use crate::discovery::unmodified::Maker;
 use crate::heap;
 use crate::output;
 use crate::selection::Selector;
@@ -261,25 +262,27 @@ pub(super) fn begin_guest(settings: Settings, start: Instants) {
 
 /// Plants functions without compiled-in hooks, unless they are to be seen to run first.
 pub(super) fn plant_what_is_prepared(begun: &Begun) {
-    let plant = config().plant;
-    if begun.is_open && plant != Some(Planting::Seen) {
-        plant_before_the_program(plant);
+    if begun.is_open {
+        plant_before_the_program();
     }
 }
 
-/// Gives functions without compiled-in hooks their probes: all of them, or those that a compiler
-/// has prepared.
-fn plant_before_the_program(plant: Option<Planting>) {
+/// Gives functions without compiled-in hooks their probes that have them before the program begins:
+/// all of them, or those that a compiler has prepared.
+fn plant_before_the_program() {
+    let (plants_any, plants_prepared) =
+        (config().plants_before(None), config().plants_before(Some(Maker::Patchable)));
     let mut garden = plant::garden();
-    let of = |unmodified: &Unmodified| match plant {
-        Some(Planting::All) => unmodified.all(),
-        _ => unmodified.prepared(),
+    let of = |unmodified: &Unmodified| match (plants_any, plants_prepared) {
+        (true, _) => unmodified.all(),
+        (false, true) => unmodified.prepared(),
+        (false, false) => Vec::new(),
     };
-    let all = garden.unmodified.as_deref().map(of);
-    garden.plant_unmodified(&all.unwrap_or_default());
+    let wanted = garden.unmodified.as_deref().map(of).unwrap_or_default();
+    garden.plant_unmodified(&wanted);
     let takes_any = garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.takes_any());
     drop(garden);
-    if plant == Some(Planting::All) || !takes_any {
+    if plants_any || (plants_prepared && !takes_any) {
         agent::plant_no_more();
     }
 }

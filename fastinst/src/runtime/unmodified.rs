@@ -24,7 +24,7 @@ use super::layout::{RECORDS, Record};
 use super::sites::{self, Planted, Site};
 use super::stub::{self, Stub};
 use super::{guest, keeping};
-use crate::config::{Planting, Provider};
+use crate::config::Provider;
 use crate::discovery::unmodified::{
     Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Maker, Moved, Prepared, Pun, Reader,
     Refusal, Room, Text, Turn, Untimed, Way,
@@ -123,21 +123,19 @@ impl Unmodified {
         let counted = sum(&mut self.counted_only.values().copied());
         let refused = sum(&mut self.refused.values().copied());
         let planted = sum(&mut self.planted.values().copied());
-        let plant = guest::config().plant;
+        let config = guest::config();
         if planted + refused == 0 {
-            return match plant {
-                Some(Planting::All) => "no function got a probe: none has a name that -F and -N leave",
+            return match config.plants_before(None) {
+                true => "no function got a probe: none has a name that -F and -N leave",
                 _ if !self.takes_any => "no function that a compiler has prepared has a name that -F and -N leave",
                 _ => "no function was seen to run for long enough to get a probe: --plant all gives all of them one before the program begins, -finstrument-functions has them compiled in",
             }.to_owned();
         }
         let mut parts = Vec::new();
         for (maker, count) in &self.planted {
-            let late = match (maker, plant) {
-                (_, Some(Planting::Seen)) | (None, None) => {
-                    " when they were seen to run: their counts begin there"
-                }
-                _ => " before the program began",
+            let late = match config.plants_before(*maker) {
+                true => " before the program began",
+                false => " when they were seen to run: their counts begin there",
             };
             parts.push(match maker {
                 Some(maker) => format!(
