@@ -31,6 +31,7 @@ mod table3;
 mod toggle_wasm;
 mod toggling;
 mod truth;
+mod wasmprof;
 mod whamm;
 mod whamm_rewriting;
 mod wizard;
@@ -170,6 +171,12 @@ enum Experiment {
     /// What the preload library costs short programs, many functions, and libraries that come and
     /// go.
     Start,
+    /// What exact call profiles cost that are kept by rewritten programs, and whether they are
+    /// true.
+    Wasmprof {
+        /// Only these programs: of those that `engine` runs, and some of its own.
+        programs: Vec<String>,
+    },
     /// Patches under fire: every offset and adversary, each mixture of old and new detectable.
     Storms,
 }
@@ -213,6 +220,7 @@ fn main() -> ExitCode {
         }
         Experiment::Hostility { situations } => hostility::measure(situations),
         Experiment::Start => start::measure(arguments.quick),
+        Experiment::Wasmprof { programs } => wasmprof::measure(arguments.quick, programs),
         Experiment::Storms => storms::measure(arguments.quick),
     };
     ended(outcome.and_then(|report| show(&report, arguments.json)))

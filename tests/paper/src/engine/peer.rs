@@ -145,6 +145,16 @@ pub(crate) fn run_monitored(
     run_with(tools, peer, subject, command)
 }
 
+/// Runs it in node, under the profiler that node has.
+pub(crate) fn run_sampled(tools: &Tools, subject: &Subject) -> Result<Figures, CorpusError> {
+    let samples = tools.folder().join("samples");
+    let folder = format!("--cpu-prof-dir={}", samples.display());
+    let command = node(tools, &["--cpu-prof", &folder], "run");
+    let figures = outcome_with(tools, Peer::Node, subject, command)?.0;
+    std::fs::remove_dir_all(&samples).map_err(CorpusError::io(samples.display().to_string()))?;
+    Ok(figures)
+}
+
 /// Compiles it with built-in monitors, or without, runs it on our engine, and gives what it says.
 pub(crate) fn run_from_source(
     tools: &Tools,
@@ -176,12 +186,31 @@ pub(crate) fn run(
     run_with(tools, peer, subject, command(tools, peer, "run"))
 }
 
+/// Runs it, and gives what it writes to the error output, and nothing else.
+pub(crate) fn run_told(
+    tools: &Tools,
+    peer: Peer,
+    subject: &Subject,
+) -> Result<String, CorpusError> {
+    let (_, outcome) = outcome_with(tools, peer, subject, command(tools, peer, "run"))?;
+    Ok(String::from_utf8_lossy(&outcome.stderr).into_owned())
+}
+
 fn run_with(
     tools: &Tools,
     peer: Peer,
     subject: &Subject,
-    mut command: Command,
+    command: Command,
 ) -> Result<(Figures, Vec<u8>), CorpusError> {
+    outcome_with(tools, peer, subject, command).map(|(figures, outcome)| (figures, outcome.stdout))
+}
+
+fn outcome_with(
+    tools: &Tools,
+    peer: Peer,
+    subject: &Subject,
+    mut command: Command,
+) -> Result<(Figures, child::Outcome), CorpusError> {
     let compiled = subject.compiled(peer);
     command.arg(tools.figures());
     command.args((subject.counts && peer == Peer::WasmAot).then_some("--first-piece"));
@@ -235,18 +264,20 @@ fn command(tools: &Tools, peer: Peer, act: &str) -> Command {
             command.arg(tools.script("wasmtime_peer.py")).arg(act);
             command
         }
-        Peer::Node => {
-            let mut command = Command::new("node");
-            command.args([
-                "--no-warnings",
-                "--no-liftoff",
-                "--no-wasm-lazy-compilation",
-                "--no-wasm-dynamic-tiering",
-            ]);
-            command.arg(tools.script("node_peer.mjs")).arg(act);
-            command
-        }
+        Peer::Node => node(tools, &[], act),
     }
+}
+
+fn node(tools: &Tools, options: &[&str], act: &str) -> Command {
+    let mut command = Command::new("node");
+    command.args([
+        "--no-warnings",
+        "--no-liftoff",
+        "--no-wasm-lazy-compilation",
+        "--no-wasm-dynamic-tiering",
+    ]);
+    command.args(options).arg(tools.script("node_peer.mjs")).arg(act);
+    command
 }
 
 /// Runs a process that leaves its figures in a file.
@@ -255,12 +286,12 @@ fn measure(
     peer: Peer,
     subject: &Subject,
     command: &mut Command,
-) -> Result<(Figures, Vec<u8>), CorpusError> {
+) -> Result<(Figures, child::Outcome), CorpusError> {
     let outcome = succeed(peer, subject, command)?;
     let failed = |said: String| CorpusError::Failed { what: what(peer, subject), said };
     let figures = std::fs::read(tools.figures()).map_err(|error| failed(error.to_string()))?;
     let figures = serde_json::from_slice(&figures).map_err(|error| failed(error.to_string()))?;
-    Ok((figures, outcome.stdout))
+    Ok((figures, outcome))
 }
 
 fn succeed(

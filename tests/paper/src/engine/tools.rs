@@ -109,7 +109,7 @@ impl Tools {
     }
 
     /// Our command, if it was built with this program.
-    pub(super) fn command(&self) -> Option<PathBuf> {
+    pub(crate) fn command(&self) -> Option<PathBuf> {
         Some(self.this.parent()?.join("wasm-aot")).filter(|command| command.exists())
     }
 
@@ -169,13 +169,20 @@ impl Tools {
         self.folder.join(name)
     }
 
+    /// Whether node knows several memories.
+    pub(crate) fn knows_memories(&self) -> bool {
+        let mut asks = Command::new("node");
+        asks.args(["-e", "process.exit(parseInt(process.versions.node) < 22 ? 1 : 0)"]);
+        self.node && asks.output().is_ok_and(|output| output.status.success())
+    }
+
     /// Where a process leaves what it measured.
     pub(super) fn figures(&self) -> PathBuf {
         self.folder.join("figures.json")
     }
 
     /// A compiler for WebAssembly.
-    pub(super) fn compiler(&self, is_cpp: bool) -> Command {
+    pub(crate) fn compiler(&self, is_cpp: bool) -> Command {
         let mut command = Command::new(self.python());
         command.args(["-m", "ziglang", if is_cpp { "c++" } else { "cc" }]);
         command.args(["--target=wasm32-wasi", "-O2", "-w", "-Wl,--strip-debug"]);

@@ -1,0 +1,255 @@
+//! Exact call profiles that rewritten programs keep (`wasmprof`): the tables of a thesis of 2019,
+//! and whether what they tell is true.
+//!
+//! Each round runs every program as it is and profiled, one after the other, each in a process of
+//! its own; a ratio is that of two runs of the same round, by the processors' time. Compilation is
+//! not part of a run.
+//!
+//! | row | what is compared |
+//! |---|---|
+//! | `table6.1/P` | the bytes of the profiled module's code and of the program's |
+//! | `table6.2/P@wasmtime` | compiling both |
+//! | `table6.3/P@ENGINE` | running both; short calls are counted |
+//! | `table6.3/P/time-all@ENGINE` | the same, every call timed, of programs that do little but call |
+//! | `table6.3/P/monitor@wasm-aot` | running the program under the engine's monitor, and without |
+//! | `peer/cpu-prof/P@node` | running the program under node's sampling profiler, and without |
+//! | `geomean/…`, `worst/…` | over programs: `calls` are those that do little but call, `rest` the others |
+//! | `validation/…` | see `validation` |
+
+mod validation;
+
+use crate::corpus::{Corpus, CorpusError, Program};
+use crate::engine::peer::{self, Peer, Subject};
+use crate::engine::tools::Tools;
+use crate::engine::{exactly, program, thousandths};
+use crate::report::{Report, Row};
+use crate::sample::{Blocks, Ratio};
+use crate::selection::Selection;
+use std::collections::BTreeMap;
+use std::error::Error;
+use whamm_profile::Options;
+
+/// What does little but call: these may cost more.
+const CALLS: [&str; 6] =
+    ["recursion", "quicksort", "quicksort-int", "quicksort-double", "game", "dispatch"];
+
+/// Programs of which every call is timed, too, with how much they do then.
+const TIMED: [(&str, &str); 4] =
+    [("recursion", "1"), ("quicksort", "1"), ("quicksort-int", "1"), ("game", "1")];
+
+const fn kernel(
+    name: &'static str,
+    options: &'static [&'static str],
+    rounds: &'static str,
+) -> Program {
+    Program {
+        name,
+        driver: ("calls.c", include_str!("../corpus/calls.c")),
+        package: "",
+        includes: &[],
+        sources: &[],
+        options,
+        libraries: &[],
+        rounds,
+    }
+}
+
+/// Programs of the kinds that the thesis measures.
+const KERNELS: [Program; 8] = [
+    kernel("multiply-int", &["-DMULTIPLY", "-DTYPE=int"], "40"),
+    kernel("multiply-double", &["-DMULTIPLY", "-DTYPE=double"], "20"),
+    kernel("sum-int", &["-DSUM", "-DTYPE=int"], "60"),
+    kernel("sum-double", &["-DSUM", "-DTYPE=double"], "30"),
+    kernel("quicksort-int", &["-DQUICKSORT", "-DTYPE=int"], "20"),
+    kernel("quicksort-double", &["-DQUICKSORT", "-DTYPE=double"], "20"),
+    kernel("image", &["-DIMAGE", "-DTYPE=int"], "10"),
+    kernel("game", &["-DGAME", "-DTYPE=int"], "30"),
+];
+
+/// Times with something, and without it.
+type Pair = [Vec<u64>; 2];
+
+/// A program, as it is and profiled, on an engine or under its monitor.
+struct Series {
+    name: String,
+    plain: Subject,
+    profiled: Subject,
+    engines: Vec<Peer>,
+    /// Whether the engine's monitor and node's profiler are run, too.
+    is_default: bool,
+    /// Times, by what is run: beside it, and with it.
+    runs: BTreeMap<String, Pair>,
+    compiled: Pair,
+}
+
+pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
+    let candidates = program::candidates();
+    let names = candidates.iter().map(program::Candidate::name).chain(KERNELS.map(|it| it.name));
+    let selection = Selection::new(only, names.chain(["validation"]))?;
+    let corpus = Corpus::prepare()?;
+    let tools = Tools::prepare(&corpus, false)?;
+    let mut report = Report::new("wasmprof");
+    let mut engines = vec![Peer::Wasmtime];
+    if tools.knows_memories() {
+        engines.push(Peer::Node);
+    } else {
+        report.notes.push("No rows of node: it has to be of version 22 or later.".into());
+    }
+    report.notes.push("Wasabi's profiler is in no registry that packages come from.".into());
+    let mut all = Vec::new();
+    for candidate in candidates.iter().filter(|it| selection.holds(it.name())) {
+        let plain = candidate.subject(&corpus, &tools)?;
+        Series::prepare(&tools, plain, &engines, &mut all)?;
+    }
+    for program in KERNELS.iter().filter(|it| selection.holds(it.name)) {
+        let name = format!("engine/{}", program.name);
+        let module = corpus.make(program, tools.compiler(false), &name, ".wasm")?;
+        let arguments = vec![program.rounds.into()];
+        let plain = Subject { arguments, ..Subject::new(program.name, module) };
+        Series::prepare(&tools, plain, &engines, &mut all)?;
+    }
+    let rounds = if quick { 3 } else { 20 };
+    for round in 0..rounds {
+        for series in &mut all {
+            series.run(&tools)?;
+        }
+        eprintln!("wasmprof: round {} of {rounds}", round + 1);
+    }
+    rows(&all, &mut report)?;
+    if selection.holds("validation") {
+        validation::measure(&tools, &engines, quick, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn failed(what: &str, said: &dyn std::fmt::Display) -> CorpusError {
+    CorpusError::Failed { what: what.to_owned(), said: said.to_string() }
+}
+
+/// A profiled program beside the program.
+fn profiled(plain: &Subject, options: &Options, ending: &str) -> Result<Subject, CorpusError> {
+    let what = format!("profiling {}", plain.name);
+    let bytes = std::fs::read(&plain.module).map_err(CorpusError::io(what.clone()))?;
+    let made = whamm_profile::profile(&bytes, options).map_err(|error| failed(&what, &error))?;
+    let module = plain.module.with_extension(ending);
+    std::fs::write(&module, made.module).map_err(CorpusError::io(what))?;
+    Ok(Subject { module, ..plain.clone() })
+}
+
+impl Series {
+    /// Adds a program: short calls counted, and, if it does little but call, all timed.
+    fn prepare(
+        tools: &Tools,
+        plain: Subject,
+        engines: &[Peer],
+        all: &mut Vec<Self>,
+    ) -> Result<(), CorpusError> {
+        for engine in [Peer::Wasmtime, Peer::WasmAot] {
+            peer::compile(tools, engine, &plain)?;
+        }
+        let timed = TIMED.iter().find(|(name, _)| *name == plain.name);
+        let mut add = |name: String, plain: Subject, profiled: Subject, is_default: bool| {
+            peer::compile(tools, Peer::Wasmtime, &profiled)?;
+            all.push(Self {
+                name,
+                plain,
+                profiled,
+                engines: engines.to_vec(),
+                is_default,
+                runs: BTreeMap::new(),
+                compiled: Default::default(),
+            });
+            Ok::<(), CorpusError>(())
+        };
+        let profile = profiled(&plain, &Options::default(), "profiled.wasm")?;
+        add(plain.name.to_owned(), plain.clone(), profile, true)?;
+        if let Some((name, arguments)) = timed {
+            let plain = Subject { arguments: vec![(*arguments).into()], ..plain };
+            let options = Options { time_all: true, ..Options::default() };
+            let profile = profiled(&plain, &options, "timed.wasm")?;
+            add(format!("{name}/time-all"), plain, profile, false)?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, tools: &Tools) -> Result<(), CorpusError> {
+        let differs = |build| CorpusError::Differs { program: self.plain.name, build };
+        let mut pairs = Vec::new();
+        for engine in &self.engines {
+            let (plain, expected) = peer::run(tools, *engine, &self.plain)?;
+            let (figures, said) = peer::run(tools, *engine, &self.profiled)?;
+            if said != expected {
+                return Err(differs("profiled"));
+            }
+            let name = format!("table6.3/{}@{}", self.name, engine.name());
+            pairs.push((name, [figures.cpu, plain.cpu]));
+            if *engine == Peer::Node && self.is_default {
+                let sampled = peer::run_sampled(tools, &self.plain)?;
+                let name = format!("peer/cpu-prof/{}@node", self.name);
+                pairs.push((name, [sampled.cpu, plain.cpu]));
+            }
+        }
+        if self.is_default {
+            let (plain, expected) = peer::run(tools, Peer::WasmAot, &self.plain)?;
+            let (figures, said) = peer::run_monitored(tools, &self.plain, &["profile"])?;
+            if said != expected {
+                return Err(differs("monitored"));
+            }
+            let name = format!("table6.3/{}/monitor@wasm-aot", self.name);
+            pairs.push((name, [figures.cpu, plain.cpu]));
+            for (times, subject) in self.compiled.iter_mut().zip([&self.profiled, &self.plain]) {
+                times.push(peer::compile(tools, Peer::Wasmtime, subject)?.cpu);
+            }
+        }
+        for (name, [with, without]) in pairs {
+            let times = self.runs.entry(name).or_default();
+            times[0].push(with);
+            times[1].push(without);
+        }
+        Ok(())
+    }
+
+    fn does_little_but_call(&self) -> bool {
+        CALLS.contains(&self.plain.name)
+    }
+}
+
+fn ratio([with, without]: &Pair) -> Option<Ratio> {
+    let of = |times: &[u64]| Blocks::of(times.iter().copied());
+    Ratio::of(&of(with), &of(without), 0.0).map(|ratio| thousandths(&ratio))
+}
+
+fn rows(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
+    let mut kinds: BTreeMap<String, Vec<(&str, Pair)>> = BTreeMap::new();
+    for series in all {
+        if series.is_default {
+            let sizes = [&series.profiled, &series.plain].map(|it| peer::module_size(&it.module));
+            let [with, without] = sizes;
+            let sizes = exactly([with?, without?]);
+            report.rows.push(Row::compared(format!("table6.1/{}", series.name), "kB", &sizes));
+            if let Some(ratio) = ratio(&series.compiled) {
+                let name = format!("table6.2/{}@wasmtime", series.name);
+                report.rows.push(Row::compared(name, "us", &ratio));
+            }
+        }
+        for (name, times) in &series.runs {
+            let Some(ratio) = ratio(times) else { continue };
+            report.rows.push(Row::compared(name.clone(), "us", &ratio));
+            let kind = if series.does_little_but_call() { "calls" } else { "rest" };
+            let kind = name.replace(series.plain.name, kind);
+            kinds.entry(kind).or_default().push((series.plain.name, times.clone()));
+        }
+    }
+    for (kind, each) in kinds {
+        let pairs: Vec<_> = each.iter().map(|(_, times)| times.clone()).collect();
+        if let Some(mean) = Ratio::geometric(&pairs) {
+            report.rows.push(Row::compared(format!("geomean/{kind}"), "ppm", &mean));
+        }
+        let worst = each.iter().filter_map(|(program, times)| Some((program, ratio(times)?)));
+        if let Some((program, worst)) = worst.max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
+            report.rows.push(Row::compared(format!("worst/{kind}"), "us", &worst));
+            report.notes.push(format!("worst/{kind} is {program}."));
+        }
+    }
+    Ok(())
+}

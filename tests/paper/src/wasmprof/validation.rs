@@ -1,0 +1,136 @@
+//! The validation program of the thesis' appendix B: `f_main_1` to `f_main_4` make as many calls of
+//! `add`, by other ways, so that a profile has to tell the same times of all, of `f_half` a half and
+//! of `f_quarter` a quarter.
+//!
+//! | row | what is compared |
+//! |---|---|
+//! | `validation/add/calls/HOW@ENGINE` | calls of `add`, and how many it makes |
+//! | `validation/FUNCTION/HOW@ENGINE` | time of a call of a function, and of `f_main_1` in the same run |
+//!
+//! HOW is `timed` or `untimed` by whether calls of `add` are; `monitor` is the engine's.
+
+use super::{failed, profiled};
+use crate::corpus::CorpusError;
+use crate::engine::peer::{self, Peer, Subject};
+use crate::engine::tools::Tools;
+use crate::engine::{exactly, thousandths};
+use crate::report::{Report, Row};
+use crate::sample::{Blocks, Ratio};
+use profiler::Profile;
+use std::collections::BTreeMap;
+use std::process::Command;
+use whamm_profile::Options;
+
+/// What `f_main_1` is compared with.
+const FUNCTIONS: [&str; 6] =
+    ["f_main_2", "f_main_3", "f_main_4", "f_half_2", "f_half", "f_quarter"];
+
+/// A run by names: calls, and time in nanoseconds.
+type Told = BTreeMap<String, (u64, f64)>;
+
+pub(super) fn measure(
+    tools: &Tools,
+    engines: &[Peer],
+    quick: bool,
+    report: &mut Report,
+) -> Result<(), CorpusError> {
+    let calls: u64 = if quick { 1_000_000 } else { 10_000_000 };
+    let text = [("MAIN", calls), ("HALF", calls / 2), ("QUARTER", calls / 4)]
+        .iter()
+        .fold(include_str!("../../corpus/validation.wat").to_owned(), |text, (name, value)| {
+            text.replace(&format!("const {name})"), &format!("const {value})"))
+        });
+    let bytes = wat::parse_str(&text).map_err(|error| failed("validation.wat", &error))?;
+    let module = tools.folder().join("validation.wasm");
+    std::fs::write(&module, bytes).map_err(CorpusError::io("validation.wasm"))?;
+    let plain = Subject::new("validation", module);
+    let options = |time_all| Options { time_all, ..Options::default() };
+    let ways = [("untimed", options(false)), ("timed", options(true))];
+    let mut subjects = Vec::new();
+    for (how, options) in ways {
+        let subject = profiled(&plain, &options, &format!("{how}.wasm"))?;
+        peer::compile(tools, Peer::Wasmtime, &subject)?;
+        subjects.push((how, subject));
+    }
+    let mut runs: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+    let rounds = if quick { 3 } else { 20 };
+    for round in 0..rounds {
+        for engine in engines {
+            for (how, subject) in &subjects {
+                let told = read(&peer::run_told(tools, *engine, subject)?);
+                runs.entry(format!("{how}@{}", engine.name())).or_default().push(told);
+            }
+        }
+        if let Some(command) = tools.command() {
+            let told = monitored(&command, tools, &plain)?;
+            runs.entry("monitor@wasm-aot".to_owned()).or_default().push(told);
+        }
+        eprintln!("wasmprof: validation, round {} of {rounds}", round + 1);
+    }
+    for (how, told) in &runs {
+        rows(how, told, calls / 4 * 21, report)?;
+    }
+    Ok(())
+}
+
+/// What a profiled program prints: its flat profile.
+fn read(text: &str) -> Told {
+    let line = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, _, total, _, _, calls, name, ..] = fields[..] else { return None };
+        Some((name.to_owned(), (calls.parse().ok()?, total.parse::<f64>().ok()? * 1e6)))
+    };
+    let flat = text.split("Call graph").next().unwrap_or_default();
+    flat.lines().filter_map(line).collect()
+}
+
+/// The same of the engine's monitor.
+fn monitored(
+    command: &std::path::Path,
+    tools: &Tools,
+    plain: &Subject,
+) -> Result<Told, CorpusError> {
+    let file = tools.folder().join("validation.profile");
+    let what = "the monitor's profile of validation";
+    let monitor = format!("profile,file={}", file.display());
+    let output =
+        Command::new(command).args(["run", "--monitor", &monitor]).arg(&plain.module).output();
+    let output = output.map_err(CorpusError::io(what))?;
+    if !output.status.success() {
+        return Err(failed(what, &String::from_utf8_lossy(&output.stderr)));
+    }
+    let bytes = std::fs::read(&file).map_err(CorpusError::io(what))?;
+    let profile = Profile::from_file(&bytes).map_err(|error| failed(what, &error))?;
+    let told = profile.functions.iter().map(|function| {
+        let time = function.total.map_or(0.0, |total| total.value);
+        (function.label.name.clone(), (function.calls.value as u64, time))
+    });
+    Ok(told.collect())
+}
+
+fn rows(how: &str, runs: &[Told], calls: u64, report: &mut Report) -> Result<(), CorpusError> {
+    let each = |name: &str| {
+        runs.iter().map(|told| told.get(name).copied()).collect::<Option<Vec<_>>>().ok_or_else(
+            || failed(&format!("validation by {how}"), &format!("it does not tell {name}")),
+        )
+    };
+    for (counted, _) in each("add")? {
+        if counted != calls {
+            let said = format!("{counted} calls of add, and not {calls}");
+            return Err(failed(&format!("validation by {how}"), &said));
+        }
+    }
+    let name = format!("validation/add/calls/{how}");
+    report.rows.push(Row::compared(name, "k", &exactly([calls, calls])));
+    let times = |name: &str| {
+        Ok(Blocks::of(each(name)?.into_iter().map(|(calls, time)| time as u64 / calls.max(1))))
+    };
+    let main = times("f_main_1")?;
+    for function in FUNCTIONS {
+        if let Some(ratio) = Ratio::of(&times(function)?, &main, 0.0) {
+            let name = format!("validation/{function}/{how}");
+            report.rows.push(Row::compared(name, "us", &thousandths(&ratio)));
+        }
+    }
+    Ok(())
+}
