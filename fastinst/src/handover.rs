@@ -43,6 +43,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use wordpatch::CodeAddr;
 use wordpatch::os::OsError;
 use wordpatch::os::files;
@@ -70,6 +72,8 @@ struct Front {
     attachment: AtomicU32,
     /// The agent's thread there.
     agent: AtomicI32,
+    /// Counted up by the reader as long as it lives.
+    beats: AtomicU32,
 }
 
 /// How far the end of an attachment has come.
@@ -248,6 +252,11 @@ impl Handover {
         self.front().set_attachment(Attachment::Ending);
     }
 
+    /// The reader lives. To be said more often than once in a few seconds.
+    pub fn beat(&self) {
+        self.front().beats.fetch_add(1, Relaxed);
+    }
+
     /// The thread of the agent in the process that was attached to.
     pub fn agent(&self) -> i32 {
         self.front().agent.load(Acquire)
@@ -256,7 +265,7 @@ impl Handover {
     /// What the profiler's side keeps. The calling thread is the agent's.
     pub(crate) fn tether(&self) -> Result<Tether, OsError> {
         let front = Mapped::new(&self.file, 0, PAGE)?;
-        let tether = Tether { front };
+        let tether = Tether { front, seen: Mutex::new((0, Instant::now())) };
         tether.front().agent.store(wordpatch::os::threads::current().0, Release);
         Ok(tether)
     }
@@ -354,7 +363,13 @@ impl Front {
 /// What ties a profiler that was attached to its reader; it needs no descriptor.
 pub(crate) struct Tether {
     front: Mapped,
+    /// The latest beat that was new, and when it was seen.
+    seen: Mutex<(u32, Instant)>,
 }
+
+/// A reader in another namespace of processes is taken to have ended when it has not said for so
+/// long that it lives.
+const SILENCE: Duration = Duration::from_secs(10);
 
 impl Tether {
     fn front(&self) -> &Front {
@@ -373,7 +388,16 @@ impl Tether {
 
     /// Whether the reader lives, as far as that can be seen from here.
     pub(crate) fn has_reader(&self) -> bool {
-        is_there(self.front().reader.load(Relaxed))
+        let reader = self.front().reader.load(Relaxed);
+        if reader != 0 {
+            return is_there(reader);
+        }
+        let beats = self.front().beats.load(Relaxed);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.0 != beats {
+            *seen = (beats, Instant::now());
+        }
+        seen.1.elapsed() < SILENCE
     }
 }
 

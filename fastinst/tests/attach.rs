@@ -209,7 +209,8 @@ fn the_profile_of_a_process_that_ends_meanwhile_is_kept() {
     let mut text = String::new();
     victim.end();
     stderr.read_to_string(&mut text).unwrap();
-    assert!(command.wait().unwrap().success() && text.contains("work (running.c"), "{text}");
+    // What was called last of all.
+    assert!(command.wait().unwrap().success() && text.contains("end (running.c"), "{text}");
 }
 
 #[test]
@@ -256,6 +257,28 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
         let program = compile_with("musl-gcc", "running.c", &to, &["-O2"]);
         let victim = Victim::start(clean(Command::new(&program)).args(["work", "1"]));
         assert!(refusal(&[], victim.number()).contains("musl"));
+    }
+}
+
+/// There it has another number, does not see the command, and sees other files than the command.
+#[test]
+fn a_process_in_namespaces_of_its_own_is_attached_to() {
+    let program = program("namespaces", HOOKS);
+    let mut command = clean(Command::new("unshare"));
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    command.args(["--mount", "--mount-proc"]).arg(&program).args(["work", "2"]);
+    let may = run(Command::new("unshare").args(["--user", "true"])).status.success();
+    if !test_support::require(may, "the right to make namespaces") {
+        return;
+    }
+    let victim = Victim::start(&mut command);
+    let children = format!("/proc/{0}/task/{0}/children", victim.number());
+    let inner: u32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    for _ in 0..2 {
+        let output = attach(&["--for", "100ms"], inner);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && text.contains("work (running.c"), "{text}");
+        assert_eq!(changed(inner), (0, 0));
     }
 }
 

@@ -141,19 +141,20 @@ fn opened(target: &Target, descriptor: i32) -> Result<Handover, Failure> {
 /// profiler leave.
 fn watch(target: &Target, handover: &Handover, time: Option<Duration>) -> Result<(), Failure> {
     let end = time.map(|time| Instant::now() + time);
-    let agent = PathBuf::from(format!("/proc/{}/task", target.process));
-    let lives = || agent.join(handover.agent().to_string()).exists();
+    let agent = target.thread_called(handover.agent());
+    let lives = || agent.as_deref().is_some_and(Path::exists);
     while lives() && !INTERRUPTED.load(Ordering::Relaxed) {
         let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             break;
         }
+        handover.beat();
         std::thread::sleep(left.min(LOOK));
     }
+    handover.end_attachment();
     if !lives() {
         return Ok(());
     }
-    handover.end_attachment();
     let patience = Instant::now() + LEAVING;
     loop {
         match handover.attachment() {

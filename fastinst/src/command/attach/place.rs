@@ -61,7 +61,11 @@ fn loaded_before(target: &Target) -> Option<PathBuf> {
             .next()
             .is_some_and(|name| name.starts_with("libfastinst") && name.ends_with(".so"))
     })?;
-    Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(&path)))
+    let path = Path::new(path.strip_suffix(" (deleted)").unwrap_or(&path));
+    // The kernel tells it by our own root.
+    let root = format!("/proc/{}/task/{}/root", target.process, target.living);
+    let root = std::fs::read_link(root).unwrap_or_else(|_| "/".into());
+    Some(Path::new("/").join(path.strip_prefix(&root).unwrap_or(path)))
 }
 
 fn copy(target: &Target, ours: &Path, folder: &Path) -> Result<Placed, Failure> {

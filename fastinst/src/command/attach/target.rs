@@ -86,6 +86,19 @@ impl Target {
         self.threads.iter().min_by_key(worth).map_or(self.living, |thread| thread.number)
     }
 
+    /// The folder of a thread, by the number that the process knows it by: it may live in another
+    /// namespace.
+    pub(super) fn thread_called(&self, number: i32) -> Option<PathBuf> {
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.process));
+        let is_it = |folder: &PathBuf| {
+            let status = Status(std::fs::read_to_string(folder.join("status")).unwrap_or_default());
+            let innermost = status.field("NSpid").and_then(|all| all.split_whitespace().last());
+            innermost.and_then(|innermost| innermost.parse().ok()) == Some(number)
+        };
+        let entries = std::fs::read_dir(tasks).ok()?.flatten();
+        entries.map(|entry| entry.path()).find(is_it)
+    }
+
     /// A path of the process's own view, as we reach it.
     pub(super) fn seen(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/task/{}/root", self.process, self.living));
