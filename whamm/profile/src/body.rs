@@ -15,7 +15,7 @@ use crate::Error;
 use crate::app::{App, is_call};
 use crate::budget::Inlining;
 use crate::runtime::Runtime;
-use crate::shape::{Shape, Shapes, Telling};
+use crate::shape::{Callee, Shape, Shapes, Telling};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
@@ -86,17 +86,6 @@ impl Sink<'_> {
             self.to.local_get(caller).local_get(node).call(self.runtime.leave).end();
         }
     }
-}
-
-/// What calls of a function need beyond being counted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Callee {
-    /// It may call others, so that its node has to be known to it.
-    pub(crate) has_children: bool,
-    /// It may end by a tail call.
-    pub(crate) tails: bool,
-    /// It is the host's: what it calls back is below it, and what follows is not.
-    pub(crate) is_host: bool,
 }
 
 /// A block that is open.

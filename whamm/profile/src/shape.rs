@@ -4,7 +4,6 @@
 //! moment only has no node: its caller's counts its calls, in a few instructions.
 
 use crate::app::{self, App, is_call};
-use crate::body::Callee;
 use crate::{Error, Options};
 use std::collections::BTreeMap;
 use wasmparser::Operator;
@@ -26,6 +25,17 @@ pub(crate) enum Telling {
     Counted,
     /// They have counters in the nodes of their callers.
     Leaf,
+}
+
+/// What calls of a function need beyond being counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Callee {
+    /// It may call others, so that its node has to be known to it.
+    pub(crate) has_children: bool,
+    /// It may end by a tail call.
+    pub(crate) tails: bool,
+    /// It is the host's: what it calls back is below it, and what follows is not.
+    pub(crate) is_host: bool,
 }
 
 /// What a function's nodes have room for.
