@@ -73,7 +73,10 @@ fn histogram(text: &mut String, labels: &str, row: &Row<'_>) {
             .round()
     };
     for end in ENDS {
-        let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{end:?}\"}} {}", below(end));
+        // As OpenMetrics wants bounds, so that other exporters' are the same series: two digits of
+        // an exponent ("Considerations: Canonical Numbers").
+        let le = format!("{end:?}").replace("e-", "e-0");
+        let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{le}\"}} {}", below(end));
     }
     let all = below(f64::INFINITY);
     let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {all}");

@@ -29,11 +29,7 @@ impl Profile {
         };
         graph.flat(&mut text);
         text += "\n\x0c\n\t\t     Call graph\n\n\n";
-        let _ = writeln!(
-            text,
-            "granularity: {:.6} seconds of processor time in all\n",
-            graph.whole / 1e9
-        );
+        let _ = writeln!(text, "granularity: {:.6} seconds in all\n", graph.whole / 1e9);
         let _ = writeln!(text, "index % time    self  children    called     name");
         graph.entries(&mut text);
         text += "\x0c\nIndex by function name\n\n";

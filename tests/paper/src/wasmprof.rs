@@ -95,7 +95,10 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     } else {
         report.notes.push("No rows of node: it has to be of version 22 or later.".into());
     }
-    report.notes.push("Wasabi's profiler is in no registry that packages come from.".into());
+    report.notes.push(
+        "Wasabi's profiler was not measured: no package of it was found on npm or crates.io."
+            .into(),
+    );
     let mut all = Vec::new();
     for candidate in candidates.iter().filter(|it| selection.holds(it.name())) {
         let plain = candidate.subject(&corpus, &tools)?;
