@@ -3,7 +3,7 @@
 use crate::decode::{self, Program};
 use crate::indices::Indices;
 use crate::plan::{BodyPlan, Part, Plan};
-use crate::{Error, debug, names, source_map};
+use crate::{Error, debug, moves, names, source_map};
 use wasm_encoder::reencode::{Reencode, utils};
 use wasm_encoder::{
     CodeSection, ConstExpr, CustomSection, DataCountSection, DataSection, ElementSection,
@@ -130,7 +130,7 @@ impl Sections {
         program: &Program<'_>,
         plan: &Plan,
         indices: &mut Indices,
-    ) -> Result<Vec<debug::Moved>, Error> {
+    ) -> Result<Vec<moves::Moved>, Error> {
         let mut all = Vec::with_capacity(plan.bodies.len());
         for planned in &plan.bodies {
             let mut function = Function::new(planned.locals.iter().copied());
@@ -170,7 +170,7 @@ impl Sections {
         }
     }
 
-    fn assemble(mut self, program: &Program<'_>, plan: &Plan, moved: &[debug::Moved]) -> Emitted {
+    fn assemble(mut self, program: &Program<'_>, plan: &Plan, moved: &[moves::Moved]) -> Emitted {
         let mut module = Module::new();
         module
             .section(&self.types)
@@ -190,7 +190,7 @@ impl Sections {
             module.section(&DataCountSection { count: self.data.len() });
         }
         module.section(&self.code).section(&self.data);
-        let places = debug::Addresses::new(program.code_start, self.code.len(), moved);
+        let places = moves::Addresses::new(program.code_start, self.code.len(), moved);
         let mut lost = self.lost;
         let mut source_map = None;
         if let Some(map) = &plan.source_map {
@@ -235,7 +235,7 @@ fn body(
     bytes: &[u8],
     plan: &BodyPlan,
     indices: &mut Indices,
-) -> Result<(Vec<u8>, debug::Places), Error> {
+) -> Result<(Vec<u8>, moves::Places), Error> {
     let (mut code, mut moved) = (Vec::new(), Vec::with_capacity(plan.steps.len()));
     let (moves, mut failure) = (indices.move_any(), None);
     plan.in_order(|part| match part {

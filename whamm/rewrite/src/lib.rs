@@ -44,6 +44,7 @@ mod emit;
 mod indices;
 mod lines;
 mod link;
+mod moves;
 mod names;
 mod plan;
 mod source_map;

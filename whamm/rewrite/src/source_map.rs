@@ -4,7 +4,7 @@
 //! segment for each place in the code, in order; the first field of a segment is how far the place
 //! is from the one before, in bytes of the file. All else stays as it is.
 
-use crate::debug::Moves;
+use crate::moves::Moves;
 use wasmparser::{BinaryReader, Parser, Payload};
 
 /// The custom section that says where a program's map is.
