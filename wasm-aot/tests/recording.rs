@@ -228,8 +228,9 @@ fn scripts_repeat_all_runs_in_node() {
     }
     let folder = Folder::new("wasm-aot-scripts");
     let mut args = Vec::new();
-    for (name, script, events) in scripts() {
-        let path = folder.join(format!("{}.js", name.replace([' ', ','], "-")));
+    // Two runs may have the same name.
+    for (number, (name, script, events)) in scripts().into_iter().enumerate() {
+        let path = folder.join(format!("{number}-{}.js", name.replace([' ', ','], "-")));
         fs::write(&path, script).expect("room");
         args.extend([path.display().to_string(), events.to_string()]);
     }
