@@ -23,6 +23,9 @@ use std::mem::offset_of;
 
 global_asm!(
     ".pushsection .rodata.fastinst_bootstrap,\"a\",@progbits",
+    // The compiler may put this and `code` into different objects.
+    ".globl fastinst_bootstrap_begin, fastinst_bootstrap_end",
+    ".hidden fastinst_bootstrap_begin, fastinst_bootstrap_end",
     ".balign 16",
     "fastinst_bootstrap_begin:",
     // The stopped thread makes this call; what follows is the new thread's, whose rbx is the
