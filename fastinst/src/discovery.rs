@@ -90,6 +90,8 @@ pub struct Discovery {
     pub refused: Vec<CodeAddr>,
     /// How many functions have sites.
     pub functions: usize,
+    /// A compiler may have prepared functions in another way than by hooks.
+    pub may_be_prepared: bool,
 }
 
 impl Discovery {
@@ -105,7 +107,12 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
     let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
     let bytes = module.contents()?;
     let image = Image::parse(&bytes).map_err(failed)?;
-    discovery.hooks = Hooks::of(&image, module.bias, !module.is_loaded);
+    // There may be a hundred thousand relocations: they are looked at once.
+    let is_known = |name| hooks::kind_of(name).is_some() || unmodified::profilers(name).is_some();
+    let slots: Vec<_> = image.slots().filter(|named| is_known(named.name)).collect();
+    discovery.may_be_prepared = unmodified::may_be_prepared(&image, &slots);
+    discovery.hooks =
+        Hooks::among(slots.into_iter(), &image, module.bias, !module.is_loaded, hooks::kind_of);
     if discovery.hooks.is_empty() {
         return Ok(discovery);
     }

@@ -43,7 +43,11 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     let patterns = patterns.map_err(|error| Failure::Refused(error.to_string()))?;
     let Ok(module) = Module::of_file(program) else { return Ok(()) };
     let takes_any = matches!(&*options.provider, "auto" | "symbols");
-    if patterns.is_empty() || !(takes_any || module.has_hooks()) {
+    if patterns.is_empty() {
+        return Ok(());
+    }
+    let has_hooks = module.has_hooks();
+    if !takes_any && !has_hooks {
         // What has no probes: what it starts may have some.
         return Ok(());
     }
@@ -61,7 +65,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
         }
     }
     let later = LOADING.iter().any(|name| module.imports(name))
-        || !module.has_hooks() && STARTING.iter().any(|name| module.imports(name));
+        || !has_hooks && STARTING.iter().any(|name| module.imports(name));
     for (at, (text, _)) in
         patterns.iter().enumerate().filter(|(_, (_, pattern))| !matches(pattern, &candidates))
     {

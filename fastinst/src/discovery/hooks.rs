@@ -1,6 +1,6 @@
 //! How a module reaches the hooks.
 
-use super::image::Image;
+use super::image::{Image, Named};
 use crate::probe::Kind;
 use callpatch::{Destination, x86};
 use wordpatch::CodeAddr;
@@ -51,19 +51,20 @@ impl Hooks {
     /// Of a module; `with_own` also the hooks that it has itself, which a library in the same
     /// process leaves alone.
     pub(super) fn of(image: &Image<'_>, bias: usize, with_own: bool) -> Self {
-        Self::named(image, bias, with_own, kind_of)
+        Self::among(image.slots(), image, bias, with_own, kind_of)
     }
 
-    /// The same, for functions that have other names.
-    pub(super) fn named(
-        image: &Image<'_>,
+    /// The same, for functions by whatever names `kind_of` knows, of these slots of the module.
+    pub(super) fn among<'b>(
+        slots: impl Iterator<Item = Named<'b>>,
+        image: &Image<'b>,
         bias: usize,
         with_own: bool,
         kind_of: fn(&str) -> Option<Kind>,
     ) -> Self {
         let at = |address: u64| CodeAddr::new(bias.wrapping_add(address as usize));
         let mut hooks = Self::default();
-        for named in image.slots() {
+        for named in slots {
             if let Some(kind) = kind_of(named.name) {
                 hooks.slots.insert(at(named.slot), kind);
             }

@@ -22,6 +22,7 @@ pub(crate) use choice::{Choice, Chooser, Claim, Entry, Exit, Ground, Moved, Pun,
 pub(crate) use frames::Frames;
 pub use prepared::Maker;
 pub(crate) use prepared::{Prepared, Room};
+pub(super) use prepared::{may_be_prepared, profilers};
 
 use super::{Code, DiscoveryError, Image, Module};
 use std::collections::BTreeSet;

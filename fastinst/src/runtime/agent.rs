@@ -292,21 +292,22 @@ impl Agent {
                 tally::take(block, Id(number), &mut past);
             }
         }
-        for (number, sum) in agent.sums().into_iter().enumerate().skip(1) {
+        for (number, sum) in agent.sums(|_, _| ()).into_iter().enumerate().skip(1) {
             agent.functions[number].told = sum;
         }
         agent.before = clocks::of_process();
         agent
     }
 
-    /// How often each function was entered, by all threads.
-    fn sums(&self) -> Vec<u64> {
+    /// How often each function was entered, by all threads, whose records are visited.
+    fn sums(&self, visit: impl Fn(u32, &Record)) -> Vec<u64> {
         let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
         for block in threads::all() {
             let records = threads::records_of(block).min(sums.len() as u32);
             for (number, sum) in (1..records).zip(&mut sums[1..]) {
                 if let Some(record) = block.record(number * RECORD as u32) {
                     *sum += record.count.load(Relaxed);
+                    visit(number, record);
                 }
             }
         }
@@ -677,21 +678,13 @@ impl Agent {
         // The agent may not have looked for new functions since they were called: not while a
         // library is unloaded.
         self.make_accounts();
-        let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
-        for block in threads::all() {
-            let records = threads::records_of(block).min(sums.len() as u32);
-            for (number, sum) in (1..records).zip(&mut sums[1..]) {
-                if let Some(record) = block.record(number * RECORD as u32) {
-                    *sum += record.count.load(Relaxed);
-                    if let Some(quota) = self.functions[number as usize].refill {
-                        refill(record, Id(number).function(), quota);
-                    }
-                }
+        let sums = self.sums(|number, record| {
+            if let Some(quota) = self.functions[number as usize].refill {
+                refill(record, Id(number).function(), quota);
             }
-        }
+        });
         for (number, sum) in sums.into_iter().enumerate().skip(1) {
             let id = Id(number as u32);
-            let sum = sum + id.function().late.load(Relaxed);
             let account = &mut self.functions[number];
             let new = sum.saturating_sub(account.told);
             if new > 0 {

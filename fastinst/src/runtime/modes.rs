@@ -54,8 +54,8 @@ impl Account {
 static SWITCHING: AtomicU32 = AtomicU32::new(0);
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// A hook that may switch sites, while it lives. Those who close the way look at the number after
-/// they have closed it, hooks at the way after they are in the number.
+/// A hook that may switch sites, while it lives. A thread that closes the way looks at the number
+/// after it has closed it, a hook at the way after it is in the number.
 struct Passage;
 
 impl Passage {

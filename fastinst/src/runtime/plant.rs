@@ -67,6 +67,8 @@ pub(crate) struct Bed {
     pub(crate) sites: std::ops::Range<u32>,
     /// Its trampolines. Threads may be in one for as long as the module is there.
     islands: Option<Islands>,
+    /// A compiler may have prepared its functions otherwise than by hooks.
+    may_be_prepared: bool,
     /// Its functions may be planted as they are.
     is_open: bool,
     /// Whether it may be unloaded.
@@ -233,6 +235,7 @@ impl Garden {
     ) -> Result<BTreeSet<Id>, String> {
         let found = discovery::discover(&module);
         let calls_hooks = found.as_ref().is_ok_and(|found| !found.hooks.is_empty());
+        let may_be_prepared = found.as_ref().is_ok_and(|found| found.may_be_prepared);
         let (found, failure) = match found {
             Ok(found) => (found, None),
             Err(error) => (Discovery::default(), Some(error.to_string())),
@@ -256,6 +259,7 @@ impl Garden {
                     module,
                     sites: none,
                     islands: None,
+                    may_be_prepared,
                     is_open: false,
                     transient,
                     gone: false,
@@ -303,19 +307,26 @@ impl Garden {
         takes_any: impl Fn(bool) -> bool,
         accepts: impl Fn(&Module) -> bool,
     ) {
-        let mut fields = Vec::new();
-        for (number, bed) in self.beds.iter().enumerate() {
-            // What calls hooks has its probes already.
-            if bed.has_probes() || !accepts(&bed.module) {
-                continue;
-            }
-            match Field::new(&bed.module, number as u32, provider) {
-                Ok(field) => fields.push(field),
-                Err(why) => self.refusals.push(format!("{}: {why}", bed.module.name)),
-            }
-        }
+        // What calls hooks has its probes already.
+        let is_candidate = |bed: &Bed| !bed.has_probes() && accepts(&bed.module);
+        let mut refusals = Vec::new();
+        let mut fields_of = |beds: &[Bed], may_be_prepared: bool| -> Vec<Field> {
+            let numbered = beds.iter().enumerate();
+            let beds = numbered.filter(|(_, bed)| bed.may_be_prepared == may_be_prepared);
+            let field = |(number, bed): (usize, &Bed)| {
+                let field = Field::new(&bed.module, number as u32, provider);
+                let refuse = |why| refusals.push(format!("{}: {why}", bed.module.name));
+                field.map_err(refuse).ok()
+            };
+            beds.filter(|(_, bed)| is_candidate(bed)).filter_map(field).collect()
+        };
+        let mut fields = fields_of(&self.beds, true);
         let takes_any = takes_any(sites::count() > 0 || fields.iter().any(Field::is_prepared));
-        fields.retain(|field| takes_any || field.is_prepared());
+        match takes_any {
+            true => fields.extend(fields_of(&self.beds, false)),
+            false => fields.retain(Field::is_prepared),
+        }
+        self.refusals.extend(refusals);
         if fields.is_empty() {
             return;
         }
@@ -670,6 +681,7 @@ impl Bed {
             module,
             sites,
             islands: None,
+            may_be_prepared: self.may_be_prepared,
             is_open: false,
             transient: true,
             gone: false,

@@ -516,42 +516,37 @@ pub(crate) extern "C" fn user() {
 /// No site: the hook was called through the linkage table.
 pub(crate) const NO_SITE: u32 = u32::MAX;
 
-/// The hook that compilers call at the beginning of every function.
-///
-/// # Safety
-/// `-finstrument-functions` calls it; no other code has a reason to.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *const (), _call_site: *const ()) {
-    naked_asm!(
-        "endbr64",
-        "cmp byte ptr [rip + {dormant}], 0",
-        "jne 2f",
-        "mov r10d, -1",
-        "jmp {slowly}",
-        "2:",
-        "ret",
-        dormant = sym super::guest::DORMANT,
-        slowly = sym slow_enter,
-    )
+macro_rules! compilers_hook {
+    ($(#[$doc:meta])* $name:ident, $slowly:path) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `-finstrument-functions` calls it; no other code has a reason to.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(_function: *const (), _call_site: *const ()) {
+            naked_asm!(
+                "endbr64",
+                "cmp byte ptr [rip + {dormant}], 0",
+                "jne 2f",
+                "mov r10d, -1",
+                "jmp {slowly}",
+                "2:",
+                "ret",
+                dormant = sym super::guest::DORMANT,
+                slowly = sym $slowly,
+            )
+        }
+    };
 }
 
-/// The hook that compilers call at every end of every function.
-///
-/// # Safety
-/// As for the other.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *const (), _call_site: *const ()) {
-    naked_asm!(
-        "endbr64",
-        "cmp byte ptr [rip + {dormant}], 0",
-        "jne 2f",
-        "mov r10d, -1",
-        "jmp {slowly}",
-        "2:",
-        "ret",
-        dormant = sym super::guest::DORMANT,
-        slowly = sym slow_exit,
-    )
-}
+compilers_hook!(
+    /// The hook that compilers call at the beginning of every function.
+    __cyg_profile_func_enter,
+    slow_enter
+);
+compilers_hook!(
+    /// The hook that compilers call at every end of every function.
+    __cyg_profile_func_exit,
+    slow_exit
+);

@@ -19,10 +19,11 @@
 //! site is switched on, so there is no order to keep, but for one barrier before: where a `ret` has
 //! got its displacement, and for processors that could have fetched what lay at a landing before.
 
+mod trampoline;
+
 use super::functions::{self, Id};
-use super::layout::{RECORDS, Record};
 use super::sites::{self, Planted, Site};
-use super::stub::{self, Stub};
+use super::stub::Stub;
 use super::{guest, keeping};
 use crate::config::Provider;
 use crate::discovery::unmodified::{
@@ -31,11 +32,11 @@ use crate::discovery::unmodified::{
 };
 use crate::discovery::{Contents, Image, Module};
 use crate::probe::Kind;
-use callpatch::x86::{self, Form, RET, keeping as code};
+use callpatch::x86::{Form, keeping as code};
 use callpatch::{CallSite, Islands, Landings, Retarget, Role, SlotPair, Survey};
 use std::collections::{BTreeMap, HashSet};
-use std::mem::offset_of;
 use std::sync::atomic::Ordering::Relaxed;
+use trampoline::{entry_code, exit_code, filled, len_of};
 use wordpatch::os::signals;
 use wordpatch::{CodeAddr, Policy};
 
@@ -69,6 +70,8 @@ pub(crate) struct Field {
     contents: Contents,
     prepared: Prepared,
     ground: Ground,
+    /// It has unwind information with an index.
+    has_frames: bool,
     /// Where trampolines lie, as soon as it is open.
     islands: Option<Islands>,
     /// Ranges of functions that were looked at: where each begins, and ends.
@@ -91,7 +94,7 @@ impl Unmodified {
 
     /// Adds a module whose functions may be planted.
     pub(crate) fn open(&mut self, mut field: Field, policy: &Policy) -> Result<(), String> {
-        if self.takes_any && !field.has_frames() {
+        if !field.has_frames {
             return Err("it has no unwind information (.eh_frame_hdr)".to_owned());
         }
         let islands =
@@ -206,8 +209,9 @@ impl Unmodified {
             let mut batch = Retarget::new(*policy);
             for (site, to) in led.iter().filter_map(|&(number, to)| Some((sites::get(number)?, to)))
             {
-                // SAFETY: (1) a trampoline that does what stood there, or nothing more where nothing
-                // did, or its slot; (2) modules that are there at the start stay; (3) no switchboard holds it yet.
+                // SAFETY: (1) a trampoline that does what stood there, or nothing more where
+                // nothing did, or its slot; (2) modules that are there at the start stay; (3) no
+                // switchboard holds it yet.
                 #[allow(unsafe_code)]
                 unsafe {
                     batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
@@ -239,13 +243,15 @@ impl Field {
     pub(crate) fn new(module: &Module, bed: u32, provider: Provider) -> Result<Self, String> {
         let contents = module.contents().map_err(|error| error.to_string())?;
         let image = Image::parse(&contents).map_err(|error| error.to_string())?;
-        let prepared = Frames::of(&image).map(|frames| {
-            Prepared::of(&image, &frames, module.bias).only(|maker| provider.takes(maker))
+        let frames = Frames::of(&image);
+        let prepared = frames.as_ref().map(|frames| {
+            Prepared::of(&image, frames, module.bias).only(|maker| provider.takes(maker))
         });
         Ok(Self {
             module: module.clone(),
             bed,
             prepared: prepared.unwrap_or_default(),
+            has_frames: frames.is_some(),
             contents,
             ground: Ground::default(),
             islands: None,
@@ -262,15 +268,14 @@ impl Field {
         !self.prepared.is_empty()
     }
 
-    fn has_frames(&self) -> bool {
-        Image::parse(&self.contents).is_ok_and(|image| Frames::of(&image).is_some())
-    }
-
     /// Makes sites of the room that a compiler left.
     fn make_sites(&mut self, policy: &Policy) -> Result<(), String> {
+        if self.prepared.is_empty() {
+            return Ok(());
+        }
         let Ok(image) = Image::parse(&self.contents) else { return Ok(()) };
         let rooms: Vec<Room> = self.prepared.rooms().collect();
-        let is_alone = !rooms.is_empty() && is_alone();
+        let is_alone = is_alone();
         let mut survey = Survey::new(*policy).map_err(|error| error.to_string())?;
         for room in rooms {
             let file = image.from((room.at.get() - self.module.bias) as u64);
@@ -303,7 +308,7 @@ impl Field {
         planter: &mut Planter<'_>,
         wants: impl Fn(&Module, CodeAddr) -> bool,
     ) -> Vec<Outcome> {
-        let Self { module, bed, contents, prepared, ground, islands, seen } = self;
+        let Self { module, bed, contents, prepared, ground, islands, seen, .. } = self;
         let Some(islands) = islands else { return Vec::new() };
         islands.expect(addresses.len() * CODE);
         let Ok(image) = Image::parse(contents) else { return Vec::new() };
@@ -484,8 +489,8 @@ impl Plot<'_, '_> {
     /// Adopts room that was made a site.
     fn room(&mut self, room: Room, number: u32, trampoline: CodeAddr) -> Option<CallSite> {
         // SAFETY: (1) a module that is there at the start stays; (2) we have put it there; (3) no
-        // other code writes there; (4) at a function's entry, and before a jump out of it, flags are
-        // dead; (5) trampolines are never dropped.
+        // other code writes there; (4) at a function's entry, and before a jump out of it, flags
+        // are dead; (5) trampolines are never dropped.
         #[allow(unsafe_code)]
         let call = unsafe { self.planter.survey.adopt_off(room.at, Form::Jump, Role::Detour) };
         let call = call.ok()?;
@@ -521,105 +526,6 @@ impl Plot<'_, '_> {
         sites::push(Site::new(planted, kind, self.bed, id.0, None));
         number
     }
-}
-
-fn len_of(moved: &Moved<'_>) -> usize {
-    moved.movable.map_or(0, |movable| movable.len())
-}
-
-/// Code of that length, whatever became of it.
-fn filled(code: Option<Vec<u8>>, len: usize) -> Vec<u8> {
-    const INT3: u8 = 0xcc;
-    let mut code = code.unwrap_or_default();
-    code.resize(len, INT3);
-    code
-}
-
-fn entry_code(
-    at: CodeAddr,
-    entry: &Entry<'_>,
-    number: u32,
-    counted: Option<Id>,
-    slots: SlotPair,
-    exit: Option<SlotPair>,
-) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(id) = counted {
-        let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
-        bytes.extend_from_slice(&Form::Jump.bytes(code::COUNTER as i32));
-        bytes.extend_from_slice(&code::counter(
-            stub::thread_offset(),
-            field(offset_of!(Record, address)),
-            field(offset_of!(Record, count)),
-        ));
-    }
-    let hook = at.offset(bytes.len() as isize);
-    let (slot, cell) = (slots.first().address(), slots.second().address());
-    // A call has put its own return address on top.
-    let called = if matches!(entry.way, Way::Call(..)) { 8 } else { 0 };
-    bytes.extend_from_slice(&code::hook(hook, number, entry.depth + called, slot, cell)?);
-    match (&entry.way, exit) {
-        (Way::Call(..), _) => bytes.push(RET),
-        (Way::Turn(turn), Some(slots)) => {
-            let hook = at.offset(bytes.len() as isize);
-            let (slot, cell) = (slots.first().address(), slots.second().address());
-            bytes.extend_from_slice(&code::hook(hook, number, 0, slot, cell)?);
-            bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), turn.to)?);
-        }
-        (way, None) => {
-            way.moved().iter().try_for_each(|moved| move_to(at, moved, &mut bytes))?;
-            let behind = way.displaced().end;
-            bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), behind)?);
-        }
-        (way, Some(slots)) => leave(at, way.moved(), number, slots, &mut bytes)?,
-    }
-    Some(bytes)
-}
-
-/// The hook stands before the last that is displaced, or before a `ret`.
-fn exit_code(at: CodeAddr, exit: &Exit<'_>, number: u32, slots: SlotPair) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let to = match exit {
-        Exit::Padded(_) => return leave(at, &[], number, slots, &mut bytes).map(|()| bytes),
-        Exit::Pun(pun) => {
-            return leave(at, &pun.moved, number, slots, &mut bytes).map(|()| bytes);
-        }
-        Exit::Room(room) => room.end(),
-        Exit::Turn(turn) => turn.to,
-    };
-    let (slot, cell) = (slots.first().address(), slots.second().address());
-    bytes.extend_from_slice(&code::hook(at, number, 0, slot, cell)?);
-    bytes.extend_from_slice(&x86::jump(at.offset(bytes.len() as isize), to)?);
-    Some(bytes)
-}
-
-/// Appends what leaves a function, to code that begins `at`.
-fn leave(
-    at: CodeAddr,
-    moved: &[Moved<'_>],
-    number: u32,
-    slots: SlotPair,
-    bytes: &mut Vec<u8>,
-) -> Option<()> {
-    let (last, before) = match moved.split_last() {
-        Some((last, before)) => (Some(last), before),
-        None => (None, moved),
-    };
-    before.iter().try_for_each(|moved| move_to(at, moved, bytes))?;
-    let hook = at.offset(bytes.len() as isize);
-    let (slot, cell) = (slots.first().address(), slots.second().address());
-    bytes.extend_from_slice(&code::hook(hook, number, 0, slot, cell)?);
-    match last {
-        Some(last) => move_to(at, last, bytes)?,
-        None => bytes.push(RET),
-    }
-    Some(())
-}
-
-/// Appends an instruction to code that begins `at`.
-fn move_to(at: CodeAddr, moved: &Moved<'_>, bytes: &mut Vec<u8>) -> Option<()> {
-    let to = at.offset(bytes.len() as isize);
-    moved.movable?.write(moved.at, to, bytes).then_some(())
 }
 
 /// Refuses a function that was changed in memory: by a patcher, or by itself.

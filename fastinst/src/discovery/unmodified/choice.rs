@@ -480,21 +480,10 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
             return None;
         }
         let bytes = *self.reader.text.from(at)?.first_chunk::<PUN>()?;
-        let priced = (1..=u8::MAX).filter_map(|by| {
-            let turn = Turn { at, bytes, last: bytes[PUN - 1].wrapping_add(by), to };
-            Some(((self.price)(turn.landing())?, turn))
-        });
-        // What is mapped already is best, but one page is as good as another.
-        let mut best: Option<(usize, Turn)> = None;
-        for (price, turn) in priced {
-            if best.as_ref().is_none_or(|(lowest, _)| price < *lowest) {
-                best = Some((price, turn));
-            }
-            if price == 0 {
-                break;
-            }
-        }
-        best.map(|(_, turn)| turn)
+        // In the same order for all: what leads to neighbours has landings on one page.
+        let mut turns =
+            (1..=u8::MAX).map(|by| Turn { at, bytes, last: bytes[PUN - 1].wrapping_add(by), to });
+        turns.find(|turn| (self.price)(turn.landing()).is_some())
     }
 
     /// Whether the four bytes from `at` on are executed by no thread: padding, up to what follows.

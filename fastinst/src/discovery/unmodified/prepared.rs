@@ -14,6 +14,7 @@
 //! table's layout.
 
 use super::{Claim, Frames};
+use crate::discovery::image::Named;
 use crate::discovery::{Code, Hooks, Image, scan};
 use crate::probe::Kind;
 use callpatch::x86::{Form, Transfer};
@@ -85,7 +86,7 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Of a file that is loaded `bias` from its addresses.
     pub(crate) fn of(image: &Image<'_>, frames: &Frames<'_>, bias: usize) -> Self {
-        let profiler = Hooks::named(image, bias, false, profilers);
+        let profiler = Hooks::among(image.slots(), image, bias, false, profilers);
         let mut calls = Vec::new();
         if !profiler.is_empty() {
             let mut found = Vec::new();
@@ -161,8 +162,20 @@ impl Prepared {
     }
 }
 
+/// Whether a compiler may have prepared something in a file that has these slots. Cheap: it is
+/// asked of every module.
+pub(in crate::discovery) fn may_be_prepared(image: &Image<'_>, slots: &[Named<'_>]) -> bool {
+    slots.iter().any(|named| profilers(named.name).is_some())
+        || [PATCHABLE, SLEDS, FENTRY].iter().any(|table| image.section(table).is_some())
+}
+
+/// The compilers' tables.
+const PATCHABLE: &str = "__patchable_function_entries";
+const SLEDS: &str = "xray_instr_map";
+const FENTRY: &str = "__mcount_loc";
+
 /// The profilers that compilers call at the beginning of functions.
-fn profilers(name: &str) -> Option<Kind> {
+pub(in crate::discovery) fn profilers(name: &str) -> Option<Kind> {
     matches!(name, "mcount" | "_mcount" | "__fentry__").then_some(Kind::Enter)
 }
 
@@ -181,7 +194,7 @@ impl Finder<'_, '_> {
     /// begins.
     fn patchable(&self) -> impl Iterator<Item = Place> {
         const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-        let listed = self.image.addresses("__patchable_function_entries");
+        let listed = self.image.addresses(PATCHABLE);
         listed.into_iter().filter_map(|listed| {
             let start = self.start_behind(listed)?;
             let marked = self.bytes(start)?.starts_with(&ENDBR64);
@@ -200,7 +213,7 @@ impl Finder<'_, '_> {
         /// A short jump over a nop.
         const SLED: [u8; 5] = [0xeb, 0x09, 0x66, 0x0f, 0x1f];
         const LEN: usize = 11;
-        let map = self.image.placed("xray_instr_map");
+        let map = self.image.placed(SLEDS);
         let sleds = map.into_iter().flat_map(|map| {
             let entries = map.bytes.as_chunks::<ENTRY>().0;
             entries.iter().enumerate().filter_map(move |(i, entry)| {
@@ -216,7 +229,7 @@ impl Finder<'_, '_> {
 
     /// Where a call of `__fentry__` was left out.
     fn fentry(&self) -> impl Iterator<Item = Place> {
-        let listed = self.image.addresses("__mcount_loc");
+        let listed = self.image.addresses(FENTRY);
         listed.into_iter().filter_map(|at| Some((at, self.room(at)?)))
     }
 

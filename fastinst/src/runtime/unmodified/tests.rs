@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::runtime::guest;
+use crate::runtime::{guest, stub};
 use callpatch::Switch;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
