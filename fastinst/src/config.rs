@@ -27,8 +27,8 @@ pub struct Config {
     pub follow: bool,
     /// `FASTINST_SIGNAL`: the signal that has the profile written at once; none by 0.
     pub signal: i32,
-    /// `FASTINST_START` (`on`, `off`) and `FASTINST_ENABLED` (`1`, `0`): whether profiling begins with
-    /// the program. If not, the library does nothing until it is attached to.
+    /// `FASTINST_START` (`on`, `off`) and `FASTINST_ENABLED` (`1`, `0`): whether profiling begins
+    /// with the program. If not, the library does nothing until it is attached to.
     pub enabled: bool,
     /// `FASTINST_HANDOVER`: the mapping that `fastinst run` reads the profile from. Set by that
     /// command only.

@@ -1,5 +1,5 @@
-//! Programs that a compiler has prepared for tools like this one, without compiled-in hooks of ours:
-//! what they do stays the same, and every call is counted.
+//! Programs that a compiler has prepared for tools like this one, without compiled-in hooks of
+//! ours: what they do stays the same, and every call is counted.
 
 mod support;
 

@@ -286,6 +286,7 @@ fn put_back() -> Result<(), String> {
 
 fn untie() {
     let tether = TETHER.swap(null_mut(), AcqRel);
-    // SAFETY: (1) null, or made by `begin_alone`, and taken once: by the thread that is the agent's.
+    // SAFETY: (1) null, or made by `begin_alone`, and taken once: by the thread that is the
+    // agent's.
     unsafe { (!tether.is_null()).then(|| drop(Box::from_raw(tether))) };
 }

@@ -1,4 +1,4 @@
-//! Who calls whom: functions with their self times, what their callees take, and their calls from
+//! Call graphs: functions with their self times, what their callees take, and their calls from
 //! each caller; for the forms that show a call graph.
 //!
 //! Times are CPU time, in nanoseconds, and what the table prints as self and total. Calls from a

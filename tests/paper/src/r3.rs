@@ -35,7 +35,8 @@ const SCRIPTS: [(&str, &str); 2] = [
     ("r3.js", include_str!("../../../wasm-aot/tests/recording/engines.js")),
 ];
 
-/// What was published: events that remain of all, recording at worst, and a kept event's generation.
+/// What was published: events that remain of all, recording at worst, and a kept event's
+/// generation.
 const PUBLISHED: &str = "Published of Wasm-R3: 0.1 % of all events remain (mean over 17 \
     applications 8.5 %); recording costs up to 6x on interactive sites; generation takes 0.7 to \
     378 us a kept event; 17 of 17 replays run on eight engines, and 17 of 17 traces are the same \

@@ -1,4 +1,4 @@
-//! The host interface `prof`, of programs that were rewritten to tell who called whom, how often
+//! The host interface `prof`, of programs that were rewritten to report callers and callees, how often
 //! and for how long (`whamm profile --host-api prof`).
 //!
 //! Each instance has arcs of its own. All together are printed as gprof does, when the program asks

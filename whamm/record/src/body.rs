@@ -163,8 +163,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A call through a table comes next, whose index is on the stack: says so; whether the host may
-    /// have changed the table.
+    /// A call through a table comes next, whose index is on the stack: says so; whether the host
+    /// may have changed the table.
     fn by_table(&mut self, table: u32) -> bool {
         let (via, via_index) = (self.runtime.via, self.runtime.via_index);
         if !self.app.tables.contains(&table) {

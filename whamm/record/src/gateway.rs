@@ -2,8 +2,8 @@
 //! program does: they tell what goes to and fro.
 //!
 //! What is exported, and what is referred to in tables or by `ref.func`, is such a function. A call
-//! that does not name its callee says so in `via`; where that is not set while the program runs, the
-//! host goes on after a trap or an exception that has taken the program's calls away.
+//! that does not name its callee says so in `via`; where that is not set while the program runs,
+//! the host goes on after a trap or an exception that has taken the program's calls away.
 
 use crate::app::App;
 use crate::runtime::{Runtime, Why, variable};

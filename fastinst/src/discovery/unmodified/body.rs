@@ -184,8 +184,8 @@ impl<'b> Reader<'_, 'b> {
         part.map(|range| known.push(range)).is_some()
     }
 
-    /// Whether a conditional jump leads to a part that looks like a function, because nothing lies on
-    /// the stack there: such a part jumps back. It becomes known.
+    /// Whether a conditional jump leads to a part that looks like a function, because nothing lies
+    /// on the stack there: such a part jumps back. It becomes known.
     fn comes_back(&self, to: CodeAddr, known: &mut Vec<Range<CodeAddr>>) -> bool {
         let Some(part) = self.range_of(to).filter(|part| part.start == to) else { return false };
         let len = part.end.distance_from(part.start) as usize;

@@ -66,8 +66,8 @@ impl Unwinding {
         let mut places = vec![mappings.place(start.ip)];
         let mut registers = UnwindRegsX86_64::new(start.ip, start.sp, start.bp);
         let mut address = FrameAddress::from_instruction_pointer(start.ip);
-        // Trampolines and stubs have no unwind information; those that are called leave the stack as
-        // it is, so that the return address lies on top.
+        // Trampolines and stubs have no unwind information; those that are called leave the stack
+        // as it is, so that the return address lies on top.
         let is_hook = places[0] == Place::NOWHERE || is_ours(mappings, places[0]);
         if is_hook
             && hooks == Hooks::Calls

@@ -26,8 +26,8 @@ pub(super) trait Hooked: Debug + Send + Sync {
     /// own plan, or of an attached one.
     fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
 
-    /// What decides whether functions are compiled with its hooks when they are called for the first
-    /// time, if not all are.
+    /// What decides whether functions are compiled with its hooks when they are called for the
+    /// first time, if not all are.
     fn due(self: Arc<Self>) -> Option<Weak<dyn Due>> {
         None
     }
