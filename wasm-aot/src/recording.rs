@@ -3,11 +3,14 @@
 //! Nothing is put into the program: calls across the boundary are told by the engine, and so is
 //! what the host writes. A program that computes runs at full speed.
 
+mod host_time;
+
 use crate::instrument::module::Space;
 use crate::instrument::runtime::{Boundary, Call, Callee, Crossing, ModuleInner};
 use crate::{
     Error, Extern, ExternRef, Instance, Memory, Module, Store, StoreContextMut, Trap, Val,
 };
+use host_time::HostTime;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -82,6 +85,7 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             held: Some(Vec::new()),
             externs: Vec::new(),
             lent: Vec::new(),
+            host_time: HostTime::default(),
         };
         let state = Arc::new(Mutex::new(state));
         let flushed = Arc::downgrade(&state);
@@ -97,7 +101,8 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
         store.observe_boundary(None);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.release();
-        let writer = state.writer.take().expect("it is finished once");
+        let mut writer = state.writer.take().expect("it is finished once");
+        writer.tell_host_time(state.host_time.total());
         let (events, sink, failure) = writer.finish();
         Recorded { events, sink, failure }
     }
@@ -140,6 +145,7 @@ struct State<S: Sink> {
     externs: Vec<ExternRef>,
     /// Memories that the host may have written to, as they were.
     lent: Vec<(u32, Memory, Vec<u8>)>,
+    host_time: HostTime,
 }
 
 impl<S: Sink + Send + std::fmt::Debug> Boundary for Observer<S> {
@@ -184,6 +190,7 @@ impl<S: Sink> State<S> {
             Crossing::Begins(_) => {}
             Crossing::Enters(callee, args) => {
                 if let Some((function, door)) = self.callee(store, callee) {
+                    self.host_time.pause();
                     self.compare(store)?;
                     let args = self.values(store, args)?;
                     self.push(Event::Enter { function, door, args });
@@ -193,6 +200,7 @@ impl<S: Sink> State<S> {
                 if self.callee(store, callee).is_some() {
                     let end = self.end(store, done, false)?;
                     self.push(Event::Leave(end));
+                    self.host_time.resume();
                 }
             }
             Crossing::Calls(Call { instance: caller, import }, args) => {
@@ -200,10 +208,12 @@ impl<S: Sink> State<S> {
                     let function = self.import_of(part, import)?;
                     let args = self.values(store, args)?;
                     self.push(Event::Call { function, args });
+                    self.host_time.begin();
                 }
             }
             Crossing::Returns(Call { instance: caller, .. }, done) => {
                 if self.part_of(caller).is_some() {
+                    self.host_time.end();
                     self.compare(store)?;
                     let end = self.end(store, done, true)?;
                     self.push(Event::Return(end));

@@ -66,6 +66,55 @@ fn a_recorded_run_is_repeated_with_its_output_its_counts_and_its_code() {
 }
 
 #[test]
+fn a_summary_compares_what_a_run_and_its_replay_execute() {
+    let place = Place::new("summary");
+    // From two calls deep it exits: its replay has more instructions, which are the host's.
+    let app = place.file("letters.wat", LETTERS);
+    assert_eq!(place.run(&["record", "-o", "exits.r3", &app]).status.code(), Some(3));
+    // Callbacks, growth, a table of branches; and a trap.
+    let traps = place.file(
+        "traps.wat",
+        r#"(module (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+            (memory (export "memory") 1 9)
+            (func $pick (param i32) (result i32)
+                (block (block (block (br_table 0 1 2 (local.get 0))) (return (i32.const 5))) (return (i32.const 7)))
+                (i32.const 9))
+            (func (export "_start") (local $i i32)
+                (drop (memory.grow (i32.const 2)))
+                (loop $l
+                    (drop (call $random (i32.const 8) (i32.const 2)))
+                    (drop (call $pick (i32.and (i32.load8_u (i32.const 8)) (i32.const 3))))
+                    (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 50))))
+                (drop (i32.div_u (i32.const 1) (i32.const 0)))))"#,
+    );
+    assert_eq!(place.run(&["record", "-o", "traps.r3", &traps]).status.code(), Some(134));
+    for (trace, calls, pages) in [("exits.r3", 4, "1"), ("traps.r3", 50, "3")] {
+        let told = place.good(&["replay", "--summary", trace]);
+        let rows: Vec<Vec<&str>> =
+            told.lines().map(|line| line.split_whitespace().collect()).collect();
+        let row = |name: &str| {
+            let line = told.lines().position(|line| line.starts_with(name));
+            rows[line.unwrap_or_else(|| panic!("{name}: {told}"))].clone()
+        };
+        for name in ["instructions", "opcodes", "ways of branches", "places executed"] {
+            let row = row(name);
+            let [.., record, replay, equal] = row[..] else { panic!("{told}") };
+            assert!(record == replay && equal == "equal" && record != "0", "{told}");
+        }
+        assert_eq!(row("pages of memory 0")[4..], [pages, pages, "equal"], "{told}");
+        assert!(told.contains(&format!("host: {calls} calls, ")), "{told}");
+        assert!(!told.contains("not measured"), "{told}");
+    }
+    // A trace that was made by another host tells no time; what leaves its trace has no summary.
+    let text = place.good(&["trace", "show", "exits.r3"]);
+    let shown = place.file("exits.txt", &text);
+    assert!(place.good(&["replay", "--summary", &shown, &app]).contains("not measured"));
+    let other = place.file("other.txt", text.replace("call 2 i32:24 i32:4", "call 2 i32:24 i32:5"));
+    let refused = place.bad(&["replay", "--summary", &other, &app]).0;
+    assert!(refused.contains("what differs has no summary"), "{refused}");
+}
+
+#[test]
 fn a_program_is_recorded_with_its_libraries_as_one_module() {
     let place = Place::new("preloaded");
     let library = place.file(
@@ -234,7 +283,11 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
         1,
         "other.wat: another module than was recorded",
     );
-    refused(&["replay", "a.r3"], 2, "name a file for the module by -o, or use --check");
+    refused(
+        &["replay", "a.r3"],
+        2,
+        "name a file for the module by -o, or use --check or --summary",
+    );
     refused(
         &["replay", &app, "-o", "x.wasm"],
         1,

@@ -17,12 +17,22 @@ pub(crate) struct Record {
     /// Where the trace goes; by default to the program's name with .r3, in this directory
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Take traces from browsers and node at this port of this machine, into the folder -o: the
+    /// program is the script of `whamm record --glue js` that sends them
+    #[arg(long, value_name = "PORT")]
+    serve: Option<u16>,
     #[command(flatten)]
     run: Run,
 }
 
 impl Record {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        // A limit of files' sizes ends the trace, and not the program.
+        super::signal::survive_file_size_limits();
+        if let Some(port) = self.serve {
+            let folder = self.output.unwrap_or_else(|| ".".into());
+            return super::serve::serve(port, self.run.program(), &folder);
+        }
         let output = match self.output {
             Some(output) => output,
             None => {
@@ -37,8 +47,6 @@ impl Record {
                 output.display()
             )));
         }
-        // A limit of files' sizes ends the trace, and not the program.
-        super::signal::survive_file_size_limits();
         self.run.recorded(&output)
     }
 }

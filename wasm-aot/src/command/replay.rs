@@ -1,5 +1,6 @@
 //! `wasm-aot replay`
 
+use super::summary::Summary;
 use super::traces::Events;
 use super::{Failure, Making, print, read};
 use clap::Args;
@@ -29,6 +30,10 @@ pub(crate) struct Replay {
     /// it also repeats what no module can do without imports
     #[arg(long, requires = "output")]
     js: bool,
+    /// Run the program under its trace and the replay, and compare what they execute by exact
+    /// counters: instructions, opcodes, ways of branches, every place, and memory
+    #[arg(long, conflicts_with = "js")]
+    summary: bool,
     #[command(flatten)]
     making: Making,
     /// The trace
@@ -42,25 +47,40 @@ const EXAMPLES: &str = "Examples:
   wasm-aot replay run.r3 -o bench.wasm            … make a benchmark of it …
   wasmtime bench.wasm                             … and run it anywhere
   wasm-aot replay --check run.r3                  does the program still do the same?
+  wasm-aot replay --summary run.r3                how representative is the benchmark?
   wasm-aot run --monitor hotness run.r3           what did it execute?";
 
 impl Replay {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let events = Events::open_of(&self.trace, self.module.as_deref())?;
-        if self.check && events.is_partial() {
+        if (self.check || self.summary) && events.is_partial() {
+            let option = if self.check { "--check" } else { "--summary" };
             return Err(Failure::usage(format!(
                 "{}: a trace in the form of Wasm-R3 has neither arguments nor all results: leave \
-                 --check out",
+                 {option} out",
                 self.trace.display()
             )));
         }
         let program = events.program().clone();
         let module = recorded_module(&program, &self.trace, self.module.as_deref())?;
         match &self.output {
-            Some(output) => self.make(&module, events, output),
-            None if self.check => self.compare(&module, events),
-            None => Err(Failure::usage("replay: name a file for the module by -o, or use --check")),
+            Some(output) => self.make(&module, events, output)?,
+            None if self.check => self.compare(&module, events)?,
+            None if self.summary => {}
+            None => {
+                let what = "replay: name a file for the module by -o, or use --check or --summary";
+                return Err(Failure::usage(what));
+            }
         }
+        if self.summary { self.summarize(&module) } else { Ok(()) }
+    }
+
+    /// Tells how much the replay is like the run; the exit code is 1 if they differ.
+    fn summarize(&self, module: &[u8]) -> Result<(), Failure> {
+        let open = || Events::open_of(&self.trace, self.module.as_deref());
+        let summary = Summary::new(&self.making, module, &self.trace, open)?;
+        print(summary.text())?;
+        if summary.is_equal() { Ok(()) } else { Err(Failure::silent(1)) }
     }
 
     fn make(&self, module: &[u8], events: Events, output: &Path) -> Result<(), Failure> {

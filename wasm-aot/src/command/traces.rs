@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use wasm_aot::instrument::runtime::binary;
 use wasm_aot::trace::{
     Declared, Ending, Error, Event, MAGIC, Program, R3Reader, R3Writer, Reader, TEXT_MAGIC,
@@ -121,6 +122,12 @@ impl Events {
             Self::Text(reader) => reader.program(),
             Self::R3(_, program) => program,
         }
+    }
+
+    /// How long the host had control in calls of the program's, if the trace tells, once all of it
+    /// was read.
+    pub(crate) fn host_time(&self) -> Option<Duration> {
+        if let Self::Binary(reader) = self { reader.host_time() } else { None }
     }
 
     /// What is to be said of how it ends, once all of it was read.

@@ -215,7 +215,8 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-fn base64(bytes: &[u8]) -> String {
+/// Bytes in base 64 (RFC 4648).
+pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -62,7 +62,7 @@ pub use declared::{Declared, Imported};
 pub use error::Error;
 pub use event::{Change, Door, End, Event, Frame};
 pub use generate::{Generation, Wrong, generate};
-pub use javascript::javascript;
+pub use javascript::{base64, javascript};
 pub use linked::{Linked, Part, PartIndices};
 pub use placement::Placed;
 pub use program::{ModuleHash, Program};
@@ -71,7 +71,7 @@ pub use reader::{Ending, Reader};
 pub use reduction::{Effect, Reduced};
 pub use text::{TEXT_MAGIC, TextReader, heading};
 pub use value::Value;
-pub use writer::{Sink, Writer, beginning};
+pub use writer::{Sink, Writer, beginning, end};
 
 /// What a trace begins with.
 pub const MAGIC: &[u8; 8] = b"fi-trace";

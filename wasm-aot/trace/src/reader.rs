@@ -8,6 +8,7 @@ use crate::event::Event;
 use crate::program::{ModuleHash, Program};
 use crate::{MAGIC, VERSION};
 use std::io::{self, Read};
+use std::time::Duration;
 
 /// How a trace ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub struct Reader<R: Read> {
     /// How many events were read.
     events: u64,
     ending: Option<Ending>,
+    host_time: Option<Duration>,
     has_failed: bool,
 }
 
@@ -69,6 +71,7 @@ impl<R: Read> Reader<R> {
             at: 0,
             events: 0,
             ending: None,
+            host_time: None,
             has_failed: false,
         };
         this.read_program()?;
@@ -83,6 +86,12 @@ impl<R: Read> Reader<R> {
     /// How the trace ends, once all events were read.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
+    }
+
+    /// How long the host had control in calls of the program's, if the trace tells, once all events
+    /// were read.
+    pub fn host_time(&self) -> Option<Duration> {
+        self.host_time
     }
 
     fn read_program(&mut self) -> Result<(), Error> {
@@ -151,6 +160,10 @@ impl<R: Read> Reader<R> {
             .number()
             .and_then(|count| Ok((count, cursor.text()?)))
             .map_err(|what| self.damaged(what))?;
+        if !cursor.is_empty() {
+            let time = cursor.number().map_err(|what| self.damaged(what))?;
+            self.host_time = Some(Duration::from_nanos(time));
+        }
         if count != self.events || !cursor.is_empty() {
             let what = format!("{count} events were written, and {} are here", self.events);
             return Err(self.damaged(what));

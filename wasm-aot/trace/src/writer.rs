@@ -66,6 +66,7 @@ pub struct Writer<S: Sink> {
     /// How long the file was before its last block, and how many events were in it.
     before: (u64, u64),
     last: Instant,
+    host_time: Option<Duration>,
     failure: Option<io::Error>,
 }
 
@@ -80,6 +81,7 @@ impl<S: Sink> Writer<S> {
             written: 0,
             before: (0, 0),
             last: Instant::now(),
+            host_time: None,
             failure: None,
         };
         this.append(&beginning(program)?)?;
@@ -145,6 +147,11 @@ impl<S: Sink> Writer<S> {
         self.failure.as_ref()
     }
 
+    /// Has the trace tell at its end how long the host had control in calls of the program's.
+    pub fn tell_host_time(&mut self, time: Duration) {
+        self.host_time = Some(time);
+    }
+
     /// How many events it has.
     pub fn events(&self) -> u64 {
         self.written + self.pending
@@ -155,7 +162,7 @@ impl<S: Sink> Writer<S> {
     pub fn finish(mut self) -> (u64, S, Option<io::Error>) {
         self.flush();
         if self.failure.is_none()
-            && let Err(error) = self.append(&end(self.written, ""))
+            && let Err(error) = self.append(&end(self.written, "", self.host_time))
         {
             self.failure = Some(error);
         }
@@ -163,12 +170,12 @@ impl<S: Sink> Writer<S> {
             // Where there was no room for a block there may be some for the end, or in the place of
             // the last block.
             let why = error.to_string();
-            if self.append(&end(self.written, &why)).is_err() {
+            if self.append(&end(self.written, &why, self.host_time)).is_err() {
                 let (len, written) = self.before;
                 self.written = written;
                 if self.sink.cut(len).is_ok() {
                     self.len = len;
-                    let _ = self.append(&end(written, &why));
+                    let _ = self.append(&end(written, &why, self.host_time));
                 }
             }
         }
@@ -206,11 +213,14 @@ pub fn beginning(program: &Program) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The last block: how many events there are, and why not more.
-fn end(events: u64, why: &str) -> Vec<u8> {
+/// The last block: how many events there are, why not more, and how long the host had control.
+pub fn end(events: u64, why: &str, host_time: Option<Duration>) -> Vec<u8> {
     let mut plain = Vec::new();
     put_number(&mut plain, events);
     put_counted(&mut plain, why.as_bytes());
+    if let Some(time) = host_time {
+        put_number(&mut plain, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
     pack(BlockKind::End, &plain)
 }
 

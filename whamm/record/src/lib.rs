@@ -20,17 +20,19 @@
 //!
 //! The trace goes to a file by WASI, or is fetched by the host: `record:fetch` gives place and
 //! length, in `record:memory`, of what was written since it was called last; `record:finish` ends
-//! the trace.
+//! the trace. [`glue`] makes a script that does that in browsers and node.
 #![forbid(unsafe_code)]
 
 mod access;
 mod app;
 mod body;
 mod gateway;
+mod glue;
 mod runtime;
 
 use app::App;
 use gateway::Gateways;
+pub use glue::{Server, glue};
 use runtime::Runtime;
 use wasm_aot_trace::{Declared, Program as Traced};
 use whamm_rewrite::{Plan, Program, emit};

@@ -2,15 +2,21 @@
 
 use super::{read, write};
 use clap::Args;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::PathBuf;
 use whamm::{Diagnostics, Kind};
-use whamm_record::Options;
+use whamm_record::{Options, Server, glue};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   whamm record app.wasm -o app.rec.wasm        app.rec.wasm writes app.r3 when it runs …
   wasmtime run --dir . app.rec.wasm            … on any engine, in a folder that it may write to
-  wasm-aot replay app.r3 app.wasm -o bench.wasm")]
+  wasm-aot replay app.r3 app.wasm -o bench.wasm
+
+  whamm record app.wasm --glue js -o glue.js   a script for pages, workers and node …
+  wasm-aot record --serve 7433 glue.js         … sends traces to this …
+  node --require ./glue.js app.js              … from whatever instantiates app.wasm")]
 pub(super) struct Record {
     /// The program, in binary or text.
     app: PathBuf,
@@ -28,6 +34,21 @@ pub(super) struct Record {
     /// out: `wasm-aot reduce` makes the usual trace of it.
     #[arg(long)]
     raw: bool,
+    /// Write a script for browsers, workers and node instead of a module. What loads it and then
+    /// compiles the program gets it rewritten; traces go to `wasm-aot record --serve`.
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["to", "host"])]
+    glue: Option<Glue>,
+    /// The port of that, on this machine.
+    #[arg(long, value_name = "PORT", requires = "glue", default_value_t = 7433,
+        value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+}
+
+/// Kinds of scripts.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Glue {
+    /// JavaScript
+    Js,
 }
 
 impl Record {
@@ -38,7 +59,7 @@ impl Record {
             Diagnostics::general(kind, format!("{name}: {what}"))
         };
         let module = wat::parse_bytes(&text).map_err(|error| wrong(Kind::InvalidModule, &error))?;
-        let file = match (&self.to, self.host) {
+        let file = match (&self.to, self.host || self.glue.is_some()) {
             (Some(file), _) => Some(file.clone()),
             (None, false) if uses_wasi(&module) => {
                 let stem = self.app.file_stem().unwrap_or_default().to_string_lossy();
@@ -50,8 +71,21 @@ impl Record {
         let options = Options { name: own, file, raw: self.raw };
         let recording = whamm_record::record(&module, &options)
             .map_err(|error| wrong(Kind::GeneralError, &error))?;
-        write(&self.output, &recording.module)?;
-        if options.file.is_none() {
+        if self.glue.is_some() {
+            let stem = self.app.file_stem().unwrap_or_default().to_string_lossy();
+            let server = Server { port: self.port, token: token()? };
+            let script = glue(&module, &recording.module, &stem, &server);
+            write(&self.output, script.as_bytes())?;
+            let output = self.output.display();
+            eprintln!(
+                "{output}: traces go to `wasm-aot record --serve {} {output}`, which knows them by \
+                 the token in the script",
+                self.port
+            );
+        } else {
+            write(&self.output, &recording.module)?;
+        }
+        if options.file.is_none() && self.glue.is_none() {
             eprintln!(
                 "{name}: the host fetches the trace, by `record:fetch`; --to FILE has it written"
             );
@@ -61,6 +95,16 @@ impl Record {
         }
         Ok(Diagnostics::default())
     }
+}
+
+/// A number by chance, as text.
+fn token() -> Result<String, Diagnostics> {
+    let mut bytes = [0; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| {
+        Diagnostics::general(Kind::GeneralError, format!("/dev/urandom: {error}"))
+    })?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Whether a module imports something of WASI's.
