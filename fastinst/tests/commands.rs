@@ -20,21 +20,32 @@ fn the_demo_shows_a_profile_and_what_to_try_next() {
     for wanted in ["Its output is the same", "count_word (words.c:", "by_count", "Try next"] {
         assert!(shown.contains(wanted), "{wanted}: {shown}");
     }
-    // The other half needs a command that may not be built yet.
-    let beside = std::path::Path::new(env!("CARGO_BIN_EXE_fastinst")).with_file_name("wasm-aot");
-    if beside.is_file() {
-        for wanted in ["ways is off", "hotness is attached", "executions of", "ways is on", "taken"]
-        {
-            assert!(shown.contains(wanted), "{wanted}: {shown}");
-        }
-    } else {
-        assert!(shown.contains("4. "), "{shown}");
-    }
     // Without a compiler the bundled sample is profiled.
     let output = run(fastinst().arg("demo").arg(folder("demo")).env("CC", "no-such-compiler"));
     let shown = text(&output.stdout);
     assert!(output.status.success() && shown.contains("There is no C compiler here"), "{output:?}");
     assert!(shown.contains("count_word (sample.rs:"), "{shown}");
+}
+
+#[test]
+fn the_webassembly_half_of_the_demo_switches_a_monitor_or_says_what_it_needs() {
+    let mut demo = fastinst();
+    // Nothing is built from here.
+    demo.args(["demo", "--wasm"]).arg(folder("demo-wasm")).env_remove("CARGO");
+    let output = run(&mut demo);
+    let shown = text(&output.stdout);
+    // It needs a command that may not be built yet.
+    let beside = std::path::Path::new(env!("CARGO_BIN_EXE_fastinst")).with_file_name("wasm-aot");
+    if !beside.is_file() {
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.lines().count() == 1, "{said}");
+        assert!(said.contains("wasm-aot: build it with cargo build"), "{said}");
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    for wanted in ["ways is off", "hotness is attached", "executions of", "ways is on", "taken"] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
 }
 
 #[test]

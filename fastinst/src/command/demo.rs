@@ -1,5 +1,8 @@
-//! `fastinst demo`: a sample program, compiled with probes, run without and with the profiler; a
-//! WebAssembly program under a monitor that is switched while it runs; and what to try next.
+//! `fastinst demo`: a sample program, compiled with probes, run without and with the profiler, and
+//! what to try next; with `--wasm` a WebAssembly program under a monitor that is switched while it
+//! runs.
+//!
+//! They are two commands since the engine takes minutes to build, and a first look takes seconds.
 
 mod wasm;
 
@@ -18,6 +21,10 @@ const SAMPLE: &str = include_str!("../../samples/words.c");
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Run a WebAssembly program under a monitor instead; builds wasm-aot first if it is not there
+    #[arg(long)]
+    wasm: bool,
+
     /// Where the sample, the program and its profile are left [default: fastinst-demo in the
     /// current folder, or where that cannot be written in a temporary one]
     #[arg(value_name = "FOLDER")]
@@ -25,8 +32,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let library = library()?;
     let folder = folder(args.folder.as_deref())?;
+    if args.wasm {
+        wasm::show(&folder, &mut io::stdout().lock())?;
+    } else {
+        native(&folder)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn native(folder: &Path) -> Result<(), Failure> {
+    let library = library()?;
     let source = folder.join("words.c");
     super::write_file(&source, SAMPLE.as_bytes())?;
     let mut out = io::stdout().lock();
@@ -71,9 +87,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let shape = Shape { width: Shape::width(terminal), color: terminal, ..Shape::default() };
     writeln!(out, "3. What it tells:\n")?;
     out.write_all(&show(&read(&profile)?, Format::Table, &shape)?)?;
-    wasm::show(&folder, &mut out)?;
-    writeln!(out, "{}", next_steps(&folder))?;
-    Ok(ExitCode::SUCCESS)
+    writeln!(out, "{}", next_steps(folder))?;
+    Ok(())
 }
 
 fn next_steps(folder: &Path) -> String {
@@ -91,6 +106,7 @@ Try next:
    $ {command} run --policy exact {folder}/words            every single call
    $ {command} cc -O2 your.c -o your && {command} run ./your
    $ {command} doctor ./your
+   $ {command} demo --wasm                                  a WebAssembly program under a monitor
    $ {command} --help"
     )
 }

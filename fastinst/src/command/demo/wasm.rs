@@ -17,15 +17,9 @@ const A_WHILE: Duration = Duration::from_millis(400);
 /// How long the program may take to begin.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Shows it, or says what is missing.
+/// Shows it, or refuses with what is missing.
 pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
-    let Some(command) = command(out)? else {
-        writeln!(
-            out,
-            "\n4. The WebAssembly half needs `wasm-aot` beside this program: cargo build --release -p wasm-aot"
-        )?;
-        return Ok(());
-    };
+    let command = command(out)?;
     let (program, monitor) = (folder.join("primes.wat"), folder.join("ways.mm"));
     super::super::write_file(&program, PROGRAM.as_bytes())?;
     super::super::write_file(&monitor, MONITOR.as_bytes())?;
@@ -34,7 +28,7 @@ pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
         format!("wasm-aot run --monitor {with} --invoke count {} 2000000000", program.display());
     writeln!(
         out,
-        "\n4. Runs a WebAssembly program under a monitor in Whamm, for as long as it takes:\n\n   $ {line}\n"
+        "Runs a WebAssembly program under a monitor in Whamm, for as long as it takes:\n\n   $ {line}\n"
     )?;
     let mut running = Command::new(&command);
     running.args(["run", "--monitor", &with, "--invoke", "count"]).arg(&program).arg("2000000000");
@@ -137,19 +131,26 @@ impl Drop for Asked {
 }
 
 /// The command beside this one; built first if this one was built by `cargo run`.
-fn command(out: &mut impl Write) -> Result<Option<PathBuf>, Failure> {
+fn command(out: &mut impl Write) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe()?;
     let beside = own.with_file_name("wasm-aot");
     if beside.is_file() {
-        return Ok(Some(beside));
+        return Ok(beside);
     }
+    let missing = || {
+        Failure::Refused(format!(
+            "there is no {}: build it with cargo build --release -p wasm-aot, or install it with \
+             scripts/install",
+            beside.display()
+        ))
+    };
     let (Some(cargo), Some(package)) =
         (std::env::var_os("CARGO"), std::env::var_os("CARGO_MANIFEST_DIR"))
     else {
-        return Ok(None);
+        return Err(missing());
     };
-    let Some(target) = own.parent().and_then(Path::parent) else { return Ok(None) };
-    writeln!(out, "\n   Builds wasm-aot, which takes some minutes the first time …")?;
+    let target = own.parent().and_then(Path::parent).ok_or_else(missing)?;
+    writeln!(out, "Builds wasm-aot, which takes some minutes the first time …\n")?;
     out.flush()?;
     let manifest = Path::new(&package).join("../Cargo.toml");
     let is_release = own.parent().is_some_and(|folder| folder.ends_with("release"));
@@ -162,5 +163,8 @@ fn command(out: &mut impl Write) -> Result<Option<PathBuf>, Failure> {
         .arg("--target-dir")
         .arg(target)
         .status();
-    Ok(built.is_ok_and(|status| status.success() && beside.is_file()).then_some(beside))
+    if built.is_ok_and(|status| status.success()) && beside.is_file() {
+        return Ok(beside);
+    }
+    Err(missing())
 }
