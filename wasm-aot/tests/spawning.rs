@@ -194,15 +194,21 @@ fn what_instances_of_threads_report_is_one_report() {
     for options in ["", ",toggle", ",calls=1000"] {
         let monitor = format!("{script}{options}");
         let done = run(&place, &["--monitor", &monitor], &main, thread);
-        let report = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""), "{options}");
-        assert!(report.lines().any(|row| row.ends_with(", 0->8")), "{options}: {report}");
-        assert!(report.lines().any(|row| row.ends_with(", 8")), "{options}: {report}");
-        assert_eq!(report.matches("id, id_type").count(), 1, "{options}: {report}");
+        let report = errors(&done);
+        assert_eq!((done.status.code(), done.stdout.as_slice()), (Some(0), &b""[..]), "{options}");
+        assert!(report.contains("effective_addr  seen\n             0     8\n"), "{report}");
+        assert!(report.contains("\nall           8\n"), "{report}");
+        assert_eq!(report.matches("== added ==").count(), 1, "{options}: {report}");
     }
+    let whamm = ["--monitor", &script, "--report-format", "whamm"];
+    let done = run(&place, &whamm, &main, thread);
+    let report = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(report.lines().any(|row| row.ends_with(", 0->8")), "{report}");
+    assert_eq!(report.matches("id, id_type").count(), 1, "{report}");
     let done = run(&place, &["--monitor", &script, "--json"], &main, thread);
     let said: serde_json::Value = serde_json::from_slice(&done.stderr).expect("an object");
-    assert!(said["added"].to_string().contains("0->8"), "{said}");
+    let seen = &said["added"]["rows"][0];
+    assert_eq!((&seen["key"], &seen["value"]), (&serde_json::json!([0]), &8.into()), "{said}");
 }
 
 #[test]
@@ -214,7 +220,7 @@ fn a_monitor_that_cannot_have_instances_is_named_before_a_thread_needs_one() {
     let done = run(&place, &["--monitor", &script], "(call $come)", "(call $come)");
     assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
     assert!(errors(&done).contains(note), "{}", errors(&done));
-    assert!(String::from_utf8_lossy(&done.stdout).contains(", 1\n"));
+    assert!(errors(&done).contains("\nlast          1\n"), "{}", errors(&done));
     let done =
         run(&place, &["--monitor", &script], &format!("{FOUR} (call $wait)"), "(call $come)");
     assert_eq!(done.status.code(), Some(1), "{}", errors(&done));

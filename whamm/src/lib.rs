@@ -126,6 +126,7 @@ pub fn compile_monitor(
     options: &Options,
 ) -> Result<Output, Diagnostics> {
     let (checked, libraries, mut said) = front(scripts, libraries)?;
-    let module = monitor::compile(&checked, &libraries, options, &mut said)?;
+    let declaration = merging::declaration(&checked, scripts);
+    let module = monitor::compile(&checked, &libraries, options, &declaration, &mut said)?;
     Ok(Output { module, source_map: None, diagnostics: said })
 }

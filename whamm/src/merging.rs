@@ -7,13 +7,16 @@
 //! has seen. Of all others nothing is known: what was written last, or a greatest value, has no
 //! meaning that could be read off the script.
 
-use crate::hir::{Builtin, Expr, ExprKind, Place, Program, Stmt, Var, Variable};
+use crate::Source;
+use crate::events::Bound;
+use crate::hir::{Builtin, Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
+use crate::source::Span;
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 use wasm_aot_body::report::{Declaration, Merging};
 
-/// What a program says of its variables.
-pub(crate) fn declaration(program: &Program) -> Declaration {
+/// What a program says of its variables; the scripts tell what keys of maps are called.
+pub(crate) fn declaration(program: &Program, scripts: &[Source]) -> Declaration {
     let mut declared = Declaration::default();
     let mut note = |variable: &Variable, merging: Merging| {
         declared.declare(variable.script, &variable.name, merging);
@@ -42,7 +45,75 @@ pub(crate) fn declaration(program: &Program) -> Declaration {
             note(variable, merging(variable, *var, &own));
         }
     }
+    for probe in &program.probes {
+        for (var, variable) in numbered(&probe.body.sites, Var::Site) {
+            if variable.report {
+                name_keys(&mut declared, &variable, var, &[probe], scripts);
+            }
+        }
+    }
+    let probes: Vec<&Probe> = program.probes.iter().collect();
+    for (var, variable) in numbered(&program.globals, Var::Global) {
+        if variable.report {
+            name_keys(&mut declared, &variable, var, &probes, scripts);
+        }
+    }
     declared
+}
+
+/// Declares the names of what a map's keys are made of, if all that write to it agree on them.
+fn name_keys(
+    declared: &mut Declaration,
+    map: &Variable,
+    var: Var,
+    probes: &[&Probe],
+    scripts: &[Source],
+) {
+    let mut found: Vec<Vec<String>> = Vec::new();
+    for probe in probes {
+        let is_call = ["call", "return_call"].contains(&probe.matched.event.names().1);
+        probe.body.stmts.iter().for_each(|stmt| {
+            stmt.visit(&mut |stmt| {
+                if let Stmt::Assign(place, _) | Stmt::Update(place, ..) = stmt
+                    && let Some(key) = key_of(place, var)
+                {
+                    let parts = if let ExprKind::Tuple(parts) = &key.kind {
+                        parts
+                    } else {
+                        std::slice::from_ref(key)
+                    };
+                    found.push(parts.iter().map(|part| label(part, is_call, scripts)).collect());
+                }
+            });
+        });
+    }
+    if let Some((first, others)) = found.split_first()
+        && others.iter().all(|other| other == first)
+    {
+        declared.declare_keys(map.script, &map.name, first);
+    }
+}
+
+/// The key at which a place is an element of a map.
+fn key_of(place: &Place, map: Var) -> Option<&Expr> {
+    match place {
+        Place::Element(own, key) if is(own, map) => Some(key),
+        Place::Field(place, _) => key_of(place, map),
+        Place::Element(..) | Place::Var(..) | Place::Bound(..) => None,
+    }
+}
+
+/// What a part of a key is called: as it is written, and `callee` if it is the function that is
+/// called.
+fn label(part: &Expr, is_call: bool, scripts: &[Source]) -> String {
+    if is_call && part.kind == ExprKind::Bound(Bound::Imm(0)) {
+        return "callee".into();
+    }
+    let Span { script, start, end } = part.span;
+    let text = scripts.get(usize::from(script)).and_then(|source| {
+        source.text.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+    });
+    text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// How a variable becomes one, from everything that is done to it.
@@ -138,6 +209,29 @@ mod tests {
             .find_map(own)
             .and_then(|section| Declaration::read(&section))
             .expect("it is declared")
+    }
+
+    #[test]
+    fn keys_of_maps_are_called_as_they_are_written() {
+        for (script, wanted) in [
+            (
+                "report var m: map<(u32, u32), u32>; wasm:opcode:call:before { m[(fid, imm0)]++; }",
+                Some("fid, callee"),
+            ),
+            (
+                "wasm:opcode:i32.load:before { report var m: map<u64, u32>; m[effective_addr  / 64]++; }",
+                Some("effective_addr / 64"),
+            ),
+            (
+                "report var m: map<u32, u32>; wasm:opcode:call:before { m[imm0]++; } wasm:opcode:nop:before { m[pc]++; }",
+                None,
+            ),
+        ] {
+            let declared = declared(script);
+            let keys = declared.keys("script0", "m").map(|keys| keys.join(", "));
+            assert_eq!(keys.as_deref(), wanted, "{script}");
+            assert_eq!(Declaration::read(declared.to_string().as_bytes()), Some(declared));
+        }
     }
 
     #[test]

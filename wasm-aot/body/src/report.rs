@@ -9,14 +9,20 @@
 //!     sum script0 calls
 //!     any script0 reached
 //!     not script0 last it is given values that do not depend on the one before
+//!     key script0 calls fid<tab>arg0
 //! ```
+//!
+//! The last line says what the keys of a map are made of, as it is written in the script.
+
+mod document;
+
+pub use document::{Document, Row, Value};
 
 use crate::types::Ty;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::{self, Display};
-
-/// What stands for the elements of a map that has none.
-const EMPTY_MAP: &str = "empty map";
+use std::str::FromStr;
 
 /// What the CSV begins with.
 pub const HEADING: &str = "\n================================= REPORT CSV FLUSH ====================================\n\
@@ -38,14 +44,17 @@ pub enum Merging {
 
 /// What the reports of a monitor are made of: its variables, by their scripts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Declaration(BTreeMap<(String, String), Merging>);
+pub struct Declaration {
+    merging: BTreeMap<(String, String), Merging>,
+    keys: BTreeMap<(String, String), Vec<String>>,
+}
 
 impl Declaration {
     /// Says of a variable of a script how its values become one. Several rules may have variables
     /// of one name: if these differ, the latest counts, but what cannot be merged stays so.
     pub fn declare(&mut self, script: u16, name: &str, merging: Merging) {
         let key = (format!("script{script}"), name.to_owned());
-        let entry = self.0.entry(key).or_insert_with(|| merging.clone());
+        let entry = self.merging.entry(key).or_insert_with(|| merging.clone());
         if *entry != merging && !matches!(entry, Merging::Not(_)) {
             *entry = merging;
         }
@@ -53,206 +62,139 @@ impl Declaration {
 
     /// Whether nothing is reported.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.merging.is_empty()
     }
 
     /// From what is in a module's section.
     pub fn read(section: &[u8]) -> Option<Self> {
-        let line = |line: &str| {
+        let mut read = Self::default();
+        for line in std::str::from_utf8(section).ok()?.lines() {
             let mut words = line.splitn(4, ' ');
             let (how, script, name) = (words.next()?, words.next()?, words.next()?);
+            let variable = (script.to_owned(), name.to_owned());
             let merging = match how {
                 "sum" => Merging::Sum,
                 "any" => Merging::Any,
                 "not" => Merging::Not(words.next()?.to_owned()),
+                "key" => {
+                    let parts = words.next()?.split('\t').map(str::to_owned).collect();
+                    read.keys.insert(variable, parts);
+                    continue;
+                }
                 _ => return None,
             };
-            Some(((script.to_owned(), name.to_owned()), merging))
-        };
-        std::str::from_utf8(section).ok()?.lines().map(line).collect::<Option<_>>().map(Self)
+            read.merging.insert(variable, merging);
+        }
+        Some(read)
     }
 
     /// The first variable that cannot be merged, and why.
     pub fn refused(&self) -> Option<String> {
-        self.0.iter().find_map(|((_, name), merging)| match merging {
+        self.merging.iter().find_map(|((_, name), merging)| match merging {
             Merging::Not(why) => Some(format!("{name}: {why}")),
             _ => None,
         })
     }
 
+    /// Says of a map which variables its keys are made of.
+    pub fn declare_keys(&mut self, script: u16, name: &str, parts: &[String]) {
+        self.keys.insert((format!("script{script}"), name.to_owned()), parts.to_vec());
+    }
+
+    /// Which variables the keys of a map are made of, if that is known.
+    pub fn keys(&self, script: &str, name: &str) -> Option<&[String]> {
+        self.keys.get(&(script.to_owned(), name.to_owned())).map(Vec::as_slice)
+    }
+
     /// Makes one report of several. What is not in rows is kept as it is.
     pub fn merge(&self, reports: &[&str]) -> Result<String, String> {
-        let (mut others, mut order, mut values) = (String::new(), Vec::new(), BTreeMap::new());
-        for line in reports.iter().flat_map(|report| {
-            report.replace(HEADING, "").lines().map(str::to_owned).collect::<Vec<_>>()
-        }) {
-            let Some(row) = Row::read(&line) else {
-                others += &line;
-                others.push('\n');
-                continue;
-            };
-            let Some(merging) = self.0.get(&(row.key[4].clone(), row.key[1].clone())) else {
-                return Err(format!(
-                    "{}: the monitor does not say whether it can be added up",
-                    row.key[1]
-                ));
-            };
-            match values.remove(&row.key) {
-                None => {
-                    order.push((row.id, row.key.clone()));
-                    values.insert(row.key, row.value);
-                }
-                Some(before) => {
-                    let value = merged(merging, &row.key[2], &before, &row.value)
-                        .map_err(|why| format!("{}: {why}", row.key[1]))?;
-                    values.insert(row.key, value);
+        let mut whole = Document::default();
+        let mut places: BTreeMap<[String; 9], usize> = BTreeMap::new();
+        for report in reports {
+            let document = Document::read(report);
+            whole.printed += &document.printed;
+            for row in document.rows {
+                let key = (row.script.clone(), row.name.clone());
+                let Some(merging) = self.merging.get(&key) else {
+                    return Err(format!(
+                        "{}: the monitor does not say whether it can be added up",
+                        row.name
+                    ));
+                };
+                match places.entry(row.key().map(str::to_owned)) {
+                    Entry::Vacant(place) => {
+                        place.insert(whole.rows.len());
+                        whole.rows.push(row);
+                    }
+                    Entry::Occupied(place) => {
+                        let before = &mut whole.rows[*place.get()].value;
+                        *before = merged(merging, &row.ty, before, &row.value)
+                            .map_err(|why| format!("{}: {why}", row.name))?;
+                    }
                 }
             }
         }
-        let rows = order.iter().map(|(id, key)| {
-            let [head @ .., last] = key.each_ref().map(|part| quoted(part));
-            format!("{id}, {}, {last}, {}\n", head.join(", "), values[key])
-        });
-        Ok(others + HEADING + &rows.collect::<String>())
+        Ok(whole.to_string())
     }
 }
 
 impl Display for Declaration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|((script, name), merging)| match merging {
+        self.merging.iter().try_for_each(|((script, name), merging)| match merging {
             Merging::Sum => writeln!(f, "sum {script} {name}"),
             Merging::Any => writeln!(f, "any {script} {name}"),
             Merging::Not(why) => writeln!(f, "not {script} {name} {why}"),
+        })?;
+        self.keys.iter().try_for_each(|((script, name), parts)| {
+            writeln!(f, "key {script} {name} {}", parts.join("\t"))
         })
     }
 }
 
-/// A row of a report.
-struct Row {
-    id: String,
-    /// What it is of: everything between its id and its value. The name is the second, the type the
-    /// third, the script the fifth.
-    key: [String; 9],
-    value: String,
-}
-
-impl Row {
-    fn read(line: &str) -> Option<Self> {
-        let mut rest = line;
-        let mut next = || {
-            let (field, behind) = field(rest)?;
-            rest = behind;
-            Some(field)
-        };
-        let id = next()?;
-        let mut key: [String; 9] = Default::default();
-        for part in &mut key {
-            *part = next()?;
-        }
-        let is_ours =
-            key[4].strip_prefix("script").is_some_and(|number| number.parse::<u16>().is_ok());
-        is_ours.then(|| Self { id, key, value: rest.to_owned() })
-    }
-}
-
-/// The first field of a row that has more, and what is behind it.
-fn field(text: &str) -> Option<(String, &str)> {
-    let Some(inner) = text.strip_prefix('"') else {
-        return text.split_once(", ").map(|(field, rest)| (field.to_owned(), rest));
+/// Two values of a variable of a type.
+fn merged(how: &Merging, ty: &str, one: &Value, other: &Value) -> Result<Value, String> {
+    let unknown = || format!("values of type {ty} are not added up");
+    let ty = Ty::parse(ty).ok_or_else(unknown)?;
+    let (Ty::Map(types), Value::Map(one), Value::Map(other)) = (&ty, one, other) else {
+        return added(how, &ty, one, other);
     };
-    let (mut field, mut rest) = (String::new(), inner);
-    loop {
-        let (before, behind) = rest.split_once('"')?;
-        field += before;
-        match behind.strip_prefix('"') {
-            Some(more) => {
-                field.push('"');
-                rest = more;
+    let mut all = BTreeMap::new();
+    for (key, value) in one.iter().chain(other) {
+        match all.entry(key.rank()) {
+            Entry::Vacant(place) => {
+                place.insert((key.clone(), value.clone()));
             }
-            None => return behind.strip_prefix(", ").map(|rest| (field, rest)),
+            Entry::Occupied(mut place) => {
+                let before = &mut place.get_mut().1;
+                *before = added(how, &types.1, before, value)?;
+            }
         }
     }
+    Ok(Value::Map(all.into_values().collect()))
 }
 
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) && text.contains([' ', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.into()
-    }
-}
-
-/// Two values of a variable of a type, as they are written in reports.
-fn merged(how: &Merging, ty: &str, one: &str, other: &str) -> Result<String, String> {
-    let named =
-        |ty: &str| Ty::named(ty).ok_or_else(|| format!("values of type {ty} are not added up"));
-    let Some(inner) = ty.strip_prefix("map<").and_then(|inner| inner.strip_suffix('>')) else {
-        return added(how, &named(ty)?, one, other);
+fn added(how: &Merging, ty: &Ty, one: &Value, other: &Value) -> Result<Value, String> {
+    let (Value::Scalar(one), Value::Scalar(other)) = (one, other) else {
+        return Err(format!("values of type {ty} are not added up"));
     };
-    let value = named(inner.rsplit(',').next().unwrap_or_default())?;
-    let mut all: BTreeMap<Key, String> = BTreeMap::new();
-    let maps = [one, other].into_iter().filter(|map| *map != EMPTY_MAP);
-    for element in maps.flat_map(|map| map.split(';')).filter(|element| !element.is_empty()) {
-        let (key, text) =
-            element.rsplit_once("->").ok_or_else(|| format!("{element}: no element of a map"))?;
-        let text = match all.remove(&Key::of(key)) {
-            None => text.to_owned(),
-            Some(before) => added(how, &value, &before, text)?,
-        };
-        all.insert(Key::of(key), text);
-    }
-    if all.is_empty() {
-        return Ok(EMPTY_MAP.into());
-    }
-    Ok(all
-        .into_iter()
-        .map(|(key, value)| format!("{}->{value}", key.text))
-        .collect::<Vec<_>>()
-        .join(";"))
+    let sum = match (how, ty) {
+        (Merging::Not(why), _) => return Err(why.clone()),
+        (Merging::Any, _) => Some(if one == "true" { one } else { other }.clone()),
+        (Merging::Sum, Ty::F32) => {
+            both::<f32>(one, other).map(|(one, other)| format!("{:+e}", one + other))
+        }
+        (Merging::Sum, Ty::F64) => {
+            both::<f64>(one, other).map(|(one, other)| format!("{:+e}", one + other))
+        }
+        (Merging::Sum, _) => {
+            both::<i128>(one, other).map(|(one, other)| ty.wrap(one + other).to_string())
+        }
+    };
+    sum.map(Value::Scalar).ok_or_else(|| format!("{one} and {other} are not both of type {ty}"))
 }
 
-/// A key of a map: numbers come in their order, and texts in theirs.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    numbers: Vec<i128>,
-    text: String,
-}
-
-impl Key {
-    fn of(text: &str) -> Self {
-        let inner =
-            text.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(text);
-        let numbers =
-            inner.split(',').map(|part| part.trim().parse().ok()).collect::<Option<Vec<i128>>>();
-        Self { numbers: numbers.unwrap_or_default(), text: text.to_owned() }
-    }
-}
-
-fn added(how: &Merging, ty: &Ty, one: &str, other: &str) -> Result<String, String> {
-    let no_number = || format!("{one} and {other} are not both of type {ty}");
-    let both = |ok: Option<String>| ok.ok_or_else(no_number);
-    match (how, ty) {
-        (Merging::Not(why), _) => Err(why.clone()),
-        (Merging::Any, _) => Ok(if one == "true" { one } else { other }.to_owned()),
-        (Merging::Sum, Ty::F32) => both(
-            one.parse::<f32>()
-                .ok()
-                .zip(other.parse::<f32>().ok())
-                .map(|(one, other)| format!("{:+e}", one + other)),
-        ),
-        (Merging::Sum, Ty::F64) => both(
-            one.parse::<f64>()
-                .ok()
-                .zip(other.parse::<f64>().ok())
-                .map(|(one, other)| format!("{:+e}", one + other)),
-        ),
-        (Merging::Sum, _) => both(
-            one.parse::<i128>()
-                .ok()
-                .zip(other.parse::<i128>().ok())
-                .map(|(one, other)| ty.wrap(one + other).to_string()),
-        ),
-    }
+fn both<T: FromStr>(one: &str, other: &str) -> Option<(T, T)> {
+    one.parse().ok().zip(other.parse().ok())
 }
 
 #[cfg(test)]

@@ -71,6 +71,35 @@ impl Ty {
         })
     }
 
+    /// The type that is written so, as `map<(u32,str),u64>`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (ty, rest) = Self::begins(text)?;
+        rest.is_empty().then_some(ty)
+    }
+
+    /// The type that a text begins with, and what is behind it.
+    fn begins(text: &str) -> Option<(Self, &str)> {
+        if let Some(inner) = text.strip_prefix("map<") {
+            let (key, rest) = Self::begins(inner)?;
+            let (value, rest) = Self::begins(rest.strip_prefix(',')?)?;
+            return Some((Self::Map(Rc::new((key, value))), rest.strip_prefix('>')?));
+        }
+        if let Some(mut rest) = text.strip_prefix('(') {
+            let mut parts = Vec::new();
+            while !rest.starts_with(')') {
+                if !parts.is_empty() {
+                    rest = rest.strip_prefix(',')?;
+                }
+                let (part, behind) = Self::begins(rest)?;
+                parts.push(part);
+                rest = behind;
+            }
+            return Some((Self::Tuple(parts.into()), &rest[1..]));
+        }
+        let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+        Some((Self::named(&text[..end])?, &text[end..]))
+    }
+
     /// Its name behind the article: `an i32`, `a u32`.
     pub fn with_article(&self) -> String {
         let name = self.to_string();

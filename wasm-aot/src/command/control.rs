@@ -403,12 +403,12 @@ impl Control {
         let format = Format::of(format)?;
         let mut told = Vec::new();
         for (client, report) in self.session().reports(monitor).map_err(said)? {
-            let Client { name, kind, number, .. } = client;
-            match (report, kind) {
-                (Some(report), _) => told.push((name, Told::Report(report))),
+            match (report, client.kind) {
+                (Some(report), _) => told.push((client.name, Told::Report(report))),
                 (None, ClientKind::Module) => {
-                    let text = self.ask_module(&name, number)?;
-                    told.push((name, Told::Text(text)));
+                    let text = self.ask_module(&client.name, client.number)?;
+                    let own = self.session().observation();
+                    told.push((client.name.clone(), Told::printed(own, &client, text, format)));
                 }
                 (None, _) => {}
             }

@@ -2,6 +2,7 @@
 
 use super::control::{ask, programs};
 use super::modules::Chosen;
+use super::monitors::Format;
 use super::{Failure, print};
 use clap::{Args, Subcommand};
 
@@ -75,6 +76,9 @@ enum Request {
         /// As rows of values separated by commas
         #[arg(long)]
         csv: bool,
+        /// How it is written
+        #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
+        report_format: Option<Format>,
     },
     /// What each monitor became in the program's code, and why nothing cheaper
     Explain,
@@ -110,20 +114,14 @@ impl Ctl {
             Request::On { which } => format!("on {}", which.unwrap_or_default()),
             Request::Off { which } => format!("off {}", which.unwrap_or_default()),
             Request::Burst { on, off } => format!("burst {on} {}", off.unwrap_or_default()),
-            Request::Report { monitor, every, json, csv } => {
+            Request::Report { monitor, every, json, csv, report_format } => {
                 let time = |text: String| {
                     humantime::parse_duration(&text).map_err(|error| {
                         Failure::usage(format!("--every {text}: {error}, as 1s or 500ms"))
                     })
                 };
                 again = every.map(time).transpose()?;
-                let format = if json {
-                    "json"
-                } else if csv {
-                    "csv"
-                } else {
-                    "text"
-                };
+                let format = Format::asked(json, csv, report_format).name();
                 format!("report {format} {}", monitor.unwrap_or_default())
             }
             Request::Explain => "explain".to_owned(),

@@ -6,7 +6,7 @@
 
 use super::modules::{self, Compiled, World};
 use super::prof::Prof;
-use super::{Failure, complain, print};
+use super::{Failure, complain};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Joining {
         store.set_deadline(Some(self.patience));
         self.observation.end(store, why).into_iter().for_each(complain);
         for (name, number) in self.observation.present() {
-            if !self.names().contains(&name) {
+            if !self.has(&name) {
                 continue;
             }
             let context = store.as_context_mut();
@@ -109,25 +109,9 @@ impl Joining {
         self.reports.lock().remove(name).unwrap_or_default()
     }
 
-    /// Has monitors that report for threads print what all have seen; the others are named.
-    pub(crate) fn report(&self, store: &mut Store<World>) -> Result<(), Failure> {
-        for (name, number) in self.observation.present() {
-            if !self.names().contains(&name) {
-                let wrong = self.observation.report_of(store.as_context_mut(), Some(number));
-                wrong.into_iter().for_each(complain);
-                continue;
-            }
-            let context = store.as_context_mut();
-            match modules::said(context, &self.observation, number, self.patience) {
-                Ok(own) => print(self.whole(&name, &own))?,
-                Err(why) => complain(why),
-            }
-        }
-        Ok(())
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.monitors.iter().map(Compiled::name).collect()
+    /// Whether each thread has an instance of the monitor of that name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.monitors.iter().any(|compiled| compiled.name() == name)
     }
 
     /// Adds what an instance has reported to what others have.

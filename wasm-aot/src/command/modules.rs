@@ -8,6 +8,7 @@ use super::{Failure, read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use wasm_aot::monitor::TOP;
 use wasm_aot::observer::{
     Observation, Observer, ObserverError, Program, Switches, add_to_linker, printed_during,
 };
@@ -42,10 +43,12 @@ pub(crate) struct Chosen {
     lasts: Option<Duration>,
     /// Whether its failures switch it off, and nothing else.
     contained: bool,
+    /// How many rows of each table of its report are shown to people.
+    top: Option<usize>,
 }
 
 /// The options of a module, as they are written, and what they mean.
-pub(crate) const OPTIONS: [(&str, &str); 5] = [
+pub(crate) const OPTIONS: [(&str, &str); 6] = [
     (
         "toggle",
         "it can be switched while the program runs: wasm-aot ctl PID on|off NAME[:RULE][@FUNCTION][+OFFSET]",
@@ -57,6 +60,7 @@ pub(crate) const OPTIONS: [(&str, &str); 5] = [
         "on-trap=HOW",
         "off: what traps or does not end switches it off, and the program goes on; fatal: that ends the program",
     ),
+    ("top=N", "each table of a script's report shows so many rows (top=all: all)"),
 ];
 
 /// A monitor in a file of machine code: what was asked for, its module, and its libraries by their
@@ -139,6 +143,7 @@ impl Chosen {
             calls: None,
             lasts: None,
             contained: false,
+            top: Some(TOP),
         };
         for option in options.split(',').filter(|option| !option.is_empty()) {
             chosen
@@ -164,6 +169,11 @@ impl Chosen {
             }
             ("on-trap", "off") => self.contained = true,
             ("on-trap", "fatal") => self.contained = false,
+            ("top", "all") => self.top = None,
+            ("top", _) => match value.parse() {
+                Ok(rows) => self.top = Some(rows),
+                Err(_) => return Err(format!("{text}: expected a number, or all")),
+            },
             ("on-trap", _) => return Err(format!("{text}: expected off or fatal")),
             _ => {
                 let known = OPTIONS.map(|(option, _)| option).join(", ");
@@ -187,6 +197,11 @@ impl Chosen {
     /// For how long it looks, if that was said.
     pub(crate) fn lasts(&self) -> Option<Duration> {
         self.lasts
+    }
+
+    /// How many rows of each table of its report are shown to people.
+    pub(crate) fn top(&self) -> Option<usize> {
+        self.top
     }
 
     /// What it is called: its file's name without the extension.

@@ -2,13 +2,15 @@
 
 use super::modules::{Chosen, OPTIONS};
 use super::{Failure, print};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use wasm_aot::monitor::{Choices, KINDS, Report, Watch};
+use wasm_aot::monitor::{Choices, KINDS, Report, TOP, Watch};
+use wasm_aot::observer::{self, Variables};
+use wasm_aot::session::Client;
 use wasm_aot::{Engine, Module};
 
 /// List the monitors that `run --monitor` knows, with their options
@@ -69,11 +71,14 @@ pub(crate) struct Monitoring {
     #[arg(long, value_name = "FILE")]
     report: Option<String>,
     /// Reports for programs: an object with one report for each monitor
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long)]
     json: bool,
     /// Reports for programs: rows of values separated by commas
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     csv: bool,
+    /// How reports are written
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
+    report_format: Option<Format>,
     /// Print what each monitor became in the program's code, and why nothing cheaper
     #[arg(long)]
     explain: bool,
@@ -90,61 +95,107 @@ pub(crate) struct Observation {
 }
 
 /// How reports are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    Text,
+    /// Columns under each other
+    Table,
+    /// An object with one report for each monitor
     Json,
+    /// Rows of values separated by commas
     Csv,
+    /// Scripts: the rows that the existing compiler of Whamm prints, on stdout; others: tables
+    Whamm,
 }
 
 impl Format {
+    /// The one that options ask for.
+    pub(crate) fn asked(json: bool, csv: bool, format: Option<Self>) -> Self {
+        match format {
+            Some(format) => format,
+            None if json => Self::Json,
+            None if csv => Self::Csv,
+            None => Self::Table,
+        }
+    }
+
     /// The format of that name.
     pub(crate) fn of(name: &str) -> Result<Self, String> {
-        match name {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            "csv" => Ok(Self::Csv),
-            other => Err(format!("{other}: no format; there are text, json and csv")),
+        // What programs of other versions of this command ask for.
+        let name = if name == "text" { "table" } else { name };
+        Self::from_str(name, false)
+            .map_err(|_| format!("{name}: no format; there are table, json, csv and whamm"))
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Whamm => "whamm",
         }
     }
 
     /// What several monitors have to say, one behind the other.
     pub(crate) fn write(self, told: &[(String, Told)]) -> String {
-        let joined = |text: fn(&Report) -> String| {
-            let reports = told.iter().filter_map(|(_, told)| told.report());
-            let texts = told.iter().filter_map(|(_, told)| told.text());
-            let reports = reports.map(text).collect::<Vec<_>>().join("\n");
-            reports + &texts.collect::<String>()
-        };
-        match self {
-            Self::Text => joined(Report::text),
-            Self::Csv => joined(Report::csv),
-            Self::Json => {
-                let value = |told: &Told| match told {
-                    Told::Report(report) => report.json(),
-                    Told::Text(text) => serde_json::Value::from(text.as_str()),
-                };
-                let values = told.iter().map(|(name, told)| (name.clone(), value(told)));
-                serde_json::Value::Object(values.collect()).to_string() + "\n"
-            }
+        if self == Self::Json {
+            let values = told.iter().map(|(name, told)| (name.clone(), told.json()));
+            return serde_json::Value::Object(values.collect()).to_string() + "\n";
         }
+        let tables = told.iter().filter_map(|(_, told)| told.table(self));
+        let texts = told.iter().filter_map(|(_, told)| told.text());
+        tables.collect::<Vec<_>>().join("\n") + &texts.collect::<String>()
     }
 }
 
-/// What a monitor has to say: built-in ones make a report, modules print.
+/// What a monitor has to say: built-in ones make a report, scripts have variables, and other
+/// modules print.
 #[derive(Debug)]
 pub(crate) enum Told {
     Report(Report),
+    Variables(Variables),
     Text(String),
 }
 
 impl Told {
-    fn report(&self) -> Option<&Report> {
-        if let Self::Report(report) = self { Some(report) } else { None }
+    /// What the module of that number has printed, in a format.
+    pub(crate) fn printed(
+        observation: &observer::Observation,
+        client: &Client,
+        text: String,
+        format: Format,
+    ) -> Self {
+        let top = Chosen::parse(&client.text).map_or(Some(TOP), |chosen| chosen.top());
+        match observation.variables(client.number, &text, top) {
+            Some(variables) if format != Format::Whamm => Self::Variables(variables),
+            _ => Self::Text(text),
+        }
+    }
+
+    fn table(&self, format: Format) -> Option<String> {
+        match self {
+            Self::Report(report) if format == Format::Csv => Some(report.csv()),
+            Self::Report(report) => Some(report.text()),
+            Self::Variables(variables) if format == Format::Csv => Some(variables.csv()),
+            Self::Variables(variables) => Some(variables.text()),
+            Self::Text(_) => None,
+        }
     }
 
     fn text(&self) -> Option<&str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Variables(variables) => Some(variables.printed()),
+            Self::Report(_) => None,
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        match self {
+            Self::Report(report) => report.json(),
+            Self::Variables(variables) => variables.json(),
+            Self::Text(text) => serde_json::Value::from(text.as_str()),
+        }
     }
 }
 
@@ -157,17 +208,17 @@ impl Monitoring {
         let choices = Choices::new(names);
         let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         if self.monitor.is_empty()
-            && (self.report.is_some() || self.json || self.csv || self.explain)
+            && (self.report.is_some()
+                || self.json
+                || self.csv
+                || self.report_format.is_some()
+                || self.explain)
         {
             return Err(Failure::usage(
-                "--report, --json, --csv and --explain belong to --monitor: nothing is observed without one",
+                "--report, --report-format, --json, --csv and --explain belong to --monitor: nothing is observed without one",
             ));
         }
-        let format = match (self.json, self.csv) {
-            (true, _) => Format::Json,
-            (_, true) => Format::Csv,
-            _ => Format::Text,
-        };
+        let format = Format::asked(self.json, self.csv, self.report_format);
         let path = self
             .report
             .as_ref()
@@ -219,15 +270,36 @@ impl Observation {
         self.watch.recompile(engine, module)
     }
 
-    /// Whether what modules say belongs to the other reports, and is not printed.
-    pub(crate) fn takes_reports(&self) -> bool {
-        self.file.is_some() || !matches!(self.format, Format::Text)
+    /// Whether what a module says belongs to the other reports, and is not printed by itself: it
+    /// may say of what variables it is made.
+    pub(crate) fn takes_report(&self, declares_variables: bool) -> bool {
+        self.file.is_some()
+            || match self.format {
+                Format::Json | Format::Csv => true,
+                Format::Table => declares_variables,
+                Format::Whamm => false,
+            }
+    }
+
+    /// How reports are written.
+    pub(crate) fn format(&self) -> Format {
+        self.format
     }
 
     /// Writes what was observed. A report that cannot be written does not change how the program
     /// ended.
     pub(crate) fn end(self, told: &[(String, Told)]) {
         if told.is_empty() {
+            return;
+        }
+        // What monitors print goes where it goes while the program runs.
+        if self.file.is_none() && self.format == Format::Table {
+            for (_, told) in told {
+                let _ = told.text().map(print);
+            }
+            let tables: Vec<String> =
+                told.iter().filter_map(|(_, told)| told.table(self.format)).collect();
+            let _ = std::io::stderr().write_all(tables.join("\n").as_bytes());
             return;
         }
         let text = self.format.write(told);

@@ -230,26 +230,21 @@ impl Run {
         }
         store.set_deadline(Some(patience));
         let mut told = Vec::new();
-        let reports = session.reports(None).unwrap_or_default();
-        for (Client { name, monitor, kind, number, .. }, report) in reports {
-            match (kind, report) {
-                (ClientKind::Compiled, Some(report)) => told.push((name, Told::Report(report))),
-                (ClientKind::Module, _) if observation.takes_reports() => {
-                    match modules::said(store.as_context_mut(), &observed, number, patience) {
-                        Ok(text) => {
-                            let whole = joining.as_ref().map(|all| all.whole(&monitor, &text));
-                            told.push((name, Told::Text(whole.unwrap_or(text))));
-                        }
-                        Err(why) => super::complain(why),
+        for (client, report) in session.reports(None).unwrap_or_default() {
+            match (client.kind, report) {
+                (ClientKind::Compiled, Some(report)) => {
+                    told.push((client.name, Told::Report(report)));
+                }
+                (ClientKind::Module, _) => {
+                    let all = (&*observed, joining.as_deref());
+                    if let Some(said) =
+                        module_report(&mut store, &observation, all, &client, patience)?
+                    {
+                        told.push((client.name, said));
                     }
                 }
                 _ => {}
             }
-        }
-        match &joining {
-            _ if observation.takes_reports() => {}
-            Some(joining) => joining.report(&mut store)?,
-            None => observed.report(&mut store).into_iter().for_each(super::complain),
         }
         observation.end(&told);
         done
@@ -637,6 +632,35 @@ impl Run {
         }
         builder.build().map_err(Failure::new)
     }
+}
+
+/// What a monitor that is a module says of all threads when the program is over, if that belongs
+/// to the other reports. Otherwise it is printed.
+fn module_report(
+    store: &mut Store<World>,
+    observation: &Observation,
+    (observed, joining): (&observer::Observation, Option<&Joining>),
+    client: &Client,
+    patience: Duration,
+) -> Result<Option<Told>, Failure> {
+    let joining = joining.filter(|joining| joining.has(&client.monitor));
+    let is_taken = observation.takes_report(observed.declares_variables(client.number));
+    if !is_taken && joining.is_none() {
+        let wrong = observed.report_of(store.as_context_mut(), Some(client.number));
+        wrong.into_iter().for_each(super::complain);
+        return Ok(None);
+    }
+    let text = match modules::said(store.as_context_mut(), observed, client.number, patience) {
+        Ok(own) => joining.map_or(own.clone(), |joining| joining.whole(&client.monitor, &own)),
+        Err(why) => {
+            super::complain(why);
+            return Ok(None);
+        }
+    };
+    if !is_taken {
+        return print(text).map(|()| None);
+    }
+    Ok(Some(Told::printed(observed, client, text, observation.format())))
 }
 
 /// The program in a file, or in a trace.

@@ -36,10 +36,8 @@ fn a_file_of_machine_code_contains_monitors_that_look_at_it_whenever_it_runs() {
         assert!(done.status.success(), "{}", errors(&done));
         let printed = output_of(&done);
         assert!(printed.starts_with("3\n4 1 7 7 \n4 1 9 3 \n"), "{printed}");
-        assert!(
-            printed.contains(", calls, u32, i32, script0, , , , , 7") && printed.ends_with(also),
-            "{printed}"
-        );
+        assert!(printed.ends_with(also), "{printed}");
+        assert!(errors(&done).contains("\ncalls         7\n"), "{}", errors(&done));
     }
     let wrong = place.file("wrong.wat", r#"(module (func (export "wasm:opcode:nopp")))"#);
     assert!(
@@ -64,9 +62,9 @@ fn a_file_has_code_that_counts_if_a_monitor_in_it_only_adds() {
     let looks = "report var last: i32; wasm:opcode:i32.sub:before { last = arg1; }";
     let goes = "use dyninstr; wasm:opcode:*:before { report var seen: bool; seen = true; dyninstr.remove_probe(probe_id); }";
     let all = [
-        ("adds", adds, true, "even, u32"),
-        ("looks", looks, false, "last, i32"),
-        ("goes", goes, false, "seen, bool"),
+        ("adds", adds, true, "even  odd"),
+        ("looks", looks, false, "last"),
+        ("goes", goes, false, "seen"),
     ];
     for (name, text, counts, said) in all {
         let script = place.file(&format!("{name}.mm"), text);
@@ -76,9 +74,10 @@ fn a_file_has_code_that_counts_if_a_monitor_in_it_only_adds() {
         let module =
             wasm_aot::Module::from_file(&wasm_aot::Engine::default(), &file).expect("it is loaded");
         assert_eq!(module.counts().is_some(), counts, "{name}");
-        let fresh = place.good(&["run", "--invoke", "main", "--monitor", &script, &program, "7"]);
-        let told = place.good(&["run", "--invoke", "main", &file, "7"]);
-        assert!(told == fresh && told.contains(said), "{told} and {fresh}");
+        let fresh = place.run(&["run", "--invoke", "main", "--monitor", &script, &program, "7"]);
+        let told = place.run(&["run", "--invoke", "main", &file, "7"]);
+        assert_eq!((&told.stdout, errors(&told)), (&fresh.stdout, errors(&fresh)));
+        assert!(errors(&told).contains(said), "{}", errors(&told));
     }
 }
 

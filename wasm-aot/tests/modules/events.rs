@@ -5,6 +5,9 @@ use super::running::{CALLING, Running};
 use super::{NOTHING, output_of, run};
 use std::process::Output;
 
+/// Reports in the rows of the existing compiler.
+const WHAMM: [&str; 2] = ["--report-format", "whamm"];
+
 #[test]
 fn instructions_of_the_older_encoding_of_exceptions_have_names() {
     let place = Place::new("modules-legacy");
@@ -27,7 +30,7 @@ fn instructions_of_the_older_encoding_of_exceptions_have_names() {
         wasm:opcode:try:before { tries++; } wasm:opcode:rethrow:before / imm0 == 0 / { rethrown++; }
         wasm:opcode:delegate:before { ends++; } wasm:opcode:catch:after / imm0 == 0 / { caught++; }
         wasm:opcode:catch_all:after { caught_all++; } wasm:opcode:catch*:before { missed++; }";
-    let done = run(&place, &[], &[&place.file("legacy.mm", script)], &program);
+    let done = run(&place, &WHAMM, &[&place.file("legacy.mm", script)], &program);
     let told = output_of(&done) + &errors(&done);
     for (name, count) in [
         ("tries", 4),
@@ -84,7 +87,7 @@ fn activations_that_exceptions_leave_are_told_alike_on_both_targets() {
     };
     let attached = rows(&run(
         &place,
-        &[],
+        &WHAMM,
         &[&place.file("unwinding.mm", script)],
         &place.file("program.wat", program),
     ));
@@ -104,7 +107,7 @@ fn instructions_of_wide_arithmetic_are_events() {
     let script = "report var high: u64; report var low: i64;
         wasm:opcode:i64.mul_wide_u:after { high = res0 as u64; }
         wasm:opcode:i64.add128:before { low = arg3; }";
-    let done = run(&place, &[], &[&place.file("wide.mm", script)], &program);
+    let done = run(&place, &WHAMM, &[&place.file("wide.mm", script)], &program);
     let told = output_of(&done) + &errors(&done);
     let says = |name: &str, value: &str| {
         told.lines().any(|line| line.contains(name) && line.ends_with(value))
@@ -130,7 +133,7 @@ fn monitors_know_whether_a_branch_on_a_cast_is_taken() {
     let script = "wasm:opcode:br_on_cast|br_on_cast_fail:before {
         report var n: u32; if (taken) { n++; } report var m: u32; m++; }";
     let monitors = [place.file("casts.mm", script), "loop-traces".into()];
-    let done = run(&place, &[], &[&monitors[0], &monitors[1]], &program);
+    let done = run(&place, &WHAMM, &[&monitors[0], &monitors[1]], &program);
     let told = output_of(&done) + &errors(&done);
     let mut rows: Vec<&str> = told
         .lines()

@@ -30,7 +30,6 @@ use crate::events::{Bound, Event};
 use crate::fold::Nothing;
 use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Variable};
 use crate::library::Library;
-use crate::merging;
 use crate::rewrite::region::added_only;
 use crate::rewrite::{Link, Options, needed, prints};
 use crate::types::Ty;
@@ -38,6 +37,7 @@ use elements::Element;
 use group::Group;
 use name::{Helper, Name};
 use std::collections::{BTreeMap, BTreeSet};
+use wasm_aot_body::report::Declaration;
 use wasm_encoder::{
     BlockType, CodeSection, ConstExpr, CustomSection, DataSection, EntityType, ExportKind,
     ExportSection, Function, FunctionSection, GlobalSection, GlobalType, ImportSection,
@@ -96,6 +96,7 @@ pub(crate) fn compile(
     program: &Program,
     libraries: &[Library],
     options: &Options,
+    declaration: &Declaration,
     said: &mut Diagnostics,
 ) -> Result<Vec<u8>, Diagnostics> {
     let (beginning, endings) = (frames::beginning(program), frames::endings(program));
@@ -112,7 +113,7 @@ pub(crate) fn compile(
     let endings: Vec<Group<'_>> = endings.iter().filter_map(group::of).collect();
     maker.sums(&endings, said);
     maker.reactions();
-    let module = maker.module();
+    let module = maker.module(declaration);
     for (span, message, help) in maker.support.refused.drain(..) {
         said.push_help(Kind::WeiError, Some(span), message, help);
     }
@@ -589,7 +590,7 @@ impl<'a> Maker<'a> {
         index
     }
 
-    fn module(&mut self) -> Vec<u8> {
+    fn module(&mut self, declaration: &Declaration) -> Vec<u8> {
         let (exit, start) = (self.write_exit(), self.write_start());
         let probes: Vec<(String, u32)> = std::mem::take(&mut self.exports)
             .into_iter()
@@ -672,7 +673,6 @@ impl<'a> Maker<'a> {
             module.section(&StartSection { function_index });
         }
         module.section(&code).section(&data).section(&section);
-        let declaration = merging::declaration(self.program);
         if !declaration.is_empty() {
             let data = declaration.to_string().into_bytes().into();
             module.section(&CustomSection { name: wasm_aot_body::report::SECTION.into(), data });

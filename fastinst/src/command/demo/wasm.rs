@@ -52,7 +52,8 @@ pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
         out,
         "   Interrupted, it reports how often each condition was true and false while the monitor was on:\n"
     )?;
-    for line in String::from_utf8_lossy(&ended.stdout).lines().filter(|line| !line.is_empty()) {
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    for line in told.lines().skip_while(|line| !line.starts_with("== ")) {
         writeln!(out, "   {line}")?;
     }
     Ok(())

@@ -32,8 +32,9 @@ mod watch;
 
 pub use live::{Live, LiveError};
 pub(crate) use noted::Noted;
-pub use options::{Choice, Choices, MonitorError};
+pub use options::{Choice, Choices, MonitorError, TOP};
 pub use report::{Cell, Report};
+pub(crate) use report::{field, table};
 pub use watch::Watch;
 
 use hooked::Hooked;

@@ -7,7 +7,7 @@ use thiserror::Error;
 use wasm_aot_engine::instrument::runtime::Module;
 
 /// How many rows people are shown, if they do not say.
-const TOP: usize = 40;
+pub const TOP: usize = 40;
 
 /// What is wrong with a choice.
 #[derive(Debug, Error)]

@@ -25,6 +25,8 @@ pub enum Cell {
     },
     /// How often, how much.
     Count(u64),
+    /// A number that is no count: it may be negative, or a fraction.
+    Number(serde_json::Number),
     /// A part of a whole.
     Share(f64),
     /// Several counts.
@@ -77,7 +79,11 @@ impl Cell {
         match self {
             Self::Count(count) => *count,
             Self::Counts(counts) => counts.iter().sum(),
-            Self::Text(_) | Self::Function { .. } | Self::Place { .. } | Self::Share(_) => 0,
+            Self::Text(_)
+            | Self::Function { .. }
+            | Self::Place { .. }
+            | Self::Number(_)
+            | Self::Share(_) => 0,
         }
     }
 
@@ -91,6 +97,7 @@ impl Cell {
             Self::Text(text) | Self::Function { name: text, .. } => text.clone(),
             Self::Place { offset, .. } => format!("+{offset}"),
             Self::Count(count) => count.to_string(),
+            Self::Number(number) => number.to_string(),
             Self::Share(share) => format!("{:.1}%", share * 100.0),
             Self::Counts(counts) => {
                 format!("[{}]", counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
@@ -103,7 +110,9 @@ impl Cell {
         let more = match self {
             Self::Function { index, .. } => Some((format!("{column} index"), json!(index))),
             Self::Place { module, .. } => Some((format!("{column} offset"), json!(module))),
-            Self::Text(_) | Self::Count(_) | Self::Share(_) | Self::Counts(_) => None,
+            Self::Text(_) | Self::Count(_) | Self::Number(_) | Self::Share(_) | Self::Counts(_) => {
+                None
+            }
         };
         [(column.to_owned(), self.json())].into_iter().chain(more).collect()
     }
@@ -113,21 +122,62 @@ impl Cell {
             Self::Text(text) | Self::Function { name: text, .. } => json!(text),
             Self::Place { offset, .. } => json!(offset),
             Self::Count(count) => json!(count),
+            Self::Number(number) => json!(number),
             Self::Share(share) => json!(share),
             Self::Counts(counts) => json!(counts),
         }
     }
 
     fn csv(&self) -> String {
-        let text = match self {
-            Self::Share(share) => share.to_string(),
-            other => other.shown(),
-        };
-        match text.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text,
+        match self {
+            Self::Share(share) => field(&share.to_string()),
+            other => field(&other.shown()),
         }
     }
+}
+
+/// A field of CSV.
+pub(crate) fn field(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+/// Columns under each other, for people: so many rows at most.
+pub(crate) fn table(columns: &[&str], rows: &[Vec<Cell>], most: Option<usize>) -> String {
+    let all = rows.len();
+    let rows = &rows[..most.unwrap_or(usize::MAX).min(all)];
+    let shown: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
+    let width = |column: usize| {
+        let cells = shown.iter().map(|row| row[column].chars().count());
+        cells.chain([columns[column].chars().count()]).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let is_text = |column: usize| rows.first().is_some_and(|row| row[column].is_text());
+    let mut out = String::new();
+    let mut line = |cells: &[&str]| {
+        let mut text = String::new();
+        for (column, cell) in cells.iter().enumerate() {
+            let (gap, width) = (if column == 0 { "" } else { "  " }, widths[column]);
+            let _ = if is_text(column) {
+                write!(text, "{gap}{cell:<width$}")
+            } else {
+                write!(text, "{gap}{cell:>width$}")
+            };
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    };
+    if !rows.is_empty() {
+        line(columns);
+    }
+    shown.iter().for_each(|row| line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+    if rows.len() < all {
+        let _ = writeln!(out, "… and {} more (top=all shows them)", all - rows.len());
+    }
+    out
 }
 
 /// What a monitor has to say.
@@ -181,37 +231,8 @@ impl Report {
         if let Some(drawing) = &self.drawing {
             return drawing.clone();
         }
-        let rows = &self.rows[..self.shown.unwrap_or(usize::MAX).min(self.rows.len())];
-        let shown: Vec<Vec<String>> =
-            rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
-        let width = |column: usize| {
-            let cells = shown.iter().map(|row| row[column].chars().count());
-            cells.chain([self.columns[column].chars().count()]).max().unwrap_or_default()
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let is_text = |column: usize| rows.first().is_some_and(|row| row[column].is_text());
         let mut out = format!("== {} ==\n", self.monitor);
-        let mut line = |cells: &[&str]| {
-            let mut text = String::new();
-            for (column, cell) in cells.iter().enumerate() {
-                let (gap, width) = (if column == 0 { "" } else { "  " }, widths[column]);
-                let _ = if is_text(column) {
-                    write!(text, "{gap}{cell:<width$}")
-                } else {
-                    write!(text, "{gap}{cell:>width$}")
-                };
-            }
-            out.push_str(text.trim_end());
-            out.push('\n');
-        };
-        if !rows.is_empty() {
-            line(&self.columns);
-        }
-        shown.iter().for_each(|row| line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
-        if rows.len() < self.rows.len() {
-            let _ =
-                writeln!(out, "… and {} more (top=all shows them)", self.rows.len() - rows.len());
-        }
+        out += &table(&self.columns, &self.rows, self.shown);
         for note in &self.notes {
             let _ = writeln!(out, "{note}");
         }

@@ -20,7 +20,7 @@ pub(super) fn unmergeable(module: &ModuleInner) -> Option<String> {
 }
 
 /// What a module says of its reports.
-fn declaration(module: &ModuleInner) -> Option<Declaration> {
+pub(super) fn declaration(module: &ModuleInner) -> Option<Declaration> {
     let own = |payload| match payload {
         Ok(Payload::CustomSection(section)) if section.name() == SECTION => Some(section.data()),
         _ => None,

@@ -31,12 +31,14 @@ mod switches;
 mod tally;
 mod telling;
 mod threads;
+mod variables;
 
 pub use guest::Observer;
 pub use host::{Program, add_to_linker, printed_during};
 pub use observation::{Matched, Needs, Observation, ProbeCalls, Switched};
 pub use selection::{Selection, SelectionError};
 pub use switches::Switches;
+pub use variables::Variables;
 
 use std::fmt::Write as _;
 use wasm_aot_engine::instrument::Printable;
