@@ -82,6 +82,53 @@ void fastinst_batch_activate(fastinst_batch *batch, fastinst_probe probe, fastin
 void fastinst_batch_deactivate(fastinst_batch *batch, fastinst_probe probe);
 bool fastinst_commit(fastinst_batch *batch);
 
+/*
+ * Code that a runtime makes while the program runs (a just-in-time compiler's, a Wasm engine's), in the profile of the preload library.
+ *
+ * The runtime looks for fastinst_register_code once, by dlsym(RTLD_DEFAULT, ...): absent means that there is no library. It switches
+ * its probes itself, when `set` says so, and where one is on its machine code calls fastinst_code_enter and fastinst_code_leave.
+ */
+typedef struct {
+    uint32_t size;             /* sizeof(fastinst_code_function) */
+    const char *name, *file;   /* mangled or not; the source file, or null */
+    uint32_t line;             /* 0 if it is not known */
+    const void *code;          /* in no file that the loader has mapped */
+    size_t length;
+} fastinst_code_function;
+
+typedef struct {
+    uint32_t size;             /* sizeof(fastinst_code) */
+    const char *module;
+    const fastinst_code_function *functions;
+    size_t count;
+    /*
+     * Switches the probes of `which` functions, `n` places in `functions`, to a state: 0 off, 1 count (enter is called), 2 time (enter
+     * and leave are called). Returns false if it does not. Called by a thread of the library's, with no lock of the library held, also
+     * before fastinst_register_code returns: so the caller of that holds no lock that `set` takes. It registers and unregisters nothing.
+     */
+    bool (*set)(void *self, const uint32_t *which, size_t n, int state);
+    void *self;
+} fastinst_code;
+
+/* Registers code, and returns when its probes are as the profiler wants them; 0 if it is refused. Everything but `self` is copied. */
+uint64_t fastinst_register_code(const fastinst_code *code);
+
+/*
+ * Takes it back: `set` is not called any more when this returns, and no other thread is in an event of it. The functions stay in the
+ * profile. False if there is no such registration, or a thread has not come out of it within a second (of `set`: within twenty).
+ */
+bool fastinst_unregister_code(uint64_t registration);
+
+/* The number of a function's probe, for the two below; UINT32_MAX if there is none. It is none of those that are activated above. */
+uint32_t fastinst_code_probe(uint64_t registration, uint32_t function);
+
+/*
+ * `frame` is where the function's return address lies on the calling thread's stack, in both calls: it says which call it is that ends,
+ * that calls above it were left (a frame that is unwound needs no leave), and who has called. Callable in signal handlers.
+ */
+void fastinst_code_enter(uint32_t probe, const void *frame);
+void fastinst_code_leave(uint32_t probe, const void *frame);
+
 /* Why the latest function that failed on this thread did so: one line; empty before the first. Valid until the next failure. */
 const char *fastinst_last_error(void);
 

@@ -79,6 +79,9 @@ pub enum Error {
     /// The pattern is none.
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    /// Code of a runtime's was not registered, or not taken back.
+    #[error("the code is not registered: {0}")]
+    Code(String),
     /// The runtime cannot be set up here.
     #[error("probes cannot be set up in this process: {0}")]
     Setup(String),

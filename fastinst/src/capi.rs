@@ -8,7 +8,8 @@
 
 use crate::api::{Batch, Callback, Error, Probe, Session};
 use crate::probe::{Kind, ProbeId};
-use crate::runtime::sites;
+use crate::runtime::{event, registered, sites};
+use fastinst_code::c;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -210,6 +211,49 @@ pub unsafe extern "C" fn fastinst_commit(batch: *mut Batch<'static>) -> bool {
     // SAFETY: (1) made by `fastinst_batch_new`, and the caller.
     let batch = unsafe { Box::from_raw(batch) };
     answer(|| batch.commit().map(drop))
+}
+
+/// Registers code that a runtime has made. Returns its number; 0 if it was refused.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fastinst_register_code(code: *const c::Code) -> u64 {
+    let mut number = 0;
+    answer(|| {
+        // SAFETY: (1) the caller.
+        number = unsafe { registered::register(code) }.map_err(Error::Code)?;
+        Ok(())
+    });
+    number
+}
+
+/// Takes it back.
+#[unsafe(no_mangle)]
+pub extern "C" fn fastinst_unregister_code(number: u64) -> bool {
+    answer(|| registered::unregister(number).map_err(Error::Code))
+}
+
+/// The number of a function's probe; `UINT32_MAX` if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn fastinst_code_probe(number: u64, function: u32) -> ProbeNumber {
+    registered::probe(number, function).unwrap_or(ProbeNumber::MAX)
+}
+
+/// A function was entered, whose probe counts or times.
+#[unsafe(no_mangle)]
+pub extern "C" fn fastinst_code_enter(probe: ProbeNumber, frame: *const c_void) {
+    if let Some(id) = registered::of_probe(probe) {
+        event::enter_code(id, frame.addr() as u64);
+    }
+}
+
+/// A function whose probe times returns.
+#[unsafe(no_mangle)]
+pub extern "C" fn fastinst_code_leave(probe: ProbeNumber, frame: *const c_void) {
+    if let Some(id) = registered::of_probe(probe) {
+        event::leave_code(id, frame.addr() as u64);
+    }
 }
 
 /// What the latest function that failed on this thread says.

@@ -8,6 +8,7 @@
 //!
 //! - `module` says what is loaded, or what a file would be.
 //! - `hooks` says how a module reaches the hooks.
+//! - `registered` is what a runtime tells of code that it has made.
 //! - `unmodified` finds sites in functions that call no hook.
 //! - `scan` finds the places that could be sites, `walk` proves them and says which function they
 //!   tell the hook.
@@ -16,6 +17,7 @@ mod flow;
 mod hooks;
 mod image;
 mod module;
+pub(crate) mod registered;
 mod scan;
 pub mod unmodified;
 mod walk;

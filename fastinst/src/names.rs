@@ -158,8 +158,12 @@ impl Names {
             Some(symbol) => Name { shown: symbol.name, symbol: String::new(), start: symbol.start },
             None => self.in_bed(garden, bed, address),
         };
-        let bias = garden.beds.get(bed).map_or(0, |bed| bed.module.bias);
-        let offset = name.start.get().wrapping_sub(bias) as u64;
-        Label { name: name.shown, module: Some(bed as u32), offset, file: None, line: None }
+        let module = garden.beds.get(bed).map(|bed| &bed.module);
+        let offset = name.start.get().wrapping_sub(module.map_or(0, |module| module.bias)) as u64;
+        // Lines of files are looked up by the reader of a profile.
+        let registered = module.and_then(|module| module.registered.as_ref()?.at(name.start));
+        let (file, line) =
+            registered.map_or((None, None), |function| (function.file.clone(), function.line));
+        Label { name: name.shown, module: Some(bed as u32), offset, file, line }
     }
 }

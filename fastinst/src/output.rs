@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::format::Format;
 use crate::names::Names;
 use crate::runtime::functions::Id;
-use crate::runtime::plant::Garden;
+use crate::runtime::plant::{Bed, Garden};
 use profiler::{Clock, ClockEvidence, Module, Profile, Spent, TableOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -72,9 +72,10 @@ pub(crate) fn describe(
     });
     // A call's return address lies behind it: what it belongs to is a byte before.
     profile.label_callers(|site| {
-        Some(names.label(garden, None, CodeAddr::new(site as usize).offset(-1), plain))
+        let site = CodeAddr::new(site as usize);
+        (site.get() != 0).then(|| names.label(garden, None, site.offset(-1), plain))
     });
-    keep_used_modules(profile);
+    keep_used_modules(profile, garden);
     let seconds = |ticks: u64| ticks as f64 / facts.clock.hz;
     let header = &mut profile.header;
     header.command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -106,7 +107,7 @@ fn module(module: &crate::discovery::Module) -> Module {
 }
 
 /// Leaves out the modules that no function is in, and identifies the others.
-fn keep_used_modules(profile: &mut Profile) {
+fn keep_used_modules(profile: &mut Profile, garden: &Garden) {
     let mut numbers = std::collections::BTreeMap::new();
     let all = std::mem::take(&mut profile.modules);
     let mut kept = Vec::new();
@@ -114,11 +115,14 @@ fn keep_used_modules(profile: &mut Profile) {
         function.arcs.iter_mut().filter_map(|arc| arc.caller.as_mut()).chain([&mut function.label])
     });
     for label in labels {
-        let Some(module) = label.module else { continue };
-        let number = *numbers.entry(module).or_insert_with(|| {
-            let mut module = all.get(module as usize).cloned().unwrap_or_default();
-            let file = crate::discovery::Module::of_file(Path::new(&module.path));
-            module.build_id = file.map(|file| file.build_id()).unwrap_or_default();
+        let Some(key) = label.module else { continue };
+        let number = *numbers.entry(key).or_insert_with(|| {
+            let mut module = all.get(key as usize).cloned().unwrap_or_default();
+            let has_file = garden.beds.get(key as usize).is_some_and(Bed::has_file);
+            if has_file && let Ok(file) = crate::discovery::Module::of_file(Path::new(&module.path))
+            {
+                module.build_id = file.build_id();
+            }
             kept.push(module);
             kept.len() as u32 - 1
         });

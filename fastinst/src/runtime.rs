@@ -17,6 +17,7 @@
 //!   counter, and what the stubs cost.
 //! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for
 //!   modules that come later, `loader` says when.
+//!   [`registered`] is code that a runtime has made and switches itself.
 //!   [`unmodified`] plants functions that no compiler has prepared, with stubs of `keeping`.
 //! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets
 //!   the profile; `wishes` is how others ask it for something. [`guest`] is what the program sees
@@ -45,6 +46,7 @@ pub(crate) mod measure;
 pub(crate) mod modes;
 pub(crate) mod plant;
 mod protection;
+pub(crate) mod registered;
 mod sandbox;
 mod sharing;
 pub(crate) mod sites;

@@ -12,7 +12,8 @@ use wordpatch::CodeAddr;
 pub(crate) struct Selector {
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
-    symbols: Mutex<HashMap<(PathBuf, usize), Option<Symbols>>>,
+    /// By file, or registration, and where it lies.
+    symbols: Mutex<HashMap<(PathBuf, Option<u64>, usize), Option<Symbols>>>,
 }
 
 impl std::fmt::Debug for Selector {
@@ -44,8 +45,9 @@ impl Selector {
     /// nothing has to be included.
     pub(crate) fn accepts(&self, module: &Module, address: CodeAddr) -> bool {
         let mut known = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
+        let registration = module.registered.as_ref().map(|registered| registered.number);
         let symbols = known
-            .entry((module.path.clone(), module.bias))
+            .entry((module.path.clone(), registration, module.bias))
             .or_insert_with(|| Symbols::load(module).ok());
         let name = symbols
             .as_ref()

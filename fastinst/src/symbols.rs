@@ -10,8 +10,10 @@ mod pattern;
 pub use demangle::demangled;
 pub use pattern::{Pattern, PatternError};
 
+use crate::discovery::registered::Registered;
 use crate::discovery::{Contents, DiscoveryError, Image, Module};
 use std::path::PathBuf;
+use std::sync::Arc;
 use wordpatch::CodeAddr;
 
 /// A function's symbol.
@@ -31,6 +33,8 @@ pub struct Symbols {
     functions: Table,
     debug: PathBuf,
     lines: Option<Option<addr2line::Loader>>,
+    /// Of code that a runtime has made, instead.
+    registered: Option<Arc<Registered>>,
 }
 
 impl std::fmt::Debug for Symbols {
@@ -46,6 +50,11 @@ impl Symbols {
     /// Reads the symbols of a module.
     pub fn load(module: &Module) -> Result<Self, DiscoveryError> {
         let mut functions = Table::default();
+        if module.registered.is_some() {
+            let (registered, lines) = (module.registered.clone(), Some(None));
+            let debug = module.path.clone();
+            return Ok(Self { bias: module.bias, functions, debug, lines, registered });
+        }
         let separate = with_images(module, |image| functions.read(image, module.bias))?;
         functions.sort();
         Ok(Self {
@@ -53,6 +62,7 @@ impl Symbols {
             functions,
             debug: separate.unwrap_or_else(|| module.path.clone()),
             lines: None,
+            registered: None,
         })
     }
 
@@ -92,21 +102,35 @@ impl Symbols {
 
     /// The function that an address lies in.
     pub fn name_at(&self, address: CodeAddr) -> Option<Symbol> {
-        self.functions.at(address)
+        match &self.registered {
+            Some(registered) => registered.at(address).map(|function| Symbol {
+                name: function.name.clone(),
+                start: function.span.start,
+                size: function.span.end.distance_from(function.span.start) as usize,
+            }),
+            None => self.functions.at(address),
+        }
     }
 
     /// Where the function begins that an address lies in.
     pub fn start_of(&self, address: CodeAddr) -> Option<CodeAddr> {
-        self.functions.row_at(address).map(|row| row.start)
+        match &self.registered {
+            Some(registered) => registered.at(address).map(|function| function.span.start),
+            None => self.functions.row_at(address).map(|row| row.start),
+        }
     }
 
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
-        self.functions.rows.is_empty()
+        self.functions.rows.is_empty() && self.registered.is_none()
     }
 
     /// The source file and line of an address, where the program has debug information.
     pub fn line_of(&mut self, address: CodeAddr) -> Option<(String, u32)> {
+        if let Some(registered) = &self.registered {
+            let function = registered.at(address)?;
+            return Some((function.file.clone()?, function.line.unwrap_or(0)));
+        }
         let debug = &self.debug;
         let lines = self.lines.get_or_insert_with(|| addr2line::Loader::new(debug).ok());
         let location =

@@ -26,6 +26,9 @@ const STARTING: [&str; 10] = [
     "fexecve",
 ];
 
+/// A program in which a runtime registers the code that it makes has this text.
+const REGISTERING: &str = "fastinst_register_code";
+
 /// A function that has probes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
@@ -59,12 +62,15 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     if patterns.iter().all(|(_, pattern)| matches(pattern, &candidates)) {
         return Ok(());
     }
+    let mut registers = module.mentions(REGISTERING);
     for library in libraries(program).iter().filter_map(|path| Module::of_file(path).ok()) {
+        registers |= library.mentions(REGISTERING);
         if takes_any || library.has_hooks() {
             candidates.extend(functions_of(&library, needs_files));
         }
     }
-    let later = LOADING.iter().any(|name| module.imports(name))
+    let later = registers
+        || LOADING.iter().any(|name| module.imports(name))
         || !has_hooks && STARTING.iter().any(|name| module.imports(name));
     for (at, (text, _)) in
         patterns.iter().enumerate().filter(|(_, (_, pattern))| !matches(pattern, &candidates))
@@ -78,7 +84,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
             return Err(Failure::Refused(why));
         }
         say(&if later {
-            format!("{why}; what the program loads or starts later may have some")
+            format!("{why}; what the program loads, makes or starts later may have some")
         } else {
             why
         });

@@ -7,11 +7,13 @@
 
 use super::DiscoveryError;
 use super::image::Image;
+use super::registered::Registered;
 use std::ffi::{CStr, OsStr};
 use std::ops::{Deref, Range};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use wordpatch::CodeAddr;
 
 /// A program or a library.
@@ -29,6 +31,8 @@ pub struct Module {
     pub is_loaded: bool,
     /// Whether it is a program that no loader starts.
     pub is_static: bool,
+    /// What a runtime has told of the code, if it has made it.
+    pub(crate) registered: Option<Arc<Registered>>,
 }
 
 /// A file's contents.
@@ -119,12 +123,17 @@ impl Module {
             span: CodeAddr::new(span.start as usize)..CodeAddr::new(span.end as usize),
             is_loaded: false,
             is_static: image.is_static(),
+            registered: None,
         })
     }
 
     /// The file's contents. Of the running program also when it was deleted meanwhile, and by a
     /// thread's own way: that of the process is closed when its first thread has ended.
     pub(crate) fn contents(&self) -> Result<Contents, DiscoveryError> {
+        if self.registered.is_some() {
+            let error = std::io::Error::other("a runtime has made this code: it has no file");
+            return Err(DiscoveryError::Read { path: self.path.clone(), error });
+        }
         let contents =
             if self.is_program() { self.program_contents() } else { Contents::of(&self.path) };
         contents.map_err(|error| DiscoveryError::Read { path: self.path.clone(), error })
@@ -166,6 +175,12 @@ impl Module {
         self.contents().is_ok_and(|contents| {
             Image::parse(&contents).is_ok_and(|image| image.slots().any(|slot| slot.name == name))
         })
+    }
+
+    /// Whether a text lies in its file.
+    pub fn mentions(&self, text: &str) -> bool {
+        let find = |contents: Contents| memchr::memmem::find(&contents, text.as_bytes()).is_some();
+        self.contents().is_ok_and(find)
     }
 
     /// Which compilers made it (`.comment`); empty if it does not say.
@@ -289,6 +304,7 @@ unsafe extern "C" fn visit(
         span,
         is_loaded: true,
         is_static: false,
+        registered: None,
     });
     0
 }

@@ -10,10 +10,12 @@ use super::functions::{self, Id};
 use super::handover::{self, Due, Pace};
 use super::layout::{ENDED, FREE, Function, Header, RECORD, RING_COUNT, Record};
 use super::plant::{Garden, UNLOADING, garden};
+use super::sites::Switchboard;
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
 use super::{
-    arrivals, attached, clock, guest, measure, modes, sharing, sites, stub, tally, threads,
+    arrivals, attached, clock, guest, measure, modes, registered, sharing, sites, stub, tally,
+    threads,
 };
 use crate::format::Format;
 use crate::handover::Writer;
@@ -120,7 +122,8 @@ pub(crate) fn dismiss(patience: Duration) -> bool {
     })
 }
 
-fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
+/// Waits until it is done, for `patience` at most. Returns whether it is.
+pub(super) fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
     let end = Instant::now() + patience;
     let mut looks = 0;
     while !done() {
@@ -272,7 +275,9 @@ impl Agent {
             before: Duration::ZERO,
         };
         let all = agent.meet();
-        agent.discover(&all, &mut garden());
+        let mut garden = garden();
+        agent.discover(&all, &mut garden);
+        agent.witness.knows(registered::spans(&garden));
         agent
     }
 
@@ -472,6 +477,7 @@ impl Agent {
             self.carry_out(changes);
             drop(garden);
         }
+        self.settle_registered();
         if busy && !self.is_exact {
             return Duration::ZERO;
         }
@@ -503,6 +509,7 @@ impl Agent {
             changed.extend(garden.plant_all(guest::policy(), true, wanted.functions.as_deref()));
         }
         self.discover(&changed, &mut garden);
+        self.witness.knows(registered::spans(&garden));
         if let Some(wanted) = &wanted {
             arrivals::answer(wanted);
         }
@@ -704,6 +711,12 @@ impl Agent {
         }
     }
 
+    /// Tells runtimes what the functions that they have made shall do.
+    fn settle_registered(&mut self) {
+        let refused = registered::settle();
+        modes::ACCOUNT.failures.fetch_add(refused as u64, Relaxed);
+    }
+
     /// Functions whose hooks have had enough.
     fn retirements(&mut self) {
         let (conductor, functions) = (&mut self.conductor, &mut self.functions);
@@ -753,7 +766,7 @@ impl Agent {
             return;
         }
         let (profile, _unhindered) = self.profile(guest::config().format);
-        if profile.functions.is_empty() && sites::count() == 0 {
+        if profile.functions.is_empty() && !guest::has_probes() {
             // A program without probes that might have loaded some.
             return;
         }
@@ -812,6 +825,12 @@ impl Agent {
         (profile, unhindered)
     }
 
+    fn registered_probes(&self) -> u64 {
+        let of =
+            |id: Id| id.function().switchboard().filter(|board| board.registration().is_some());
+        functions::all().filter_map(of).map(|board| u64::from(board.probes())).sum()
+    }
+
     fn facts(&self, clock: Clock, evidence: ClockEvidence) -> output::Facts {
         let agent = agent_time();
         let programs = clocks::of_process().saturating_sub(self.before).saturating_sub(agent);
@@ -829,7 +848,7 @@ impl Agent {
             unobserved: threads::UNOBSERVED.load(Relaxed),
             threads: threads::all().count() as u32,
             refused: functions::REFUSED.load(Relaxed).into(),
-            probes: sites::count().into(),
+            probes: u64::from(sites::count()) + self.registered_probes(),
             started: self.began,
         }
     }
@@ -861,7 +880,7 @@ fn refill(record: &Record, function: &Function, quota: i32) {
 }
 
 fn sites_of(id: Id) -> u32 {
-    id.function().switchboard().map_or(0, |board| board.all().len() as u32)
+    id.function().switchboard().map_or(0, Switchboard::probes)
 }
 
 /// The processor time of the agent's threads. By the agent.

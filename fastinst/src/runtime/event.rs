@@ -76,7 +76,7 @@ pub(super) extern "C" fn enter(
                     (sp, signals),
                     now,
                     || count_late(id),
-                    || enter_on(block, id, (sp, signals), now),
+                    || enter_on(block, id, (sp, signals), sp, now),
                 );
             }
         }
@@ -124,6 +124,94 @@ pub(super) extern "C" fn enough(record: u32) {
         off_the_clock(block, now, || modes::retire(Id::of_record(record), mine.term.load(Relaxed)));
     }
     os::set_errno(errno);
+}
+
+/// Functions that a runtime has made have no signal stack to tell of.
+const NO_SIGNALS: SignalStack = SignalStack(0..0);
+
+/// A function of registered code was entered, whose return address lies at `frame`.
+pub(crate) fn enter_code(id: Id, frame: u64) {
+    if !guest::is_running() {
+        return;
+    }
+    match threads::caller() {
+        Caller::Ours => {}
+        Caller::Passing => count_late(id),
+        Caller::Observed(block) => in_code(block, frame, || {
+            let function = id.function();
+            if modes::mode_is_sample(function) {
+                let (now, errno) = (Ticks::now().0, os::errno());
+                let stacks = (here(), &NO_SIGNALS);
+                let late = || count_late(id);
+                guarded(block, stacks, now, late, || {
+                    // No call of made code that is open has the frame of one that begins.
+                    heal_code(block, frame + 1);
+                    enter_on(block, id, stacks, frame, now);
+                });
+                os::set_errno(errno);
+            } else if modes::mode_counts(function) {
+                match record_of(block, id, function) {
+                    Some(record) => drop(record.count.fetch_add(1, Relaxed)),
+                    None => count_late(id),
+                }
+            }
+        }),
+    }
+}
+
+/// It returns.
+pub(crate) fn leave_code(id: Id, frame: u64) {
+    if !guest::is_running() {
+        return;
+    }
+    let Caller::Observed(block) = threads::caller() else { return };
+    let is_open = |record: &Record| record.open.load(Relaxed) != 0;
+    if !block.record(id.record()).is_some_and(is_open) {
+        return;
+    }
+    in_code(block, frame, || {
+        let (now, errno) = (Ticks::now().0, os::errno());
+        let exit = || {
+            heal_code(block, frame);
+            exit_on(block, id, call_site(frame), now);
+        };
+        guarded(block, (here(), &NO_SIGNALS), now, || (), exit);
+        os::set_errno(errno);
+    });
+}
+
+/// About where the stack pointer is.
+#[inline(always)]
+fn here() -> u64 {
+    let here = 0u8;
+    std::ptr::from_ref(&here).addr() as u64
+}
+
+/// The return address that lies at a frame; zero if it is not on this stack, near where we are.
+fn call_site(frame: u64) -> u64 {
+    const NEAR: u64 = 64 << 10;
+    let here = here();
+    if !frame.is_multiple_of(8) || !(here..here + NEAR).contains(&frame) {
+        return 0;
+    }
+    // SAFETY: (1) a word of the caller's stack, which reaches from here to its frame.
+    unsafe { std::ptr::with_exposed_provenance::<u64>(frame as usize).read_volatile() }
+}
+
+/// Runs `act`, an event of registered code. One that a signal's handler has left by `longjmp` is
+/// known as in [`guarded`].
+fn in_code(block: &Header, frame: u64, act: impl FnOnce()) {
+    let outer = block.in_code.load(Relaxed);
+    block.in_code.store(frame.max(1), Relaxed);
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    act();
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    block.in_code.store(if frame < outer { outer } else { 0 }, Relaxed);
+}
+
+/// Whether a thread is in such an event.
+pub(super) fn is_in_code(block: &Header) -> bool {
+    block.in_code.load(Acquire) != 0
 }
 
 /// The stack pointer with which a hook was called, and where the thread's signal stack is.
@@ -209,7 +297,8 @@ fn known(address: u64) -> Option<Id> {
     })
 }
 
-fn enter_on(block: &Header, id: Id, (sp, signals): Stacks<'_>, now: u64) {
+/// The call's frame is the stack pointer of its hook, or that of its function.
+fn enter_on(block: &Header, id: Id, stacks: Stacks<'_>, frame: u64, now: u64) {
     let function = id.function();
     let Some(record) = record_of(block, id, function) else { return count_late(id) };
     let counts = modes::mode_counts(function);
@@ -218,19 +307,19 @@ fn enter_on(block: &Header, id: Id, (sp, signals): Stacks<'_>, now: u64) {
     }
     if modes::mode_is_sample(function) {
         begin_term(block, record, function);
-        heal(block, (sp, signals));
+        heal(block, stacks);
         let timed = record.skip.load(Relaxed) <= 0;
         if timed && record.left.load(Relaxed) > 0 {
             record.skip.store(draw(block, function), Relaxed);
             record.left.fetch_sub(1, Relaxed);
-            push(block, id, record, sp, Some(now));
+            push(block, id, record, frame, Some(now));
         } else if timed {
-            beyond_quota(block, id, record, function, [sp, now]);
+            beyond_quota(block, id, record, function, [frame, now]);
         } else {
             record.skip.fetch_sub(1, Relaxed);
             block.skipped.fetch_add(1, Relaxed);
             if record.open.load(Relaxed) != 0 {
-                push(block, id, record, sp, None);
+                push(block, id, record, frame, None);
             }
         }
     }
@@ -287,6 +376,23 @@ fn depth(block: &Header) -> usize {
 
 fn set_depth(block: &Header, depth: usize) {
     block.top.store(std::ptr::from_ref::<Frame>(block.frame(depth)).cast_mut(), Relaxed);
+}
+
+/// Drops frames of registered code that lie below one: its calls were left without an exit. What
+/// such code calls before it tells that it was entered has a lower frame, and is open.
+fn heal_code(block: &Header, frame: u64) {
+    let is_registered = |record: u32| {
+        let function = Id::of_record(record).function();
+        function.switchboard().is_some_and(|board| board.registration().is_some())
+    };
+    while depth(block) > 1
+        && let top = depth(block) - 1
+        && block.frame(top).sp.load(Relaxed) < frame
+        && is_registered(block.frame(top).record.load(Relaxed))
+    {
+        drop_frame(block, top);
+        set_depth(block, top);
+    }
 }
 
 /// Drops frames of calls that were left without an exit: they lie below the stack pointer, on the

@@ -12,7 +12,7 @@ use super::agent::{self, Agent};
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
 use super::unmodified::Unmodified;
-use super::{arrivals, doors, functions, loader};
+use super::{arrivals, doors, functions, loader, registered};
 use super::{modes, sites, threads};
 use crate::clib::{clock, thread_data};
 use crate::config::{Config, Provider};
@@ -549,6 +549,11 @@ pub(super) fn modules_at_start() -> usize {
     MODULES_AT_START.load(Relaxed)
 }
 
+/// Whether there is anything to be switched.
+pub(super) fn has_probes() -> bool {
+    sites::count() > 0 || functions::count() > 1
+}
+
 pub(super) fn saw_new_function() {
     if !NEW_FUNCTIONS.swap(true, Release) {
         agent::call();
@@ -812,7 +817,10 @@ pub(crate) fn begin_in_child() {
     }
     let errno = os::errno();
     let begun = std::panic::catch_unwind(|| {
-        plant::garden().inherit(UNLOADS.load(Relaxed));
+        let mut garden = plant::garden();
+        garden.inherit(UNLOADS.load(Relaxed));
+        registered::inherit(&garden);
+        drop(garden);
         if !wordpatch::owns_code() {
             // What is switched here would be switched there.
             RUNNING.store(false, Release);
@@ -821,7 +829,7 @@ pub(crate) fn begin_in_child() {
         functions::all().for_each(modes::inherit);
         if !config().follow {
             functions::all().for_each(|id| modes::allow(id, false));
-        } else if sites::count() > 0 {
+        } else if has_probes() {
             // Before the program goes on: calls that are open when functions get their first modes
             // are not timed.
             return start_agent();

@@ -243,6 +243,14 @@ fn perform(id: Id, function: &Function, act: Act) {
 /// Switches all sites as the function's state says. The first error is told, after all were tried.
 fn carry_out(function: &Function) -> Result<(), SetError> {
     let Some(board) = function.switchboard() else { return Ok(()) };
+    if let Some((registration, place)) = board.registration() {
+        // By the agent, soon: until then its hooks do as the function's state says.
+        if function.custody.state() == State::On {
+            function.armed_at.store(clock::marked().0, Release);
+        }
+        registration.has_changed(place);
+        return Ok(());
+    }
     let mut first = Ok(());
     let mut switch = |numbers: &[u32], stub: Option<Stub>| {
         for site in numbers.iter().filter_map(|&number| sites::get(number)) {

@@ -20,6 +20,7 @@
 use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
 use super::layout::{Function, RECORDS, Record};
+use super::registered::Registration;
 use super::sites::{self, Owners, Planted, Site, UNKNOWN};
 use super::stub::Stub;
 use super::unmodified::{Field, Unmodified};
@@ -52,6 +53,8 @@ pub(crate) struct Garden {
     boards: Boards,
     /// Code that no compiler has prepared, if it is wanted.
     pub(crate) unmodified: Option<Box<Unmodified>>,
+    /// Code that runtimes have registered.
+    pub(super) registrations: Vec<&'static Registration>,
     /// Sites that lead where they did before we came, and where they led with us: while the
     /// profiler is detached.
     pub(super) withdrawn: Vec<(u32, CodeAddr)>,
@@ -112,6 +115,7 @@ static GARDEN: Mutex<Garden> = Mutex::new(Garden {
     refusals: Vec::new(),
     boards: Boards::new(),
     unmodified: None,
+    registrations: Vec::new(),
     withdrawn: Vec::new(),
 });
 
@@ -372,7 +376,7 @@ impl Garden {
                 site.call().set(Switch::On).map_err(|error| error.to_string())?;
             }
         }
-        for bed in self.beds.iter().filter(|bed| !bed.gone) {
+        for bed in self.beds.iter().filter(|bed| bed.is_loaded()) {
             // SAFETY: (1) a module that is loaded; (2) sites are not switched any more.
             #[allow(unsafe_code)]
             unsafe { wordpatch::lock_again(&bed.module.span) }
@@ -383,7 +387,7 @@ impl Garden {
 
     /// Leads all sites to their trampolines again.
     pub(super) fn come_back(&mut self, policy: &Policy) -> Result<(), String> {
-        for bed in self.beds.iter().filter(|bed| !bed.gone) {
+        for bed in self.beds.iter().filter(|bed| bed.is_loaded()) {
             // SAFETY: (1) a module that is loaded.
             #[allow(unsafe_code)]
             unsafe { wordpatch::unlock_again(&bed.module.span) }
@@ -660,7 +664,41 @@ impl<'d> Shared<'d> {
 impl Bed {
     /// Whether it has probes, or may have some.
     pub(crate) fn has_probes(&self) -> bool {
-        !self.sites.is_empty() || self.is_open
+        !self.sites.is_empty() || self.is_open || !self.has_file()
+    }
+
+    /// Whether it is a program or a library, and no code that a runtime has made.
+    pub(crate) fn has_file(&self) -> bool {
+        self.module.registered.is_none()
+    }
+
+    /// Whether the loader has it: it is not gone, and no code that a runtime has made.
+    fn is_loaded(&self) -> bool {
+        !self.gone && self.has_file()
+    }
+
+    /// Code that a runtime has made. Its functions have that number, or later ones.
+    pub(super) fn of_registered(module: Module, first: Id) -> Self {
+        Self {
+            mapped_as: module.path.clone(),
+            module,
+            sites: sites::count()..sites::count(),
+            islands: None,
+            may_be_prepared: false,
+            is_open: false,
+            transient: false,
+            gone: false,
+            identity: None,
+            numbers: Vec::new(),
+            first,
+            functions: Vec::new(),
+        }
+    }
+
+    /// The code of a runtime is not there any more.
+    pub(super) fn bury_registered(&mut self) {
+        self.gone = true;
+        self.functions = functions::forget(&self.module.span, self.first);
     }
 
     /// The same module, loaded anew: its functions are there again, and have the numbers that they

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::functions::Id;
+use super::registered::Registration;
 use super::stub::Stub;
 use crate::probe::{Kind, ProbeId};
 use callpatch::{CallSite, Gate, Slot, SlotPair, Switch};
@@ -82,11 +83,27 @@ pub(crate) struct Switchboard {
     /// Those at which it is entered first.
     numbers: &'static [u32],
     enters: u32,
+    /// Where its runtime switches it itself: what it was registered with, and its place there.
+    registered: Option<(&'static Registration, u32)>,
 }
 
 impl Switchboard {
     pub(crate) const fn new(numbers: &'static [u32], enters: usize) -> Self {
-        Self { numbers, enters: enters as u32 }
+        Self { numbers, enters: enters as u32, registered: None }
+    }
+
+    pub(crate) const fn registered(registration: &'static Registration, place: u32) -> Self {
+        Self { numbers: &[], enters: 0, registered: Some((registration, place)) }
+    }
+
+    /// The registration of its code, and its place there, if a runtime switches it.
+    pub(crate) fn registration(&self) -> Option<(&'static Registration, u32)> {
+        self.registered
+    }
+
+    /// How many places in the code are switched: of registered code an entry, and the exits.
+    pub(crate) fn probes(&self) -> u32 {
+        if self.registered.is_some() { 2 } else { self.numbers.len() as u32 }
     }
 
     pub(crate) fn enters(&self) -> &'static [u32] {

@@ -125,6 +125,14 @@ pub(crate) fn caller<'b>() -> Caller<'b> {
     Caller::Observed(unsafe { &*block })
 }
 
+/// The calling thread's block, if it has one.
+pub(crate) fn observed<'b>() -> Option<&'b Header> {
+    let block = stub::thread();
+    let has_none = block.is_null() || std::ptr::eq(block, our_own()) || std::ptr::eq(block, gone());
+    // SAFETY: (1) blocks are never unmapped.
+    (!has_none).then(|| unsafe { &*block })
+}
+
 #[cold]
 fn begin<'b>() -> Caller<'b> {
     // Signals that come meanwhile find a thread that is passing.
@@ -209,6 +217,7 @@ fn reset(block: &Header) {
     set_limit(block);
     block.farewells.store(0, Relaxed);
     block.busy.store(0, Relaxed);
+    block.in_code.store(0, Relaxed);
     block.clock.begin();
     block.random.store(Ticks::now().0 ^ std::ptr::from_ref(block).addr() as u64, Relaxed);
 }

@@ -29,6 +29,7 @@ use crate::names::Names;
 use frames::Frames;
 use kernel::Kernel;
 use profiler::{ClockEvidence, ClockSource, Policy};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What says where the time goes.
@@ -94,6 +95,13 @@ impl Witness {
         match self {
             Self::Kernel(kernel) => Some(kernel.take_seen()),
             Self::Frames(_) | Self::Probes | Self::None { .. } => None,
+        }
+    }
+
+    /// Where code lies that runtimes have made, and what they call it. By the agent.
+    pub(crate) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
+        if let Self::Kernel(kernel) = self {
+            kernel.knows(registered);
         }
     }
 

@@ -47,7 +47,7 @@ impl Stage {
     }
 
     fn enter(&self, function: usize, sp: u64) {
-        enter_on(self.block, self.functions[function], (sp, NO_SIGNALS), Ticks::now().0);
+        enter_on(self.block, self.functions[function], (sp, NO_SIGNALS), sp, Ticks::now().0);
     }
 
     fn exit(&self, function: usize, now: u64) {

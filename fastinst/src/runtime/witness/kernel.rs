@@ -16,6 +16,7 @@ use crate::names::Names;
 use crate::runtime::plant::Garden;
 use profiler::{ClockEvidence, ClockSource};
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wordpatch::os::perf::{self, Found, Opened, Ring, Sampling};
 use wordpatch::os::threads::{self, Tid};
@@ -206,6 +207,10 @@ impl Kernel {
         if self.looked.elapsed() >= pause {
             self.read_clocks();
         }
+    }
+
+    pub(super) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
+        self.mappings.knows(registered);
     }
 
     pub(super) fn take_seen(&mut self) -> Vec<u64> {

@@ -46,6 +46,8 @@ pub(super) struct Mappings {
     /// Counted up when others are there than before.
     pub(super) generation: u32,
     images: HashMap<(PathBuf, usize), Arc<Unwindable>>,
+    /// Code that lies in no file: what runtimes call it, where it begins and ends.
+    registered: Vec<(PathBuf, usize, usize)>,
 }
 
 /// The table is not read more often, whatever lies nowhere.
@@ -92,6 +94,13 @@ impl Mappings {
         Some(self.get(place.mapping)?.start + place.offset as usize)
     }
 
+    /// Where code lies that runtimes have made.
+    pub(super) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
+        if self.registered != registered {
+            (self.registered, self.read) = (registered, None);
+        }
+    }
+
     fn refresh(&mut self) {
         self.read = Some(Instant::now());
         let Ok(all) = maps::mappings() else { return };
@@ -115,6 +124,11 @@ impl Mappings {
                 _ => found.push(Mapped { path, start, end, offset: mapping.offset, image: None }),
             }
         }
+        found.extend(self.registered.iter().map(|(path, start, end)| {
+            let (path, start, end) = (path.clone(), *start, *end);
+            Mapped { path, start, end, offset: 0, image: Some(None) }
+        }));
+        found.sort_by_key(|mapped| mapped.start);
         let mut current = Vec::with_capacity(found.len());
         for new in found {
             let is_same = |&&number: &&u32| {

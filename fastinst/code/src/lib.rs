@@ -1,0 +1,230 @@
+//! How a runtime registers the machine code that it makes (a just-in-time compiler's, a Wasm
+//! engine's) with `libfastinst.so`, so that its functions are in the profile of the process beside
+//! native ones.
+//!
+//! The runtime switches its own probes, and calls [`Library::enter`] and [`Library::leave`] where
+//! they are on. It looks once whether the library is in the process; without it nothing is
+//! registered:
+//!
+//! ```
+//! use fastinst_code::{Function, Library, State};
+//!
+//! # let (code, length) = (std::ptr::null(), 0);
+//! if let Some(library) = Library::find() {
+//!     let functions = [Function { name: "f", file: None, line: 0, code, length }];
+//!     let switch = |which: &[u32], state: State| !which.is_empty() || state == State::Off;
+//!     let registration = library.register("app.wasm", &functions, switch)?;
+//!     println!("{:?}", registration.probe(0));
+//! }
+//! # Ok::<(), fastinst_code::Refused>(())
+//! ```
+//!
+//! `fastinst.h` has the same for C; the types that both sides share are in [`c`].
+//!
+//! # Safety
+//!
+//! This module exists to call functions that the loader has found, with memory that they expect.
+#![allow(unsafe_code)]
+
+pub mod c;
+
+use std::ffi::{CStr, CString, c_void};
+use std::sync::OnceLock;
+
+/// What the probe of a function does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    Off,
+    /// Its entries are told.
+    Count,
+    /// Its entries and its exits are told.
+    Time,
+}
+
+/// A function.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'f> {
+    /// What it is called, mangled or not.
+    pub name: &'f str,
+    /// Its source file.
+    pub file: Option<&'f str>,
+    /// The line there; 0 if it is not known.
+    pub line: u32,
+    /// Where its machine code begins.
+    pub code: *const u8,
+    /// How many bytes it has.
+    pub length: usize,
+}
+
+/// Why code was not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(String);
+
+/// The library, in this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    register: c::Register,
+    unregister: c::Unregister,
+    probe: c::Probe,
+    enter: c::Event,
+    leave: c::Event,
+    error: c::LastError,
+}
+
+impl Library {
+    /// Looks for it, once.
+    pub fn find() -> Option<&'static Self> {
+        static FOUND: OnceLock<Option<Library>> = OnceLock::new();
+        FOUND.get_or_init(Self::look).as_ref()
+    }
+
+    fn look() -> Option<Self> {
+        let symbol = |name: &CStr| {
+            // SAFETY: (1) a name.
+            let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            (!found.is_null()).then_some(found)
+        };
+        // SAFETY: (1) functions of these names have these types: `fastinst.h`.
+        unsafe {
+            Some(Self {
+                register: std::mem::transmute::<*mut c_void, c::Register>(symbol(
+                    c"fastinst_register_code",
+                )?),
+                unregister: std::mem::transmute::<*mut c_void, c::Unregister>(symbol(
+                    c"fastinst_unregister_code",
+                )?),
+                probe: std::mem::transmute::<*mut c_void, c::Probe>(symbol(
+                    c"fastinst_code_probe",
+                )?),
+                enter: std::mem::transmute::<*mut c_void, c::Event>(symbol(
+                    c"fastinst_code_enter",
+                )?),
+                leave: std::mem::transmute::<*mut c_void, c::Event>(symbol(
+                    c"fastinst_code_leave",
+                )?),
+                error: std::mem::transmute::<*mut c_void, c::LastError>(symbol(
+                    c"fastinst_last_error",
+                )?),
+            })
+        }
+    }
+
+    /// Registers the functions of a module. `switch` is told which of them shall do what from now
+    /// on, by the library's own thread, and returns whether that was done.
+    pub fn register(
+        &'static self,
+        module: &str,
+        functions: &[Function<'_>],
+        switch: impl Fn(&[u32], State) -> bool + Send + Sync + 'static,
+    ) -> Result<Registration, Refused> {
+        let text = |text: &str| CString::new(text.replace('\0', " ")).unwrap_or_default();
+        let names: Vec<(CString, Option<CString>)> = functions
+            .iter()
+            .map(|function| (text(function.name), function.file.map(text)))
+            .collect();
+        let functions: Vec<c::Function> = functions
+            .iter()
+            .zip(&names)
+            .map(|(function, (name, file))| c::Function {
+                size: size_of::<c::Function>() as u32,
+                name: name.as_ptr(),
+                file: file.as_ref().map_or(std::ptr::null(), |file| file.as_ptr()),
+                line: function.line,
+                code: function.code.cast(),
+                length: function.length,
+            })
+            .collect();
+        let module = text(module);
+        let switch: Box<Switch> = Box::new(Box::new(switch));
+        let code = c::Code {
+            size: size_of::<c::Code>() as u32,
+            module: module.as_ptr(),
+            functions: functions.as_ptr(),
+            count: functions.len(),
+            set: Some(set),
+            this: std::ptr::from_ref(&*switch).cast_mut().cast(),
+        };
+        // SAFETY: (1) all that is pointed to lives until the call returns, and the switch until it
+        // is unregistered.
+        let number = unsafe { (self.register)(&raw const code) };
+        if number == 0 {
+            // SAFETY: (1) a text that lives until this thread's next failure.
+            let why = unsafe { CStr::from_ptr((self.error)()) };
+            return Err(Refused(why.to_string_lossy().into_owned()));
+        }
+        Ok(Registration { library: self, number, _switch: switch })
+    }
+
+    /// A function was entered, whose probe counts or times.
+    ///
+    /// # Safety
+    /// `probe` is one of a [`Registration`]'s that lives; `frame` is where the function's return
+    /// address lies, on the calling thread's stack.
+    pub unsafe fn enter(&self, probe: u32, frame: *const c_void) {
+        // SAFETY: (1) the caller.
+        unsafe { (self.enter)(probe, frame) }
+    }
+
+    /// A function that is being timed returns.
+    ///
+    /// # Safety
+    /// As for [`enter`](Self::enter).
+    pub unsafe fn leave(&self, probe: u32, frame: *const c_void) {
+        // SAFETY: (1) the caller.
+        unsafe { (self.leave)(probe, frame) }
+    }
+
+    /// The addresses of both, for machine code that calls them.
+    pub fn events(&self) -> [usize; 2] {
+        [self.enter as usize, self.leave as usize]
+    }
+}
+
+/// What a runtime is called by.
+type Switch = Box<dyn Fn(&[u32], State) -> bool + Send + Sync>;
+
+/// Code that is registered, as long as this lives.
+pub struct Registration {
+    library: &'static Library,
+    number: u64,
+    /// The library has its address.
+    _switch: Box<Switch>,
+}
+
+impl std::fmt::Debug for Registration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registration").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Registration {
+    /// The number of a function's probe; `None` if there is no such function.
+    pub fn probe(&self, function: u32) -> Option<u32> {
+        // SAFETY: (1) numbers only.
+        let probe = unsafe { (self.library.probe)(self.number, function) };
+        (probe != u32::MAX).then_some(probe)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: (1) a number only.
+        unsafe { (self.library.unregister)(self.number) };
+    }
+}
+
+/// Called by the library.
+unsafe extern "C" fn set(this: *mut c_void, which: *const u32, count: usize, state: i32) -> bool {
+    let state = match state {
+        0 => State::Off,
+        1 => State::Count,
+        2 => State::Time,
+        _ => return false,
+    };
+    // SAFETY: (1) what `register` has given it, which lives; (2) so many numbers.
+    let (switch, which) =
+        unsafe { (&*this.cast::<Switch>(), std::slice::from_raw_parts(which, count)) };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| switch(which, state))).unwrap_or(false)
+}

@@ -1,0 +1,352 @@
+//! Registered code: functions that a runtime has made in this process, beside those of its files.
+//!
+//! ```text
+//!   runtime ── register ──▶ bed in the garden: names, and where the functions lie
+//!      ▲                    functions with numbers, as any other's
+//!      │ set(which, state)
+//!   agent ◀── has_changed ── modes: what a function's probes shall do
+//!
+//!   its machine code ── enter, leave ──▶ event: the rules that native functions have
+//! ```
+//!
+//! The runtime switches its probes itself, when the agent says so, on the agent's thread: so a hook
+//! that retires a function only notes that, and does as the function's state says until the agent
+//! has come by.
+//!
+//! # Safety
+//!
+//! This module exists to call a function of the program's, and to read what the program hands over.
+#![allow(unsafe_code)]
+
+use super::functions::{self, Id};
+use super::layout::Function;
+use super::modes;
+use super::plant::{Bed, Garden, garden};
+use super::sites::Switchboard;
+use super::{agent, event, guest, threads};
+use crate::discovery::Module;
+use crate::discovery::registered::{self, Registered};
+use fastinst_code::c;
+use std::ffi::{CStr, c_char, c_void};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
+use std::time::Duration;
+use wordpatch::CodeAddr;
+use wordpatch::os::membarrier;
+use wordpatch::os::threads::current;
+
+/// How long a runtime that registers code waits until its probes are on; and one that takes it back
+/// until no thread is in an event of it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it waits for its own function to return.
+const LONG_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Numbers of registrations, from one on.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// Code that was registered. Never freed: hooks may be reading.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    number: u64,
+    set: c::Set,
+    this: *mut c_void,
+    /// In the order of registration.
+    functions: Box<[Id]>,
+    /// A bit for each function that shall do something else than its runtime was told.
+    changed: Box<[AtomicU64]>,
+    /// Whether there is any.
+    has_news: AtomicBool,
+    /// What its runtime was told last.
+    told: Box<[AtomicU8]>,
+    /// Whether it was told anything yet.
+    is_settled: AtomicBool,
+    /// The thread that is in `set`; zero if there is none.
+    caller: AtomicI32,
+    is_gone: AtomicBool,
+}
+
+// SAFETY: (1) `this` is only handed back to the runtime, which says that any thread may.
+unsafe impl Send for Registration {}
+// SAFETY: as above.
+unsafe impl Sync for Registration {}
+
+impl Registration {
+    fn new(number: u64, code: &c::Code, set: c::Set, functions: Box<[Id]>) -> Self {
+        let words = functions.len().div_ceil(64);
+        Self {
+            number,
+            set,
+            this: code.this,
+            changed: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            told: functions.iter().map(|_| AtomicU8::new(0)).collect(),
+            functions,
+            has_news: AtomicBool::new(false),
+            is_settled: AtomicBool::new(false),
+            caller: AtomicI32::new(0),
+            is_gone: AtomicBool::new(false),
+        }
+    }
+
+    /// The function at that place shall do something else. Usable in a signal handler.
+    pub(crate) fn has_changed(&self, place: u32) {
+        self.changed[place as usize / 64].fetch_or(1 << (place % 64), AcqRel);
+        self.has_news.store(true, Release);
+    }
+
+    /// Tells the runtime what its functions shall do. Returns how many functions it refused. By the
+    /// agent, with nothing locked: the runtime takes locks of its own.
+    fn settle(&self) -> usize {
+        if !self.has_news.swap(false, AcqRel) {
+            return 0;
+        }
+        let mut wanted: [Vec<u32>; 3] = Default::default();
+        for (word, changed) in self.changed.iter().enumerate() {
+            let mut bits = changed.swap(0, AcqRel);
+            while bits != 0 {
+                let place = word as u32 * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                let state = state_of(self.functions[place as usize].function());
+                if self.told[place as usize].load(Relaxed) != state {
+                    wanted[usize::from(state)].push(place);
+                }
+            }
+        }
+        let refused =
+            (0u8..).zip(&wanted).filter(|(_, which)| !which.is_empty()).map(|(state, which)| {
+                match self.tell(which, state) {
+                    true => 0,
+                    false => which.len(),
+                }
+            });
+        let refused = refused.sum();
+        self.is_settled.store(true, Release);
+        refused
+    }
+
+    fn tell(&self, which: &[u32], state: u8) -> bool {
+        self.caller.store(current().0, SeqCst);
+        // SAFETY: (1) the runtime's own function, with what it has asked to be given, as long as it
+        // has not taken the code back, which waits for us; (2) places of its functions.
+        let done = !self.is_gone.load(SeqCst)
+            && unsafe { (self.set)(self.this, which.as_ptr(), which.len(), state.into()) };
+        self.caller.store(0, SeqCst);
+        if done {
+            which.iter().for_each(|&place| self.told[place as usize].store(state, Relaxed));
+        }
+        done
+    }
+
+    /// In a forked child: the thread that called is the parent's, and the child's agent tells all
+    /// anew.
+    fn inherit(&self) {
+        self.caller.store(0, Relaxed);
+        (0..self.functions.len() as u32).for_each(|place| self.has_changed(place));
+    }
+}
+
+/// What a function's probe does in its state.
+fn state_of(function: &Function) -> u8 {
+    match (modes::mode_is_sample(function), modes::mode_counts(function)) {
+        (true, _) => 2,
+        (false, true) => 1,
+        (false, false) => 0,
+    }
+}
+
+/// Tells runtimes what their functions shall do. Returns how many refused. By the agent, which has
+/// no lock.
+pub(super) fn settle() -> usize {
+    let registrations = garden().registrations.clone();
+    registrations.into_iter().map(Registration::settle).sum()
+}
+
+/// In a forked child.
+pub(super) fn inherit(garden: &Garden) {
+    garden.registrations.iter().for_each(|registration| registration.inherit());
+}
+
+/// Where the functions lie that are registered, and what their modules are called.
+pub(super) fn spans(garden: &Garden) -> Vec<(PathBuf, usize, usize)> {
+    let beds = garden.beds.iter().filter(|bed| !bed.gone && !bed.has_file());
+    let span = |bed: &Bed| {
+        let span = &bed.module.span;
+        (bed.module.path.clone(), span.start.get(), span.end.get())
+    };
+    beds.map(span).collect()
+}
+
+/// Registers code. Returns its number.
+///
+/// # Safety
+/// `code` is as `fastinst.h` asks for.
+pub(crate) unsafe fn register(code: *const c::Code) -> Result<u64, String> {
+    // SAFETY: (1) the caller.
+    let told = unsafe { code.as_ref() }.ok_or("there is none (the pointer is null)")?;
+    if (told.size as usize) < size_of::<c::Code>() {
+        return Err(format!("fastinst_code.size is {}: set it to its sizeof", told.size));
+    }
+    let set = told.set.ok_or("it has no function that switches probes (set)")?;
+    // SAFETY: (1) the caller.
+    let functions = unsafe { functions_of(told)? };
+    if !guest::is_running() {
+        return Err("no profiler is at work in this process: preload libfastinst.so".to_owned());
+    }
+    guest::begin_in_child();
+    // SAFETY: (1) the caller.
+    let name = unsafe { text(told.module) }.unwrap_or_else(|| "registered code".to_owned());
+    let number = NUMBERS.fetch_add(1, Relaxed);
+    let registration = install(number, told, set, name, functions)?;
+    guest::saw_new_function();
+    guest::start_agent()?;
+    agent::call();
+    let is_settled = || registration.is_settled.load(Acquire) || !agent::is_there();
+    agent::await_until(PATIENCE, is_settled);
+    Ok(number)
+}
+
+/// The functions as the runtime lists them, with their places in that list.
+///
+/// # Safety
+/// As for [`register`].
+unsafe fn functions_of(code: &c::Code) -> Result<Vec<(registered::Function, u32)>, String> {
+    if code.functions.is_null() || code.count == 0 {
+        return Err("it has no functions".to_owned());
+    }
+    // SAFETY: (1) there is one at least.
+    let stride = unsafe { (*code.functions).size } as usize;
+    if stride < size_of::<c::Function>() || !stride.is_multiple_of(align_of::<c::Function>()) {
+        return Err(format!("fastinst_code_function.size is {stride}: set it to its sizeof"));
+    }
+    let mut functions = Vec::with_capacity(code.count.min(functions::MOST));
+    for place in 0..code.count.min(functions::MOST + 1) {
+        // SAFETY: (1) as many as `count` says, each as long as the first says.
+        let function = unsafe { &*code.functions.byte_add(place * stride).cast::<c::Function>() };
+        // SAFETY: (1) the caller.
+        let (name, file) = unsafe { (text(function.name), text(function.file)) };
+        let name = name.unwrap_or_else(|| format!("function {place}"));
+        let start = CodeAddr::new(function.code.addr());
+        let end = function.code.addr().checked_add(function.length);
+        let Some(end) = end.filter(|_| start.get() > 0xffff && function.length > 0) else {
+            return Err(format!("{name} has no code"));
+        };
+        let line = (function.line != 0).then_some(function.line);
+        let span = start..CodeAddr::new(end);
+        functions.push((registered::Function { span, name, file, line }, place as u32));
+    }
+    functions.sort_by_key(|(function, _)| function.span.start);
+    match functions.windows(2).find(|pair| pair[0].0.span.end > pair[1].0.span.start) {
+        Some(pair) => Err(format!("{} and {} overlap", pair[0].0.name, pair[1].0.name)),
+        None => Ok(functions),
+    }
+}
+
+/// A text of the program's.
+///
+/// # Safety
+/// Null, or a C string.
+unsafe fn text(text: *const c_char) -> Option<String> {
+    // SAFETY: (1) the caller.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// Adds the functions and their module.
+fn install(
+    number: u64,
+    told: &c::Code,
+    set: c::Set,
+    name: String,
+    functions: Vec<(registered::Function, u32)>,
+) -> Result<&'static Registration, String> {
+    let (functions, places): (Vec<_>, Vec<u32>) = functions.into_iter().unzip();
+    let registered = Registered { number, functions };
+    let span = registered.span();
+    let mut garden = garden();
+    let overlaps = |bed: &&Bed| {
+        !bed.gone && bed.module.span.start < span.end && span.start < bed.module.span.end
+    };
+    if let Some(other) = garden.beds.iter().find(overlaps) {
+        return Err(format!("{name} lies where {} does", other.module.name));
+    }
+    let first = Id(functions::count());
+    let mut ids = vec![Id(0); places.len()];
+    for (function, &place) in registered.functions.iter().zip(&places) {
+        let Some(id) = functions::add(function.span.start.get() as u64) else {
+            functions::forget(&span, first);
+            return Err(format!("there is no room for more than {} functions", functions::MOST));
+        };
+        ids[place as usize] = id;
+    }
+    let registration = Registration::new(number, told, set, ids.into());
+    let registration: &'static Registration = Box::leak(Box::new(registration));
+    let boards: &'static [Switchboard] = Box::leak(
+        (0..places.len() as u32)
+            .map(|place| Switchboard::registered(registration, place))
+            .collect::<Box<[_]>>(),
+    );
+    for (id, board) in registration.functions.iter().zip(boards) {
+        id.function().sites.store(std::ptr::from_ref(board).cast_mut(), Release);
+    }
+    (0..places.len() as u32).for_each(|place| registration.has_changed(place));
+    let module = Module {
+        path: PathBuf::from(&name),
+        name: name.rsplit('/').next().unwrap_or(&name).to_owned(),
+        bias: span.start.get(),
+        span,
+        is_loaded: true,
+        is_static: false,
+        registered: Some(Arc::new(registered)),
+    };
+    garden.beds.push(Bed::of_registered(module, first));
+    garden.registrations.push(registration);
+    Ok(registration)
+}
+
+/// Takes code back: its functions keep what they have in the profile.
+pub(crate) fn unregister(number: u64) -> Result<(), String> {
+    let registration = {
+        let mut garden = garden();
+        let at = garden.registrations.iter().position(|known| known.number == number);
+        let at = at.ok_or_else(|| format!("there is no registration {number}"))?;
+        if garden.registrations[at].caller.load(SeqCst) == current().0 {
+            return Err("it is being switched by the function that wants it gone".to_owned());
+        }
+        garden.registrations.remove(at)
+    };
+    registration.is_gone.store(true, SeqCst);
+    let is_left = agent::await_until(LONG_PATIENCE, || registration.caller.load(SeqCst) == 0);
+    registration.functions.iter().for_each(|&id| modes::allow(id, false));
+    bury(&mut garden(), number);
+    guest::saw_new_function();
+    // Threads whose event has begun before have said so when this returns.
+    let _ = membarrier::sync_core();
+    let this = threads::observed().map(std::ptr::from_ref);
+    let others = || threads::all().filter(|block| Some(std::ptr::from_ref(*block)) != this);
+    let is_empty = others().all(|block| agent::await_until(PATIENCE, || !event::is_in_code(block)));
+    match is_left && is_empty {
+        true => Ok(()),
+        false => Err("a thread does not come out of it".to_owned()),
+    }
+}
+
+fn bury(garden: &mut Garden, number: u64) {
+    let is_it = |bed: &&mut Bed| {
+        bed.module.registered.as_ref().is_some_and(|registered| registered.number == number)
+    };
+    if let Some(bed) = garden.beds.iter_mut().find(is_it) {
+        bed.bury_registered();
+    }
+}
+
+/// The number of a function's probe.
+pub(crate) fn probe(number: u64, function: u32) -> Option<u32> {
+    let garden = garden();
+    let registration = garden.registrations.iter().find(|known| known.number == number)?;
+    registration.functions.get(function as usize).map(|id| id.0)
+}
+
+/// A probe's function, if the number can be one.
+pub(crate) fn of_probe(probe: u32) -> Option<Id> {
+    (probe > 0 && probe < functions::count()).then_some(Id(probe))
+}

@@ -1,0 +1,175 @@
+//! Code that a runtime makes and registers: counted, timed, named and charged as native functions
+//! are.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use support::{
+    calls, clean, compile, fastinst, folder, function, preloaded, profile, profiles, run,
+};
+
+fn runtime(to: &Path) -> PathBuf {
+    compile("registered.c", to, &["-O2"])
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What the program says that it has counted, of functions that were called.
+fn told(output: &Output) -> Vec<(String, f64)> {
+    let line = |line: &str| {
+        let (name, count) = line.rsplit_once(' ')?;
+        let count = count.parse().ok().filter(|&count| count > 0.0)?;
+        (!name.contains(':')).then(|| (name.to_owned(), count))
+    };
+    text(&output.stdout).lines().filter_map(line).collect()
+}
+
+#[test]
+fn calls_of_made_functions_are_counted_and_timed_as_native_ones_are() {
+    let to = folder("registered-calls");
+    let program = runtime(&to);
+    for mode in ["calls", "threads", "jumps"] {
+        let plain = run(clean(std::process::Command::new(&program)).args([mode, "500"]));
+        for policy in ["count", "exact", "adaptive"] {
+            let file = to.join(format!("{mode}-{policy}"));
+            let output = run(preloaded(&program, policy, &file).args([mode, "500"]));
+            assert_eq!(text(&output.stdout), text(&plain.stdout), "{}", text(&output.stderr));
+            let profile = profile(&file);
+            for (name, expected) in told(&output) {
+                let row = function(&profile, &name);
+                assert_eq!(row["calls"]["value"].as_f64(), Some(expected), "{mode} {policy} {row}");
+                assert_eq!(row["calls"]["how"], "exact", "{row}");
+                assert_eq!(row["file"], "made.src", "{row}");
+                if policy == "exact" && name != "thrower" {
+                    assert_eq!(row["samples"].as_f64(), Some(expected), "{row}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn callers_are_told_on_both_sides_of_the_border() {
+    let to = folder("registered-callers");
+    // The runtime's own functions have hooks, too.
+    let program = compile("registered.c", &to, &["-O1", "-finstrument-functions"]);
+    let file = to.join("profile");
+    let output = run(preloaded(&program, "exact", &file).args(["calls", "300"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let profile = profile(&file);
+    let callers = |name: &str| -> BTreeSet<String> {
+        let arcs = function(&profile, name)["callers"].as_array().unwrap().clone();
+        arcs.iter().map(|arc| arc["caller"]["name"].as_str().unwrap_or("?").to_owned()).collect()
+    };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    // `body` is native and calls `inner`; what it was called by is made.
+    let expected: [(&str, BTreeSet<String>); 3] = [
+        ("inner", names(&["body"])),
+        ("body", names(&["outer", "inner"])),
+        ("outer", names(&["many"])),
+    ];
+    for (callee, expected) in expected {
+        assert_eq!(callers(callee), expected, "{callee}: {profile}");
+    }
+}
+
+#[test]
+fn the_clock_charges_made_functions() {
+    let to = folder("registered-clock");
+    let program = runtime(&to);
+    let file = to.join("profile");
+    let output = run(preloaded(&program, "adaptive", &file).args(["spin"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let profile = profile(&file);
+    if profile["header"]["clock"]["clock"] == "kernel" {
+        // Half a thousand million turns of its own loop.
+        let share = function(&profile, "outer")["share"]["value"].as_f64().unwrap();
+        assert!(share > 0.5, "{profile}");
+    }
+}
+
+#[test]
+fn code_that_is_taken_back_stays_in_the_profile_and_other_code_may_lie_there() {
+    let to = folder("registered-again");
+    let program = runtime(&to);
+    let file = to.join("profile");
+    let output = run(preloaded(&program, "count", &file).args(["again", "100"]));
+    assert!(text(&output.stdout).contains("taken back: 1"), "{}", text(&output.stderr));
+    let profile = profile(&file);
+    let found = ["outer", "inner", "second", "third"].map(|name| calls(&profile, name));
+    assert_eq!(found, [100.0, 200.0, 200.0, 400.0], "{profile}");
+}
+
+#[test]
+fn code_comes_and_goes_while_the_agent_switches_it() {
+    let to = folder("registered-churn");
+    let program = runtime(&to);
+    let file = to.join("profile");
+    let output = run(preloaded(&program, "adaptive", &file).args(["churn", "20"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let profile = profile(&file);
+    let functions = profile["functions"].as_array().unwrap();
+    let outer = functions.iter().filter(|row| row["name"] == "outer");
+    let calls: f64 = outer.map(|row| row["calls"]["value"].as_f64().unwrap()).sum();
+    assert_eq!(calls, 4000.0, "{profile}");
+}
+
+#[test]
+fn forked_children_count_their_own() {
+    let to = folder("registered-forks");
+    let program = runtime(&to);
+    let file = to.join("p.%p");
+    let output = run(preloaded(&program, "count", &file).args(["fork", "50"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut found: Vec<f64> = profiles(&to).iter().map(|profile| calls(profile, "outer")).collect();
+    found.sort_by(f64::total_cmp);
+    assert_eq!(found, [100.0, 150.0]);
+}
+
+#[test]
+fn what_cannot_be_registered_is_refused_and_says_why() {
+    let to = folder("registered-refused");
+    let program = runtime(&to);
+    let output = run(preloaded(&program, "count", &to.join("profile")).args(["refused"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let expected = [
+        ("null: ", "the pointer is null"),
+        ("empty: ", "f has no code"),
+        ("nowhere: ", "f has no code"),
+        ("elsewhere: ", "lies where libc.so.6 does"),
+        ("small: ", "fastinst_code_function.size is 8"),
+        ("fixed: ", "no function that switches probes"),
+        ("old: ", "fastinst_code.size is 1"),
+        ("none: ", "it has no functions"),
+        ("good: ", "taken"),
+        ("again: ", "lies where bad does"),
+        ("unknown: ", "there is no registration 77"),
+    ];
+    for (line, (what, why)) in stdout.lines().zip(expected) {
+        assert!(line.starts_with(what) && line.contains(why), "{line}");
+    }
+    assert!(stdout.ends_with("ffffffff\n"), "{stdout}");
+    // A profiler that waits takes none, and says so.
+    let mut dormant = preloaded(&program, "count", &to.join("none"));
+    let output = run(dormant.env("FASTINST_START", "off").args(["calls"]));
+    assert!(text(&output.stderr).contains("no profiler is at work"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_table_names_them_by_their_module() {
+    let to = folder("registered-table");
+    let program = runtime(&to);
+    let file = to.join("profile");
+    let mut record = fastinst();
+    record.args(["run", "-F", "@made.wasm", "-o"]).arg(&file).arg(&program).args(["calls", "500"]);
+    let output = run(&mut record);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = run(fastinst().args(["report", "--wide"]).arg(&file));
+    let table = text(&report.stdout);
+    assert!(table.contains("outer") && table.contains("inner"), "{table}");
+}
