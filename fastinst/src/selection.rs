@@ -7,13 +7,15 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use wordpatch::CodeAddr;
 
+/// A module: its file, its number if it was registered, and where it lies.
+type Place = (PathBuf, Option<u64>, usize);
+
 /// Which functions are wanted: all that an included pattern names, or simply all, without those
 /// that an excluded one names.
 pub(crate) struct Selector {
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
-    /// By file, or registration, and where it lies.
-    symbols: Mutex<HashMap<(PathBuf, Option<u64>, usize), Option<Symbols>>>,
+    symbols: Mutex<HashMap<Place, Option<Symbols>>>,
 }
 
 impl std::fmt::Debug for Selector {

@@ -197,7 +197,7 @@ pub(crate) unsafe fn register(code: *const c::Code) -> Result<u64, String> {
     // SAFETY: (1) the caller.
     let name = unsafe { text(told.module) }.unwrap_or_else(|| "registered code".to_owned());
     let number = NUMBERS.fetch_add(1, Relaxed);
-    let registration = install(number, told, set, name, functions)?;
+    let registration = install(number, told, set, &name, functions)?;
     guest::saw_new_function();
     guest::start_agent()?;
     agent::call();
@@ -256,7 +256,7 @@ fn install(
     number: u64,
     told: &c::Code,
     set: c::Set,
-    name: String,
+    name: &str,
     functions: Vec<(registered::Function, u32)>,
 ) -> Result<&'static Registration, String> {
     let (functions, places): (Vec<_>, Vec<u32>) = functions.into_iter().unzip();
@@ -290,8 +290,8 @@ fn install(
     }
     (0..places.len() as u32).for_each(|place| registration.has_changed(place));
     let module = Module {
-        path: PathBuf::from(&name),
-        name: name.rsplit('/').next().unwrap_or(&name).to_owned(),
+        path: PathBuf::from(name),
+        name: name.rsplit('/').next().unwrap_or(name).to_owned(),
         bias: span.start.get(),
         span,
         is_loaded: true,
