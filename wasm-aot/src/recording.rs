@@ -4,6 +4,8 @@
 //! what the host writes. A program that computes runs at full speed.
 
 mod host_time;
+mod quiet;
+mod requests;
 
 use crate::instrument::module::Space;
 use crate::instrument::runtime::{Boundary, Call, Callee, Crossing, ModuleInner};
@@ -11,6 +13,7 @@ use crate::{
     Error, Extern, ExternRef, Instance, Memory, Module, Store, StoreContextMut, Trap, Val,
 };
 use host_time::HostTime;
+pub use requests::{Requests, socket_name};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -87,13 +90,18 @@ impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
             lent: Vec::new(),
             host_time: HostTime::default(),
         };
+        Ok(Self::observe(store, state))
+    }
+
+    /// Records from now on.
+    fn observe<T>(store: &mut Store<T>, state: State<S>) -> Self {
         let state = Arc::new(Mutex::new(state));
         let flushed = Arc::downgrade(&state);
         let flusher = std::thread::Builder::new().name("recorder".into());
         // Without it, less is on the disk when the process is killed.
         let _ = flusher.spawn(move || flush(&flushed));
         store.observe_boundary(Some(Box::new(Observer(Arc::clone(&state)))));
-        Ok(Self(state))
+        Self(state)
     }
 
     /// Ends the recording.

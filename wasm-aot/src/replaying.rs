@@ -95,15 +95,7 @@ pub fn replay_instance<T: 'static>(
     if let Some(what) = declared.refusal() {
         return (None, Err(Error::Link(format!("it cannot be replayed: it has {what}"))));
     }
-    let script = Script {
-        events: Box::new(Placed::new(events)),
-        ahead: None,
-        number: 0,
-        instance: None,
-        externs: Vec::new(),
-        declared,
-        print,
-    };
+    let script = Script::new(Box::new(Placed::new(events)), declared, print);
     let script = Shared(Arc::new(Mutex::new(script)));
     let made = script.instantiate(store, module);
     let instance = *script.lock().instance.insert(match made {
@@ -127,6 +119,11 @@ struct Script {
 }
 
 impl Script {
+    fn new(events: Box<Events>, declared: Declared, print: Option<Print>) -> Self {
+        let (ahead, instance, externs) = (None, None, Vec::new());
+        Self { events, ahead, number: 0, instance, externs, declared, print }
+    }
+
     fn next(&mut self) -> Result<Option<Event>, Error> {
         let event = match self.ahead.take() {
             Some(event) => Some(event),
@@ -276,6 +273,36 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// Whether a memory has these bytes there.
+fn has_bytes<T>(
+    store: &mut Store<T>,
+    instance: Instance,
+    (memory, address): (u32, u64),
+    bytes: &[u8],
+) -> bool {
+    let mut context = store.as_context_mut();
+    let core = context.core();
+    let Some(Extern::Memory(memory)) = instance.item_at(core, Space::Memory, memory) else {
+        return false;
+    };
+    let at = usize::try_from(address).unwrap_or(usize::MAX);
+    let end = at.saturating_add(bytes.len());
+    memory.contents(core).and_then(|all| all.get(at..end)).is_some_and(|own| own == bytes)
+}
+
+/// A new instance as a replay has it that begins with these changes of its imports, before it makes
+/// any others.
+pub(crate) fn begun(
+    store: &mut Store<()>,
+    module: &Module,
+    first: &[Change],
+) -> Result<Instance, Error> {
+    let declared = Declared::read(&module.inner().bytes).map_err(Error::host)?;
+    let script = Script::new(Box::new(std::iter::empty()), declared, None);
+    let imports = Shared(Arc::new(Mutex::new(script))).imports(store, module, first)?;
+    Instance::without_start(store, module, &imports)
+}
+
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Script>>);
 
@@ -304,7 +331,11 @@ impl Shared {
         if starts {
             self.lock().next()?;
         }
-        let made = Instance::new(&mut *store, module, &imports);
+        // Where the trace tells of no start, the instance had started before it was recorded.
+        let made = match starts {
+            true => Instance::new(&mut *store, module, &imports),
+            false => Instance::without_start(&mut *store, module, &imports),
+        };
         if starts {
             let found = made.as_ref().map(|_| Vec::new());
             self.left(store, found)?;
@@ -318,7 +349,14 @@ impl Shared {
                 Change::Element { table, index, value } => {
                     !starts && !self.has_element(store, instance, (table, index), value)?
                 }
-                Change::Write { memory, .. } | Change::Grow { memory, .. } => {
+                // The segments of a module that was recorded later may have written over it.
+                Change::Write { memory, address, ref bytes }
+                    if memory < self.lock().declared.imported.memories =>
+                {
+                    !starts && !has_bytes(store, instance, (memory, address), bytes)
+                }
+                Change::Write { .. } => !starts,
+                Change::Grow { memory, .. } => {
                     memory >= self.lock().declared.imported.memories && !starts
                 }
                 Change::Global { global, .. } => {

@@ -435,6 +435,19 @@ fn a_module_with_other_options_takes_the_place_of_the_one_before() {
 }
 
 #[test]
+fn a_program_inside_of_its_start_is_not_recorded_from_there() {
+    let place = Place::new("control-record");
+    let running = Running::start(&place, &[]);
+    let (went_well, said) = running.ask(&["record", "-o", "run.r3"]);
+    assert!(!went_well && said.contains("is inside of `_start`"), "{said}");
+    assert!(
+        said.contains("by `wasm-aot record ") && said.trim_end().lines().count() == 1,
+        "{said}"
+    );
+    assert!(!place.0.join("run.r3").exists());
+}
+
+#[test]
 fn what_became_of_each_monitor_is_explained() {
     let place = Place::new("control-explain");
     let running = Running::start(&place, &["--monitor", "functions"]);

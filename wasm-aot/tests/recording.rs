@@ -5,6 +5,8 @@
 mod embedders;
 #[path = "../trace/tests/replays/micro.rs"]
 mod micro;
+#[path = "recording/quiet.rs"]
+mod quiet;
 
 use embedders::{EMBEDDERS, Embedder};
 use std::fs;
@@ -115,6 +117,10 @@ fn checked() -> Vec<(String, Vec<u8>, i64)> {
     let (count, trace) = (trace.len() as i64, trace.into_iter().map(Ok));
     let made = generate(&whole, trace, Generation { is_checked: true });
     all.push(("linked instances".to_owned(), made.expect("a module can do it"), count));
+    let (module, trace) = quiet::run(&engine);
+    let (count, trace) = (trace.len() as i64, trace.into_iter().map(Ok));
+    let made = generate(&module.inner().bytes, trace, Generation { is_checked: true });
+    all.push(("from a quiet point".to_owned(), made.expect("a module can do it"), count));
     for embedder in EMBEDDERS {
         let (module, trace, done) = run(embedder, &engine);
         let list = events(&trace);
@@ -209,6 +215,8 @@ fn scripts() -> Vec<(String, String, i64)> {
         let bytes = module.inner().bytes.to_vec();
         runs.push((embedder.name.to_owned(), bytes, events(&trace)));
     }
+    let (module, trace) = quiet::run(&engine);
+    runs.push(("from a quiet point".to_owned(), module.inner().bytes.to_vec(), trace));
     let mut all = Vec::new();
     for (name, module, events) in runs {
         let count = events.len() as i64;

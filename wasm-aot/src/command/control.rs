@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wasm_aot::observer::{Program, Switched, Switches};
+use wasm_aot::recording::socket_name as name;
 use wasm_aot::session::{Attached, Client, ClientKind, Session, SessionError, Set};
 use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
@@ -33,11 +34,6 @@ const LOOK: Duration = Duration::from_millis(2);
 const LINE: u64 = 4096;
 /// How long somebody is waited for who has connected.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The socket's name of a process.
-fn name(pid: u32) -> String {
-    format!("wasm-aot-{pid}.sock")
-}
 
 /// What is asked.
 #[derive(Debug)]
@@ -137,6 +133,7 @@ impl Control {
             ("report", [format, monitor @ ..]) => self.report(Some(&monitor.join(" ")), format),
             ("sites", []) => Ok(self.sites()),
             ("explain", []) => self.explain(),
+            ("record", _) => Err(self.not_recorded()),
             _ => {
                 Err("expected status, attach, detach, on, off, burst, report, explain or sites"
                     .into())
@@ -192,6 +189,16 @@ impl Control {
                 format!("{which} is {on}: {now} of {all} probes are called\n")
             }
         })
+    }
+
+    /// Why no recording begins: a program of `wasm-aot run` is inside of a call as long as it is
+    /// there.
+    fn not_recorded(&self) -> String {
+        let program = self.asked.program.display();
+        format!(
+            "{program} is inside of `_start`, or of what --invoke names, and a recording begins \
+             where nothing is executed: record it from its beginning, by `wasm-aot record {program}`"
+        )
     }
 
     /// What became of each client in the program's code.

@@ -5,6 +5,7 @@ use super::modules::Chosen;
 use super::monitors::Format;
 use super::{Failure, print};
 use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
 /// Inspect or attach monitors to a running program; without a request: list the programs that run
 #[derive(Debug, Args)]
@@ -82,6 +83,16 @@ enum Request {
     },
     /// What each monitor became in the program's code, and why nothing cheaper
     Explain,
+    /// Record a program from now on: one that an embedder runs, at a quiet point, where nothing of
+    /// it is executed
+    Record {
+        /// Where the trace goes, which must not be there yet
+        #[arg(short, long, value_name = "FILE", required_unless_present = "end")]
+        output: Option<PathBuf>,
+        /// End the recording that was begun so
+        #[arg(long, conflicts_with = "output")]
+        end: bool,
+    },
     /// How many places there are where probes can be switched on
     Sites,
 }
@@ -126,6 +137,13 @@ impl Ctl {
             }
             Request::Explain => "explain".to_owned(),
             Request::Sites => "sites".to_owned(),
+            // The program may be somewhere else.
+            Request::Record { output: Some(output), .. } => {
+                let output = std::path::absolute(&output)
+                    .map_err(|error| Failure::new(format!("{}: {error}", output.display())))?;
+                format!("record {}", output.display())
+            }
+            Request::Record { output: None, .. } => "record end".to_owned(),
         };
         print(ask(pid, &line).map_err(Failure::new)?)?;
         while let Some(time) = again {

@@ -130,6 +130,12 @@ impl<T> Store<T> {
 }
 
 impl<T> StoreContextMut<'_, T> {
+    /// The store as an observer of the boundary is given it, without its data.
+    pub fn without_data(&mut self) -> StoreContextMut<'_, ()> {
+        // SAFETY: (1) what is given out has no data; (2) it borrows this one.
+        unsafe { StoreContextMut::from_core(self.core()) }
+    }
+
     /// Tells an observer of the boundary that the host has written to a memory whose bytes it has
     /// by [`Memory::announced_extent`].
     pub fn wrote(&mut self, memory: Memory, address: u64, len: u64) {

@@ -59,9 +59,28 @@ impl Instance {
     /// Makes an instance of a module, giving it `imports` in the order in which the module names
     /// them.
     pub fn new(
+        store: impl AsContextMut,
+        module: &Module,
+        imports: &[Extern],
+    ) -> Result<Self, Error> {
+        Self::make(store, module, imports, true)
+    }
+
+    /// The same, but that its start function is not called: for what continues another instance,
+    /// whose start function was called before.
+    pub fn without_start(
+        store: impl AsContextMut,
+        module: &Module,
+        imports: &[Extern],
+    ) -> Result<Self, Error> {
+        Self::make(store, module, imports, false)
+    }
+
+    fn make(
         mut store: impl AsContextMut,
         module: &Module,
         imports: &[Extern],
+        starts: bool,
     ) -> Result<Self, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
@@ -90,7 +109,7 @@ impl Instance {
         instance.copy_segments()?;
         let this = Self { data, store: core.id };
         core.cross(Crossing::Begins(this));
-        if let Some(start) = inner.info.start {
+        if let Some(start) = inner.info.start.filter(|_| starts) {
             instance.start(core, start)?;
         }
         Ok(this)

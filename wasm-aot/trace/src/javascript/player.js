@@ -114,16 +114,29 @@ globalThis.replay = replay;
   const before = () => {
     while (bytes[at] >= 0x10 && bytes[at] < 0x15) {
       const start = at, kind = bytes[at++];
-      if (kind === 0x12) { first.set(number(), value()); replay.event++; continue; }
       if (kind === 0x13) { at = start; return; }
       const index = number();
+      if (kind === 0x12) {
+        if (index >= IMPORTS.filter((own) => own[0] === 'global').length) { at = start; return; }
+        first.set(index, value());
+        replay.event++;
+        continue;
+      }
       if (index >= imported[kind < 0x12 ? 'memory' : 'table'].length) { at = start; return; }
       at = start + 1;
+      if (kind === 0x10) written.push(at);
       change(kind);
       replay.event++;
     }
   };
   const first = new Map();
+  // An instance copies its segments over what was written before.
+  const written = [];
+  const again = () => {
+    const next = at;
+    for (at of written) change(0x10);
+    at = next;
+  };
   // Globals come behind memories in a trace, and an instance needs them when it is made.
   const make = () => {
     const imports = {};
@@ -213,6 +226,7 @@ globalThis.replay = replay;
     const module = new WebAssembly.Module(decode(PROGRAM));
     const imports = make();
     instance = new WebAssembly.Instance(module, imports);
+    again();
     play();
   };
 

@@ -1,0 +1,186 @@
+//! Recording that begins in the middle: at a quiet point, where nothing of a program is executed.
+//!
+//! A trace begins with what a replay has to change in a new instance until it is as the program is
+//! now: its memories, globals and tables. A new instance is made to find that. It has the imports
+//! that the program has, and no start function is called. Segments that the program has dropped
+//! are there again: what uses one afterwards has trapped, and its replay goes on.
+
+use super::{Recorder, Refusal, State};
+use crate::instrument::module::Space;
+use crate::replaying::begun;
+use crate::{AsContextMut as _, Engine, Error, Extern, Instance, Module, Store, StoreContextMut};
+use wasm_aot_trace::{Change, Declared, Event, Program, Sink, Value, Writer};
+
+/// Bytes of a page.
+const PAGE: usize = 1 << 16;
+
+/// Something of a program that changes, as it was found.
+enum Found {
+    Memory(Vec<u8>),
+    Global(Value),
+    Table(Vec<Option<Value>>),
+}
+
+impl<S: Sink + Send + std::fmt::Debug + 'static> Recorder<S> {
+    /// Records an instance that is there already, from now on: its trace begins with what its
+    /// memories, globals and tables are. A store that can be borrowed so is executing nothing.
+    ///
+    /// # Errors
+    /// If the program cannot be recorded, is recorded already, or has something in a table or
+    /// global that no trace can hold.
+    pub fn at_quiet_point<T>(
+        store: &mut Store<T>,
+        module: &Module,
+        instance: Instance,
+        program: &Program,
+        sink: S,
+    ) -> Result<Self, Error> {
+        let refused = |why: Refusal| Error::Link(format!("it cannot be recorded: {why}"));
+        let mut context = store.as_context_mut();
+        let core = context.core();
+        if core.is_observed() {
+            return Err(refused("it is being recorded".into()));
+        }
+        if !instance.is_of_module(core, module) {
+            return Err(refused("the instance is of another module, or of another store".into()));
+        }
+        let declared = Declared::read(&module.inner().bytes).map_err(Error::host)?;
+        if let Some(what) = declared.refusal() {
+            return Err(refused(format!("it has {what}")));
+        }
+        let mut state = State {
+            // What there is to tell is looked for first: a refusal leaves no trace.
+            writer: None,
+            instances: vec![Some(instance)],
+            modules: vec![module.clone()],
+            linked: None,
+            declared,
+            first: Vec::new(),
+            held: Some(Vec::new()),
+            externs: Vec::new(),
+            lent: Vec::new(),
+            host_time: super::HostTime::default(),
+        };
+        let engine = store.engine().clone();
+        let mut context = store.as_context_mut();
+        let now = &mut context.without_data();
+        state.is_linked_as_recorded(now, 0, instance).map_err(refused)?;
+        state.snapshot(now, &engine, instance).map_err(refused)?;
+        state.writer = Some(Writer::new(sink, program).map_err(Error::host)?);
+        state.release();
+        Ok(Self::observe(store, state))
+    }
+}
+
+impl<S: Sink> State<S> {
+    /// Tells what makes a new instance the same as this one.
+    fn snapshot(
+        &mut self,
+        store: &mut StoreContextMut<'_, ()>,
+        engine: &Engine,
+        instance: Instance,
+    ) -> Result<(), Refusal> {
+        let failed = |error: Error| error.to_string();
+        self.given(store, 0, instance)?;
+        let changes = self.held.replace(Vec::new()).unwrap_or_default();
+        let first = changes.into_iter().filter_map(|event| match event {
+            Event::Host(change) => Some(change),
+            _ => None,
+        });
+        let first = first.collect::<Vec<_>>();
+        let now = self.everything(store, instance)?;
+        // A new instance copies its segments over what it is given: so it is told that it is given
+        // what is there afterwards, as where recording begins with an instance.
+        let mut scratch = Store::new(engine, ());
+        let new = begun(&mut scratch, &self.modules[0], &first).map_err(failed)?;
+        let externs = std::mem::take(&mut self.externs);
+        self.instances[0] = Some(new);
+        let context = &mut scratch.as_context_mut();
+        let given = self.given(context, 0, new);
+        let begun = given.and_then(|()| self.everything(context, new));
+        self.instances[0] = Some(instance);
+        self.externs = externs;
+        for ((index, before), (_, now)) in begun?.into_iter().zip(now) {
+            self.tell(index, &before, now);
+        }
+        Ok(())
+    }
+
+    /// All of an instance that can change, by the indices of its kinds, in order.
+    fn everything(
+        &mut self,
+        store: &mut StoreContextMut<'_, ()>,
+        instance: Instance,
+    ) -> Result<Vec<(u32, Found)>, Refusal> {
+        let failed = |error: Error| error.to_string();
+        let declared = &self.declared;
+        let counts = [
+            (Space::Memory, declared.memories.len()),
+            (Space::Global, declared.globals.len()),
+            (Space::Table, declared.tables.len()),
+        ];
+        let places = counts
+            .into_iter()
+            .flat_map(|(space, count)| (0..count as u32).map(move |index| (space, index)));
+        let places: Vec<(Space, u32)> = places.collect();
+        let mut all = Vec::new();
+        for (space, index) in places {
+            let found = match instance.item_at(store.core(), space, index) {
+                Some(Extern::Memory(memory)) => {
+                    Found::Memory(memory.contents(store.core()).unwrap_or_default().to_vec())
+                }
+                Some(Extern::Global(_)) if !self.declared.globals[index as usize].mutable => {
+                    continue;
+                }
+                Some(Extern::Global(global)) => {
+                    let value = global.get(&mut *store).map_err(failed)?;
+                    Found::Global(self.value(store, &value)?)
+                }
+                Some(Extern::Table(table)) => {
+                    let size = table.size(&mut *store).map_err(failed)?;
+                    let mut elements = Vec::new();
+                    for element in 0..size {
+                        let value = table.get(&mut *store, element).map_err(failed)?;
+                        let value = value.map(|value| self.value(store, &value)).transpose()?;
+                        elements.push(value);
+                    }
+                    Found::Table(elements)
+                }
+                Some(Extern::Func(_) | Extern::Tag(_)) | None => continue,
+            };
+            all.push((index, found));
+        }
+        Ok(all)
+    }
+
+    /// Tells how something differs from a new one.
+    fn tell(&mut self, index: u32, before: &Found, now: Found) {
+        match (before, now) {
+            (Found::Memory(before), Found::Memory(now)) => {
+                let pages = (now.len().saturating_sub(before.len()) / PAGE) as u64;
+                if pages > 0 {
+                    self.push(Event::Host(Change::Grow { memory: index, pages }));
+                }
+                self.differences(index, before, &now);
+            }
+            (Found::Global(before), Found::Global(value)) if *before != value => {
+                self.push(Event::Host(Change::Global { global: index, value }));
+            }
+            (Found::Table(before), Found::Table(now)) => {
+                let count = now.len().saturating_sub(before.len()) as u64;
+                if let (1.., Some(Some(value))) = (count, now.last().copied()) {
+                    self.push(Event::Host(Change::GrowTable { table: index, count, value }));
+                }
+                let grown = now.last().copied().flatten();
+                for (at, value) in now.into_iter().enumerate() {
+                    let before = before.get(at).copied().unwrap_or(grown);
+                    if let Some(value) = value.filter(|_| value != before) {
+                        let element = Change::Element { table: index, index: at as u64, value };
+                        self.push(Event::Host(element));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

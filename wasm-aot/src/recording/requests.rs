@@ -1,0 +1,180 @@
+//! Recording that is asked for from outside: `wasm-aot ctl PID record`, of a program that an
+//! embedder runs.
+//!
+//! A request comes in through a socket that only its user reaches, and waits until the embedder
+//! comes to a quiet point, where nothing of the program is executed. The store's owner alone can
+//! say where that is, and has to have the whole store to say it.
+
+use super::{Recorded, Recorder};
+use crate::{Instance, Module, Store};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+use wasm_aot_trace::Program;
+use wordpatch::os::sockets::Listener;
+
+/// No sender is waited for longer, and no quiet point.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest line that is read.
+const LONGEST: u64 = 4096;
+
+/// The name of the socket by which a process is asked.
+pub fn socket_name(pid: u32) -> String {
+    format!("wasm-aot-{pid}.sock")
+}
+
+/// Requests to record a program that comes to quiet points: one that an embedder calls again and
+/// again.
+///
+/// ```no_run
+/// # use wasm_aot::{Instance, Module, Store, recording::Requests, trace::Program};
+/// # fn serve(mut store: Store<()>, module: Module, instance: Instance, program: Program) -> std::io::Result<()> {
+/// let mut requests = Requests::listen("server.wasm")?;
+/// loop {
+///     requests.carry_out(&mut store, &module, instance, &program);
+///     // … call the program …
+/// #   break;
+/// }
+/// requests.finish(&mut store);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Requests {
+    waiting: Arc<Mutex<Option<Request>>>,
+    recording: Option<(PathBuf, Recorder<File>)>,
+    socket: PathBuf,
+}
+
+#[derive(Debug)]
+struct Request {
+    what: Wanted,
+    tell: mpsc::SyncSender<Result<String, String>>,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Begin(PathBuf),
+    End,
+}
+
+impl Requests {
+    /// Listens for this process. `program` is what it is called in lists of programs.
+    ///
+    /// # Errors
+    /// If there is no folder for sockets that is the user's alone, or no thread.
+    pub fn listen(program: &str) -> io::Result<Self> {
+        let listener = Listener::bind(&socket_name(std::process::id()))?;
+        let (socket, waiting) = (listener.path().to_owned(), Arc::default());
+        let (own, program) = (Arc::clone(&waiting), program.to_owned());
+        let serve = move || {
+            while let Ok(stream) = listener.accept() {
+                // One that has left is no reason to end.
+                let _ = answer(&stream, &own, &program);
+            }
+        };
+        std::thread::Builder::new().name("requests".into()).spawn(serve)?;
+        Ok(Self { waiting, recording: None, socket })
+    }
+
+    /// Begins and ends recordings that were asked for. To be called at quiet points; without a
+    /// request it takes a lock and returns.
+    pub fn carry_out<T>(
+        &mut self,
+        store: &mut Store<T>,
+        module: &Module,
+        instance: Instance,
+        program: &Program,
+    ) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Request { what, tell }) = waiting else { return };
+        let done = match what {
+            Wanted::Begin(path) => self.begin(store, module, instance, program, path),
+            Wanted::End => self.finish(store).ok_or_else(|| "nothing is being recorded".to_owned()),
+        };
+        let _ = tell.send(done);
+    }
+
+    fn begin<T>(
+        &mut self,
+        store: &mut Store<T>,
+        module: &Module,
+        instance: Instance,
+        program: &Program,
+        path: PathBuf,
+    ) -> Result<String, String> {
+        if let Some((other, _)) = &self.recording {
+            let other = other.display();
+            return Err(format!("it is being recorded into {other}: `record --end` ends that"));
+        }
+        let shown = path.display().to_string();
+        let file = File::create_new(&path).map_err(|error| format!("{shown}: {error}"))?;
+        match Recorder::at_quiet_point(store, module, instance, program, file) {
+            Ok(recorder) => {
+                self.recording = Some((path, recorder));
+                Ok(format!("{shown}: recording begins\n"))
+            }
+            Err(error) => {
+                let _ = std::fs::remove_file(&path);
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// Ends the recording, if there is one, and tells what there is of it.
+    pub fn finish<T>(&mut self, store: &mut Store<T>) -> Option<String> {
+        let (path, recorder) = self.recording.take()?;
+        let Recorded { events, failure, .. } = recorder.finish(store);
+        let path = path.display();
+        Some(match failure {
+            None => format!("{path}: {events} events recorded\n"),
+            Some(why) => format!("{path}: the trace ends after {events} events: {why}\n"),
+        })
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn answer(stream: &UnixStream, waiting: &Mutex<Option<Request>>, program: &str) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
+    let line = line.trim_end_matches('\n');
+    let done = match (line.split_once(' '), line) {
+        (_, "status") => Ok(format!("program   {program}\n")),
+        (_, "record end") => ask(waiting, Wanted::End),
+        (Some(("record", path)), _) => ask(waiting, Wanted::Begin(path.into())),
+        _ => Err("it is an embedder's: expected status or record".to_owned()),
+    };
+    let text = match done {
+        Ok(text) => format!("ok\n{text}"),
+        Err(why) => format!("error\n{why}"),
+    };
+    (&mut &*stream).write_all(text.as_bytes())
+}
+
+/// Has the embedder do something at its next quiet point.
+fn ask(waiting: &Mutex<Option<Request>>, what: Wanted) -> Result<String, String> {
+    let (tell, hear) = mpsc::sync_channel(1);
+    let lock = || waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    *lock() = Some(Request { what, tell });
+    hear.recv_timeout(PATIENCE)
+        .or_else(|_| match lock().take() {
+            Some(_) => Err(mpsc::RecvTimeoutError::Timeout),
+            // It has begun with it.
+            None => hear.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+        })
+        .unwrap_or_else(|_| {
+            Err("it has come to no quiet point for 5 seconds: ask again, or record it from its \
+             beginning by `wasm-aot record`"
+                .to_owned())
+        })
+}
