@@ -11,6 +11,8 @@ use crate::error::Error;
 use crate::event::{Change, End, Event, Frame};
 use crate::patch::Patch;
 use crate::value::Value;
+use foldhash::fast::RandomState;
+use indexmap::IndexSet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A number of a context.
@@ -21,7 +23,8 @@ pub(crate) type ContextId = u32;
 pub(crate) struct Replay {
     /// What happens before, between and after the calls of the host's.
     pub(crate) top: Vec<Action>,
-    pub(crate) contexts: Vec<Context>,
+    /// Each once.
+    pub(crate) contexts: IndexSet<Context, RandomState>,
     /// By import.
     pub(crate) imports: Vec<Invocations>,
     pub(crate) data: Data,
@@ -54,13 +57,21 @@ pub(crate) struct Invocations {
 impl Invocations {
     /// The invocation of that number has ended.
     fn end(&mut self, number: u64, context: ContextId) {
-        self.early.insert(number, context);
-        while let Some(context) = self.early.remove(&self.placed) {
-            if self.runs.last().is_none_or(|(_, last)| *last != context) {
-                self.runs.push((self.placed, context));
-            }
-            self.placed += 1;
+        if number != self.placed {
+            self.early.insert(number, context);
+            return;
         }
+        self.place(context);
+        while let Some(context) = self.early.remove(&self.placed) {
+            self.place(context);
+        }
+    }
+
+    fn place(&mut self, context: ContextId) {
+        if self.runs.last().is_none_or(|(_, last)| *last != context) {
+            self.runs.push((self.placed, context));
+        }
+        self.placed += 1;
     }
 }
 
@@ -163,7 +174,6 @@ pub(crate) struct Builder<'a> {
     is_checked: bool,
     replay: Replay,
     open: Vec<Open>,
-    known: HashMap<Context, ContextId>,
     has_begun: bool,
     /// Whether a trap has ended a call: what follows can only be its further effects.
     is_trapped: bool,
@@ -180,7 +190,6 @@ impl<'a> Builder<'a> {
             is_checked,
             replay: Replay { imports, ..Replay::default() },
             open: vec![top],
-            known: HashMap::new(),
             has_begun: false,
             is_trapped: false,
         }
@@ -293,11 +302,7 @@ impl<'a> Builder<'a> {
             self.replay.untold_exits.insert(import);
         }
         let context = Context { call, actions, end, ended };
-        let contexts = &mut self.replay.contexts;
-        let id = *self.known.entry(context).or_insert_with_key(|context| {
-            contexts.push(context.clone());
-            contexts.len() as ContextId - 1
-        });
+        let id = self.replay.contexts.insert_full(context).0 as ContextId;
         self.replay.imports[import as usize].end(invocation, id);
         Ok(())
     }

@@ -199,7 +199,8 @@ impl<'a> Coder<'a> {
     }
 
     fn import(&mut self, import: u32) -> Result<Vec<u8>, Error> {
-        let ty = self.declared.function(import).expect("an import has a type").clone();
+        let declared = self.declared;
+        let ty = declared.function(import).expect("an import has a type");
         let (counter, params) = (self.counter(import), ty.params().len() as u32);
         let mut code = Vec::new();
         InstructionSink::new(&mut code)
@@ -213,70 +214,77 @@ impl<'a> Coder<'a> {
             invocations.runs.iter().map(|(first, context)| (*first, Some(*context))).collect();
         // It was not called more often.
         runs.push((invocations.count, None));
-        let tree = self.tree(&ty, &runs)?;
-        code.extend_from_slice(&tree);
-        Ok(body(&[ValType::I64], &code))
-    }
-
-    /// Code that finds the run of the invocation that is in the local behind the parameters.
-    fn tree(&mut self, ty: &FuncType, runs: &[(u64, Option<ContextId>)]) -> Result<Vec<u8>, Error> {
-        if let [(_, context)] = runs {
-            return self.leaf(ty, *context);
-        }
-        let (below, above) = runs.split_at(runs.len() / 2);
-        let (first, params) = (above[0].0, ty.params().len() as u32);
-        let (below, above) = (self.tree(ty, below)?, self.tree(ty, above)?);
         let block = match ty.results() {
             [] => BlockType::Empty,
             [one] => BlockType::Result(RoundtripReencoder.val_type(*one)?),
             several => BlockType::FunctionType(self.signature((Vec::new(), several.to_vec()))),
         };
-        let mut code = Vec::new();
-        let mut sink = InstructionSink::new(&mut code);
+        self.tree(&mut code, ty, block, &runs)?;
+        Ok(body(&[ValType::I64], &code))
+    }
+
+    /// Code that finds the run of the invocation that is in the local behind the parameters.
+    fn tree(
+        &mut self,
+        code: &mut Vec<u8>,
+        ty: &FuncType,
+        block: BlockType,
+        runs: &[(u64, Option<ContextId>)],
+    ) -> Result<(), Error> {
+        if let [(_, context)] = runs {
+            return self.leaf(code, ty, *context);
+        }
+        let begun = code.len();
+        let (below, above) = runs.split_at(runs.len() / 2);
+        let (first, params) = (above[0].0, ty.params().len() as u32);
+        let mut sink = InstructionSink::new(code);
         sink.local_get(params).i64_const(first.cast_signed()).i64_lt_u().if_(block);
-        code.extend_from_slice(&below);
-        InstructionSink::new(&mut code).else_();
-        code.extend_from_slice(&above);
-        InstructionSink::new(&mut code).end();
-        if code.len() < LARGE {
-            return Ok(code);
+        self.tree(code, ty, block, below)?;
+        InstructionSink::new(code).else_();
+        self.tree(code, ty, block, above)?;
+        InstructionSink::new(code).end();
+        if code.len() - begun < LARGE {
+            return Ok(());
         }
         let types = ty.params().iter().copied().chain([ValType::I64]).collect();
-        let function = self.helper((types, ty.results().to_vec()), &code);
-        let mut call = Vec::new();
-        let mut sink = InstructionSink::new(&mut call);
+        let function = self.helper((types, ty.results().to_vec()), &code[begun..]);
+        code.truncate(begun);
+        let mut sink = InstructionSink::new(code);
         (0..=params).for_each(|local| {
             sink.local_get(local);
         });
         sink.call(function);
-        Ok(call)
+        Ok(())
     }
 
     /// One context: what is checked, what is done, and the end.
-    fn leaf(&mut self, ty: &FuncType, context: Option<ContextId>) -> Result<Vec<u8>, Error> {
-        let mut code = Vec::new();
+    fn leaf(
+        &mut self,
+        code: &mut Vec<u8>,
+        ty: &FuncType,
+        context: Option<ContextId>,
+    ) -> Result<(), Error> {
+        let sink = &mut InstructionSink::new(code);
         let Some(id) = context else {
-            let sink = &mut InstructionSink::new(&mut code);
             match self.is_checked {
                 true => self.fail(sink, Wrong::Order),
                 false => {
                     sink.unreachable();
                 }
             }
-            return Ok(code);
+            return Ok(());
         };
         let replay = self.replay;
         let context = &replay.contexts[id as usize];
         if let Some((event, args)) = &context.call {
-            let sink = &mut InstructionSink::new(&mut code);
             self.expect_event(sink, *event);
             for (local, value) in args.iter().enumerate() {
                 self.compare(sink, local as u32, *value, Wrong::Argument);
             }
             self.pass_event(sink, *event);
         }
-        code.extend_from_slice(&self.actions_of(id, context)?);
-        let sink = &mut InstructionSink::new(&mut code);
+        self.actions_of(code, id, context)?;
+        let sink = &mut InstructionSink::new(code);
         if context.call.is_some() {
             self.pass_event(sink, context.ended);
         }
@@ -301,33 +309,47 @@ impl<'a> Coder<'a> {
                 sink.throw(*tag);
             }
         }
-        Ok(code)
+        Ok(())
     }
 
     /// What is done in a context: written out, or in a function that several runs call.
-    fn actions_of(&mut self, id: ContextId, context: &Context) -> Result<Vec<u8>, Error> {
-        if let Some(call) = self.shared.get(&id) {
-            return Ok(call.clone());
+    fn actions_of(
+        &mut self,
+        code: &mut Vec<u8>,
+        id: ContextId,
+        context: &Context,
+    ) -> Result<(), Error> {
+        let is_shared = self.uses[id as usize] > 1;
+        if let Some(call) = self.shared.get(&id).filter(|_| is_shared) {
+            code.extend_from_slice(call);
+            return Ok(());
         }
-        let code = self.actions(&context.actions)?;
-        if self.uses[id as usize] < 2 || code.len() < SMALL {
-            return Ok(code);
+        let begun = code.len();
+        self.actions(code, &context.actions)?;
+        if is_shared && code.len() - begun >= SMALL {
+            let call = self.outlined(&code[begun..]);
+            code.truncate(begun);
+            code.extend_from_slice(&call);
+            self.shared.insert(id, call);
         }
-        let call = self.outlined(&code);
-        self.shared.insert(id, call.clone());
-        Ok(call)
+        Ok(())
     }
 
     /// Code of actions; if it is large, calls of functions that each do some of them.
-    fn actions(&mut self, actions: &[Action]) -> Result<Vec<u8>, Error> {
-        let (mut parts, mut part) = (Vec::new(), Vec::new());
+    fn actions(&mut self, code: &mut Vec<u8>, actions: &[Action]) -> Result<(), Error> {
+        let begun = code.len();
+        let mut parts = Vec::new();
         for action in actions {
-            self.action(&mut part, action)?;
-            if part.len() >= LARGE {
-                parts.push(self.outlined(&std::mem::take(&mut part)));
+            self.action(code, action)?;
+            if code.len() - begun >= LARGE {
+                parts.push(self.outlined(&code[begun..]));
+                code.truncate(begun);
             }
         }
-        parts.push(part);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        parts.push(code.split_off(begun));
         // A million calls of parts are a large function, too.
         while parts.iter().map(Vec::len).sum::<usize>() >= LARGE {
             let (mut fewer, mut part) = (Vec::new(), Vec::new());
@@ -340,7 +362,8 @@ impl<'a> Coder<'a> {
             fewer.push(part);
             parts = fewer;
         }
-        Ok(parts.concat())
+        parts.iter().for_each(|part| code.extend_from_slice(part));
+        Ok(())
     }
 
     /// Puts code into a function of its own: gives its call.
@@ -445,9 +468,14 @@ impl<'a> Coder<'a> {
         end: &End,
         events: (u64, u64),
     ) -> Result<(), Error> {
-        let ty = self.declared.function(function).expect("it was looked at").clone();
-        let mut call = Vec::new();
-        let mut sink = InstructionSink::new(&mut call);
+        let declared = self.declared;
+        let ty = declared.function(function).expect("it was looked at");
+        let is_caught = matches!(end, End::Exception { .. });
+        let mut sink = InstructionSink::new(code);
+        if is_caught {
+            let caught = [Catch::All { label: 0 }];
+            sink.block(BlockType::Empty).try_table(BlockType::Empty, caught);
+        }
         for (value, ty) in args.iter().zip(ty.params()) {
             constant(&mut sink, *value, *ty)?;
         }
@@ -467,13 +495,6 @@ impl<'a> Coder<'a> {
                 });
             }
         }
-        let is_caught = matches!(end, End::Exception { .. });
-        if is_caught {
-            let caught = [Catch::All { label: 0 }];
-            let sink = &mut InstructionSink::new(code);
-            sink.block(BlockType::Empty).try_table(BlockType::Empty, caught);
-        }
-        code.extend_from_slice(&call);
         let sink = &mut InstructionSink::new(code);
         if is_caught {
             sink.end().end();
@@ -509,7 +530,8 @@ impl<'a> Coder<'a> {
     /// The function that replays everything: its index.
     pub(super) fn start(&mut self) -> Result<u32, Error> {
         let replay = self.replay;
-        let mut code = self.actions(&replay.top)?;
+        let mut code = Vec::new();
+        self.actions(&mut code, &replay.top)?;
         if self.is_checked && replay.events > 0 {
             self.pass_event(&mut InstructionSink::new(&mut code), replay.events - 1);
         }
