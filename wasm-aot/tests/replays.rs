@@ -179,7 +179,12 @@ fn a_program_that_records_itself_has_the_same_replay() {
     assert_eq!(line("  stores")[..2], ["4", "0"], "{effect}");
     let checked = place.good(&["replay", "--check", "reduced.r3", &app]);
     assert_eq!(checked, "reduced.r3: the program does what was recorded\n");
-    assert_eq!(count(&place, "reduced.r3"), count(&place, "itself.r3"));
+    // Two runs: a byte that comes by chance may be what was there before, and is not found.
+    let calls = |trace: &str| {
+        let text = place.good(&["trace", "show", trace]);
+        text.lines().filter(|line| !line.starts_with("found ") && !line.starts_with('#')).count()
+    };
+    assert_eq!(calls("reduced.r3"), calls("itself.r3"));
     // This engine tells about as much.
     assert_eq!(place.run(&["record", "-o", "seen.r3", &app]).status.code(), Some(3));
     let (itself, seen) = (count(&place, "itself.r3"), count(&place, "seen.r3"));

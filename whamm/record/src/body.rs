@@ -4,7 +4,7 @@ use crate::Error;
 use crate::access::Access;
 use crate::app::App;
 use crate::gateway::Gateways;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, UNREACHABLE};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Encode, InstructionSink, ValType};
 use wasmparser::Operator;
@@ -95,6 +95,16 @@ impl Writer<'_> {
         match &instruction.operator {
             Operator::Return if self.is_raw => {
                 self.left();
+                self.own.keep(place);
+            }
+            Operator::Unreachable => {
+                let (at, len) = self.runtime.texts[UNREACHABLE.as_bytes()];
+                let (traps, depth) = (self.runtime.functions["traps"], self.runtime.depth);
+                self.put().i32_const(at).i32_const(len).call(traps);
+                if let Some(last) = self.gateways.last {
+                    let mut sink = self.put();
+                    sink.global_get(depth).i32_eqz().if_(BlockType::Empty).call(last).end();
+                }
                 self.own.keep(place);
             }
             Operator::Call { function_index } if *function_index < self.app.imported() => {

@@ -29,6 +29,8 @@ pub(crate) struct Gateways {
     sizes: u32,
     /// Tells an exception that ends a call: the exception, and the event's kind.
     thrown: Option<u32>,
+    /// What there is to do when a trap has ended all calls, if the host does not see to it.
+    pub(crate) last: Option<u32>,
 }
 
 /// Makes them.
@@ -80,6 +82,8 @@ impl Gateways {
         }
         maker.own_functions()?;
         maker.start()?;
+        let last = if app.is_command() { "finish" } else { "flush" };
+        maker.made.last = maker.has_file.then(|| maker.own(last));
         Ok(maker.made)
     }
 }
@@ -385,12 +389,14 @@ impl Maker<'_, '_> {
         (0..params).for_each(|local| {
             sink.local_get(local);
         });
+        let unwind = self.own("unwind");
         self.call(sink, self.plan.indices.function(import), (params, saved), |sink| {
+            sink.local_get(saved).call(unwind);
             sink.i32_const(1).global_set(inside).i32_const(4);
         });
+        // The host has gone on after calls that have not returned.
         sink.global_get(depth).local_get(saved).i32_ne().if_(BlockType::Empty);
-        self.stop(sink, Why::Trapped, false);
-        sink.end();
+        sink.local_get(saved).call(self.own("unwind")).end();
         sink.i32_const(1).global_set(inside);
         self.begin(sink, 4, &[]);
         sink.i32_const(0).call(self.own("byte"));
@@ -474,12 +480,16 @@ impl Maker<'_, '_> {
         let inside = self.runtime.inside;
         let inner = self.plan.indices.function(function);
         let sink = &mut code.instructions();
+        let (via, depth) = (self.runtime.via, self.runtime.depth);
         sink.global_get(inside).if_(BlockType::Empty);
+        // The host goes on after a trap, in the only call that there was; or the program calls.
+        sink.global_get(via).i32_eqz().global_get(depth).i32_const(1).i32_eq().i32_and();
+        sink.if_(BlockType::Empty).i32_const(0).call(self.own("unwind")).else_();
         self.by_reference(sink, function);
         (0..params).for_each(|local| {
             sink.local_get(local);
         });
-        sink.call(inner).return_().end();
+        sink.call(inner).return_().end().end();
         let name = self.app.declared.exported_function(function);
         self.begin(sink, 1, &[function.into()]);
         match name {

@@ -45,8 +45,10 @@ impl Why {
     }
 }
 
+/// What a trap is called where it is told: as the engine has it.
+pub(crate) const UNREACHABLE: &str = "unreachable";
 /// Where calls of the host's have not ended when it ends the trace.
-const UNENDED: &str = "calls of the host's have not returned: a trap, an exception or an exit";
+const UNENDED: &str = "calls of the host's have not returned";
 
 /// A memory that is recorded.
 #[derive(Clone, Copy, Debug)]
@@ -293,6 +295,7 @@ fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Resul
         ("cut", cut.as_bytes()),
         ("heading", &heading),
         ("unended", UNENDED.as_bytes()),
+        ("unreachable", UNREACHABLE.as_bytes()),
     ];
     for (name, bytes) in texts {
         let (at, len) = pool.put(bytes);

@@ -110,7 +110,31 @@
     (call $block (i32.const 4))
     (if (global.get $alive) (then (call $close)))
     (global.set $alive (i32.const 0)))
+  ;; Calls of the host's have ended, down to so many, and it was not seen how: a trap, or an exception that has no tag here. The
+  ;; innermost was the program's where it ran; every other one was ended by that.
+  (func $unwind (export "unwind") (param $left i32)
+    (block $end (loop $next
+      (br_if $end (i32.le_u (global.get $depth) (local.get $left)))
+      (if (i32.eqz (global.get $inside)) (then
+        (call $begin (i32.const 4)) (call $byte (i32.const 2)) (call $byte (i32.const 0))))
+      (call $begin (i32.const 2)) (call $byte (i32.const 2)) (call $byte (i32.const 0))
+      (call $left)
+      (br $next)))
+    (global.set $via (i32.const 0)))
+  (func $left
+    (global.set $inside (i32.const 0))
+    (global.set $depth (i32.sub (global.get $depth) (i32.const 1))))
+  ;; The program traps next, for this reason.
+  (func (export "traps") (param $why i32) (param $len i32)
+    (call $begin (i32.const 2)) (call $byte (i32.const 2))
+    (call $number (i64.extend_i32_u (local.get $len)))
+    (call $copy (local.get $why) (local.get $len))
+    (call $left)
+    (global.set $via (i32.const 0)))
+  ;; The host ends the trace: a program that has not given control back was ended by a trap.
   (func $finish (export "finish")
+    (if (i32.and (global.get $inside) (i32.ne (global.get $depth) (i32.const 0)))
+      (then (call $unwind (i32.sub (global.get $depth) (i32.const 1)))))
     (if (global.get $depth) (then (call $end (global.get $unended) (global.get $unended_len)))
       (else (call $end (i32.const 0) (i32.const 0)))))
   ;; The event that is being written, or comes next, cannot be told.
