@@ -1,8 +1,14 @@
-//! A gate: the jump that a stub of ours begins with, as a switch. On it leads past the stub's first
-//! part, off it falls into it.
+//! A gate: a byte in code memory of our own that has two values, so that threads that come by go
+//! one way or the other. It is always writable and no other code's: so it is two words, and
+//! switching it cannot fail.
 //!
-//! It is a [call site](crate::CallSite) of the simplest kind: in code memory of our own, which is
-//! always writable, and no other code's. So it is two words, and switching it cannot fail.
+//! ```text
+//!   a site      A9/E8 rel32, A9/E9 rel32    its first byte; rel32 is stored while that is off
+//!   a branch    0F 8x rel32, E9 rel32       the lowest byte of its distance, where both fit
+//! ```
+//!
+//! It is a [call site](crate::CallSite) of the simplest kind: nothing of it is found, decoded or
+//! made writable, because the code around it is ours too.
 //!
 //! # Safety
 //!
@@ -13,18 +19,18 @@ use crate::x86::{Form, Role, Switch};
 use wordpatch::CodeAddr;
 use wordpatch::live::{self, Width};
 
-/// The first instruction of a stub, as a switch. Made by [`Islands::gate`](crate::Islands::gate).
+/// A byte of our own code that is switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
-    address: CodeAddr,
-    alias: isize,
+    /// Where it is written.
+    at: CodeAddr,
+    /// What it is while it is off, and while it is on.
+    faces: [u8; 2],
 }
 
-const FORM: Form = Form::Jump;
-
-/// The bytes of its states, off and on.
-const FACES: [u8; 2] = match FORM.off(Role::Detour) {
-    Some(off) => [off, FORM.on()],
+/// The bytes of a jump out of line, off and on.
+const DETOUR: [u8; 2] = match Form::Jump.off(Role::Detour) {
+    Some(off) => [off, Form::Jump.on()],
     None => unreachable!(),
 };
 
@@ -33,25 +39,71 @@ impl Gate {
     /// `alias`; `None` if there is no such jump.
     ///
     /// # Safety
-    /// 1. Both are mapped, and stay so while it lives. 2. Either way is right to go whenever it is
-    ///    switched, and flags are dead at the stub's beginning. 3. No other code writes there.
+    /// As of [`new`](Self::new).
     pub(crate) unsafe fn at(address: CodeAddr, alias: isize) -> Option<Self> {
         // SAFETY: (1) the caller.
         let found = unsafe { live::load_byte(address) };
-        (found == FORM.on()).then_some(Self { address, alias })
+        (found == Form::Jump.on()).then_some(Self { at: address.offset(alias), faces: DETOUR })
+    }
+
+    /// A byte that is written at `at`, with what it is while it is off, and while it is on.
+    ///
+    /// # Safety
+    /// 1. It is mapped and writable, and stays so while the gate is used. 2. Either way is right to
+    ///    go whenever it is switched, and flags are dead at its instruction. 3. No other code
+    ///    writes there.
+    pub const unsafe fn new(at: CodeAddr, faces: [u8; 2]) -> Self {
+        Self { at, faces }
     }
 
     /// Switches it: one byte, of which no thread sees half (A3). Usable in a signal handler.
     #[inline]
     pub fn set(self, to: Switch) {
-        let at = self.address.offset(self.alias + FORM.switch_at() as isize);
-        let face = FACES[to as usize];
-        // SAFETY: (1) mapped and writable, by construction in `at`; (2) either byte is right there,
-        // as its maker has promised.
+        let face = self.faces[to as usize];
+        // SAFETY: (1) mapped and writable, by construction; (2) either byte is right there, as its
+        // maker has promised.
         unsafe {
-            if live::load_byte(at) != face {
-                live::store(at, Width::One, face.into());
+            if live::load_byte(self.at) != face {
+                live::store(self.at, Width::One, face.into());
             }
         }
+    }
+
+    /// Stores the distance of a site that is off, which makes nothing of it, whole or not. A barrier
+    /// comes before it is switched on for the first time.
+    ///
+    /// # Safety
+    /// The gate is the first byte of an instruction whose last four are its distance, and is off.
+    pub unsafe fn lead(self, distance: u32) {
+        // SAFETY: (1) the four bytes behind it are its instruction's, by the caller; (2) no other
+        // code writes them; (3) its first byte makes nothing of them.
+        unsafe { live::store(self.at.offset(1), Width::Four, distance.into()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordpatch::CodeMemory;
+
+    #[test]
+    fn a_gate_of_code_of_our_own_leads_where_it_was_led_while_it_is_on() {
+        // A9 imm32; mov eax, 1; ret; behind it: mov eax, 2; ret.
+        let mut memory = CodeMemory::new(64).unwrap();
+        memory.write(0, &[DETOUR[0], 0, 0, 0, 0, 0xb8, 1, 0, 0, 0, 0xc3]);
+        memory.write(16, &[0xb8, 2, 0, 0, 0, 0xc3]);
+        // SAFETY: the bytes just written are a function of that type.
+        let function: extern "C" fn() -> u32 =
+            unsafe { std::mem::transmute(memory.base().as_ptr()) };
+        // SAFETY: the memory is ours, and both ways lead to the end of a function.
+        let gate = unsafe { Gate::new(memory.writable(0), DETOUR) };
+        assert_eq!(function(), 1);
+        // SAFETY: the first byte of a jump of five bytes that is off.
+        unsafe { gate.lead(16 - 5) };
+        assert_eq!(function(), 1);
+        gate.set(Switch::On);
+        assert_eq!(function(), 2);
+        gate.set(Switch::Off);
+        assert_eq!(function(), 1);
     }
 }

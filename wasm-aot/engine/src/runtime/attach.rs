@@ -9,9 +9,9 @@ use super::late::{self, Due};
 use super::module::{Module, ModuleInner};
 use super::news::News;
 use super::part::Part;
-use super::sides::Sides;
+use super::points::Points;
 use super::stubs::Stubs;
-use super::version::{Counted, Current, Observed, Origin, Versions, When};
+use super::variant::{Counted, Observed, Origin, Variants, When};
 use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
 use crate::error::Error;
 use std::sync::Weak;
@@ -35,15 +35,15 @@ impl Module {
 
     /// Whether what is executed is counted at the moment.
     pub fn is_counting(&self) -> bool {
-        self.inner.options.counts || self.inner.versions.lock().observed.counts.is_on()
+        self.inner.options.counts || self.inner.variants.lock().observed.counts.is_on()
     }
 
     /// How often counting has begun, if nothing counts at the moment: until it begins again,
     /// counters only tell of threads that are on their way out.
     pub(crate) fn idle_since(&self) -> Option<u64> {
-        let versions = self.inner.versions.lock();
-        (!self.inner.options.counts && !versions.observed.counts.is_on())
-            .then_some(versions.count_turns)
+        let variants = self.inner.variants.lock();
+        (!self.inner.options.counts && !variants.observed.counts.is_on())
+            .then_some(variants.count_turns)
     }
 
     /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are
@@ -56,15 +56,15 @@ impl Module {
     /// for the first time: of others its hooks are [left out](Self::leave_out).
     pub fn add_part_of(&self, plan: Plan, due: Option<Weak<dyn Due>>) -> Result<usize, Error> {
         let module = &self.inner;
-        let mut versions = module.versions.lock();
-        module.prepare(&mut versions)?;
-        let base = versions.words;
+        let mut variants = module.variants.lock();
+        module.prepare(&mut variants)?;
+        let base = variants.words;
         if 8 * (base + plan.words()) as usize > WORDS {
             return Err(Error::Attach("instances have no room for what the monitors keep".into()));
         }
-        versions.words += plan.words();
-        versions.plans.push(plan.clone());
-        versions.imported = module.info.imported.functions;
+        variants.words += plan.words();
+        variants.plans.push(plan.clone());
+        variants.imported = module.info.imported.functions;
         let part = Part::new(plan, base, due);
         // An instance that begins meanwhile is found here, or finds the part; or both, and is told
         // of once.
@@ -84,7 +84,7 @@ impl Module {
         sum
     }
 
-    /// Which functions are compiled for other versions of the code from now on, and how many bytes
+    /// Which functions are compiled for other variants of the code from now on, and how many bytes
     /// of code each has there.
     pub fn news(&self) -> News {
         self.inner.readers.subscribe()
@@ -93,9 +93,9 @@ impl Module {
     /// Has that counted, and these plans observed from now on, and no
     /// others.
     pub fn observe(&self, counts: Counted, parts: &[usize]) -> Result<(), Error> {
-        let mut versions = self.inner.versions.lock();
-        let parts = parts.iter().chain(&versions.also).copied().collect();
-        self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
+        let mut variants = self.inner.variants.lock();
+        let parts = parts.iter().chain(&variants.also).copied().collect();
+        self.inner.count(&mut variants, |variants| variants.counts = counts, parts)
     }
 
     /// Has a plan observed from now on, whatever else is.
@@ -110,21 +110,21 @@ impl Module {
     }
 
     fn observe_too(&self, part: usize, when: When) -> Result<(), Error> {
-        let mut versions = self.inner.versions.lock();
-        let mut observed = versions.observed.clone();
+        let mut variants = self.inner.variants.lock();
+        let mut observed = variants.observed.clone();
         observed.parts.push(part);
-        self.inner.observe(&mut versions, observed, when)?;
-        versions.also.push(part);
+        self.inner.observe(&mut variants, observed, when)?;
+        variants.also.push(part);
         Ok(())
     }
 
     /// Has a plan observed no more that was observed beside the others.
     pub fn observe_no_more(&self, part: usize) -> Result<(), Error> {
-        let mut versions = self.inner.versions.lock();
-        let mut observed = versions.observed.clone();
+        let mut variants = self.inner.variants.lock();
+        let mut observed = variants.observed.clone();
         observed.parts.retain(|other| *other != part);
-        self.inner.observe(&mut versions, observed, When::NextTurn)?;
-        versions.also.retain(|other| *other != part);
+        self.inner.observe(&mut variants, observed, When::NextTurn)?;
+        variants.also.retain(|other| *other != part);
         Ok(())
     }
 
@@ -143,21 +143,21 @@ impl Module {
         when: When,
     ) -> Result<bool, Error> {
         let (module, mut changed) = (&self.inner, Vec::new());
-        let mut versions = module.versions.lock();
-        module.prepare(&mut versions)?;
+        let mut variants = module.variants.lock();
+        module.prepare(&mut variants)?;
         for (function, hook) in hooks {
             let function = (function - module.info.imported.functions) as usize;
-            if versions.leave_out(function, (of, *hook), out) {
+            if variants.leave_out(function, (of, *hook), out) {
                 changed.push((function, *hook));
             }
         }
         let mut functions: Vec<usize> = changed.iter().map(|(function, _)| *function).collect();
         functions.sort_unstable();
         functions.dedup();
-        module.follow(&mut versions, &functions, when).map(|()| !changed.is_empty()).inspect_err(
+        module.follow(&mut variants, &functions, when).map(|()| !changed.is_empty()).inspect_err(
             |_| {
                 for (function, hook) in &changed {
-                    versions.leave_out(*function, (of, *hook), !out);
+                    variants.leave_out(*function, (of, *hook), !out);
                 }
             },
         )
@@ -166,15 +166,15 @@ impl Module {
     /// Whether all hooks of a plan may be left out of functions without anything being compiled:
     /// nothing else is attached.
     pub fn is_attached_alone(&self, of: Origin) -> bool {
-        let versions = self.inner.versions.lock();
-        !versions.observed.counts.is_on()
-            && matches!(of, Origin::Part(part) if versions.observed.parts == [part])
+        let variants = self.inner.variants.lock();
+        !variants.observed.counts.is_on()
+            && matches!(of, Origin::Part(part) if variants.observed.parts == [part])
     }
 
     /// Has threads that are in other code of these functions come into what is current with the
     /// next turn of their loop.
     pub(super) fn hurry(&self, functions: &[usize]) -> Result<(), Error> {
-        self.inner.follow(&mut self.inner.versions.lock(), functions, When::NextTurn)
+        self.inner.follow(&mut self.inner.variants.lock(), functions, When::NextTurn)
     }
 
     /// Has nothing counted any more: a thread ceases with its next call of a function, and with the
@@ -185,21 +185,21 @@ impl Module {
     }
 
     fn want_counts(&self, counts: Counted) -> Result<(), Error> {
-        let mut versions = self.inner.versions.lock();
-        let parts = versions.observed.parts.clone();
-        self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
+        let mut variants = self.inner.variants.lock();
+        let parts = variants.observed.parts.clone();
+        self.inner.count(&mut variants, |variants| variants.counts = counts, parts)
     }
 
     /// Has everything counted for others, too, whatever monitors come and go; or no more for
     /// one of those.
     pub fn count_also(&self, on: bool) -> Result<(), Error> {
-        let mut versions = self.inner.versions.lock();
-        let parts = versions.observed.parts.clone();
-        let change = |versions: &mut Versions| match on {
-            true => versions.also_counting += 1,
-            false => versions.also_counting -= 1,
+        let mut variants = self.inner.variants.lock();
+        let parts = variants.observed.parts.clone();
+        let change = |variants: &mut Variants| match on {
+            true => variants.also_counting += 1,
+            false => variants.also_counting -= 1,
         };
-        self.inner.count(&mut versions, change, parts)
+        self.inner.count(&mut variants, change, parts)
     }
 
     /// How many places there are where something can be switched on while instances run.
@@ -275,8 +275,8 @@ impl Module {
 
 impl ModuleInner {
     /// Makes the module's own code ready to be left.
-    fn prepare(&self, versions: &mut Versions) -> Result<(), Error> {
-        if versions.stubs.is_some() {
+    fn prepare(&self, variants: &mut Variants) -> Result<(), Error> {
+        if variants.stubs.is_some() {
             return Ok(());
         }
         if self.options.sites == compile::Sites::NONE {
@@ -292,26 +292,21 @@ impl ModuleInner {
         let functions = self.info.bodies.len();
         let beginnings: Vec<Wanted> =
             (0..functions).map(|function| Wanted { function, entered: None }).collect();
-        let mut plain = Sides::new(functions);
-        plain.take_in(&self.code, &stubs, &beginnings, |function| function)?;
-        (0..functions).filter_map(|function| Some((function, plain.of(function)?))).for_each(
-            |(function, side)| {
-                stubs.set(function, side.start);
-            },
-        );
+        let mut baselines = Points::new(functions);
+        baselines.take_in(&self.code, &stubs, &beginnings, |function| function)?;
+        (0..functions)
+            .filter_map(|function| Some((function, baselines.of(function)?)))
+            .for_each(|(function, baseline)| stubs.set(function, baseline.start));
         barrier::pass()?;
-        (versions.stubs, versions.plain) = (Some(stubs), plain);
-        versions.all_lead_to(Current::Plain);
-        (versions.current, versions.entered) =
-            (vec![Current::Plain; functions], vec![false; functions]);
+        variants.begin(stubs, baselines, functions);
         Ok(())
     }
 
     /// Those of a function's hooks that are not left out already.
     pub fn still_there(&self, of: Origin, index: u32, mut hooks: Vec<HookId>) -> Vec<HookId> {
         let function = (index - self.info.imported.functions) as usize;
-        let versions = self.versions.lock();
-        if let Some(left_out) = versions.left_out.get(&function) {
+        let variants = self.variants.lock();
+        if let Some(left_out) = variants.left_out.get(&function) {
             hooks.retain(|hook| !left_out.contains(&(of, *hook)));
         }
         hooks
@@ -320,31 +315,31 @@ impl ModuleInner {
     /// Whether an activation in this code of a function stays there until the function is called
     /// again, though another version is current.
     pub(super) fn is_behind(&self, function: usize, code: &Code) -> bool {
-        let versions = self.versions.lock();
-        versions.is_to_be_called(function)
-            && versions.start(function).is_some_and(|start| !code.range().contains(&start))
+        let variants = self.variants.lock();
+        variants.is_to_be_called(function)
+            && variants.start(function).is_some_and(|start| !code.range().contains(&start))
     }
 
     /// Has these plans observed, and everything counted if that is wanted from now on; not
     /// if that cannot be.
     fn count(
         &self,
-        versions: &mut Versions,
-        change: impl FnOnce(&mut Versions),
+        variants: &mut Variants,
+        change: impl FnOnce(&mut Variants),
         parts: Vec<usize>,
     ) -> Result<(), Error> {
-        let before = (versions.counts, versions.also_counting);
-        change(versions);
-        let others = if versions.also_counting > 0 { Counted::Edges } else { Counted::Nothing };
+        let before = (variants.counts, variants.also_counting);
+        change(variants);
+        let others = if variants.also_counting > 0 { Counted::Edges } else { Counted::Nothing };
         let counts = match self.options.counts {
             true => Counted::Nothing,
-            false => versions.counts.max(others),
+            false => variants.counts.max(others),
         };
-        let begins = counts.is_on() && !versions.observed.counts.is_on();
-        let done = self.observe(versions, Observed { counts, parts }, When::NextTurn);
+        let begins = counts.is_on() && !variants.observed.counts.is_on();
+        let done = self.observe(variants, Observed { counts, parts }, When::NextTurn);
         match done {
-            Ok(()) => versions.count_turns += u64::from(begins),
-            Err(_) => (versions.counts, versions.also_counting) = before,
+            Ok(()) => variants.count_turns += u64::from(begins),
+            Err(_) => (variants.counts, variants.also_counting) = before,
         }
         done
     }
@@ -352,30 +347,22 @@ impl ModuleInner {
     /// Has something else observed.
     fn observe(
         &self,
-        versions: &mut Versions,
+        variants: &mut Variants,
         observed: Observed,
         when: When,
     ) -> Result<(), Error> {
-        if versions.observed == observed {
+        if variants.observed == observed {
             return Ok(());
         }
-        self.prepare(versions)?;
-        if let (When::FirstCall, Some(stubs)) = (when, &mut versions.stubs) {
+        self.prepare(variants)?;
+        if let (When::FirstCall, Some(stubs)) = (when, &mut variants.stubs) {
             stubs.prepare_late(self, late::arrived)?;
         }
-        let before = std::mem::replace(&mut versions.observed, observed);
-        let whole = versions.whole();
-        if versions.left_out.is_empty() && versions.switch_all(self, whole) {
-            return Ok(());
-        }
-        let all: Vec<usize> = (0..versions.current.len()).collect();
-        let done = self.follow(versions, &all, when);
-        let is_one = versions.left_out.is_empty() && !versions.current.contains(&Current::Late);
-        if done.is_ok() && is_one {
-            versions.all_lead_to(whole);
-        }
+        let before = std::mem::replace(&mut variants.observed, observed);
+        let all: Vec<usize> = (0..variants.current.len()).collect();
+        let done = self.follow(variants, &all, when);
         if done.is_err() {
-            versions.observed = before;
+            variants.observed = before;
         }
         done
     }

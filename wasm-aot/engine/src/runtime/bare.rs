@@ -31,12 +31,12 @@ use super::module::ModuleInner;
 use crate::compile::{Bare, CALL, LENGTH, OFF};
 use crate::error::Error;
 use callpatch::x86::stubs::{COUNTING, counting};
+use callpatch::{Gate, Switch};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use wordpatch::live::{Width, store};
 use wordpatch::{CodeAddr, CodeMemory};
 
 /// What is wanted of an instruction's sites.
@@ -114,6 +114,7 @@ struct Flag {
 struct Site {
     at: usize,
     writable: usize,
+    gate: Gate,
     /// There as soon as it calls something.
     cell: Option<Box<Cell>>,
     /// At how many of its instructions counters and flags stand.
@@ -147,7 +148,10 @@ impl Cell {
 
 impl Site {
     fn new(at: usize, writable: usize) -> Self {
-        Self { at, writable, cell: None, counters: 0, flags: 0, latest: 0 }
+        // SAFETY: (1) a site's byte, in writable memory that its code keeps; (2) either way is right,
+        // see the module; (3) a thread that writes it has the cell's lock.
+        let gate = unsafe { Gate::new(CodeAddr::new(writable), [OFF, CALL]) };
+        Self { at, writable, gate, cell: None, counters: 0, flags: 0, latest: 0 }
     }
 
     fn counted(&self) -> u64 {
@@ -161,10 +165,7 @@ impl Site {
             cell.until.store(if self.counters > 0 { u64::MAX } else { self.latest }, Relaxed);
             let is_on =
                 self.counters > 0 || (self.flags > 0 && cell.count.load(Relaxed) <= self.latest);
-            let byte = if is_on { CALL } else { OFF };
-            // SAFETY: (1) a site's byte, in writable memory that its code keeps; (2) it is ours,
-            // see `locked`; (3) both are right, see the module.
-            unsafe { store(CodeAddr::new(self.writable), Width::One, byte.into()) };
+            self.gate.set(if is_on { Switch::On } else { Switch::Off });
         });
     }
 
@@ -184,9 +185,8 @@ impl Site {
             &counting(std::ptr::from_ref(&*cell) as u64, self.writable as u64),
         )?;
         let distance = stub.wrapping_sub(self.at + LENGTH as usize) as u32;
-        // SAFETY: (1) the four bytes of a site behind its first, in writable memory; (2) no other
-        // code writes them; (3) the first makes nothing of them, whole or not.
-        unsafe { store(CodeAddr::new(self.writable + 1), Width::Four, distance.into()) };
+        // SAFETY: (1) the five bytes of a site, which is off while it has no cell.
+        unsafe { self.gate.lead(distance) };
         self.cell = Some(cell);
         Ok(true)
     }

@@ -116,7 +116,7 @@ impl Code {
         reach.map(len).map_err(Error::system)?.ok_or_else(nowhere)
     }
 
-    /// Maps a piece of code of other versions of the functions of this code, on a shelf if it is
+    /// Maps a piece of code of other variants of the functions of this code, on a shelf if it is
     /// small, and connects its calls to what is elsewhere.
     pub(super) fn near(
         other: &Self,

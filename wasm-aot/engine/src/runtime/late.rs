@@ -18,7 +18,7 @@
 use super::activation;
 use super::making::Late;
 use super::module::{Module, ModuleInner};
-use super::version::{Current, Origin, Versions, When};
+use super::variant::{Current, Origin, Variants, When};
 use std::sync::Weak;
 use wordpatch::Ticks;
 
@@ -32,7 +32,7 @@ pub trait Due: std::fmt::Debug + Send + Sync {
 impl Module {
     /// Functions that could not be compiled for what is observed when they were called, and why.
     pub fn unmade(&self) -> Vec<(u32, String)> {
-        self.inner.versions.lock().unmade.clone()
+        self.inner.variants.lock().unmade.clone()
     }
 
     /// The functions that threads are in at this moment, one for each thread.
@@ -62,35 +62,35 @@ impl ModuleInner {
     }
 
     fn make_late(&self, back: usize) {
-        let mut versions = self.versions.lock();
-        let Some(function) = versions.stubs.as_ref().map(|stubs| stubs.late_function(back)) else {
+        let mut variants = self.variants.lock();
+        let Some(function) = variants.stubs.as_ref().map(|stubs| stubs.late_function(back)) else {
             return;
         };
         // Another thread was faster, or nothing is observed any more.
-        if versions.current[function] != Current::Late {
+        if variants.current[function] != Current::Late {
             return;
         }
-        self.leave_out_undue(&mut versions, function);
-        let made = self.follow_until(&mut versions, &[function], When::NextCall, Late::Ends);
+        self.leave_out_undue(&mut variants, function);
+        let made = self.follow_until(&mut variants, &[function], When::NextCall, Late::Ends);
         if let Err(error) = made {
             let index = self.info.imported.functions + function as u32;
-            versions.unmade.push((index, error.to_string()));
-            versions.switch(self, function, Current::Plain);
+            variants.unmade.push((index, error.to_string()));
+            variants.switch(self, function, Current::Variant(function));
         }
     }
 
     /// Leaves hooks out of a function where it is not due.
-    fn leave_out_undue(&self, versions: &mut Versions, function: usize) {
+    fn leave_out_undue(&self, variants: &mut Variants, function: usize) {
         let index = self.info.imported.functions + function as u32;
-        for number in versions.observed.parts.clone() {
-            let plan = versions.plans[number].clone();
+        for number in variants.observed.parts.clone() {
+            let plan = variants.plans[number].clone();
             if !plan.concerns(index) {
                 continue;
             }
             let asked = self.parts.read()[number].due.as_ref().and_then(Weak::upgrade);
             if asked.is_some_and(|asked| !asked.is_due(index)) {
                 for hook in plan.hooks_of(index) {
-                    versions.leave_out(function, (Origin::Part(number), hook), true);
+                    variants.leave_out(function, (Origin::Part(number), hook), true);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Versions are made when they are wanted, in pieces, so that what is compiled first is current
+//! Variants are made when they are wanted, in pieces, so that what is compiled first is current
 //! while the rest is still being compiled.
 
 use super::barrier;
@@ -6,7 +6,7 @@ use super::code::Code;
 use super::module::ModuleInner;
 use super::part::any_departs;
 use super::targets::Words;
-use super::version::{Counted, Current, Observed, Origin, Versions, When};
+use super::variant::{Counted, Current, Observed, Origin, Variants, When};
 use crate::compile::{self, Callee, HookId, Noter, Options, Plan, Recompilation, Target, Wanted};
 use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,24 +19,13 @@ const LARGEST: usize = 1 << 20;
 
 /// What is compiled together.
 struct Job {
-    /// What it is compiled for; of the plain version, entries of loops only.
-    goal: Goal,
-    when: When,
-    /// Functions, and their places in the version.
+    /// Functions, and their variants.
     functions: Vec<(usize, usize)>,
+    /// Whether the functions are compiled, or only entries of their loops.
+    begins: bool,
+    when: When,
+    observed: Observed,
     left_out: HashSet<(Origin, HookId)>,
-}
-
-/// A kind of version.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Goal {
-    Plain,
-    Version(usize),
-    /// Entries of loops of functions that are there.
-    VersionEntries(usize),
-    Trims,
-    /// The same of trims.
-    TrimEntries,
 }
 
 /// What becomes of functions that are compiled when they are called for the first time.
@@ -50,28 +39,13 @@ pub(super) enum Late {
     Ends,
 }
 
-impl Versions {
+impl Variants {
     /// Whether a function is not compiled before it is called.
     fn waits(&self, function: usize, late: Late) -> bool {
         match late {
             Late::Begins => true,
             Late::Stays => self.current[function] == Current::Late,
             Late::Ends => false,
-        }
-    }
-}
-
-impl Goal {
-    /// Whether functions are there, and only entries of their loops are not.
-    fn is_there(self) -> bool {
-        matches!(self, Self::Plain | Self::VersionEntries(_) | Self::TrimEntries)
-    }
-
-    fn current(self, place: usize) -> Current {
-        match self {
-            Self::Plain => Current::Plain,
-            Self::Version(version) | Self::VersionEntries(version) => Current::Version(version),
-            Self::Trims | Self::TrimEntries => Current::Trim(place),
         }
     }
 }
@@ -104,7 +78,7 @@ impl ModuleInner {
         self.pieces.at(pc).map(|piece| &piece.code)
     }
 
-    /// The numbers of what has been noted so far, in all versions of the code; in a
+    /// The numbers of what has been noted so far, in all variants of the code; in a
     /// defined function, or everywhere.
     pub fn noted(&self, noter: Noter, function: Option<usize>) -> impl Iterator<Item = u32> {
         let codes = std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code));
@@ -126,100 +100,68 @@ impl ModuleInner {
     }
 
     /// Has functions lead to where they should. What is not there yet is made; single functions'
-    /// versions so that threads come there in time.
+    /// variants so that threads come there in time.
     pub(super) fn follow(
         &self,
-        versions: &mut Versions,
+        variants: &mut Variants,
         functions: &[usize],
         when: When,
     ) -> Result<(), Error> {
         if when == When::NextCall || !self.counted.are_idle() {
             let when = if when == When::FirstCall { When::NextTurn } else { when };
-            return self.follow_until(versions, functions, when, Late::Stays);
+            return self.follow_until(variants, functions, when, Late::Stays);
         }
         // No thread is in a loop, so that entries can wait until a thread has to come in, and
         // functions until they are called; unless an instance has begun meanwhile.
         let late = if when == When::FirstCall { Late::Begins } else { Late::Stays };
-        self.follow_until(versions, functions, When::NextCall, late)?;
+        self.follow_until(variants, functions, When::NextCall, late)?;
         match self.counted.are_idle() {
             true => Ok(()),
-            false => self.follow_until(versions, functions, When::NextTurn, Late::Ends),
+            false => self.follow_until(variants, functions, When::NextTurn, Late::Ends),
         }
     }
 
     pub(super) fn follow_until(
         &self,
-        versions: &mut Versions,
+        variants: &mut Variants,
         functions: &[usize],
         when: When,
         late: Late,
     ) -> Result<(), Error> {
-        let whole = versions.whole();
-        self.share(versions, whole, functions);
-        let (mut goals, mut lacking) = trims(versions, functions, when);
-        let others = functions.iter().copied().filter(|function| !goals.contains_key(function));
-        lacking.extend(self.lacking(versions, whole, others, when));
-        for job in &mut lacking {
-            job.functions.retain(|(function, _)| {
-                let waits = versions.waits(*function, late);
-                // What is there need not be waited for; no thread has to come into its loops.
-                if waits && !job.goal.is_there() {
-                    goals.insert(*function, Current::Late);
-                }
-                !waits
-            });
+        let row = variants.row();
+        let (mut goals, mut lacking) = (HashMap::new(), Vec::new());
+        for function in functions.iter().copied() {
+            let variant = variants.goal(row, function);
+            let is_there = variants.points.of(variant).is_some();
+            let waits = !is_there && variants.waits(function, late);
+            let goal = if waits { Current::Late } else { Current::Variant(variant) };
+            goals.insert(function, goal);
+            let is_whole = variants.is_baseline(variant)
+                || is_there && (when != When::NextTurn || variants.entered[variant]);
+            // What is not there waits, or no thread has to come into its loops.
+            if !is_whole && !waits && !(is_there && variants.waits(function, late)) {
+                lacking.push((function, variant));
+            }
         }
-        lacking.retain(|job| !job.functions.is_empty());
-        let goal = |function: usize| goals.get(&function).copied().unwrap_or(whole);
+        let goal = |function: usize| goals[&function];
         if !lacking.is_empty() {
-            let before = versions.current.clone();
-            if let Err(error) = lacking.into_iter().try_for_each(|job| self.compile(versions, job))
-            {
+            let before = variants.current.clone();
+            let mut jobs = jobs(variants, lacking, when).into_iter();
+            if let Err(error) = jobs.try_for_each(|job| self.compile(variants, job)) {
                 // What is current of it leads back to what was.
                 before
                     .iter()
                     .enumerate()
-                    .for_each(|(function, before)| versions.switch(self, function, *before));
+                    .for_each(|(function, before)| variants.switch(self, function, *before));
                 return Err(error);
             }
         }
         match when {
-            When::NextTurn => self.enter_plain(versions, functions, &goal)?,
-            When::NextCall | When::FirstCall => versions.recall(functions, &goal),
+            When::NextTurn => self.enter_baselines(variants, functions, &goal)?,
+            When::NextCall | When::FirstCall => variants.recall(functions, &goal),
         }
-        functions.iter().for_each(|function| versions.switch(self, *function, goal(*function)));
+        functions.iter().for_each(|function| variants.switch(self, *function, goal(*function)));
         Ok(())
-    }
-
-    /// What a version of all functions lacks of these.
-    fn lacking(
-        &self,
-        versions: &Versions,
-        whole: Current,
-        functions: impl Iterator<Item = usize>,
-        when: When,
-    ) -> Vec<Job> {
-        let Current::Version(version) = whole else { return Vec::new() };
-        let parts = self.parts.read();
-        let Versions { observed, others, .. } = versions;
-        let concerns = |function: usize| {
-            let index = self.info.imported.functions + function as u32;
-            observed.counts.is_on()
-                || observed.parts.iter().any(|part| parts[*part].plan.concerns(index))
-        };
-        let (made, others): (Vec<usize>, Vec<usize>) =
-            functions.partition(|function| others[version].made[*function]);
-        let wanted = others.into_iter().filter(|function| concerns(*function)).collect();
-        let entered =
-            |function: &usize| when == When::NextTurn && versions.lacks_entries(version, *function);
-        let behind = made.into_iter().filter(entered).collect();
-        let jobs: [(Goal, Vec<usize>); 2] =
-            [(Goal::Version(version), wanted), (Goal::VersionEntries(version), behind)];
-        let job = |(goal, functions): (Goal, Vec<usize>)| {
-            let functions = functions.into_iter().map(|function| (function, function)).collect();
-            Job { goal, when, functions, left_out: HashSet::new() }
-        };
-        jobs.into_iter().map(job).filter(|job| !job.functions.is_empty()).collect()
     }
 
     /// The functions that threads are in, the innermost first, as far as they say so.
@@ -248,33 +190,22 @@ impl ModuleInner {
         self.switching.get().map_or(0, |switching| switching.loops_of(function))
     }
 
-    /// Before functions become plain again, their loops have to have entries.
-    fn enter_plain(
+    /// Before functions lead to their baselines again, loops of these have to have entries.
+    fn enter_baselines(
         &self,
-        versions: &mut Versions,
+        variants: &mut Variants,
         functions: &[usize],
         goal: &dyn Fn(usize) -> Current,
     ) -> Result<(), Error> {
-        let leads_back = |function: usize| {
-            versions.leads_back(function, goal(function))
-                || (versions.recalled.contains(&function) && goal(function) == Current::Plain)
-        };
-        let wanted = functions.iter().copied().filter(|function| leads_back(*function));
-        let functions: Vec<_> = wanted.map(|function| (function, function)).collect();
-        if functions.is_empty() {
+        let wanted = variants.to_enter(functions, goal);
+        if wanted.is_empty() {
             return Ok(());
         }
-        let entered = functions.clone();
-        self.compile(
-            versions,
-            Job { goal: Goal::Plain, when: When::NextTurn, functions, left_out: HashSet::new() },
-        )?;
-        for (function, _) in entered {
-            // Calls lead there already.
-            if versions.recalled.remove(&function) && versions.current[function] == Current::Plain {
-                versions.enter(self, function);
-            }
-        }
+        let functions = wanted.iter().map(|function| (*function, *function)).collect();
+        let (begins, when) = (false, When::NextTurn);
+        let (observed, left_out) = (Observed::default(), HashSet::new());
+        self.compile(variants, Job { functions, begins, when, observed, left_out })?;
+        wanted.into_iter().for_each(|function| variants.enter_recalled(self, function));
         Ok(())
     }
 
@@ -308,20 +239,20 @@ impl ModuleInner {
         Plan::joined(&plans, |number, hook| !left_out.contains(&(origins[number], hook)))
     }
 
-    /// What versions of all functions are compiled by that observe this. The latest is kept:
+    /// What variants of all functions are compiled by that observe this. The latest is kept:
     /// functions may come one by one.
     fn recompilation_of(
         &self,
-        versions: &mut Versions,
+        variants: &mut Variants,
         observed: &Observed,
     ) -> Result<Arc<Recompilation>, Error> {
-        if let Some((known, recompilation)) = &versions.latest
+        if let Some((known, recompilation)) = &variants.latest
             && known == observed
         {
             return Ok(Arc::clone(recompilation));
         }
         let made = Arc::new(self.recompilation(observed, &HashSet::new())?);
-        versions.latest = Some((observed.clone(), Arc::clone(&made)));
+        variants.latest = Some((observed.clone(), Arc::clone(&made)));
         Ok(made)
     }
 
@@ -365,16 +296,14 @@ impl ModuleInner {
         Ok(recompilation)
     }
 
-    /// Compiles functions, piece by piece. Those of the plain version are entered from then on;
-    /// others are current at once.
-    fn compile(&self, versions: &mut Versions, job: Job) -> Result<(), Error> {
-        let observed =
-            if job.goal == Goal::Plain { Observed::default() } else { versions.observed.clone() };
+    /// Compiles functions, piece by piece. Baselines are entered from then on; other variants are
+    /// current at once.
+    fn compile(&self, variants: &mut Variants, job: Job) -> Result<(), Error> {
         let recompilation = match job.left_out.is_empty() {
-            true => self.recompilation_of(versions, &observed)?,
-            false => Arc::new(self.recompilation(&observed, &job.left_out)?),
+            true => self.recompilation_of(variants, &job.observed)?,
+            false => Arc::new(self.recompilation(&job.observed, &job.left_out)?),
         };
-        let mut functions = job.functions;
+        let mut functions = job.functions.clone();
         // What is executed at this moment comes first, and the rest in order.
         let running = if functions.len() > 1 { self.running() } else { Vec::new() };
         let rank = |function: usize| {
@@ -385,49 +314,32 @@ impl ModuleInner {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(self.reach(rest, size));
             (rest, size) = (later, LARGEST.min(size * 4));
-            self.piece(
-                versions,
-                &recompilation,
-                (job.goal, job.when),
-                now,
-                observed.counts.is_on(),
-            )?;
-            for (function, place) in now {
-                match job.goal {
-                    Goal::Plain => versions.entered[*function] = true,
-                    Goal::Version(version) | Goal::VersionEntries(version) => {
-                        versions.others[version].made[*function] = true;
-                        versions.others[version].entered[*function] = job.when == When::NextTurn;
+            self.piece(variants, &recompilation, &job, now)?;
+            for (function, variant) in now {
+                variants.entered[*variant] = job.when == When::NextTurn;
+                if !variants.is_baseline(*variant) {
+                    variants.switch(self, *function, Current::Variant(*variant));
+                    if !job.begins {
+                        variants.enter(self, *function);
                     }
-                    Goal::Trims | Goal::TrimEntries => {
-                        versions.trims.entered[*place] = job.when == When::NextTurn;
-                    }
-                }
-                if job.goal != Goal::Plain {
-                    versions.switch(self, *function, job.goal.current(*place));
-                }
-                if matches!(job.goal, Goal::TrimEntries | Goal::VersionEntries(_)) {
-                    versions.enter(self, *function);
                 }
             }
         }
         Ok(())
     }
 
-    /// Compiles one piece for a version, ready to be switched to.
+    /// Compiles one piece of a job, ready to be switched to.
     fn piece(
         &self,
-        versions: &mut Versions,
+        variants: &mut Variants,
         recompilation: &Recompilation,
-        (goal, when): (Goal, When),
+        job: &Job,
         functions: &[(usize, usize)],
-        counts: bool,
     ) -> Result<(), Error> {
-        let (begins, enters) =
-            (matches!(goal, Goal::Version(_) | Goal::Trims), when == When::NextTurn);
         let switching = self.switching.get().expect("looked for before anything is recompiled");
+        let enters = job.when == When::NextTurn;
         let parts =
-            |(function, _): &(usize, usize)| Wanted::of(switching, *function, begins, enters);
+            |(function, _): &(usize, usize)| Wanted::of(switching, *function, job.begins, enters);
         let wanted: Vec<Wanted> = functions.iter().flat_map(parts).collect();
         if wanted.is_empty() {
             return Ok(());
@@ -438,21 +350,14 @@ impl ModuleInner {
             elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
         let owners = parts.iter().map(|part| part.function as u32).collect();
         let piece = self.pieces.add(
-            Code::near(&self.code, text, owners, &elsewhere, &mut versions.shelf)?,
-            counts || self.options.counts,
+            Code::near(&self.code, text, owners, &elsewhere, &mut variants.shelf)?,
+            job.observed.counts.is_on() || self.options.counts,
         );
         self.note_compiled(&piece.code, &parts);
         self.take_in_bares(&piece.code)?;
-        let Versions { plain, others, trims, stubs: Some(stubs), .. } = versions else {
-            return Ok(());
-        };
-        let sides = match goal {
-            Goal::Plain => plain,
-            Goal::Version(version) | Goal::VersionEntries(version) => &mut others[version].sides,
-            Goal::Trims | Goal::TrimEntries => &mut trims.sides,
-        };
-        let places: HashMap<usize, usize> = functions.iter().copied().collect();
-        sides.take_in(&piece.code, stubs, &parts, |function| places[&function])?;
+        let Variants { points, stubs: Some(stubs), .. } = variants else { return Ok(()) };
+        let variants: HashMap<usize, usize> = functions.iter().copied().collect();
+        points.take_in(&piece.code, stubs, &parts, |function| variants[&function])?;
         barrier::pass()
     }
 
@@ -490,31 +395,21 @@ impl ModuleInner {
     }
 }
 
-/// Where functions lead in which something is left out; and what has to be compiled of them.
-fn trims(
-    versions: &mut Versions,
-    functions: &[usize],
-    when: When,
-) -> (HashMap<usize, Current>, Vec<Job>) {
-    let mut goals = HashMap::new();
-    let job = |goal| Job { goal, when, functions: Vec::new(), left_out: HashSet::new() };
-    let mut jobs = [job(Goal::Trims), job(Goal::TrimEntries)];
-    for function in functions {
-        let Some(trim) = versions.trim(*function) else { continue };
-        if versions.is_plain(*function, &trim) {
-            goals.insert(*function, Current::Plain);
-            continue;
-        }
-        let hooks = trim.left_out.clone();
-        let place = versions.trims.place(*function, trim);
-        goals.insert(*function, Current::Trim(place));
-        let job = match versions.trims.sides.of(place) {
-            None => &mut jobs[0],
-            Some(_) if when == When::NextTurn && !versions.trims.entered[place] => &mut jobs[1],
-            Some(_) => continue,
-        };
-        job.functions.push((*function, place));
-        job.left_out.extend(hooks);
+/// What has to be compiled of functions' variants: those from which something is left out first.
+fn jobs(variants: &Variants, lacking: Vec<(usize, usize)>, when: When) -> Vec<Job> {
+    let mut jobs: BTreeMap<(bool, bool), Job> = BTreeMap::new();
+    for (function, variant) in lacking {
+        let left_out = variants.left_out_in(function, variant);
+        let begins = variants.points.of(variant).is_none();
+        let job = jobs.entry((left_out.is_empty(), !begins)).or_insert_with(|| Job {
+            functions: Vec::new(),
+            begins,
+            when,
+            observed: variants.observed.clone(),
+            left_out: HashSet::new(),
+        });
+        job.functions.push((function, variant));
+        job.left_out.extend(left_out);
     }
-    (goals, jobs.into_iter().filter(|job| !job.functions.is_empty()).collect())
+    jobs.into_values().collect()
 }

@@ -9,7 +9,7 @@ use super::news::Readers;
 use super::part::Part;
 use super::pieces::Pieces;
 use super::pruner::Pruner;
-use super::version::Versions;
+use super::variant::Variants;
 use crate::array::Array;
 use crate::artifact;
 use crate::compile::{self, Compilation, Options, Plan, TrampolineKind};
@@ -64,9 +64,9 @@ pub struct ModuleInner {
     pub(crate) counting: OnceLock<u32>,
     /// How many of its calls are counted by where they go, once that was wanted.
     pub(crate) counting_calls: OnceLock<u32>,
-    /// Versions of its code, the pieces that they are made of, and where each loop is entered in
+    /// Variants of its code, the pieces that they are made of, and where each loop is entered in
     /// the one that is current.
-    pub(crate) versions: Mutex<Versions>,
+    pub(crate) variants: Mutex<Variants>,
     pub(super) bares: Bares,
     /// Where its threads can go over from one version to another, as soon as it was looked up.
     pub(super) switching: OnceLock<compile::Switching>,
@@ -74,7 +74,7 @@ pub struct ModuleInner {
     /// Plans that were attached while instances ran.
     pub(crate) parts: RwLock<Vec<Part>>,
     pub(super) stops: StopParts,
-    /// Who wants to know of functions that are compiled for other versions of the code.
+    /// Who wants to know of functions that are compiled for other variants of the code.
     pub(super) readers: Readers,
     /// The thread that has dead probes taken out of its code, if there is one.
     pub(super) pruner: Pruner,
@@ -191,7 +191,7 @@ impl Module {
                 leave,
                 counting: OnceLock::new(),
                 counting_calls: OnceLock::new(),
-                versions: Mutex::default(),
+                variants: Mutex::default(),
                 bares: Bares::default(),
                 switching: OnceLock::new(),
                 pieces: Pieces::default(),

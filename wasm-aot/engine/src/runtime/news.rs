@@ -1,4 +1,4 @@
-//! Which functions are compiled for other versions of the code while the program runs, for those
+//! Which functions are compiled for other variants of the code while the program runs, for those
 //! who want to know.
 //!
 //! Everybody who does has a list of their own and takes what is in it: what all have been told of

@@ -1,4 +1,4 @@
-//! Code of a module that was made after the module: pieces of other versions of its functions,
+//! Code of a module that was made after the module: pieces of other variants of its functions,
 //! which only become more. There may be one for each function, so most of them are in an index.
 //!
 //! # Safety

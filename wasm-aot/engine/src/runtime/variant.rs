@@ -1,0 +1,346 @@
+//! Variants of a module's functions, and the switches that lead from one into the other.
+//!
+//! Before each function, and at its loops, there is an instruction that does nothing, or, by its
+//! first byte, a jump to the same place in the variant that is current. The current variant of a
+//! function has them off, all others have them on; so a thread goes over with its next call, or
+//! with the next turn of the loop that it is in. A switch stores several bytes, so a thread may see
+//! some old and some new; every such state leads to one of the variants, and all compute the same.
+//!
+//! ```text
+//!   function   A9/E9 ──→ stub: jmp [slot] ──→ the function in the current variant
+//!   loop       A9/E9 ──→ cold block: return_call entries[loop] ──→ the loop's entry in the current variant
+//! ```
+//!
+//! A switch of one function: its gates in the new variant off, slot and entries to the new variant,
+//! its gates in the others on.
+//!
+//! A variant is known by its [`VariantKey`]: what observes its function, less the hooks that are
+//! left out there. What does not concern a function is not in its key, so that sets of monitors
+//! share the variants in which they do not differ. A function whose key is empty leads to its
+//! *baseline*, as the module was made. All variants are kept: attaching again, and detaching, are a
+//! few stores for each function.
+//!
+//! While no thread has executed anything, a function need not be in the variant that it should be
+//! in: it is *late*. Its slot leads to a stub then that has it compiled, see [`late`](super::late).
+
+use super::code::Shelf;
+use super::module::ModuleInner;
+use super::points::{self, Points, VariantPoints};
+use super::stubs::Stubs;
+use crate::compile::{HookId, Plan, Recompilation};
+use callpatch::Switch;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
+
+/// What is counted of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Counted {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// How often everything is executed.
+    Edges,
+    /// That, and where calls through tables and references go.
+    Targets,
+}
+
+impl Counted {
+    /// Whether anything is.
+    pub(super) fn is_on(self) -> bool {
+        self != Self::Nothing
+    }
+}
+
+/// What observes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Observed {
+    pub(super) counts: Counted,
+    /// Attached plans, by their numbers, in the order in which their hooks fire.
+    pub(super) parts: Vec<usize>,
+}
+
+/// Whose hook it is: of an attached plan, or of the one that the module was compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Origin {
+    /// The module's own.
+    Own,
+    /// The one with that number.
+    Part(usize),
+}
+
+/// Hooks that are not there.
+pub(super) type LeftOut = BTreeSet<(Origin, HookId)>;
+
+/// When threads come into a variant at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// With their next call of the function, by which it is compiled if no thread has executed
+    /// anything so far.
+    FirstCall,
+    /// With their next call of the function.
+    NextCall,
+    /// With the next turn of the loop that they are in.
+    NextTurn,
+}
+
+/// What is special in a variant of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct VariantKey {
+    observed: Observed,
+    left_out: Vec<(Origin, HookId)>,
+}
+
+/// Where calls and loops of a function lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Current {
+    /// To a variant of it, by its number.
+    Variant(usize),
+    /// To a stub that has it compiled for what is observed: it was not called so far.
+    Late,
+}
+
+/// The variants of a module's functions that there are.
+#[derive(Debug, Default)]
+pub(crate) struct Variants {
+    /// The patch points of all, once something is attached for the first time: first the baselines,
+    /// in the order of functions.
+    pub(super) points: Points,
+    /// Those of them whose loops have entries.
+    pub(super) entered: Vec<bool>,
+    /// Each function's beside its baseline.
+    known: HashMap<usize, Vec<(VariantKey, usize)>>,
+    /// Which variants functions have for what was observed, where nothing is left out.
+    rows: Vec<(Observed, Vec<usize>)>,
+    /// Functions whose baseline callers come to again, though threads may still be in loops of
+    /// another variant.
+    pub(super) recalled: HashSet<usize>,
+    pub(super) current: Vec<Current>,
+    /// What is to be observed.
+    pub(super) observed: Observed,
+    /// Which hooks are not to be there, of all plans that there are.
+    pub(super) left_out: BTreeMap<usize, LeftOut>,
+    /// What monitors that come and go want counted, and how many others want everything counted.
+    pub(super) counts: Counted,
+    pub(super) also_counting: usize,
+    /// How often counting has begun.
+    pub(super) count_turns: u64,
+    /// Plans that others want observed, whatever monitors come and go: they come last.
+    pub(super) also: Vec<usize>,
+    pub(super) stubs: Option<Stubs>,
+    /// Where small pieces of code lie.
+    pub(super) shelf: Shelf,
+    /// What the latest variants are compiled by in which nothing is left out.
+    pub(super) latest: Option<(Observed, Arc<Recompilation>)>,
+    /// Functions that could not be compiled when they were called, and why.
+    pub(super) unmade: Vec<(u32, String)>,
+    /// How many words of instances are given out to plans, and those plans, by their numbers.
+    pub(super) words: u32,
+    pub(super) plans: Vec<Plan>,
+    /// How many functions come before those that are defined.
+    pub(super) imported: u32,
+}
+
+impl Variants {
+    /// The baselines are compiled, and all functions lead there.
+    pub(super) fn begin(&mut self, stubs: Stubs, baselines: Points, functions: usize) {
+        (self.stubs, self.points) = (Some(stubs), baselines);
+        self.current = (0..functions).map(Current::Variant).collect();
+        self.entered = vec![false; functions];
+    }
+
+    /// Whether a variant is its function's baseline.
+    pub(super) fn is_baseline(&self, variant: usize) -> bool {
+        variant < self.current.len()
+    }
+
+    /// The patch points of where a function leads.
+    fn points(&self, current: Current, function: usize) -> VariantPoints<'_> {
+        match (current, &self.stubs) {
+            // Nothing of it is switched.
+            (Current::Late, Some(stubs)) => {
+                VariantPoints { start: stubs.late(function), gates: &[], entries: &[] }
+            }
+            (Current::Late, None) => unreachable!("functions are late that lead to stubs"),
+            (Current::Variant(variant), _) => {
+                self.points.of(variant).expect("a function leads to what is compiled")
+            }
+        }
+    }
+
+    /// Where the current variant of a function begins, as soon as there are several.
+    pub(super) fn start(&self, function: usize) -> Option<usize> {
+        self.stubs.as_ref().map(|_| self.points(self.current[function], function).start)
+    }
+
+    /// Has calls and loops of a function lead to a variant.
+    pub(super) fn switch(&mut self, module: &ModuleInner, function: usize, to: Current) {
+        let Some(stubs) = &self.stubs else { return };
+        let before = std::mem::replace(&mut self.current[function], to);
+        let (was_entered, is_entered) = (self.is_entered(before), self.is_entered(to));
+        let (from, to) = (self.points(before, function), self.points(to, function));
+        if from.start == to.start {
+            return;
+        }
+        points::switch(to.gates, Switch::Off);
+        stubs.set(function, to.start);
+        // Without entries loops are not left: they would lead nowhere. The first gate is the
+        // function's beginning.
+        match (is_entered, was_entered) {
+            (false, _) => points::switch(from.gates.get(..1).unwrap_or_default(), Switch::On),
+            (true, true) => {
+                lead(module, to.entries);
+                points::switch(from.gates, Switch::On);
+            }
+            (true, false) => self.enter(module, function),
+        }
+    }
+
+    /// Has loops of a function lead to the current variant, which has entries, from wherever
+    /// threads were left behind.
+    pub(super) fn enter(&self, module: &ModuleInner, function: usize) {
+        let to = self.points(self.current[function], function);
+        lead(module, to.entries);
+        let others = self.known.get(&function).into_iter().flatten().map(|(_, variant)| *variant);
+        let all = std::iter::once(function).chain(others).filter_map(|one| self.points.of(one));
+        all.filter(|one| one.start != to.start)
+            .for_each(|one| points::switch(one.gates, Switch::On));
+    }
+
+    /// Whether all loops of a function have entries where it leads.
+    fn is_entered(&self, current: Current) -> bool {
+        matches!(current, Current::Variant(variant) if self.entered[variant])
+    }
+
+    /// Whether a function leads to its baseline.
+    fn is_at_baseline(&self, function: usize) -> bool {
+        self.current[function] == Current::Variant(function)
+    }
+
+    /// Whether a function is to lead to its baseline again, which has no entries for threads in its
+    /// loops.
+    pub(super) fn leads_back(&self, function: usize, goal: Current) -> bool {
+        let is_other = matches!(self.current[function], Current::Variant(it) if it != function);
+        !self.entered[function]
+            && is_other
+            && matches!(goal, Current::Variant(it) if it == function)
+    }
+
+    /// Notes which functions' baselines callers come to again.
+    pub(super) fn recall(&mut self, functions: &[usize], goal: &dyn Fn(usize) -> Current) {
+        let leads_back = |function: &usize| self.leads_back(*function, goal(*function));
+        let recalled: Vec<usize> = functions.iter().copied().filter(leads_back).collect();
+        self.recalled.extend(recalled);
+    }
+
+    /// Those of these functions whose baselines need entries for threads in other variants' loops.
+    pub(super) fn to_enter(
+        &self,
+        functions: &[usize],
+        goal: &dyn Fn(usize) -> Current,
+    ) -> Vec<usize> {
+        let is_wanted = |function: &usize| {
+            self.leads_back(*function, goal(*function))
+                || (self.recalled.contains(function)
+                    && goal(*function) == Current::Variant(*function))
+        };
+        functions.iter().copied().filter(is_wanted).collect()
+    }
+
+    /// Has threads in other variants' loops come to a baseline that callers come to already, if that
+    /// is so.
+    pub(super) fn enter_recalled(&mut self, module: &ModuleInner, function: usize) {
+        if self.recalled.remove(&function) && self.is_at_baseline(function) {
+            self.enter(module, function);
+        }
+    }
+
+    /// Whether threads come into the current variant of a function with their next call only.
+    pub(super) fn is_to_be_called(&self, function: usize) -> bool {
+        match self.current.get(function) {
+            Some(Current::Variant(variant)) if *variant == function => {
+                self.recalled.contains(&function)
+            }
+            Some(Current::Variant(variant)) => !self.entered[*variant],
+            Some(Current::Late) | None => false,
+        }
+    }
+
+    /// Which variants functions have for what is to be observed, where nothing is left out: a place
+    /// among the rows.
+    pub(super) fn row(&mut self) -> usize {
+        let known = self.rows.iter().position(|(observed, _)| *observed == self.observed);
+        known.unwrap_or_else(|| {
+            let functions = 0..self.current.len();
+            let row = functions.map(|function| self.variant(function, Vec::new())).collect();
+            self.rows.push((self.observed.clone(), row));
+            self.rows.len() - 1
+        })
+    }
+
+    /// Which variant a function should have for what is to be observed, and what is left out there.
+    pub(super) fn goal(&mut self, row: usize, function: usize) -> usize {
+        let is_there = |origin| match origin {
+            Origin::Own => true,
+            Origin::Part(part) => self.observed.parts.contains(&part),
+        };
+        let left_out = self.left_out.get(&function).into_iter().flatten().copied();
+        let left_out: Vec<_> = left_out.filter(|(origin, _)| is_there(*origin)).collect();
+        match left_out.is_empty() {
+            true => self.rows[row].1[function],
+            false => self.variant(function, left_out),
+        }
+    }
+
+    /// The variant of a function for what is to be observed, less what is left out; noted, and not
+    /// compiled, if there is none.
+    fn variant(&mut self, function: usize, left_out: Vec<(Origin, HookId)>) -> usize {
+        let index = self.imported + function as u32;
+        let is_out = |part: usize, hook: HookId| left_out.contains(&(Origin::Part(part), hook));
+        let all_out =
+            |part: &usize| self.plans[*part].hooks_of(index).all(|hook| is_out(*part, hook));
+        let is_own = |(origin, _): &(Origin, HookId)| *origin == Origin::Own;
+        // Where nothing of what is observed is left, what the module was made with will do.
+        if !self.observed.counts.is_on()
+            && !left_out.iter().any(is_own)
+            && self.observed.parts.iter().all(all_out)
+        {
+            return function;
+        }
+        let concerns = |part: &usize| self.plans[*part].concerns(index);
+        let parts = self.observed.parts.iter().copied().filter(concerns).collect();
+        let key =
+            VariantKey { observed: Observed { counts: self.observed.counts, parts }, left_out };
+        let known = self.known.entry(function).or_default();
+        if let Some((_, variant)) = known.iter().find(|(other, _)| *other == key) {
+            return *variant;
+        }
+        let variant = self.points.add();
+        self.entered.push(false);
+        known.push((key, variant));
+        variant
+    }
+
+    /// What is left out in a variant of a function.
+    pub(super) fn left_out_in(&self, function: usize, variant: usize) -> &[(Origin, HookId)] {
+        let known = self.known.get(&function).into_iter().flatten();
+        known.into_iter().find(|(_, it)| *it == variant).map_or(&[], |(key, _)| &key.left_out)
+    }
+
+    /// Notes that a hook of a function is left out, or is not any more; tells whether that is new.
+    pub(super) fn leave_out(&mut self, function: usize, hook: (Origin, HookId), out: bool) -> bool {
+        let left_out = self.left_out.entry(function).or_default();
+        let is_new = if out { left_out.insert(hook) } else { left_out.remove(&hook) };
+        if left_out.is_empty() {
+            self.left_out.remove(&function);
+        }
+        is_new
+    }
+}
+
+/// Has loops lead to their entries.
+fn lead(module: &ModuleInner, entries: &[(u32, usize)]) {
+    for (number, address) in entries {
+        module.entries[*number as usize].store(*address, Release);
+    }
+}
