@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
-use wasm_aot::probe::{Frame, FrameId, Place, Probe, ProbeError, ProbeId, Probes, When, probe};
+use wasm_aot::probe::{Frame, FrameId, Mode, Place, Probe, ProbeError, ProbeId, Probes, probe};
 use wasm_aot::{Engine, Error, Instance, Linker, Module, Store, Trap, Val};
 
 /// What probes have said, in order.
@@ -315,7 +315,7 @@ fn an_activation_that_a_trap_has_taken_away_is_over_and_a_memory_that_is_not_the
         Ok(())
     };
     probes
-        .insert(Place { function: 0, offset: 0, when: When::Trap }, probe("sees", sees))
+        .insert(Place { function: 0, offset: 0, mode: Mode::Trap }, probe("sees", sees))
         .expect("inserted");
     call(&mut store, instance, &[]).expect_err("it traps");
     assert_eq!(probes.panicked(), Vec::<String>::new());
@@ -345,7 +345,7 @@ fn counters_and_histograms_are_exact() {
     let [add, compare] =
         ["i32.add", "i32.lt_u"].map(|name| Place::before(0, offset(&module, 0, name, 0)));
     probes.count(add).expect("inserted");
-    let after = Place { when: When::After, ..add };
+    let after = Place { mode: Mode::After, ..add };
     probes.measure(after).expect("inserted");
     call(&mut store, instance, &[Val::I32(100)]).expect("no trap");
     assert_eq!((probes.counted(add), probes.counted(compare)), (100, 0));
@@ -379,7 +379,7 @@ fn every_way_out_of_a_function_is_seen() {
     let diary = Diary::default();
     probes.insert(Place::entry(1), diary.probe("in")).expect("inserted");
     for place in Place::exits(1) {
-        let (told, when) = (diary.clone(), place.when);
+        let (told, when) = (diary.clone(), place.mode);
         let says = probe("out", move |frame| {
             told.write(format!("{when:?} {:?}", frame.operand(0)));
             Ok(())
@@ -519,7 +519,7 @@ fn wrong_places_are_told() {
     );
     let error = probes.insert(Place::entry(7), nothing()).expect_err("no such function");
     assert!(error.to_string().contains("no function 7"), "{error}");
-    let place = Place { function: 0, offset: 0, when: When::Before };
+    let place = Place { function: 0, offset: 0, mode: Mode::Before };
     assert!(
         probes.insert(place, nothing()).is_err(),
         "the first instruction stands behind the locals"

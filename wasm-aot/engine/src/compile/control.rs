@@ -5,7 +5,7 @@
 //! ends, translation goes on if a branch led there or control fell through.
 
 use super::function::{Translator, machine_type};
-use super::plan::Moment;
+use super::plan::Mode;
 use crate::error::CompileError;
 use crate::types::{FuncType, ValType};
 use cranelift_codegen::ir::{Block, BlockArg, BlockCall, InstBuilder, JumpTableData, Value};
@@ -272,7 +272,7 @@ impl Translator<'_> {
         let (target, arity) = self.branch_target(depth);
         let values = arguments(&self.peek_many(arity));
         let next = self.builder.create_block();
-        let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
+        let is_hooked = self.goes_back(depth) && self.is_hooked(Mode::BackEdge);
         match self.counter(self.offset, Way::Taken) {
             None if !is_hooked => {
                 self.builder.ins().brif(condition, target, &values, next, &[]);
@@ -316,7 +316,7 @@ impl Translator<'_> {
             self.builder.seal_block(edge);
             self.builder.switch_to_block(edge);
             let (target, _) = self.branch_target(depth);
-            let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
+            let is_hooked = self.goes_back(depth) && self.is_hooked(Mode::BackEdge);
             self.observe_way(counter, is_hooked, arity, target, &values);
         }
         self.reachable = false;
@@ -359,7 +359,7 @@ impl Translator<'_> {
         edges: &mut BTreeMap<(u32, Option<i32>), Block>,
     ) -> BlockCall {
         let counter = self.counter(self.offset, way);
-        let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
+        let is_hooked = self.goes_back(depth) && self.is_hooked(Mode::BackEdge);
         let block = match (arity, counter) {
             (0, None) if !is_hooked => self.branch_target(depth).0,
             _ => *edges.entry((depth, counter)).or_insert_with(|| self.builder.create_block()),

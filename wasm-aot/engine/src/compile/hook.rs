@@ -1,13 +1,13 @@
 //! Hooks in the code of a function: where they fire, and what they can get hold of there.
 //!
-//! The translator tells of every [`Moment`] that it comes by. A hook's code stands in line with the
-//! function's, sees operands and locals as the values that they are at this moment, and is
+//! The translator tells of every [`Mode`] that it comes by. A hook's code stands in line with the
+//! function's, sees operands and locals as the values that they are at this mode, and is
 //! optimised together with them; where nothing is planned, nothing is emitted.
 
 use super::access::Access;
 use super::control::arguments;
 use super::function::{Translator, machine_type};
-use super::plan::{Action, Call, Capture, Hook, Moment, Plan, Word};
+use super::plan::{Action, Call, Capture, Hook, Mode, Plan, Word};
 use crate::error::CompileError;
 use crate::trap::Trap;
 use crate::types::ValType;
@@ -31,7 +31,7 @@ pub(super) struct Hooking<'a> {
     first_word: u32,
     /// The types of the function's locals.
     locals: Vec<ValType>,
-    /// The types of operands at the present moment, from the top of the stack.
+    /// The types of operands at the present mode, from the top of the stack.
     operands: Vec<ValType>,
     /// How many of them the program may be given others for: those below belong to frames outside,
     /// which are entered by other ways, too.
@@ -61,11 +61,11 @@ impl<'a> Hooking<'a> {
         Self { hooks: plan.of(function), first_word, departs: plan.departs(), ..Self::default() }
     }
 
-    /// The hooks at an instruction, or those of them at one moment.
-    fn at(&self, offset: u32, moment: Option<Moment>) -> &'a [Hook] {
+    /// The hooks at an instruction, or those of them in one mode.
+    fn at(&self, offset: u32, mode: Option<Mode>) -> &'a [Hook] {
         let hooks = self.hooks;
-        let within = |hook: &Hook, after: bool| match (hook.offset == offset, moment) {
-            (true, Some(moment)) => hook.moment < moment || (after && hook.moment == moment),
+        let within = |hook: &Hook, after: bool| match (hook.offset == offset, mode) {
+            (true, Some(mode)) => hook.mode < mode || (after && hook.mode == mode),
             (true, None) => after,
             (false, _) => hook.offset < offset,
         };
@@ -83,9 +83,9 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Whether something stands at this moment of the present instruction.
-    pub(super) fn is_hooked(&self, moment: Moment) -> bool {
-        !self.hooking.at(self.offset as u32, Some(moment)).is_empty()
+    /// Whether something stands in this mode at the present instruction.
+    pub(super) fn is_hooked(&self, mode: Mode) -> bool {
+        !self.hooking.at(self.offset as u32, Some(mode)).is_empty()
     }
 
     /// Translates an instruction, and what stands at it.
@@ -121,11 +121,11 @@ impl<'a> Translator<'a> {
         validator.op(offset.into(), op)?;
         self.hooking.access = Access::of(op);
         if self.reachable && !is_landing {
-            self.fire(Moment::Before);
+            self.fire(Mode::Before);
             let types = self.hooking.operands.iter().copied();
             self.hooking.taken = self.stack.iter().rev().copied().zip(types).collect();
         }
-        match self.reachable && !is_landing && self.is_hooked(Moment::Instead) {
+        match self.reachable && !is_landing && self.is_hooked(Mode::Alt) {
             true => self.replaceable(op, validator)?,
             false => self.operator(op)?,
         }
@@ -138,9 +138,9 @@ impl<'a> Translator<'a> {
                 self.bare_site();
             }
             if is_landing {
-                self.fire(Moment::Before);
+                self.fire(Mode::Before);
             }
-            self.fire(Moment::After);
+            self.fire(Mode::After);
         }
         self.hooking.access = None;
         self.hooking.taken.clear();
@@ -161,7 +161,7 @@ impl<'a> Translator<'a> {
             .collect();
         let (itself, behind) = (self.block(&[]), self.block(&types));
         self.hooking.replacing = Some((itself, behind));
-        self.fire(Moment::Instead);
+        self.fire(Mode::Alt);
         self.hooking.replacing = None;
         if let Some(failure) = self.hooking.failure.take() {
             return Err(failure);
@@ -187,10 +187,10 @@ impl<'a> Translator<'a> {
         if self.target.options.sites.stand_before(op) {
             self.bare_site();
         }
-        if self.is_hooked(Moment::Before) || self.is_hooked(Moment::After) {
+        if self.is_hooked(Mode::Before) || self.is_hooked(Mode::After) {
             self.know_operands(validator);
-            self.fire(Moment::Before);
-            self.fire(Moment::After);
+            self.fire(Mode::Before);
+            self.fire(Mode::After);
         }
     }
 
@@ -214,12 +214,12 @@ impl<'a> Translator<'a> {
     /// The function has been entered.
     pub(super) fn fire_entry(&mut self) {
         self.hooking.operands.clear();
-        self.fire_all(self.hooking.at(0, Some(Moment::Entry)));
+        self.fire_all(self.hooking.at(0, Some(Mode::Entry)));
     }
 
     /// Exceptions that leave the function come by, if that is wanted.
     pub(super) fn watch_unwinding(&mut self) {
-        if !self.hooking.at(0, Some(Moment::Unwind)).is_empty() {
+        if !self.hooking.at(0, Some(Mode::Unwind)).is_empty() {
             let block = self.builder.create_block();
             self.builder.append_block_param(block, types::I64);
             self.hooking.unwinding = Some(block);
@@ -228,7 +228,7 @@ impl<'a> Translator<'a> {
 
     /// The function is about to be left, with values of these types on the stack.
     pub(super) fn fire_exit(&mut self, types: &[ValType]) {
-        let hooks = self.hooking.at(0, Some(Moment::Exit));
+        let hooks = self.hooking.at(0, Some(Mode::Exit));
         if !hooks.is_empty() {
             self.hooking.operands = types.iter().rev().copied().collect();
             self.hooking.writable = types.len();
@@ -245,8 +245,8 @@ impl<'a> Translator<'a> {
         let types = self.info.function_type(self.index).results();
         self.hooking.operands = types.iter().rev().copied().collect();
         self.hooking.writable = types.len();
-        self.fire(Moment::Before);
-        self.fire(Moment::After);
+        self.fire(Mode::Before);
+        self.fire(Mode::After);
         self.fire_exit(types);
     }
 
@@ -257,21 +257,21 @@ impl<'a> Translator<'a> {
         self.builder.switch_to_block(block);
         self.stack.clear();
         self.hooking.operands.clear();
-        self.fire_all(self.hooking.at(0, Some(Moment::Unwind)));
+        self.fire_all(self.hooking.at(0, Some(Mode::Unwind)));
         let exception = self.builder.block_params(block)[0];
         self.throw_exception(exception, None);
     }
 
-    /// Fires what stands at a moment of the present instruction.
-    pub(super) fn fire(&mut self, moment: Moment) {
-        self.fire_all(self.hooking.at(self.offset as u32, Some(moment)));
+    /// Fires what stands in a mode at the present instruction.
+    pub(super) fn fire(&mut self, mode: Mode) {
+        self.fire_all(self.hooking.at(self.offset as u32, Some(mode)));
     }
 
     /// Fires what stands on the way back to a loop's beginning. What happens to operands there is
     /// true there only: gives back those that the branch takes along.
     pub(super) fn fire_aside(&mut self, arity: usize) -> Vec<Value> {
         let kept = self.stack.clone();
-        self.fire(Moment::BackEdge);
+        self.fire(Mode::BackEdge);
         let taken = self.peek_many(arity);
         self.stack = kept;
         taken
@@ -330,7 +330,7 @@ impl<'a> Emitter<'_, 'a> {
         self.hook
     }
 
-    /// What it has read before anything fired at this moment.
+    /// What it has read before anything fired in this mode.
     pub fn due(&self) -> Option<Value> {
         self.due
     }

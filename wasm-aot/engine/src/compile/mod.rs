@@ -47,7 +47,7 @@ pub use nested::{Calls, Guest, Import};
 pub(crate) use once::NoteSite;
 pub use once::{Note, Noter};
 pub use plan::{
-    Action, Call, Capture, Draft, Firing, HookId, Inline, Moment, Plan, Receiver, Room, Sequence,
+    Action, Call, Capture, Draft, Firing, HookId, Inline, Mode, Plan, Receiver, Room, Sequence,
     Word,
 };
 pub(crate) use recompilation::Piece;

@@ -2,7 +2,7 @@
 //!
 //! A plan is a value: versions of the same module are equal if their plans are. It is made by a
 //! [`Draft`], into which monitors that know nothing of each other put their hooks, one after the
-//! other. A hook stands at an instruction, at a [`Moment`] of it; of several at the same one, the
+//! other. A hook stands at an instruction, in a [`Mode`] of it; of several at the same one, the
 //! one that was put there first fires first.
 //!
 //! A hook calls a [`Receiver`] with values of the program's, writes machine code of its own
@@ -21,14 +21,14 @@ use std::sync::Arc;
 /// whenever control comes to it, also by a branch; `else` and `catch` when what stands before falls
 /// into them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Moment {
+pub enum Mode {
     /// The function has been entered; parameters are locals. Stands at no instruction.
     Entry,
     /// The instruction begins. Its operands are on the stack.
     Before,
     /// In place of the instruction: the hook gives its results, or has it executed all the same.
     /// There is one at most.
-    Instead,
+    Alt,
     /// Control stands behind the instruction, having come through it. Its results are on the stack.
     /// What leaves for elsewhere does not come there.
     After,
@@ -39,6 +39,17 @@ pub enum Moment {
     Exit,
     /// An exception is about to leave the function. Stands at no instruction.
     Unwind,
+    /// A trap, or a failure of the host's such as the program's exit, here or in what was called,
+    /// has taken the activation away. There are no values any more. Stands at no instruction, and
+    /// no code fires it.
+    Trap,
+}
+
+impl Mode {
+    /// Whether it is one of a function, and stands at no instruction.
+    pub fn is_of_function(self) -> bool {
+        matches!(self, Self::Entry | Self::Exit | Self::Unwind | Self::Trap)
+    }
 }
 
 /// Something compiled in.
@@ -46,9 +57,9 @@ pub enum Moment {
 pub struct Hook {
     /// The index of the function, among all.
     pub(crate) function: u32,
-    /// Where the instruction is in the module; 0 for moments that stand at none.
+    /// Where the instruction is in the module; 0 for modes that stand at none.
     pub offset: u32,
-    pub(crate) moment: Moment,
+    pub(crate) mode: Mode,
     pub(crate) action: Action,
     /// What it is known by in the plan that it was made for.
     pub(crate) id: HookId,
@@ -185,7 +196,7 @@ pub trait Inline: Debug + Send + Sync {
     fn fingerprint(&self) -> u64;
 
     /// Reads what tells whether it is called, before any of those fires that stand at the same
-    /// moment: what one of them does to another holds from the next time on. What it gives here, it
+    /// mode: what one of them does to another holds from the next time on. What it gives here, it
     /// finds in [`Emitter::due`].
     fn prepare(&self, _at: &mut Emitter<'_, '_>) -> Option<cranelift_codegen::ir::Value> {
         None
@@ -260,7 +271,7 @@ impl Plan {
             all.hooks.extend(wanted.map(|hook| Hook { base: *base, ..hook.clone() }));
         }
         // Stable: hooks of the plan that comes first fire first.
-        all.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.moment));
+        all.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.mode));
         Self((!all.hooks.is_empty() || all.departs).then(|| Arc::new(all)))
     }
 
@@ -328,17 +339,18 @@ impl Draft {
         self.0.receivers.push(receiver);
     }
 
-    /// Puts a hook at an instruction, behind those that are there.
-    pub fn hook(&mut self, function: u32, offset: u32, moment: Moment, action: Action) -> HookId {
+    /// Puts a hook at an instruction, or, by its mode, at none, behind those that are there.
+    pub fn hook(&mut self, function: u32, offset: u32, mode: Mode, action: Action) -> HookId {
+        let offset = if mode.is_of_function() { 0 } else { offset };
         let id = HookId(self.0.hooks.len() as u32);
-        self.0.hooks.push(Hook { function, offset, moment, action, id, base: 0 });
+        self.0.hooks.push(Hook { function, offset, mode, action, id, base: 0 });
         id
     }
 
-    /// Puts a hook at a moment of a function that stands at no instruction.
-    pub fn hook_function(&mut self, function: u32, moment: Moment, action: Action) -> HookId {
-        debug_assert!(matches!(moment, Moment::Entry | Moment::Exit | Moment::Unwind));
-        self.hook(function, 0, moment, action)
+    /// Puts a hook of a mode of a function that stands at no instruction.
+    pub fn hook_function(&mut self, function: u32, mode: Mode, action: Action) -> HookId {
+        debug_assert!(mode.is_of_function() && mode != Mode::Trap);
+        self.hook(function, 0, mode, action)
     }
 
     /// How many hooks there are that note, are machine code of their own, and call the host.
@@ -356,7 +368,7 @@ impl Draft {
     /// The plan.
     pub fn finish(mut self) -> Plan {
         // Stable: what was put first fires first.
-        self.0.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.moment));
+        self.0.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.mode));
         let is_empty = self.0.hooks.is_empty() && self.0.receivers.is_empty() && self.0.words == 0;
         Plan((!is_empty).then(|| Arc::new(self.0)))
     }

@@ -136,7 +136,7 @@ pub struct Export {
 
 /// When a segment is copied.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Mode {
+pub(crate) enum SegmentMode {
     /// Into a table or memory, at an offset, when the module is instantiated.
     Active {
         /// The table or memory.
@@ -154,7 +154,7 @@ pub(crate) enum Mode {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ElementSegment {
     /// When it is copied.
-    pub(crate) mode: Mode,
+    pub(crate) mode: SegmentMode,
     /// What it holds.
     pub(crate) ty: RefType,
     /// The elements.
@@ -174,7 +174,7 @@ pub(crate) enum Elements {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DataSegment {
     /// When it is copied.
-    pub(crate) mode: Mode,
+    pub(crate) mode: SegmentMode,
     /// Where the bytes are in the module.
     pub(crate) range: Range<u32>,
 }

@@ -4,7 +4,8 @@
 //! up by several threads.
 
 use super::{
-    DataSegment, ElementSegment, Elements, Export, Import, Mode, ModuleInfo, Names, Space, constant,
+    DataSegment, ElementSegment, Elements, Export, Import, ModuleInfo, Names, SegmentMode, Space,
+    constant,
 };
 use crate::array::Array;
 use crate::error::{CompileError, Place};
@@ -158,11 +159,13 @@ impl ModuleInfo {
             Payload::DataSection(section) => each(section, |data| {
                 let end = data.range.end as u32;
                 let mode = match data.kind {
-                    wasmparser::DataKind::Passive => Mode::Passive,
-                    wasmparser::DataKind::Active { memory_index, offset_expr } => Mode::Active {
-                        target: memory_index,
-                        offset: self.constant(&offset_expr, referenced)?,
-                    },
+                    wasmparser::DataKind::Passive => SegmentMode::Passive,
+                    wasmparser::DataKind::Active { memory_index, offset_expr } => {
+                        SegmentMode::Active {
+                            target: memory_index,
+                            offset: self.constant(&offset_expr, referenced)?,
+                        }
+                    }
                 };
                 self.data.push(DataSegment { mode, range: end - data.data.len() as u32..end });
                 Ok(())
@@ -267,9 +270,9 @@ impl ModuleInfo {
     ) -> Result<(), CompileError> {
         let offset = element.range.start as usize;
         let mode = match element.kind {
-            wasmparser::ElementKind::Passive => Mode::Passive,
-            wasmparser::ElementKind::Declared => Mode::Declared,
-            wasmparser::ElementKind::Active { table_index, offset_expr } => Mode::Active {
+            wasmparser::ElementKind::Passive => SegmentMode::Passive,
+            wasmparser::ElementKind::Declared => SegmentMode::Declared,
+            wasmparser::ElementKind::Active { table_index, offset_expr } => SegmentMode::Active {
                 target: table_index.unwrap_or(0),
                 offset: self.constant(&offset_expr, referenced)?,
             },

@@ -15,7 +15,7 @@
 use super::instance::InstanceData;
 use super::module::{Module, ModuleInner};
 use super::store::{StoreContextMut, StoreCore};
-use crate::compile::{Action, Call, Draft, Firing, Moment, Plan, Receiver};
+use crate::compile::{Action, Call, Draft, Firing, Mode, Plan, Receiver};
 use crate::error::Error;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -234,7 +234,7 @@ pub(crate) struct StopParts(Mutex<BTreeMap<BTreeSet<usize>, usize>>);
 const PLANS: usize = 32;
 
 impl Module {
-    /// The functions that threads are in at this moment, as far as they say so, by their places
+    /// The functions that threads are in at this mode, as far as they say so, by their places
     /// among those that are defined.
     pub fn running(&self) -> Vec<usize> {
         self.inner.running()
@@ -271,7 +271,7 @@ impl ModuleInner {
         for defined in functions {
             let (function, body) =
                 (self.info.imported.functions + *defined as u32, &self.info.bodies[*defined]);
-            draft.hook_function(function, Moment::Entry, stop());
+            draft.hook_function(function, Mode::Entry, stop());
             let bytes = &self.bytes[body.start as usize..body.end as usize];
             let mut reader = wasmparser::BinaryReader::new(bytes, u64::from(body.start));
             reader.set_features(wasmparser::WasmFeatures::all());
@@ -281,7 +281,7 @@ impl ModuleInner {
                 if let (Operator::Loop { .. }, at) =
                     operators.read_with_offset().map_err(invalid)?
                 {
-                    draft.hook(function, at as u32, Moment::Before, stop());
+                    draft.hook(function, at as u32, Mode::Before, stop());
                 }
             }
         }

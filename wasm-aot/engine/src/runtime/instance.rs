@@ -17,7 +17,7 @@ use super::store::{AsContextMut, Demand, Demanded, GlobalData, StoreCore, TagDat
 use crate::compile::Budget;
 use crate::error::{Error, Printable};
 use crate::exception::StoreId;
-use crate::module::{ConstOp, Elements as Items, Mode, Space};
+use crate::module::{ConstOp, Elements as Items, SegmentMode, Space};
 use crate::trap::Trap;
 use crate::types::ExternType;
 use crate::vm::{self, HOST_MAGIC, INSTANCE_MAGIC, MemoryAt};
@@ -544,18 +544,18 @@ impl InstanceData {
         // SAFETY: (1) the store owns this instance.
         let core = unsafe { &mut *self.store };
         for (index, segment) in module.info.elements.iter().enumerate() {
-            if let Mode::Active { target, offset } = &segment.mode {
+            if let SegmentMode::Active { target, offset } = &segment.mode {
                 let at = self.index_of(core, offset, module.info.tables[*target as usize].wide);
                 let count = segment.items.len() as u64;
                 self.init_table(*target, index as u32, at, 0, count)
                     .ok_or(Trap::TableOutOfBounds)?;
             }
-            if !matches!(segment.mode, Mode::Passive) {
+            if !matches!(segment.mode, SegmentMode::Passive) {
                 self.dropped_elements[index] = true;
             }
         }
         for (index, segment) in module.info.data.iter().enumerate() {
-            if let Mode::Active { target, offset } = &segment.mode {
+            if let SegmentMode::Active { target, offset } = &segment.mode {
                 let at = self.index_of(core, offset, module.info.memories[*target as usize].wide);
                 let bytes = self.data(index as u32);
                 let memory = &core.memories[self.memories[*target as usize]];

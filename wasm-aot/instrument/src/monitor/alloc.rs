@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Capture, Draft, Firing, Moment, Receiver, Room,
+    Action, Call, Capture, Draft, Firing, Mode, Receiver, Room,
 };
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 use wasm_aot_engine::instrument::runtime::{Module, Places, callers};
@@ -140,8 +140,8 @@ impl Hooked for Allocations {
             };
             let params = (0..ty.params().len() as u32).map(Capture::Local).collect();
             let results = (0..ty.results().len() as u32).map(Capture::Operand).collect();
-            draft.hook_function(function.index, Moment::Entry, call(number, params));
-            draft.hook_function(function.index, Moment::Exit, call(number + 1, results));
+            draft.hook_function(function.index, Mode::Entry, call(number, params));
+            draft.hook_function(function.index, Mode::Exit, call(number + 1, results));
         }
         self.state.lock().deeds = deeds;
     }

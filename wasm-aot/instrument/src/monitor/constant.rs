@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::compile::{
-    Action, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word,
+    Action, Draft, Emitter, Firing, Inline, Mode, Receiver, Room, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Module, Places};
 
@@ -70,7 +70,7 @@ impl Hooked for Constants {
             let compare = Compare { words, params: params.len() as u32 };
             draft.hook_function(
                 function.index,
-                Moment::Entry,
+                Mode::Entry,
                 Action::Inline(Sequence(Arc::new(compare))),
             );
             functions.push(Observed { index: function.index, params, words });

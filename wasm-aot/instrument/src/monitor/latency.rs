@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word,
+    self, Action, Call, Draft, Emitter, Firing, HookId, Inline, Receiver, Room, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Due, Module, ModuleInner, Origin, Places, When};
 use wasmparser::Operator;
@@ -220,10 +220,14 @@ impl Hooked for Latency {
                     begins,
                 })))
             };
-            let moments = [(Moment::Entry, true), (Moment::Exit, false), (Moment::Unwind, false)];
-            let hooks = moments.map(|(moment, begins)| {
+            let modes = [
+                (compile::Mode::Entry, true),
+                (compile::Mode::Exit, false),
+                (compile::Mode::Unwind, false),
+            ];
+            let hooks = modes.map(|(mode, begins)| {
                 let number = u64::from(place) << 1 | u64::from(!begins);
-                draft.hook_function(function.index, moment, probe(call(number), begins))
+                draft.hook_function(function.index, mode, probe(call(number), begins))
             });
             let body = outline.info.body(function.index);
             functions.push(Observed {

@@ -6,7 +6,7 @@
 
 use super::hooked::{Hooked, fingerprint};
 use super::outline::Outline;
-use super::paths::{Act, Decision, Paths, TOO_LONG, When};
+use super::paths::{Act, Condition, Decision, Paths, TOO_LONG};
 use super::{Cell, Choice, MonitorError, Report};
 use crate::lower::{Facts, Hooks};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word,
+    Action, Call, Draft, Emitter, Firing, Inline, Mode, Receiver, Room, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Module, Places};
 
@@ -67,7 +67,7 @@ impl Hooked for LoopTraces {
             let words = draft.words(2 * paths.loops.len() as u32);
             for (number, of) in paths.loops.iter().enumerate() {
                 let begin = Action::Inline(Sequence(Arc::new(Begin { words, of: number })));
-                draft.hook(function.index, places[of.start], Moment::Before, begin);
+                draft.hook(function.index, places[of.start], Mode::Before, begin);
             }
             for step in &paths.steps {
                 let over = |of: usize| {
@@ -87,7 +87,7 @@ impl Hooked for LoopTraces {
                 draft.hook(
                     function.index,
                     place,
-                    Moment::Before,
+                    Mode::Before,
                     Action::Inline(Sequence(Arc::new(step))),
                 );
             }
@@ -225,7 +225,7 @@ struct Go {
     words: Word,
     place: usize,
     decision: Option<(Decision, Option<(usize, u32)>)>,
-    ways: Vec<(When, Vec<Act>)>,
+    ways: Vec<(Condition, Vec<Act>)>,
     /// What is told when an iteration is over, by the number of its loop.
     calls: Vec<Call>,
 }
@@ -245,9 +245,9 @@ impl Inline for Go {
         }
         for (when, acts) in &self.ways {
             let condition = match (when, digit) {
-                (When::Always, _) => None,
-                (When::Taken, Some(digit)) => Some(digit),
-                (When::One(entries), Some(digit)) => Some(is_one_of(at, digit, entries)),
+                (Condition::Always, _) => None,
+                (Condition::Taken, Some(digit)) => Some(digit),
+                (Condition::One(entries), Some(digit)) => Some(is_one_of(at, digit, entries)),
                 (_, None) => continue,
             };
             self.act(at, condition, acts);

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, Moment, Receiver, Room,
-    Sequence, Word,
+    Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, Mode, Receiver, Room, Sequence,
+    Word,
 };
 use wasm_aot_engine::instrument::runtime::{Module, memory_of};
 use wasmparser::Operator;
@@ -97,7 +97,7 @@ impl Hooked for Memory {
                 if let Some(access) = Access::of(&instruction.op) {
                     let counter = Counter { pages: pages[access.memory as usize], access };
                     let action = Action::Inline(Sequence(Arc::new(counter)));
-                    draft.hook(function.index, instruction.at, Moment::After, action);
+                    draft.hook(function.index, instruction.at, Mode::After, action);
                 }
                 let Some((event, captures)) = self.event(&function.label, start, instruction)
                 else {
@@ -109,7 +109,7 @@ impl Hooked for Memory {
                     captures,
                     writes: false,
                 };
-                draft.hook(function.index, instruction.at, Moment::After, Action::Call(call));
+                draft.hook(function.index, instruction.at, Mode::After, Action::Call(call));
                 events.push(event);
             }
         }

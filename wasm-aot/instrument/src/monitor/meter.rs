@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::Variable;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use wasm_aot_engine::instrument::compile::{Action, Draft, Emitter, Moment, Room, Word};
+use wasm_aot_engine::instrument::compile::{Action, Draft, Emitter, Mode, Room, Word};
 use wasm_aot_engine::instrument::vm::Builtin;
 use wasmparser::Operator;
 use wordpatch::Ticks;
@@ -105,8 +105,8 @@ pub(super) fn put_spans(
     imported: u32,
     mut action: impl FnMut(Span) -> Action,
 ) {
-    draft.hook_function(function.index, Moment::Entry, action(Span::Begin(function.index)));
-    for moment in [Moment::Exit, Moment::Unwind] {
+    draft.hook_function(function.index, Mode::Entry, action(Span::Begin(function.index)));
+    for moment in [Mode::Exit, Mode::Unwind] {
         draft.hook_function(function.index, moment, action(Span::End));
     }
     for instruction in &function.instructions {
@@ -116,10 +116,10 @@ pub(super) fn put_spans(
             draft.hook(
                 function.index,
                 instruction.at,
-                Moment::Before,
+                Mode::Before,
                 action(Span::Begin(function_index)),
             );
-            draft.hook(function.index, instruction.at, Moment::After, action(Span::End));
+            draft.hook(function.index, instruction.at, Mode::After, action(Span::End));
         }
     }
 }

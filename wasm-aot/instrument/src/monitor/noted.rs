@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 use wasm_aot_body::{Block, Graph};
 use wasm_aot_engine::instrument::Features;
-use wasm_aot_engine::instrument::compile::{Action, Draft, HookId, Moment, Note, Noter};
+use wasm_aot_engine::instrument::compile::{Action, Draft, HookId, Mode, Note, Noter};
 use wasm_aot_engine::instrument::runtime::{Module, ModuleInner, Origin, Prunes, When};
 use wasm_aot_engine::{CompileError, Error};
 use wasmparser::Operator;
@@ -95,7 +95,7 @@ impl Noted {
                 let number = first + notes;
                 notes += 1;
                 let note = Action::Note(Note { noter: self.noter, number });
-                (block, Sign::Note(number, draft.hook(function.index, last, Moment::Before, note)))
+                (block, Sign::Note(number, draft.hook(function.index, last, Mode::Before, note)))
             };
             let blocks: Vec<(Block, Sign)> =
                 blocks(outline, function).into_iter().map(sign).collect();

@@ -41,7 +41,7 @@ pub(super) enum Decision {
 
 /// When a way is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum When {
+pub(super) enum Condition {
     Always,
     /// If the decision is 1.
     Taken,
@@ -64,7 +64,7 @@ pub(super) struct Step {
     pub(super) place: usize,
     /// The decision, and the loop whose number it is written behind, with so many bits.
     pub(super) decision: Option<(Decision, Option<(usize, u32)>)>,
-    pub(super) ways: Vec<(When, Vec<Act>)>,
+    pub(super) ways: Vec<(Condition, Vec<Act>)>,
 }
 
 /// Where control goes from an instruction.
@@ -103,7 +103,7 @@ struct Frame {
 
 /// A way that leads somewhere else.
 struct Edge {
-    when: When,
+    when: Condition,
     /// Loops that are left, the outermost first; and the loop around them.
     left: Vec<usize>,
     around: Option<usize>,
@@ -208,23 +208,25 @@ impl Paths {
         let edge = |when, depth: u32| self.edge(when, frames, depth);
         Some(match op {
             Operator::If { .. } => (Some(Decision::IsTrue), Vec::new()),
-            Operator::Br { relative_depth } => (None, vec![edge(When::Always, *relative_depth)]),
+            Operator::Br { relative_depth } => {
+                (None, vec![edge(Condition::Always, *relative_depth)])
+            }
             Operator::BrIf { relative_depth } => {
-                (Some(Decision::IsTrue), vec![edge(When::Taken, *relative_depth)])
+                (Some(Decision::IsTrue), vec![edge(Condition::Taken, *relative_depth)])
             }
             Operator::BrOnNull { relative_depth } => {
-                (Some(Decision::IsNull), vec![edge(When::Taken, *relative_depth)])
+                (Some(Decision::IsNull), vec![edge(Condition::Taken, *relative_depth)])
             }
             Operator::BrOnNonNull { relative_depth } => {
-                (Some(Decision::IsNotNull), vec![edge(When::Taken, *relative_depth)])
+                (Some(Decision::IsNotNull), vec![edge(Condition::Taken, *relative_depth)])
             }
             Operator::BrOnCast { relative_depth, to_ref_type, .. } => {
                 let decision = Decision::IsOf { ty: *to_ref_type, when: true };
-                (Some(decision), vec![edge(When::Taken, *relative_depth)])
+                (Some(decision), vec![edge(Condition::Taken, *relative_depth)])
             }
             Operator::BrOnCastFail { relative_depth, to_ref_type, .. } => {
                 let decision = Decision::IsOf { ty: *to_ref_type, when: false };
-                (Some(decision), vec![edge(When::Taken, *relative_depth)])
+                (Some(decision), vec![edge(Condition::Taken, *relative_depth)])
             }
             Operator::BrTable { targets } => {
                 let labels = labels(targets);
@@ -238,8 +240,10 @@ impl Paths {
                         .map(|(entry, _)| entry)
                         .collect()
                 };
-                let edges =
-                    depths.iter().map(|depth| edge(When::One(entries(*depth)), *depth)).collect();
+                let edges = depths
+                    .iter()
+                    .map(|depth| edge(Condition::One(entries(*depth)), *depth))
+                    .collect();
                 (Some(Decision::Entry(labels.len() as u32 - 1)), edges)
             }
             // What falls out of a loop at its end.
@@ -249,19 +253,19 @@ impl Paths {
                 (
                     None,
                     vec![Edge {
-                        when: When::Always,
+                        when: Condition::Always,
                         left: vec![header],
                         around,
                         target: place + 1,
                     }],
                 )
             }
-            op if returns(op) => (None, vec![edge(When::Always, frames.len() as u32 - 1)]),
+            op if returns(op) => (None, vec![edge(Condition::Always, frames.len() as u32 - 1)]),
             _ => return None,
         })
     }
 
-    fn edge(&self, when: When, frames: &[Frame], depth: u32) -> Edge {
+    fn edge(&self, when: Condition, frames: &[Frame], depth: u32) -> Edge {
         let at = frames.len() - 1 - depth as usize;
         let left = frames[at + 1..].iter().filter_map(|frame| frame.header).collect();
         Edge { when, left, around: innermost(&frames[..=at]), target: self.label(frames, depth) }

@@ -11,7 +11,7 @@ use std::io::{BufWriter, Write};
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Capture, Draft, Firing, Moment, Receiver, Room,
+    Action, Call, Capture, Draft, Firing, Mode, Receiver, Room,
 };
 use wasm_aot_engine::instrument::runtime::{Module, spelled};
 
@@ -157,7 +157,7 @@ impl Hooked for Trace {
             let ty = outline.info.function_type(index);
             draft.hook_function(
                 index,
-                Moment::Entry,
+                Mode::Entry,
                 event(Kind::Enter, name, ty.params(), &Capture::Local),
             );
             if !self.choice.has("calls") {
@@ -171,15 +171,15 @@ impl Hooked for Trace {
                         spelled(&instruction.op, outline.bytes, instruction.at),
                     );
                     let action = event(kind, name, &operands, &from_top);
-                    draft.hook(index, instruction.at, Moment::Before, action);
+                    draft.hook(index, instruction.at, Mode::Before, action);
                 }
             }
             let results = ty.results();
             let from_top = |place: u32| Capture::Operand(results.len() as u32 - 1 - place);
-            draft.hook_function(index, Moment::Exit, event(Kind::Leave, name, results, &from_top));
+            draft.hook_function(index, Mode::Exit, event(Kind::Leave, name, results, &from_top));
             draft.hook_function(
                 index,
-                Moment::Unwind,
+                Mode::Unwind,
                 event(Kind::Unwind, name, &[], &Capture::Local),
             );
         }

@@ -1,26 +1,45 @@
 //! What matching finds: which function is called where, with what.
 
 use std::collections::BTreeMap;
+use wasm_aot_engine::instrument::compile::Mode;
 
-/// Where, seen from an instruction.
+/// When a function is called: in which mode its hook stands, and what it sees there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Moment {
-    /// Before the function's first instruction.
-    Entry,
-    /// In front of the instruction.
-    Before,
-    /// In front of it, if it is going to branch.
+pub(crate) struct Moment {
+    pub(crate) mode: Mode,
+    pub(crate) sees: Sees,
+}
+
+/// What is seen where a hook stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Sees {
+    /// What is on the stack.
+    Stack,
+    /// The same, and only if the instruction is going to branch.
+    Branch,
+    /// The operands that the instruction took.
     Taken,
-    /// Where control lands that comes to a loop or to an end: behind these.
-    Landed,
-    /// First thing inside of what the instruction opens.
-    Inside,
+}
+
+impl Moment {
+    const fn new(mode: Mode, sees: Sees) -> Self {
+        Self { mode, sees }
+    }
+
+    /// Before the function's first instruction.
+    pub(crate) const ENTRY: Self = Self::new(Mode::Entry, Sees::Stack);
+    /// In front of the instruction; at a loop or an end, where control lands that comes there.
+    pub(crate) const BEFORE: Self = Self::new(Mode::Before, Sees::Stack);
+    /// In front of it, if it is going to branch.
+    pub(crate) const TAKEN: Self = Self::new(Mode::Before, Sees::Branch);
     /// In its place. Results are those of the call.
-    Instead,
-    /// Behind it, where control goes on. Operands are those that the instruction took.
-    Behind,
+    pub(crate) const ALT: Self = Self::new(Mode::Alt, Sees::Stack);
+    /// First thing inside of what the instruction opens.
+    pub(crate) const INSIDE: Self = Self::new(Mode::After, Sees::Stack);
+    /// Behind it, where control goes on.
+    pub(crate) const BEHIND: Self = Self::new(Mode::After, Sees::Taken);
     /// Where an exception leaves the function.
-    Unwind,
+    pub(crate) const UNWIND: Self = Self::new(Mode::Unwind, Sees::Stack);
 }
 
 /// What is handed over.

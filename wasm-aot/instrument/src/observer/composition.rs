@@ -1,19 +1,17 @@
 //! What monitors need in a program's code, put together before it is compiled: they are compared
 //! with it one after the other, lowered together, and drafted in their order.
 
-use super::binding::Binding;
-use super::counting::{Counting, Place};
+use super::counting::Counting;
 use super::derived::{Derivation, Derived};
-use super::observation::{
-    Matched, Monitor, Observation, Places, ProbeCalls, begin, begin_counting, bound_memories,
-    called, census, made,
-};
+use super::insertion::Inserted;
+use super::installed::{Installed, Probe};
+use super::observation::{Matched, Monitor, Observation, Places, ProbeCalls, bound_memories};
 use super::sequence::Sequence;
-use super::standing::{self, Probe, Standing};
+use super::strategy::{ProbePoint, Strategy};
 use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program};
-use crate::lower::{self, Action, Capabilities, Facts, Gate, Layer, Lowering, Time};
+use crate::lower::{self, Action, Capabilities, Census, Facts, Gate, Layer, Lowering, Time};
 use crate::monitor::Watch;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -22,7 +20,7 @@ use wasm_aot_engine::AsContextMut;
 use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
 use wasm_aot_engine::StoreContextMut;
-use wasm_aot_engine::instrument::compile::{self, Draft, Guest, Plan, Word};
+use wasm_aot_engine::instrument::compile::{Draft, Guest, Plan};
 
 /// A program, and the monitors that were compared with it so far.
 pub(super) struct Composition<'p> {
@@ -36,12 +34,15 @@ pub(super) struct Composition<'p> {
     matched: Vec<Matched>,
 }
 
-/// How a monitor is present once the program is compiled.
-enum Coming {
-    /// By what is in the program's own code, for good.
+/// What comes of a monitor once the program is compiled: what it has inserted, and how it is
+/// switched.
+pub(super) struct Coming(Vec<Inserted>, How);
+
+enum How {
+    /// It is not: it is in the program's own code, for good.
     Fixed,
     Probes(Vec<Probe>),
-    Counts(Vec<Derivation>, Vec<Place>),
+    Counts(Vec<Derivation>, Vec<ProbePoint>),
 }
 
 impl<'p> Composition<'p> {
@@ -92,10 +93,11 @@ impl<'p> Composition<'p> {
         let lowered = lower::lower(&facts, &capabilities);
         let (mut monitors, mut derived, mut coming) = (Vec::new(), Vec::new(), Vec::new());
         for (matched, lowering) in matched.into_iter().zip(lowered) {
-            let (monitor, inserted, presence) =
-                drafted(store, matched, lowering, &mut draft, &mut derived);
+            let homes = homes(store, &matched, &lowering, &mut draft);
+            let (monitor, comes) =
+                Monitor::drafted(matched, lowering, homes, &mut draft, &mut derived);
             monitors.push(monitor);
-            coming.push((inserted, presence));
+            coming.push(comes);
         }
         let derived = Derived::plan(derived, program, store.engine(), &mut draft)
             .map_err(ObserverError::program)?;
@@ -117,19 +119,8 @@ impl<'p> Composition<'p> {
                 .bind(store.as_context_mut().core().id, &bound.observer.name)
                 .map_err(ObserverError::program)?;
         }
-        for (monitor, (inserted, coming)) in monitors.iter_mut().zip(coming) {
-            let Monitor { observer, lowering, presence, .. } = monitor;
-            let switches = observer.switches.clone();
-            switches.insertions().begin(&module, observer, inserted, &switches)?;
-            *presence = match coming {
-                Coming::Fixed => None,
-                Coming::Probes(probes) => {
-                    Some(begin(Standing::new(&module, probes, switches, lowering))?)
-                }
-                Coming::Counts(calls, places) => {
-                    Some(begin_counting(Counting::new(&module, calls, places, switches))?)
-                }
-            };
+        for (monitor, coming) in monitors.iter_mut().zip(coming) {
+            monitor.begin(&module, coming)?;
         }
         for Monitor { observer, news, .. } in &mut monitors {
             loaded(store.as_context_mut(), observer, &module)?;
@@ -142,81 +133,122 @@ impl<'p> Composition<'p> {
     }
 }
 
-/// A monitor as it was lowered: what it needs in the program's own code is drafted, or derived;
-/// what it has inserted and how it is present comes when the program is compiled.
-fn drafted<T: 'static>(
+/// What says where a monitor's instance is, if each thread has one and code calls it.
+fn homes<T: 'static>(
     store: &mut Store<T>,
-    matched: Matched,
-    lowering: Lowering,
+    Matched { observer, guest, list, inserted, .. }: &Matched,
+    lowering: &Lowering,
     draft: &mut Draft,
-    derived: &mut Vec<Derivation>,
-) -> (Monitor, Vec<super::insertion::Inserted>, Coming) {
-    let Matched { observer, guest, list, inserted, contained, facts, derivations, .. } = matched;
-    let matches = list.len() + inserted.len();
-    let is_gated = matches!(lowering.gate, Gate::Word { .. });
-    let has_code = is_gated || lowering.is_apart() || matches > 0;
-    let homes = (has_code && observer.request.threads).then(|| {
+) -> Option<Arc<Homes>> {
+    let is_there = has_code(lowering, list.len() + inserted.len());
+    (is_there && observer.request.threads).then(|| {
         let mut store = store.as_context_mut();
-        let homes = Homes::new(draft.words(1), &guest, &list);
+        let homes = Homes::new(draft.words(1), guest, list);
         homes.settle(store.core().id, observer.instance.base(store.core()));
         draft.tell(Arc::<Homes>::clone(&homes));
         homes
-    });
-    let home = homes.as_ref().map(|homes| homes.word);
-    let calls = matches!(lowering.action, Action::Guest { .. } | Action::Host(_));
-    let census = census(&lowering, &guest, &called(&list));
-    let coming = match (lowering.action, lowering.gate) {
-        (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _) => match lowering.layer {
-            Layer::Apart(_) => Coming::Counts(derivations, list.iter().map(Place::of).collect()),
-            Layer::Own(_) => {
-                derived.extend(derivations);
-                Coming::Fixed
-            }
-        },
-        (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), Gate::Word { .. }) => {
-            let mut probes = made((&guest, home), list, &observer, &lowering, contained.as_ref());
-            if !lowering.is_apart() {
-                probes.iter_mut().for_each(|probe| probe.put(draft));
-            }
-            Coming::Probes(probes)
-        }
-        (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), _) => {
-            list.into_iter()
-                .for_each(|(function, binding)| hook(draft, &guest, home, function, binding));
-            Coming::Fixed
-        }
-    };
-    let (others, news, presence) = (HashMap::new(), None, None);
-    let (is_called, keeps_slots, is_gone) = (calls && has_code, facts.keeps_slots(), false);
-    let monitor = Monitor {
-        observer,
-        lowering,
-        census,
-        others,
-        homes,
-        is_called,
-        keeps_slots,
-        news,
-        matches,
-        presence,
-        is_gone,
-    };
-    (monitor, inserted, coming)
+    })
 }
 
-/// Drafts a probe that stays.
-fn hook(
-    draft: &mut Draft,
-    guest: &Arc<Guest>,
-    home: Option<Word>,
-    function: u32,
-    binding: Binding,
-) {
-    let (offset, moment) = standing::standing(&binding);
-    let (guest, fingerprint) = (Arc::clone(guest), standing::fingerprint());
-    let (word, is_limited, counter, contained) = Default::default();
-    let sequence =
-        Sequence { guest, home, binding, word, is_limited, counter, contained, fingerprint };
-    let action = compile::Action::Inline(compile::Sequence(Arc::new(sequence)));
-    draft.hook(function, offset, moment, action);
+/// Whether code may call a monitor that has so many matches.
+fn has_code(lowering: &Lowering, matches: usize) -> bool {
+    matches!(lowering.gate, Gate::Word { .. }) || lowering.is_apart() || matches > 0
+}
+
+/// What kinds of probes a monitor has in the code that calls these functions.
+fn census(lowering: &Lowering, guest: &Guest, calls: impl Iterator<Item = u32>) -> Census {
+    let (small, large): (Vec<u32>, Vec<u32>) = calls.partition(|call| guest.is_small(*call));
+    let (inlined, called, all) = (small.len(), large.len(), small.len() + large.len());
+    match lowering.action {
+        Action::Nothing(_) | Action::Count(_) | Action::Hooks(_) => Census::default(),
+        Action::Note { .. } => Census { one_shot: all, ..Census::default() },
+        Action::Guest { is_inlined: true, .. } => Census { inlined, called, ..Census::default() },
+        Action::Guest { .. } | Action::Host(_) => Census { called: all, ..Census::default() },
+    }
+}
+
+impl Monitor {
+    /// A monitor as it was lowered: what it needs in the program's own code is drafted, or derived;
+    /// the rest comes when the program is compiled.
+    pub(super) fn drafted(
+        matched: Matched,
+        lowering: Lowering,
+        homes: Option<Arc<Homes>>,
+        draft: &mut Draft,
+        derived: &mut Vec<Derivation>,
+    ) -> (Self, Coming) {
+        let Matched { observer, guest, list, inserted, contained, facts, derivations, .. } =
+            matched;
+        let matches = list.len() + inserted.len();
+        let home = homes.as_ref().map(|homes| homes.word);
+        let calls = matches!(lowering.action, Action::Guest { .. } | Action::Host(_));
+        let is_called = calls && has_code(&lowering, matches);
+        let census = census(&lowering, &guest, list.iter().map(|(_, binding)| binding.function));
+        let how = match (lowering.action, lowering.gate, lowering.layer) {
+            (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _, Layer::Apart(_)) => {
+                let points = list.iter();
+                let points = points.map(|(function, binding)| ProbePoint::of(*function, binding));
+                How::Counts(derivations, points.collect())
+            }
+            (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _, Layer::Own(_)) => {
+                derived.extend(derivations);
+                How::Fixed
+            }
+            (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), Gate::Word { .. }, _) => {
+                let (switches, contained) = (&observer.switches, contained.as_ref());
+                let mut probes = Probe::all((&guest, home), list, switches, &lowering, contained);
+                if !lowering.is_apart() {
+                    probes.iter_mut().for_each(|probe| probe.put(draft));
+                }
+                How::Probes(probes)
+            }
+            (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), _, _) => {
+                for (function, binding) in list {
+                    Arc::new(Sequence::new(&guest, home, binding)).put(function, draft);
+                }
+                How::Fixed
+            }
+        };
+        let (others, news, strategy) = (HashMap::new(), None, None);
+        let (keeps_slots, is_gone) = (facts.keeps_slots(), false);
+        let monitor = Self {
+            observer,
+            lowering,
+            census,
+            others,
+            homes,
+            is_called,
+            keeps_slots,
+            news,
+            matches,
+            strategy,
+            is_gone,
+        };
+        (monitor, Coming(inserted, how))
+    }
+
+    /// Has it observe a program that was compiled as was drafted.
+    pub(super) fn begin(
+        &mut self,
+        module: &Module,
+        Coming(inserted, how): Coming,
+    ) -> Result<(), ObserverError> {
+        let switches = self.observer.switches.clone();
+        switches.insertions().begin(module, &self.observer, inserted, &switches)?;
+        self.strategy = match how {
+            How::Fixed => None,
+            How::Probes(probes) => {
+                let installed = Arc::new(Installed::new(module, probes, switches, &self.lowering));
+                installed.attach(true).map_err(ObserverError::program)?;
+                installed.have_pruned();
+                Some(installed)
+            }
+            How::Counts(calls, points) => {
+                let counting = Arc::new(Counting::new(module, calls, points, switches));
+                counting.attach(true).map_err(ObserverError::program)?;
+                Some(counting)
+            }
+        };
+        Ok(())
+    }
 }

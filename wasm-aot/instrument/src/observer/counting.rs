@@ -4,8 +4,8 @@
 //! What counters say belongs to it in part ([`Share`]); of single probes that are off it is noted
 //! how often control has come there.
 
-use super::binding::Binding;
 use super::derived::{Derivation, Derivations};
+use super::strategy::{ProbePoint, Strategy};
 use super::switches::Switches;
 use parking_lot::Mutex;
 use wasm_aot_engine::Error;
@@ -13,28 +13,12 @@ use wasm_aot_engine::Instance;
 use wasm_aot_engine::Module;
 use wasm_aot_engine::instrument::runtime::{Share, StoreCore, waiting};
 
-/// Where a probe would stand.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) function: u32,
-    pub(super) rule: u16,
-    pub(super) id: u32,
-    /// Where the instruction is in the module.
-    pub(super) offset: u32,
-}
-
-impl Place {
-    pub(super) fn of((function, binding): &(u32, Binding)) -> Self {
-        Self { function: *function, rule: binding.rule, id: binding.id, offset: binding.offset }
-    }
-}
-
 /// The monitor.
 #[derive(Debug)]
 pub(super) struct Counting {
     module: Module,
-    pub(super) switches: Switches,
-    pub(super) places: Vec<Place>,
+    switches: Switches,
+    points: Vec<ProbePoint>,
     state: Mutex<State>,
 }
 
@@ -53,33 +37,49 @@ impl Counting {
     pub(super) fn new(
         module: &Module,
         calls: Vec<Derivation>,
-        places: Vec<Place>,
+        points: Vec<ProbePoint>,
         switches: Switches,
     ) -> Self {
         let mut calls = Derivations::new(calls);
         switch(&mut calls, &switches);
         let state = State { calls, events: 0, is_wanted: false, counted: Share::default() };
-        Self { module: module.clone(), switches, places, state: Mutex::new(state) }
+        Self { module: module.clone(), switches, points, state: Mutex::new(state) }
     }
 
-    /// Whether it observes.
-    pub(super) fn is_wanted(&self) -> bool {
+    /// Reads what was counted since somebody has read it, if frames wait at these addresses.
+    fn read(&self, state: &mut State, waiting: &[usize]) {
+        let own = state
+            .counted
+            .reading(&self.module, waiting)
+            .and_then(|reading| self.module.counts_of(&reading));
+        if let Some(counts) = own {
+            let calls = state.calls.read(&self.module, &counts);
+            state.events = state.events.saturating_add_signed(calls);
+        }
+    }
+}
+
+impl Strategy for Counting {
+    fn switches(&self) -> &Switches {
+        &self.switches
+    }
+
+    fn points(&self) -> Box<dyn Iterator<Item = ProbePoint> + '_> {
+        Box::new(self.points.iter().copied())
+    }
+
+    fn is_wanted(&self) -> bool {
         self.state.lock().is_wanted
     }
 
-    /// Says whether it is to observe; that is so once it has [settled](Self::settle).
-    pub(super) fn want(&self, on: bool) {
-        self.state.lock().is_wanted = on;
-    }
-
-    /// Has it be as probes were switched.
-    pub(super) fn settle(&self) -> Result<(), Error> {
+    fn settle(&self, is_wanted: bool) -> Result<(), Error> {
         let mut state = self.state.lock();
+        state.is_wanted = is_wanted;
         if differ(&mut state.calls, &self.switches) {
             self.read(&mut state, &[]);
             switch(&mut state.calls, &self.switches);
         }
-        let is_due = state.is_wanted && self.switches.on() > 0;
+        let is_due = is_wanted && self.switches.on() > 0;
         match (state.counted.goes_on(), is_due) {
             (false, true) => {
                 let mut counted = state.counted.clone();
@@ -96,30 +96,16 @@ impl Counting {
         Ok(())
     }
 
-    /// Reads what was counted since somebody has read it, if frames wait at these addresses.
-    fn read(&self, state: &mut State, waiting: &[usize]) {
-        let own = state
-            .counted
-            .reading(&self.module, waiting)
-            .and_then(|reading| self.module.counts_of(&reading));
-        if let Some(counts) = own {
-            let calls = state.calls.read(&self.module, &counts);
-            state.events = state.events.saturating_add_signed(calls);
-        }
-    }
-
-    /// Gives cells what belongs to them by now.
-    pub(super) fn tell(&self, core: &StoreCore, instance: Instance) {
-        let mut state = self.state.lock();
-        self.read(&mut state, &waiting(core));
-        state.calls.tell(core, |_| Some(instance));
-    }
-
-    /// How many calls there were.
-    pub(super) fn events(&self) -> u64 {
+    fn events(&self) -> u64 {
         let mut state = self.state.lock();
         self.read(&mut state, &[]);
         state.events
+    }
+
+    fn tell(&self, core: &StoreCore, instance: Instance) {
+        let mut state = self.state.lock();
+        self.read(&mut state, &waiting(core));
+        state.calls.tell(core, |_| Some(instance));
     }
 }
 

@@ -103,7 +103,7 @@ impl Derivation {
     ) -> (Vec<Self>, lower::Effects) {
         let mut all = Vec::new();
         for (function, binding) in bindings {
-            let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
+            let offset = if binding.moment == Moment::ENTRY { 0 } else { binding.offset };
             let (function, id, is_on, calls) = (*function, binding.id, true, Calls::default());
             let one = |sign, effects| Self {
                 observer,

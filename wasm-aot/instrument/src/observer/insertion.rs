@@ -8,12 +8,12 @@
 //! Before a monitor was compared with the program, its wishes are kept; those that have parameters
 //! are compared then, too.
 
-use super::binding::{Argument, Binding, Moment};
+use super::binding::{Argument, Binding, Moment, Sees};
 use super::guest::Observer;
 use super::rule::{self, Rule};
 use super::switches::{Switches, Word};
 use super::{ObserverError, Program, matching, site};
-use crate::probe::{Frame, Place, Probe, ProbeId, Probes, When};
+use crate::probe::{Frame, Mode, Place, Probe, ProbeId, Probes};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -188,15 +188,9 @@ impl Ready {
         resting: &Arc<AtomicBool>,
     ) -> Result<(), wasm_aot_engine::Error> {
         let Inserted { id, wish, arguments, moment } = inserted;
-        let (when, offset) = match moment {
-            Moment::Entry => (When::Entry, 0),
-            Moment::Inside | Moment::Behind => (When::After, wish.pc),
-            Moment::Unwind => (When::Unwind, 0),
-            Moment::Before | Moment::Landed | Moment::Taken | Moment::Instead => {
-                (When::Before, wish.pc)
-            }
-        };
-        let place = Place { function: wish.function, offset, when };
+        let mode = if moment == Moment::ALT { Mode::Before } else { moment.mode };
+        let offset = if mode.is_of_function() { 0 } else { wish.pc };
+        let place = Place { function: wish.function, offset, mode };
         let name =
             format!("of monitor {}", wasm_aot_engine::instrument::Printable(&self.observer.name));
         let probe = Arc::new(Calling {
@@ -224,13 +218,13 @@ fn compared<T: 'static>(
     wish: Wish,
 ) -> Result<Option<Inserted>, ObserverError> {
     let Some(rule) = wish.rule.clone() else {
-        let moment = if wish.pc == 0 { Moment::Entry } else { Moment::Before };
+        let moment = if wish.pc == 0 { Moment::ENTRY } else { Moment::BEFORE };
         return Ok(Some(Inserted { id, wish, arguments: Vec::new(), moment }));
     };
     let found =
         matching::bind_at(store, observer, &program.bytes, rule, [wish.function, wish.pc], id)?;
     let Some(Binding { arguments, moment, .. }) = found else { return Ok(None) };
-    let is_behind = moment == Moment::Behind;
+    let is_behind = moment.sees == Sees::Taken;
     let is_seen = |argument: &Argument| match argument {
         Argument::Operand(_) => !is_behind,
         Argument::MemoryBytes(_)
@@ -241,7 +235,7 @@ fn compared<T: 'static>(
         | Argument::Null => false,
         _ => true,
     };
-    let fits = !matches!(moment, Moment::Taken | Moment::Unwind) && arguments.iter().all(is_seen);
+    let fits = ![Moment::TAKEN, Moment::UNWIND].contains(&moment) && arguments.iter().all(is_seen);
     Ok(fits.then_some(Inserted { id, wish, arguments, moment }))
 }
 

@@ -267,7 +267,7 @@ impl<T: 'static> Matcher<'_, T> {
                 Place { index, site, last, at_entry: false, operands: vec![], results: vec![] };
             if index == 0 {
                 place.at_entry = true;
-                self.all(&self.ordered.entry.clone(), &place, Moment::Entry, &validator)?;
+                self.all(&self.ordered.entry.clone(), &place, Moment::ENTRY, &validator)?;
                 place.at_entry = false;
             }
             let behind = site.is_behind();
@@ -275,19 +275,19 @@ impl<T: 'static> Matcher<'_, T> {
                 if self.wanted.operands {
                     place.operands = Self::operands(&validator, site);
                 }
-                self.blocks(&place, reachable, Moment::Before, &validator)?;
+                self.blocks(&place, reachable, Moment::BEFORE, &validator)?;
                 self.all(
                     &self.ordered.of_site(site, Mode::Before),
                     &place,
-                    Moment::Before,
+                    Moment::BEFORE,
                     &validator,
                 )?;
                 if site.is_branch() {
                     // Without a condition, it branches.
                     let moment = if matches!(site.operator, Operator::BrIf { .. }) {
-                        Moment::Taken
+                        Moment::TAKEN
                     } else {
-                        Moment::Before
+                        Moment::BEFORE
                     };
                     self.all(
                         &self.ordered.of_site(site, Mode::SemanticAfter),
@@ -297,10 +297,10 @@ impl<T: 'static> Matcher<'_, T> {
                     )?;
                 }
                 if site.ends_function() {
-                    self.all(&self.ordered.exit.clone(), &place, Moment::Before, &validator)?;
+                    self.all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
                 }
                 if matches!(site.operator, Operator::Unreachable) {
-                    self.all(&self.ordered.unwind.clone(), &place, Moment::Before, &validator)?;
+                    self.all(&self.ordered.unwind.clone(), &place, Moment::BEFORE, &validator)?;
                 }
             }
             validator.op(u64::from(site.offset), &site.operator).map_err(invalid)?;
@@ -310,24 +310,24 @@ impl<T: 'static> Matcher<'_, T> {
                     place.operands = if last { self.returned() } else { stack(&validator, 16) };
                 }
                 let comes = if last { reachable || site.targeted } else { reached };
-                self.blocks(&place, comes, Moment::Landed, &validator)?;
+                self.blocks(&place, comes, Moment::BEFORE, &validator)?;
                 self.all(
                     &self.ordered.of_site(site, Mode::Before),
                     &place,
-                    Moment::Landed,
+                    Moment::BEFORE,
                     &validator,
                 )?;
                 if last {
                     // Behind the last instruction is where the function is left: what it does there
                     // on its own account comes before what the exit does.
-                    self.after(&place, Moment::Landed, &validator)?;
-                    self.all(&self.ordered.exit.clone(), &place, Moment::Landed, &validator)?;
+                    self.after(&place, Moment::BEFORE, &validator)?;
+                    self.all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
                     if !self.info.tags.is_empty() {
                         let nothing = Place { operands: vec![], results: vec![], ..place };
                         self.all(
                             &self.ordered.unwind.clone(),
                             &nothing,
-                            Moment::Unwind,
+                            Moment::UNWIND,
                             &validator,
                         )?;
                     }
@@ -350,7 +350,7 @@ impl<T: 'static> Matcher<'_, T> {
         let opens = !matches!(site.nesting, Nesting::Plain | Nesting::End);
         if opens {
             let inside = Place { operands: stack(validator, 8), results: vec![], ..*place };
-            self.all(&self.ordered.of_site(site, Mode::Entry), &inside, Moment::Inside, validator)?;
+            self.all(&self.ordered.of_site(site, Mode::Entry), &inside, Moment::INSIDE, validator)?;
         }
         if site.nesting == Nesting::End {
             for mut binding in waiting.remove(&place.index).unwrap_or_default() {
@@ -364,13 +364,13 @@ impl<T: 'static> Matcher<'_, T> {
             self.all(
                 &self.ordered.of_site(site, Mode::SemanticAfter),
                 place,
-                Moment::Behind,
+                Moment::BEHIND,
                 validator,
             )?;
             waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
             return Ok(());
         }
-        if place.last { Ok(()) } else { self.after(place, Moment::Behind, validator) }
+        if place.last { Ok(()) } else { self.after(place, Moment::BEHIND, validator) }
     }
 
     /// What is behind an instruction on its own account, and what stands in its place.
@@ -404,7 +404,7 @@ impl<T: 'static> Matcher<'_, T> {
         if !rules.is_empty() && !matches!(site.nesting, Nesting::Plain | Nesting::End) {
             let kept = self.found.len();
             let opening = Place { operands: vec![], results: vec![], ..*place };
-            self.all(&rules, &opening, Moment::Behind, validator)?;
+            self.all(&rules, &opening, Moment::BEHIND, validator)?;
             let other = |k: &usize| sites[*k].nesting == Nesting::Else && sites[*k].end == site.end;
             let closing = (place.index + 1..site.end).find(other).unwrap_or(site.end);
             leaving.entry(closing - 1).or_default().extend(self.found.drain(kept..));
@@ -436,7 +436,7 @@ impl<T: 'static> Matcher<'_, T> {
             let function = self.rules[usize::from(rule)].function;
             let results = self.observer.module.inner().info.function_type(function).results();
             match results.iter().rev().map(|ty| Some(*ty)).eq(given.iter().copied()) {
-                true => self.all(&[rule], place, Moment::Instead, validator)?,
+                true => self.all(&[rule], place, Moment::ALT, validator)?,
                 false => self.misfit(rule, place, || {
                     format!("it gives [{}], and its function does not", types(given))
                 }),
@@ -483,7 +483,7 @@ impl<T: 'static> Matcher<'_, T> {
         moment: Moment,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
-        let pc = if moment == Moment::Entry { 0 } else { place.site.pc };
+        let pc = if moment == Moment::ENTRY { 0 } else { place.site.pc };
         if self.only.is_some_and(|only| only != pc) {
             return Ok(());
         }

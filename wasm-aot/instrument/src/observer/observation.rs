@@ -4,15 +4,13 @@
 use super::binding::{Binding, Bindings, Moment};
 use super::composition::Composition;
 use super::contained::Contained;
-use super::counting::{Counting, Place};
 use super::derived::{Derivation, Derived, costs};
 use super::guest::Listener;
 use super::insertion::Inserted;
 use super::name::Mode;
-use super::presence::Presence;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
-use super::standing::{Probe, Standing};
+use super::strategy::Strategy;
 use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching};
@@ -32,7 +30,7 @@ use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
 use wasm_aot_engine::StoreContextMut;
 use wasm_aot_engine::instrument::Printable;
-use wasm_aot_engine::instrument::compile::{Calls, Guest, Word};
+use wasm_aot_engine::instrument::compile::{Calls, Draft, Guest, Plan};
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 use wasm_aot_engine::instrument::runtime::{Guests, News, StoreId};
 
@@ -108,7 +106,7 @@ pub(super) struct Monitor {
     pub(super) news: Option<News>,
     pub(super) matches: usize,
     /// What it has in the code, if that can be switched.
-    pub(super) presence: Option<Presence>,
+    pub(super) strategy: Option<Arc<dyn Strategy>>,
     /// Whether somebody has detached it.
     pub(super) is_gone: bool,
 }
@@ -127,9 +125,9 @@ pub(crate) struct Member {
 
 impl Monitor {
     fn member(&self, number: usize) -> Member {
-        let probes = self.presence.as_ref().map(|presence| {
-            let on = if presence.is_wanted() { presence.switches().on() } else { 0 };
-            (on, presence.switches().count())
+        let probes = self.strategy.as_ref().map(|strategy| {
+            let on = if strategy.is_wanted() { strategy.switches().on() } else { 0 };
+            (on, strategy.switches().count())
         });
         let Observer { name, text, .. } = &self.observer;
         Member { name: name.clone(), text: text.clone(), probes, number }
@@ -285,48 +283,16 @@ impl Observation {
         drop(monitors);
         let lowering =
             lower::lower(std::slice::from_ref(&matched.facts), &self.capabilities()).swap_remove(0);
-        let Matched { observer, guest, list, inserted, contained, facts, derivations, .. } =
-            matched;
-        let matches = list.len() + inserted.len();
-        observer.switches.insertions().begin(
-            &self.module,
-            &observer,
-            inserted,
-            &observer.switches,
-        )?;
-        let switches = observer.switches.clone();
-        let calls = called(&list);
-        let presence = match lowering.action {
-            Action::Nothing(_) | Action::Count(_) | Action::Note { .. } => {
-                let places = list.iter().map(Place::of).collect();
-                begin_counting(Counting::new(&self.module, derivations, places, switches))?
-            }
-            Action::Guest { .. } | Action::Host(_) | Action::Hooks(_) => {
-                let probes = made((&guest, None), list, &observer, &lowering, contained.as_ref());
-                begin(Standing::new(&self.module, probes, switches, &lowering))?
-            }
-        };
-        let (is_called, presence) = (matches!(presence, Presence::Probes(_)), Some(presence));
-        let (others, homes) = (HashMap::new(), None);
-        let news = telling::news(&observer, &self.module);
-        let (keeps_slots, is_gone) = (facts.keeps_slots(), false);
-        let census = census(&lowering, &guest, &calls);
-        let monitor = Monitor {
-            observer,
-            lowering,
-            census,
-            others,
-            homes,
-            is_called,
-            keeps_slots,
-            news,
-            matches,
-            presence,
-            is_gone,
-        };
-        let hears = monitor.observer.hears();
+        // What comes while the program runs is apart from its code: nothing is drafted, or derived.
+        let (mut draft, mut derived) = (Draft::default(), Vec::new());
+        let (mut monitor, coming) =
+            Monitor::drafted(matched, lowering, None, &mut draft, &mut derived);
+        debug_assert!(draft.finish() == Plan::default() && derived.is_empty());
+        monitor.begin(&self.module, coming)?;
+        monitor.news = telling::news(&monitor.observer, &self.module);
+        let all = monitor.matches + monitor.observer.hears();
         self.monitors.lock().push(monitor);
-        Ok(matches + hears)
+        Ok(all)
     }
 
     /// What can be done to the program's code while it runs.
@@ -345,25 +311,25 @@ impl Observation {
 
     /// The same for the one of that number.
     pub(crate) fn detach_member(&self, number: usize) -> Result<bool, ObserverError> {
-        let presence = {
+        let strategy = {
             let mut monitors = self.monitors.lock();
             let present = monitors.get_mut(number).filter(|monitor| !monitor.is_gone);
             present.and_then(|monitor| {
-                monitor.is_gone = monitor.presence.is_some();
-                monitor.presence.clone()
+                monitor.is_gone = monitor.strategy.is_some();
+                monitor.strategy.clone()
             })
         };
-        let Some(presence) = presence else { return Ok(false) };
-        presence.attach(false).map(|()| true).map_err(ObserverError::program)
+        let Some(strategy) = strategy else { return Ok(false) };
+        strategy.attach(false).map(|()| true).map_err(ObserverError::program)
     }
 
     /// What monitors that have not gone have in the code.
-    fn presences(&self) -> Vec<Presence> {
+    fn strategies(&self) -> Vec<Arc<dyn Strategy>> {
         let monitors = self.monitors.lock();
         monitors
             .iter()
             .filter(|monitor| !monitor.is_gone)
-            .filter_map(|monitor| monitor.presence.clone())
+            .filter_map(|monitor| monitor.strategy.clone())
             .collect()
     }
 
@@ -405,8 +371,8 @@ impl Observation {
         };
         derived.settle(&self.module, core, cells);
         for monitor in monitors.iter().filter(|monitor| monitor.observer.is_in(core.id)) {
-            if let Some(Presence::Counts(counting)) = &monitor.presence {
-                counting.tell(core, monitor.observer.instance());
+            if let Some(strategy) = &monitor.strategy {
+                strategy.tell(core, monitor.observer.instance());
             }
         }
     }
@@ -467,104 +433,55 @@ impl Observation {
     ) -> Result<Switched, SelectionError> {
         let monitors = self.monitors.lock();
         let monitor = &monitors[number];
-        let Some(presence) = monitor.presence.clone() else {
+        let Some(strategy) = monitor.strategy.clone() else {
             return Err(SelectionError::Fixed { monitor: which.monitor.clone() });
         };
         let (info, rules) = (&self.module.inner().info, &monitor.observer.rules);
         let start =
             |function: u32| info.bodies[(function - info.imported.functions) as usize].start;
         let mut meant = 0;
-        presence.each(|probe| {
+        for probe in strategy.points() {
             let rule = &rules[usize::from(probe.rule)].export;
             let at = probe.offset - start(probe.function);
             if which.means(rule, probe.function, &names(info, probe.function), at) {
                 meant += 1;
-                presence.switches().switch(probe.id, on);
+                strategy.switches().switch(probe.id, on);
             }
-        });
-        presence.switches().insertions().each(|id, place| {
+        }
+        strategy.switches().insertions().each(|id, place| {
             if which.means(INSERTED, place.function, &names(info, place.function), place.offset) {
                 meant += 1;
-                presence.switches().switch(id, on);
+                strategy.switches().switch(id, on);
             }
         });
         if meant == 0 {
             return Err(SelectionError::Nothing { which: which.to_string() });
         }
         drop(monitors);
-        presence.attach(true).map_err(|error| SelectionError::Engine(Box::new(error)))?;
-        Ok(Switched { meant, on: presence.switches().on(), all: presence.switches().count() })
+        strategy.attach(true).map_err(|error| SelectionError::Engine(Box::new(error)))?;
+        Ok(Switched { meant, on: strategy.switches().on(), all: strategy.switches().count() })
     }
 
     /// Has all monitors that can be switched observe, or rest. Which probes of each are on stays as
     /// it is. Tells whether there are any.
     pub fn rest(&self, on: bool) -> Result<bool, ObserverError> {
-        let presences = self.presences();
-        let attached = presences.iter().try_for_each(|presence| presence.attach(on));
-        attached.map(|()| !presences.is_empty()).map_err(ObserverError::program)
+        let strategies = self.strategies();
+        let attached = strategies.iter().try_for_each(|strategy| strategy.attach(on));
+        attached.map(|()| !strategies.is_empty()).map_err(ObserverError::program)
     }
 
     /// Has calls of probes counted from now on, of all monitors whose code can be made anew for
     /// that; tells whether there are any.
     pub fn count_events(&self) -> Result<bool, ObserverError> {
-        let presences = self.presences();
-        let counted = presences.iter().map(Presence::count).collect::<Result<Vec<bool>, _>>();
+        let strategies = self.strategies().into_iter();
+        let counted = strategies.map(|one| one.count()).collect::<Result<Vec<bool>, _>>();
         counted.map(|counted| counted.contains(&true)).map_err(ObserverError::program)
     }
 
     /// How many calls of probes were counted so far.
     pub fn events(&self) -> u64 {
-        self.presences().iter().map(Presence::events).sum()
+        self.strategies().iter().map(|strategy| strategy.events()).sum()
     }
-}
-
-/// Which functions of a monitor are called, at one place after the other.
-pub(super) fn called(list: &[(u32, Binding)]) -> Vec<u32> {
-    list.iter().map(|(_, binding)| binding.function).collect()
-}
-
-/// What kinds of probes a monitor has in the code that calls these functions.
-pub(super) fn census(lowering: &Lowering, guest: &Guest, calls: &[u32]) -> Census {
-    let inlined = calls.iter().filter(|function| guest.is_small(**function)).count();
-    match lowering.action {
-        Action::Nothing(_) | Action::Count(_) | Action::Hooks(_) => Census::default(),
-        Action::Note { .. } => Census { one_shot: calls.len(), ..Census::default() },
-        Action::Guest { is_inlined: true, .. } => {
-            Census { inlined, called: calls.len() - inlined, ..Census::default() }
-        }
-        Action::Guest { .. } | Action::Host(_) => {
-            Census { called: calls.len(), ..Census::default() }
-        }
-    }
-}
-
-/// A monitor's probes, by functions.
-pub(super) fn made(
-    (guest, home): (&Arc<Guest>, Option<Word>),
-    list: Vec<(u32, Binding)>,
-    observer: &Observer,
-    lowering: &Lowering,
-    contained: Option<&Arc<Contained>>,
-) -> Vec<Probe> {
-    let each = (0..).zip(list).map(|(number, (function, binding))| (number, function, binding));
-    let switched = (&observer.switches, lowering.gate);
-    each.map(|each| Probe::new((guest, home), each, switched, contained)).collect()
-}
-
-/// Has a monitor's probes in the code from now on.
-pub(super) fn begin(standing: Standing) -> Result<Presence, ObserverError> {
-    let standing = Arc::new(standing);
-    let presence = Presence::Probes(Arc::clone(&standing));
-    presence.attach(true).map_err(ObserverError::program)?;
-    standing.have_pruned();
-    Ok(presence)
-}
-
-/// Has what a monitor's calls follow from counted from now on.
-pub(super) fn begin_counting(counting: Counting) -> Result<Presence, ObserverError> {
-    let presence = Presence::Counts(Arc::new(counting));
-    presence.attach(true).map_err(ObserverError::program)?;
-    Ok(presence)
 }
 
 /// What stands in place of an export's name for probes that a monitor has inserted itself.
@@ -650,7 +567,7 @@ impl Matched {
         places
             .note(self.list.iter().map(|(_, binding)| (binding.offset, self.number, binding.rule)));
         for (function, binding) in
-            self.list.iter().filter(|(_, binding)| binding.moment == Moment::Instead)
+            self.list.iter().filter(|(_, binding)| binding.moment == Moment::ALT)
         {
             let own = (binding.offset, self.number, binding.rule);
             let mut before = places.at(binding.offset).iter().take_while(|place| **place != own);

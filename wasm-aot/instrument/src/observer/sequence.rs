@@ -1,14 +1,17 @@
 //! Calls of monitors' functions, as code of the program.
 
-use super::binding::{Argument, Binding, Moment};
+use super::binding::{Argument, Binding, Sees};
 use super::switches::Word;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasm_aot_engine::CompileError;
-use wasm_aot_engine::instrument::compile::{self, Call, Emitter, Guest, Inline};
+use wasm_aot_engine::instrument::compile::{
+    self, Action, Call, Draft, Emitter, Guest, HookId, Inline,
+};
 
 /// A call of a monitor's function.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     pub(crate) guest: Arc<Guest>,
     /// What tells where the monitor's instance is, if each thread has one.
@@ -22,7 +25,33 @@ pub(crate) struct Sequence {
     pub(crate) counter: Option<compile::Word>,
     /// What it is called through, if its failures are its monitor's own.
     pub(crate) contained: Option<Call>,
-    pub(crate) fingerprint: u64,
+    pub(super) fingerprint: u64,
+}
+
+/// A call's code is equal to itself only: it knows addresses of this process.
+fn fingerprint() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+impl Sequence {
+    /// A call that is always made.
+    pub(super) fn new(guest: &Arc<Guest>, home: Option<compile::Word>, binding: Binding) -> Self {
+        let (word, is_limited, counter, contained) = Default::default();
+        let (guest, fingerprint) = (Arc::clone(guest), fingerprint());
+        Self { guest, home, binding, word, is_limited, counter, contained, fingerprint }
+    }
+
+    /// The same code once more, which counts its calls.
+    pub(super) fn counted(&self, counter: compile::Word) -> Self {
+        Self { counter: Some(counter), fingerprint: fingerprint(), ..self.clone() }
+    }
+
+    /// Puts it into a plan.
+    pub(super) fn put(self: Arc<Self>, function: u32, draft: &mut Draft) -> HookId {
+        let (offset, mode) = (self.binding.offset, self.binding.moment.mode);
+        draft.hook(function, offset, mode, Action::Inline(compile::Sequence(self)))
+    }
 }
 
 impl Inline for Sequence {
@@ -45,7 +74,7 @@ impl Inline for Sequence {
             is_conditional = true;
             counted = self.is_limited.then_some(word);
         }
-        if self.binding.moment == Moment::Taken
+        if self.binding.moment.sees == Sees::Branch
             && let Some((taken, _)) = at.operand(0)
         {
             unless(at, taken, behind);
@@ -114,7 +143,7 @@ impl Sequence {
                 wasm_aot_engine::Place::default(),
             )
         };
-        let is_behind = self.binding.moment == Moment::Behind;
+        let is_behind = self.binding.moment.sees == Sees::Taken;
         Ok(match argument {
             Argument::I32(value) => {
                 at.builder().ins().iconst(types::I32, i64::from(value.cast_unsigned()))

@@ -2,7 +2,7 @@
 //!
 //! Each probe has a word, which machine code looks at whenever it comes by: that is what holds.
 //! Code that is compiled without a probe is only another way of saying that its word is zero (see
-//! `standing`).
+//! `installed`).
 //!
 //! | word | meaning | changed by |
 //! |---|---|---|

@@ -71,7 +71,7 @@ pub(crate) enum Followed {
 
 /// What calls do, if that is all they do. `program` is the module in which the instruction is.
 pub(crate) fn followed(guest: &Guest, binding: &Binding, program: &[u8]) -> Option<Followed> {
-    if !matches!(binding.moment, Moment::Entry | Moment::Before | Moment::Landed) {
+    if ![Moment::ENTRY, Moment::BEFORE].contains(&binding.moment) {
         return None;
     }
     if !binding.arguments.contains(&Argument::Operand(0)) {
@@ -83,7 +83,7 @@ pub(crate) fn followed(guest: &Guest, binding: &Binding, program: &[u8]) -> Opti
     let operator = OperatorsReader::new(instruction)
         .read()
         .ok()
-        .filter(|_| binding.moment == Moment::Before)?;
+        .filter(|_| binding.moment == Moment::BEFORE)?;
     let way = |operand| {
         follow(guest, binding, Some(operand)).filter(|(_, goes)| !goes).map(|(effects, _)| effects)
     };

@@ -1,7 +1,7 @@
 //! An activation as a probe sees it.
 
 use super::inspected::Inspected;
-use super::{Place, When};
+use super::{Mode, Place};
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::compile::Firing;
 use wasm_aot_engine::instrument::runtime::identity::{self, FrameId};
@@ -10,13 +10,13 @@ use wasm_aot_engine::instrument::runtime::{Module, Val, callers};
 /// Control comes to a site: whatever was deeper is gone, and what was here too if the function has
 /// just been entered.
 pub(super) fn arrive(inspected: &Inspected, site: usize, frame: usize) {
-    let is_entered = inspected.sites[site].when == When::Entry;
+    let is_entered = inspected.sites[site].mode == Mode::Entry;
     identity::forget_below(if is_entered { frame + 1 } else { frame });
 }
 
 /// Probes have fired: where the function ends, so does the identity.
 pub(super) fn depart(inspected: &Inspected, site: usize, frame: usize) {
-    if let When::Exit | When::Unwind = inspected.sites[site].when {
+    if let Mode::Exit | Mode::Unwind = inspected.sites[site].mode {
         identity::forget(frame);
     }
 }
@@ -79,7 +79,7 @@ impl<'a> Frame<'a> {
     /// Where it is.
     pub fn place(&self) -> Place {
         let site = &self.inspected.sites[self.site];
-        Place { function: self.inspected.function, offset: site.offset, when: site.when }
+        Place { function: self.inspected.function, offset: site.offset, mode: site.mode }
     }
 
     /// The function's name as people read it.
@@ -168,7 +168,7 @@ impl<'a> Frame<'a> {
     /// The access that the instruction is about to make: before it.
     pub fn access(&self) -> Option<MemoryAccess> {
         let site = &self.inspected.sites[self.site];
-        let access = site.access.filter(|_| site.when == When::Before)?;
+        let access = site.access.filter(|_| site.mode == Mode::Before)?;
         let index = match self.operand(access.index)? {
             Val::I32(index) => u64::from(index as u32),
             Val::I64(index) => index as u64,

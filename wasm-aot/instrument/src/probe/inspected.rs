@@ -1,7 +1,7 @@
 //! A function with a flag at each of its places.
 
 use super::stand::Stand;
-use super::{Board, Kind, Place, ProbeError, ProbeId, Standing, When, body_start, switched};
+use super::{Board, Kind, Place, ProbeError, ProbeId, Standing, body_start, switched};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::
 use wasm_aot_engine::Error;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::compile::{
-    Access, Action, Call, Capture, Draft, Moment, Plan, Sequence,
+    Access, Action, Call, Capture, Draft, Mode, Plan, Sequence,
 };
 use wasm_aot_engine::instrument::module::{self, Reading};
 use wasm_aot_engine::instrument::runtime::ModuleInner;
@@ -30,7 +30,7 @@ const OPERANDS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) offset: u32,
-    pub(super) when: When,
+    pub(super) mode: Mode,
     /// The types of operands, from the top of the stack.
     pub(super) operands: Vec<ValType>,
     pub(super) access: Option<Access>,
@@ -62,7 +62,7 @@ pub(super) struct Inspected {
     cells: Arc<[Cell]>,
     lists: Vec<RwLock<Arc<[Standing]>>>,
     histograms: RwLock<HashMap<usize, Arc<[AtomicU64; CLASSES]>>>,
-    places: HashMap<(u32, When), usize>,
+    places: HashMap<(u32, Mode), usize>,
     /// Whether somebody holds an activation of it by its identity, which ends where the activation
     /// does.
     watched: AtomicBool,
@@ -86,7 +86,7 @@ impl Inspected {
         let (locals, sites) = sites(module, function).map_err(Error::from)?;
         let cells: Arc<[Cell]> = sites.iter().map(|_| Cell::default()).collect();
         let places =
-            sites.iter().enumerate().map(|(i, site)| ((site.offset, site.when), i)).collect();
+            sites.iter().enumerate().map(|(i, site)| ((site.offset, site.mode), i)).collect();
         let lists = sites.iter().map(|_| RwLock::new(Arc::from([]))).collect();
         let mut draft = Draft::default();
         let histograms = RwLock::default();
@@ -108,7 +108,10 @@ impl Inspected {
         draft.tell(Arc::clone(&receiver));
         let start = body_start(module, function);
         for (i, site) in inspected.sites.iter().enumerate() {
-            let Some(moment) = moment(site.when) else { continue };
+            // A trap takes activations away from outside of their code.
+            if site.mode == Mode::Trap {
+                continue;
+            }
             let operands = (0..site.operands.len() as u32).map(Capture::Operand);
             // The last is no local: there the receiver says whether it has failed.
             let captures = (0..inspected.locals.len() as u32)
@@ -118,31 +121,32 @@ impl Inspected {
                 .collect();
             let call =
                 Call { receiver: Arc::clone(&receiver), number: i as u64, captures, writes: true };
-            let offset = if stands_at_none(site.when) { 0 } else { start + site.offset };
             let stand = Stand { cells: Arc::clone(&cells_of_code), index: i, call };
-            draft.hook(function, offset, moment, Action::Inline(Sequence(Arc::new(stand))));
+            let action = Action::Inline(Sequence(Arc::new(stand)));
+            draft.hook(function, start + site.offset, site.mode, action);
         }
         Ok((inspected, draft.finish()))
     }
 
     /// The site of a place, if there is one.
     pub(super) fn site(&self, place: Place) -> Option<usize> {
-        self.places.get(&(place.offset, place.when)).copied()
+        self.places.get(&(place.offset, place.mode)).copied()
     }
 
     /// The site of a place.
     pub(super) fn find(&self, place: Place) -> Result<usize, ProbeError> {
-        let Place { function, offset, when } = place;
+        let Place { function, offset, mode } = place;
         if let Some(site) = self.site(place) {
             return Ok(site);
         }
-        let begins =
-            |at: u32| self.sites.iter().any(|site| site.offset == at && !stands_at_none(site.when));
-        if stands_at_none(when) || begins(offset) {
-            return Err(ProbeError::NotThere { function, offset, when });
+        let begins = |at: u32| {
+            self.sites.iter().any(|site| site.offset == at && !site.mode.is_of_function())
+        };
+        if mode.is_of_function() || begins(offset) {
+            return Err(ProbeError::NotThere { function, offset, mode });
         }
         let offsets =
-            || self.sites.iter().filter(|site| !stands_at_none(site.when)).map(|site| site.offset);
+            || self.sites.iter().filter(|site| !site.mode.is_of_function()).map(|site| site.offset);
         let before = offsets().filter(|at| *at < offset).max();
         let after = offsets().filter(|at| *at > offset).min();
         let near = match (before, after) {
@@ -182,10 +186,10 @@ impl Inspected {
 
     /// Has the flag say who stands there.
     pub(super) fn refresh(&self, site: usize, is_everywhere: bool) {
-        let when = self.sites[site].when;
+        let mode = self.sites[site].mode;
         let ends =
-            matches!(when, When::Entry | When::Exit | When::Unwind) && self.watched.load(Relaxed);
-        let calls = ends || (is_everywhere && when == When::Before);
+            matches!(mode, Mode::Entry | Mode::Exit | Mode::Unwind) && self.watched.load(Relaxed);
+        let calls = ends || (is_everywhere && mode == Mode::Before);
         let bits = |standing: &Standing| match standing.kind {
             Kind::Probe(_) | Kind::Flag(_) => CALLS,
             Kind::Counter => COUNTS,
@@ -222,23 +226,6 @@ impl Inspected {
     }
 }
 
-/// Whether it stands at no instruction.
-fn stands_at_none(when: When) -> bool {
-    matches!(when, When::Entry | When::Exit | When::Unwind | When::Trap)
-}
-
-fn moment(when: When) -> Option<Moment> {
-    Some(match when {
-        When::Entry => Moment::Entry,
-        When::Before => Moment::Before,
-        When::After => Moment::After,
-        When::BackEdge => Moment::BackEdge,
-        When::Exit => Moment::Exit,
-        When::Unwind => Moment::Unwind,
-        When::Trap => return None,
-    })
-}
-
 /// The types of a function's locals, and all places of it.
 fn sites(
     module: &ModuleInner,
@@ -260,13 +247,13 @@ fn sites(
         validator.define_locals(at, count, ty)?;
         locals.extend(std::iter::repeat_n(module::operand_type(ty), count as usize));
     }
-    let none = |when, operands| Site { offset: 0, when, operands, access: None };
+    let none = |mode, operands| Site { offset: 0, mode, operands, access: None };
     let results: Vec<ValType> = ty.results().iter().rev().copied().take(OPERANDS).collect();
     let mut sites = vec![
-        none(When::Entry, Vec::new()),
-        none(When::Exit, results),
-        none(When::Unwind, Vec::new()),
-        none(When::Trap, Vec::new()),
+        none(Mode::Entry, Vec::new()),
+        none(Mode::Exit, results),
+        none(Mode::Unwind, Vec::new()),
+        none(Mode::Trap, Vec::new()),
     ];
     let mut reader = body.body.get_operators_reader()?;
     while !reader.eof() {
@@ -277,11 +264,11 @@ fn sites(
         let offset = at as u32 - start;
         let lands = matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
         let access = Access::of(&op);
-        let site = |when, operands| Site { offset, when, operands, access };
-        sites.push(site(When::Before, if lands { after.clone() } else { before }));
-        sites.push(site(When::After, after));
+        let site = |mode, operands| Site { offset, mode, operands, access };
+        sites.push(site(Mode::Before, if lands { after.clone() } else { before }));
+        sites.push(site(Mode::After, after));
         if let Operator::Br { .. } | Operator::BrIf { .. } | Operator::BrTable { .. } = op {
-            sites.push(site(When::BackEdge, Vec::new()));
+            sites.push(site(Mode::BackEdge, Vec::new()));
         }
     }
     Ok((locals, sites))

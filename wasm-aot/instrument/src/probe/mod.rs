@@ -19,7 +19,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use wasm_aot_instrument::probe::{Place, Probes, When, probe};
+//! use wasm_aot_instrument::probe::{Place, Probes, probe};
 //! use wasm_aot_engine::{Engine, Linker, Module, Store, Val};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,6 +44,7 @@ mod inspected;
 mod stand;
 
 pub use frame::{Frame, MemoryAccess};
+pub use wasm_aot_engine::instrument::compile::Mode;
 pub use wasm_aot_engine::instrument::runtime::identity::FrameId;
 
 use inspected::Inspected;
@@ -56,58 +57,37 @@ use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::{Firing, Receiver};
 use wasm_aot_engine::instrument::runtime::{Bareness, Module, ModuleInner, Want};
 
-/// When a probe fires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum When {
-    /// The function has been entered; its parameters are locals.
-    Entry,
-    /// The instruction begins, with its operands on the stack; a `loop` with every turn.
-    Before,
-    /// Control has come through the instruction, whose results are on the stack.
-    After,
-    /// The branch is about to go back to its loop's beginning.
-    BackEdge,
-    /// The function is about to be left for its caller, or for a tail call, with its results or the
-    /// arguments on the stack.
-    Exit,
-    /// An exception is about to leave the function.
-    Unwind,
-    /// A trap, or a failure of the host's such as the program's exit, here or in what was called,
-    /// has taken the activation away. There are no values any more.
-    Trap,
-}
-
 /// Where a probe stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// The function's index, among all.
     pub function: u32,
-    /// Where the instruction is, from the beginning of the function's body; 0 for moments that
-    /// stand at none.
+    /// Where the instruction is, from the beginning of the function's body; 0 for modes that stand
+    /// at none.
     pub offset: u32,
-    /// When.
-    pub when: When,
+    /// When its probe fires.
+    pub mode: Mode,
 }
 
 impl Place {
     /// Before an instruction.
     pub fn before(function: u32, offset: u32) -> Self {
-        Self { function, offset, when: When::Before }
+        Self { function, offset, mode: Mode::Before }
     }
 
     /// Behind an instruction.
     pub fn after(function: u32, offset: u32) -> Self {
-        Self { function, offset, when: When::After }
+        Self { function, offset, mode: Mode::After }
     }
 
     /// Where a function begins.
     pub fn entry(function: u32) -> Self {
-        Self { function, offset: 0, when: When::Entry }
+        Self { function, offset: 0, mode: Mode::Entry }
     }
 
     /// Every way out of a function.
     pub fn exits(function: u32) -> [Self; 3] {
-        [When::Exit, When::Unwind, When::Trap].map(|when| Self { function, offset: 0, when })
+        [Mode::Exit, Mode::Unwind, Mode::Trap].map(|mode| Self { function, offset: 0, mode })
     }
 }
 
@@ -176,7 +156,7 @@ pub enum ProbeError {
     },
     /// Control never comes there in this way.
     #[error(
-        "function {function} has nothing at {offset} that a probe of that kind could stand at: {when:?}"
+        "function {function} has nothing at {offset} that a probe of that kind could stand at: {mode:?}"
     )]
     NotThere {
         /// The function.
@@ -184,7 +164,7 @@ pub enum ProbeError {
         /// The instruction.
         offset: u32,
         /// What was asked for.
-        when: When,
+        mode: Mode,
     },
     /// The code cannot be changed.
     #[error(transparent)]
@@ -407,7 +387,7 @@ impl Board {
 
     /// The number of an instruction, if it has a bare site.
     fn bare(&self, place: Place) -> Option<(Arc<ModuleInner>, usize)> {
-        let module = self.module.upgrade().filter(|_| place.when == When::Before)?;
+        let module = self.module.upgrade().filter(|_| place.mode == Mode::Before)?;
         let defined = place.function.checked_sub(module.info.imported.functions)?;
         let body = module.info.bodies.get(defined as usize)?;
         // What lies behind the end are places of other functions.
@@ -549,7 +529,7 @@ impl Board {
     ) -> Option<String> {
         let (here, everywhere) = (inspected.standing(site), Arc::clone(&self.everywhere.read()));
         let everywhere =
-            if inspected.sites[site].when == When::Before { &everywhere[..] } else { &[] };
+            if inspected.sites[site].mode == Mode::Before { &everywhere[..] } else { &[] };
         // Both are in order: who was inserted first comes first.
         let (mut here, mut everywhere) = (here.iter().peekable(), everywhere.iter().peekable());
         let mut next = || match (here.peek(), everywhere.peek()) {
@@ -612,7 +592,7 @@ impl Receiver for Inspected {
         if function != self.function {
             return;
         }
-        let place = Place { function, offset: 0, when: When::Trap };
+        let place = Place { function, offset: 0, mode: Mode::Trap };
         let (Some(module), Some(site)) = (self.board.module(), self.site(place)) else { return };
         let mut frame = Frame::without_values(&module, self, site);
         // The program has ended already: there is nobody to tell a failure.

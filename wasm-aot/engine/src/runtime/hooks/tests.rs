@@ -3,7 +3,7 @@ mod programs;
 
 use super::*;
 use crate::compile::{
-    Action, Capture, Draft, Emitter, HookId, Inline, Moment, Plan, Receiver, Sequence, Word,
+    Action, Capture, Draft, Emitter, HookId, Inline, Mode, Plan, Receiver, Sequence, Word,
 };
 use crate::error::CompileError;
 use crate::runtime::{Counted, Due, Origin, When};
@@ -118,14 +118,14 @@ fn fired(bytes: &[u8], optimize: Optimize, counts: bool) -> Option<[Executed; 2]
     let all = instructions(bytes);
     let words = draft.words(all.len() as u32);
     for (i, (_, function, _, at)) in all.iter().enumerate() {
-        draft.hook(*function, *at, Moment::Before, count(words.plus(i as u32)));
+        draft.hook(*function, *at, Mode::Before, count(words.plus(i as u32)));
         let call = Call {
             receiver: notes.clone(),
             number: i as u64,
             captures: vec![Capture::Operand(0)],
             writes: true,
         };
-        draft.hook(*function, *at, Moment::Before, Action::Call(call));
+        draft.hook(*function, *at, Mode::Before, Action::Call(call));
     }
     let (module, _store, _) = run(&engine(optimize, counts), bytes, &draft.finish())?;
     let room = notes.rooms.lock()[0];
@@ -179,8 +179,8 @@ fn hooks_of_arbitrary_programs_fire_as_often_as_their_instructions_begin() {
     check_arbitrary(1 << 12, |bytes| check("arbitrary", bytes));
 }
 
-/// How often each moment comes in each function.
-fn moments(text: &str, moments: &[Moment], function: &str, args: &[Val]) -> Vec<Vec<u64>> {
+/// How often each mode fires in each function.
+fn by_mode(text: &str, modes: &[Mode], function: &str, args: &[Val]) -> Vec<Vec<u64>> {
     let bytes = wat::parse_str(text).expect("text");
     let notes = Arc::new(Notes::default());
     let mut draft = Draft::default();
@@ -190,12 +190,12 @@ fn moments(text: &str, moments: &[Moment], function: &str, args: &[Val]) -> Vec<
     let defined = info.imported.functions..info.functions.len() as u32;
     let words: Vec<Vec<Word>> = defined
         .map(|index| {
-            let hook = |moment: &Moment| {
+            let hook = |mode: &Mode| {
                 let word = draft.words(1);
-                draft.hook_function(index, *moment, count(word));
+                draft.hook_function(index, *mode, count(word));
                 word
             };
-            moments.iter().map(hook).collect()
+            modes.iter().map(hook).collect()
         })
         .collect();
     let engine = Engine::default();
@@ -213,7 +213,7 @@ fn moments(text: &str, moments: &[Moment], function: &str, args: &[Val]) -> Vec<
         .collect()
 }
 
-const ALL: &[Moment] = &[Moment::Entry, Moment::Exit, Moment::Unwind];
+const ALL: &[Mode] = &[Mode::Entry, Mode::Exit, Mode::Unwind];
 
 #[test]
 fn every_way_out_of_a_function_is_an_exit_or_unwinds_unless_it_is_a_trap() {
@@ -243,21 +243,21 @@ fn every_way_out_of_a_function_is_an_exit_or_unwinds_unless_it_is_a_trap() {
         &[2, 2, 0],
         &[1, 0, 0],
     ];
-    assert_eq!(moments(text, ALL, "f", &[]), expected);
+    assert_eq!(by_mode(text, ALL, "f", &[]), expected);
 }
 
 #[test]
 fn an_exit_comes_after_the_checks_of_a_tail_call() {
     let text =
         r#"(module (table 1 funcref) (func (export "f") (return_call_indirect (i32.const 0))))"#;
-    assert_eq!(moments(text, ALL, "f", &[]), [[1, 0, 0]]);
+    assert_eq!(by_mode(text, ALL, "f", &[]), [[1, 0, 0]]);
 }
 
-/// Runs a program in which hooks of one moment call a receiver, where `pick` says so.
+/// Runs a program in which hooks of one mode call a receiver, where `pick` says so.
 fn told(
     text: &str,
     pick: impl Fn(&Operator<'_>) -> bool,
-    moment: Moment,
+    mode: Mode,
     number: u64,
     captures: &[Capture],
     arg: i32,
@@ -272,7 +272,7 @@ fn told(
         if pick(&op) {
             let call =
                 Call { receiver: notes.clone(), number, captures: captures.to_vec(), writes: true };
-            draft.hook(function, at, moment, Action::Call(call));
+            draft.hook(function, at, mode, Action::Call(call));
         }
     }
     let engine = Engine::default();
@@ -304,14 +304,14 @@ fn receivers_see_what_the_program_sees() {
         Capture::Local(1),
         Capture::Operand(9),
     ];
-    let (result, notes) = told(LOOP, is_store, Moment::Before, 0, &captures, 3);
+    let (result, notes) = told(LOOP, is_store, Mode::Before, 0, &captures, 3);
     assert_eq!(result, Some(3));
     assert_eq!(*notes.values.lock(), [[5, 3, 0, 0, 0], [6, 3, 1, 1, 0], [7, 3, 2, 2, 0]]);
     // The address is known also when the index is no operand any more.
-    let (_, notes) = told(LOOP, is_store, Moment::After, 0, &captures[..1], 3);
+    let (_, notes) = told(LOOP, is_store, Mode::After, 0, &captures[..1], 3);
     assert_eq!(*notes.values.lock(), [[5], [6], [7]]);
     let is_add = |op: &Operator<'_>| matches!(op, Operator::I32Add);
-    let (_, notes) = told(LOOP, is_add, Moment::After, 0, &captures[1..2], 3);
+    let (_, notes) = told(LOOP, is_add, Mode::After, 0, &captures[1..2], 3);
     assert_eq!(*notes.values.lock(), [[1], [2], [3]]);
 }
 
@@ -319,22 +319,18 @@ fn receivers_see_what_the_program_sees() {
 fn what_receivers_write_is_what_the_program_goes_on_with() {
     let is_add = |op: &Operator<'_>| matches!(op, Operator::I32Add);
     // 0 + 1 doubled, 2 + 1 doubled, 6 + 1 doubled.
-    assert_eq!(
-        told(LOOP, is_add, Moment::After, 1_000_000, &[Capture::Operand(0)], 10).0,
-        Some(14)
-    );
-    assert_eq!(told(LOOP, is_add, Moment::After, 0, &[Capture::Operand(0)], 10).0, Some(10));
+    assert_eq!(told(LOOP, is_add, Mode::After, 1_000_000, &[Capture::Operand(0)], 10).0, Some(14));
+    assert_eq!(told(LOOP, is_add, Mode::After, 0, &[Capture::Operand(0)], 10).0, Some(10));
     let is_branch = |op: &Operator<'_>| matches!(op, Operator::BrIf { .. });
     // On the way back only: 1, 2 → 2 + 1, 6 → 7, and there it ends.
-    let (result, notes) =
-        told(LOOP, is_branch, Moment::BackEdge, 1_000_000, &[Capture::Local(1)], 7);
+    let (result, notes) = told(LOOP, is_branch, Mode::BackEdge, 1_000_000, &[Capture::Local(1)], 7);
     assert_eq!((result, notes.values.lock().clone()), (Some(7), vec![vec![1], vec![3]]));
 }
 
 #[test]
 fn a_receiver_that_panics_is_told_so_and_the_program_goes_on() {
     let (result, notes) =
-        told(LOOP, |op| matches!(op, Operator::BrIf { .. }), Moment::Before, 999_999, &[], 3);
+        told(LOOP, |op| matches!(op, Operator::BrIf { .. }), Mode::Before, 999_999, &[], 3);
     assert_eq!(result, Some(3));
     assert_eq!(*notes.failures.lock(), ["this one never works"; 3]);
 }
@@ -351,7 +347,7 @@ fn back_edges_are_gone_once_less_than_iterations_are_begun() {
         );
         let is_branch =
             |op: &Operator<'_>| matches!(op, Operator::BrIf { .. } | Operator::BrTable { .. });
-        let (result, notes) = told(&text, is_branch, Moment::BackEdge, 0, &[], 5);
+        let (result, notes) = told(&text, is_branch, Mode::BackEdge, 0, &[], 5);
         assert_eq!((result, notes.fired.lock()[&0]), (Some(5), 4), "{branch}");
     }
 }
@@ -361,9 +357,9 @@ fn plans_are_equal_only_if_they_do_the_same() {
     let plan = |word: u32, receiver: &Arc<Notes>| {
         let mut draft = Draft::default();
         draft.words(2);
-        draft.hook(0, 9, Moment::Before, count(Word(word)));
+        draft.hook(0, 9, Mode::Before, count(Word(word)));
         let call = Call { receiver: receiver.clone(), number: 0, captures: vec![], writes: false };
-        draft.hook(0, 3, Moment::After, Action::Call(call));
+        draft.hook(0, 3, Mode::After, Action::Call(call));
         draft.finish()
     };
     let (one, two) = (Arc::new(Notes::default()), Arc::new(Notes::default()));
@@ -406,7 +402,7 @@ fn in_turns_from(
         .filter(|(.., at)| matches!(bytes[*at as usize], 0x6A | 0x0D))
         .map(|(_, f, _, at)| {
             place += 1;
-            (f, draft.hook(f, at, Moment::Before, count(words.plus(place - 1))))
+            (f, draft.hook(f, at, Mode::Before, count(words.plus(place - 1))))
         });
     let hooks: [(u32, HookId); 2] =
         hooks.collect::<Vec<_>>().try_into().expect("an addition and a branch");
@@ -585,7 +581,7 @@ fn strangers(due: Option<Weak<dyn Due>>) -> (Module, [HookId; 3]) {
     let mut draft = Draft::default();
     let words = draft.words(3);
     let hooks = [0, 1, 2]
-        .map(|function| draft.hook_function(function, Moment::Entry, count(words.plus(function))));
+        .map(|function| draft.hook_function(function, Mode::Entry, count(words.plus(function))));
     let bytes = wat::parse_str(STRANGERS).expect("text");
     let module = Module::with_plan(&engine(Optimize::Speed, false), &bytes, &Plan::default())
         .expect("a module");
@@ -702,7 +698,7 @@ fn unwound(on: i32, off: Option<i32>) -> u64 {
             (i32.const 1)))"#;
     let mut draft = Draft::default();
     let word = draft.words(1);
-    draft.hook_function(1, Moment::Unwind, count(word));
+    draft.hook_function(1, Mode::Unwind, count(word));
     let engine = engine(Optimize::Speed, false);
     let bytes = wat::parse_str(text).expect("text");
     let module = Module::with_plan(&engine, &bytes, &Plan::default()).expect("a module");

@@ -14,29 +14,24 @@
 //! Probes that are on are always in the code: they are put back before anybody hears that they are
 //! on.
 
-use super::binding::{Binding, Moment};
+use super::binding::Binding;
 use super::contained::Contained;
 use super::sequence::Sequence;
+use super::strategy::{ProbePoint, Strategy};
 use super::switches::Switches;
 use crate::lower::{Gate, Layer, Lowering};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use wasm_aot_engine::Error;
-use wasm_aot_engine::instrument::compile::{self, Action, Draft, Guest, HookId, Word};
+use wasm_aot_engine::instrument::compile::{Draft, Guest, HookId, Word};
 use wasm_aot_engine::instrument::runtime::{Module, Origin, Prunes, When};
 
 /// A probe in a function.
 #[derive(Debug)]
 pub(super) struct Probe {
-    pub(super) function: u32,
-    pub(super) rule: u16,
-    pub(super) id: u32,
-    /// Where the instruction is in the module.
-    pub(super) offset: u32,
-    moment: compile::Moment,
+    function: u32,
     /// Its hook in the plan that it is in; without one, it will be in one of its own, in order.
     hook: HookId,
     sequence: Arc<Sequence>,
@@ -44,9 +39,9 @@ pub(super) struct Probe {
 
 /// What a monitor has in a program.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct Installed {
     module: Module,
-    pub(super) switches: Switches,
+    switches: Switches,
     /// By functions, in the order in which they are called.
     probes: Vec<Probe>,
     functions: BTreeMap<u32, Range<usize>>,
@@ -80,59 +75,26 @@ type Hooks = Vec<(u32, HookId)>;
 /// they are off.
 const VARIANTS: usize = 32;
 
-/// A probe's code is equal to itself only: it knows addresses of this process.
-pub(super) fn fingerprint() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Relaxed)
-}
-
-/// Where a hook stands.
-pub(super) fn standing(binding: &Binding) -> (u32, compile::Moment) {
-    match binding.moment {
-        Moment::Entry => (0, compile::Moment::Entry),
-        Moment::Before | Moment::Taken | Moment::Landed => {
-            (binding.offset, compile::Moment::Before)
-        }
-        Moment::Instead => (binding.offset, compile::Moment::Instead),
-        Moment::Inside | Moment::Behind => (binding.offset, compile::Moment::After),
-        Moment::Unwind => (0, compile::Moment::Unwind),
-    }
-}
-
 impl Probe {
-    /// The `number`th of a monitor.
-    pub(super) fn new(
+    /// A monitor's probes, by functions, as they were lowered.
+    pub(super) fn all(
         (guest, home): (&Arc<Guest>, Option<Word>),
-        (number, function, binding): (u32, u32, Binding),
-        (switches, gate): (&Switches, Gate),
+        list: Vec<(u32, Binding)>,
+        switches: &Switches,
+        lowering: &Lowering,
         contained: Option<&Arc<Contained>>,
-    ) -> Self {
-        let (_, moment) = standing(&binding);
-        let (rule, id, offset) = (binding.rule, binding.id, binding.offset);
-        let is_limited = matches!(gate, Gate::Word { is_budget: true, .. });
-        let word = switches.word(id);
-        let contained =
-            contained.map(|contained| contained.call(rule, offset, binding.arguments.len()));
-        let (guest, fingerprint) = (Arc::clone(guest), fingerprint());
-        let sequence = Sequence {
-            guest,
-            home,
-            binding,
-            word,
-            is_limited,
-            counter: None,
-            contained,
-            fingerprint,
+    ) -> Vec<Self> {
+        let is_limited = matches!(lowering.gate, Gate::Word { is_budget: true, .. });
+        let probe = |(number, (function, binding)): (u32, (u32, Binding))| {
+            let word = switches.word(binding.id);
+            let contained = contained.map(|contained| {
+                contained.call(binding.rule, binding.offset, binding.arguments.len())
+            });
+            let plain = Sequence::new(guest, home, binding);
+            let sequence = Arc::new(Sequence { word, is_limited, contained, ..plain });
+            Self { function, hook: HookId(number), sequence }
         };
-        Self {
-            function,
-            rule,
-            id,
-            offset,
-            moment,
-            hook: HookId(number),
-            sequence: Arc::new(sequence),
-        }
+        (0..).zip(list).map(probe).collect()
     }
 
     fn is_on(&self) -> bool {
@@ -141,42 +103,11 @@ impl Probe {
 
     /// Puts it into a plan that others are in, too.
     pub(super) fn put(&mut self, draft: &mut Draft) {
-        self.hook = self.hook(draft);
-    }
-
-    fn hook(&self, draft: &mut Draft) -> HookId {
-        self.hook_of(&self.sequence, draft)
-    }
-
-    fn hook_of(&self, sequence: &Arc<Sequence>, draft: &mut Draft) -> HookId {
-        let at = match self.moment {
-            compile::Moment::Entry | compile::Moment::Unwind => 0,
-            _ => self.offset,
-        };
-        let sequence = compile::Sequence(Arc::<Sequence>::clone(sequence));
-        draft.hook(self.function, at, self.moment, Action::Inline(sequence))
-    }
-
-    /// The same, with its calls counted.
-    fn hook_counted(&self, counter: Word, draft: &mut Draft) {
-        let Sequence { guest, home, binding, word, is_limited, contained, .. } = &*self.sequence;
-        let (guest, binding, contained) = (Arc::clone(guest), binding.clone(), contained.clone());
-        let (word, counter, fingerprint) = (word.clone(), Some(counter), fingerprint());
-        let counted = Sequence {
-            guest,
-            home: *home,
-            binding,
-            word,
-            is_limited: *is_limited,
-            counter,
-            contained,
-            fingerprint,
-        };
-        self.hook_of(&Arc::new(counted), draft);
+        self.hook = Arc::clone(&self.sequence).put(self.function, draft);
     }
 }
 
-impl Standing {
+impl Installed {
     /// A monitor's probes, by functions, whose words are there. They are in the module's own code
     /// and numbered there, or in a layer of which nothing is in the code so far.
     pub(super) fn new(
@@ -211,47 +142,6 @@ impl Standing {
         }
     }
 
-    /// Visits each probe.
-    pub(super) fn each(&self, visit: impl FnMut(&Probe)) {
-        self.probes.iter().for_each(visit);
-    }
-
-    /// Whether it observes.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.state.lock().is_wanted
-    }
-
-    /// Says whether it is to observe; that is so once it has [settled](Self::settle).
-    pub(super) fn want(&self, on: bool) {
-        self.state.lock().is_wanted = on;
-    }
-
-    /// Has the code be as probes were switched.
-    pub(super) fn settle(&self) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        let is_due = state.is_wanted && self.switches.on() > 0;
-        match state.origin {
-            // Where nothing can be switched, words say everything.
-            Some(Origin::Own) if !self.is_patched => return Ok(()),
-            // It is in the code wherever it is not left out.
-            Some(Origin::Own) => return self.become_so(&mut state, !is_due),
-            _ => {}
-        }
-        if is_due {
-            self.plan(&mut state)?;
-            self.become_so(&mut state, false)?;
-        }
-        let Some(Origin::Part(part)) = state.origin.filter(|_| state.is_observed != is_due) else {
-            return Ok(());
-        };
-        match is_due {
-            true => self.module.observe_also(part)?,
-            false => self.module.observe_no_more(part)?,
-        }
-        state.is_observed = is_due;
-        Ok(())
-    }
-
     /// Has hooks left out as probes are off, or all of them, and others put back.
     fn become_so(&self, state: &mut State, without: bool) -> Result<(), Error> {
         let (out, back) = self.differences(state, without);
@@ -266,40 +156,16 @@ impl Standing {
             if state.counter.is_some() {
                 state.counter = Some(draft.words(1));
             }
-            for probe in &self.probes {
-                match state.counter {
-                    Some(counter) => probe.hook_counted(counter, &mut draft),
-                    None => drop(probe.hook(&mut draft)),
-                }
+            for Probe { function, sequence, .. } in &self.probes {
+                let sequence = match state.counter {
+                    Some(counter) => Arc::new(sequence.counted(counter)),
+                    None => Arc::clone(sequence),
+                };
+                sequence.put(*function, &mut draft);
             }
             state.origin = Some(Origin::Part(self.module.add_part(draft.finish())?));
         }
         Ok(())
-    }
-
-    /// Has calls of its probes counted, which takes another plan; tells whether they are. Not if
-    /// they are in what the module was compiled with.
-    pub(super) fn count(&self) -> Result<bool, Error> {
-        let mut state = self.state.lock();
-        match state.origin {
-            _ if state.counter.is_some() => return Ok(true),
-            Some(Origin::Own) => return Ok(false),
-            Some(Origin::Part(part)) if state.is_observed => self.module.observe_no_more(part)?,
-            _ => {}
-        }
-        let is_wanted = state.is_wanted;
-        *state = State { counter: Some(Word(0)), is_wanted, ..State::default() };
-        drop(state);
-        self.settle().map(|()| true)
-    }
-
-    /// How many calls of its probes were counted by instances that live.
-    pub(super) fn events(&self) -> u64 {
-        let state = self.state.lock();
-        match (state.origin, state.counter) {
-            (Some(Origin::Part(part)), Some(counter)) => self.module.part_word(part, counter),
-            _ => 0,
-        }
     }
 
     /// The hooks of a function whose probes are off, unless their words should be all that says so.
@@ -374,7 +240,71 @@ impl Standing {
     }
 }
 
-impl Prunes for Standing {
+impl Strategy for Installed {
+    fn switches(&self) -> &Switches {
+        &self.switches
+    }
+
+    fn points(&self) -> Box<dyn Iterator<Item = ProbePoint> + '_> {
+        let point = |probe: &Probe| ProbePoint::of(probe.function, &probe.sequence.binding);
+        Box::new(self.probes.iter().map(point))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.state.lock().is_wanted
+    }
+
+    fn settle(&self, is_wanted: bool) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        state.is_wanted = is_wanted;
+        let is_due = is_wanted && self.switches.on() > 0;
+        match state.origin {
+            // Where nothing can be switched, words say everything.
+            Some(Origin::Own) if !self.is_patched => return Ok(()),
+            // It is in the code wherever it is not left out.
+            Some(Origin::Own) => return self.become_so(&mut state, !is_due),
+            _ => {}
+        }
+        if is_due {
+            self.plan(&mut state)?;
+            self.become_so(&mut state, false)?;
+        }
+        let Some(Origin::Part(part)) = state.origin.filter(|_| state.is_observed != is_due) else {
+            return Ok(());
+        };
+        match is_due {
+            true => self.module.observe_also(part)?,
+            false => self.module.observe_no_more(part)?,
+        }
+        state.is_observed = is_due;
+        Ok(())
+    }
+
+    /// Takes another plan. Not if they are in what the module was compiled with.
+    fn count(&self) -> Result<bool, Error> {
+        let mut state = self.state.lock();
+        match state.origin {
+            _ if state.counter.is_some() => return Ok(true),
+            Some(Origin::Own) => return Ok(false),
+            Some(Origin::Part(part)) if state.is_observed => self.module.observe_no_more(part)?,
+            _ => {}
+        }
+        let is_wanted = state.is_wanted;
+        *state = State { counter: Some(Word(0)), ..State::default() };
+        drop(state);
+        self.settle(is_wanted).map(|()| true)
+    }
+
+    fn events(&self) -> u64 {
+        let state = self.state.lock();
+        match (state.origin, state.counter) {
+            (Some(Origin::Part(part)), Some(counter)) => self.module.part_word(part, counter),
+            _ => 0,
+        }
+    }
+}
+
+impl Prunes for Installed {
     fn has_dead(&self, function: u32) -> bool {
         self.dead(&self.state.lock(), function).next().is_some()
     }
