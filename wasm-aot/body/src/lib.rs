@@ -20,10 +20,12 @@ mod graph;
 mod loops;
 mod places;
 pub mod report;
+mod site;
 mod solution;
 pub mod types;
 
 pub use graph::{Block, Edge, Graph, OUTSIDE, Way, Ways};
 pub use loops::{CARRIED, Loop, Loops};
 pub use places::{Places, often};
+pub use site::{Access, Site, sites};
 pub use solution::{Departures, Flow, solve};

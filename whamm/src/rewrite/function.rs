@@ -26,7 +26,7 @@ pub(crate) use outline::is_shared;
 pub(crate) use traps::Segment;
 
 use super::hot::Heat;
-use super::known::{Site, access};
+use super::known::Site;
 use super::region::{self, Part, Region};
 use super::rows::Source;
 use super::walk::{self, Nesting, Op};
@@ -112,7 +112,7 @@ pub(crate) fn plan<'a>(
     let mut reader = body.get_binary_reader();
     validator.read_locals(&mut reader)?;
     let declared = body.get_locals_reader()?.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let ops = walk::walk(r.app.bytes, body)?;
+    let ops = walk::sites(r.app.bytes, body)?;
     let typed = r.app.typed_references
         || declared.iter().any(|(_, ty)| crate::app::is_typed(ty))
         || ops.iter().any(|op| walk::is_typed(&op.operator));

@@ -82,9 +82,9 @@ impl Known for Site<'_> {
             Bound::Fname => text(app.name(self.fid)),
             Bound::AppMemId => int(self.facts.app_memory?),
             Bound::File | Bound::Line => {
-                let found = self
-                    .op
-                    .and_then(|op| self.facts.lines.as_ref()?.find(op.offset - app.code_start));
+                let found = self.op.and_then(|op| {
+                    self.facts.lines.as_ref()?.find(u64::from(op.offset) - app.code_start)
+                });
                 match bound {
                     Bound::File => text(found.map_or("", |f| f.0)),
                     _ => int(found.map_or(0, |f| f.1)),
@@ -97,9 +97,9 @@ impl Known for Site<'_> {
             Bound::InstrCount => int(self.op?.count),
             Bound::DataSize => int(event?.accessed()?.0),
             Bound::IsWrite => ExprKind::Bool(event?.accessed()?.1),
-            Bound::Offset => int(access(self.op?)?.offset),
-            Bound::Align => int(1u32 << access(self.op?)?.align),
-            Bound::Memory => int(access(self.op?)?.memory),
+            Bound::Offset => int(self.op?.access()?.offset),
+            Bound::Align => int(1u32 << self.op?.access()?.align),
+            Bound::Memory => int(self.op?.access()?.memory),
             Bound::Imm(n) => immediate(&self.op?.operator, n, ty)?,
             Bound::Targets => match &self.op?.operator {
                 O::BrTable { targets } => ExprKind::Table(targets.targets().flatten().collect()),
@@ -185,31 +185,6 @@ fn callee(op: &O<'_>) -> Option<u32> {
         O::Call { function_index } | O::ReturnCall { function_index } => Some(*function_index),
         _ => None,
     }
-}
-
-/// The access of a memory instruction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
-    /// As a power of two.
-    pub(crate) align: u32,
-    /// Which memory.
-    pub(crate) memory: u32,
-    /// What is added to the address.
-    pub(crate) offset: u64,
-}
-
-/// The access of a memory instruction, read from its bytes.
-pub(crate) fn access(op: &Op<'_>) -> Option<Access> {
-    op.event?.accessed()?;
-    let mut reader = wasmparser::BinaryReader::new(op.bytes, 0);
-    let first = reader.read_u8().ok()?;
-    if first >= 0xfb {
-        reader.read_var_u32().ok()?;
-    }
-    let flags = reader.read_var_u32().ok()?;
-    let memory = if flags & 0x40 != 0 { reader.read_var_u32().ok()? } else { 0 };
-    let offset = reader.read_var_u64().ok()?;
-    Some(Access { align: flags & 0x1f, memory, offset })
 }
 
 /// An immediate by its number.

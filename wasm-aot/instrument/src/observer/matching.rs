@@ -282,7 +282,7 @@ impl<T: 'static> Matcher<'_, T> {
                     Moment::BEFORE,
                     &validator,
                 )?;
-                if site.is_branch() {
+                if site::is_branch(&site.operator) {
                     // Without a condition, it branches.
                     let moment = if matches!(site.operator, Operator::BrIf { .. }) {
                         Moment::TAKEN
@@ -296,7 +296,7 @@ impl<T: 'static> Matcher<'_, T> {
                         &validator,
                     )?;
                 }
-                if site.ends_function() {
+                if site::ends_function(&site.operator) {
                     self.all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
                 }
                 if matches!(site.operator, Operator::Unreachable) {
@@ -619,7 +619,7 @@ impl<T: 'static> Matcher<'_, T> {
                 ty.matches(given.ty).then_some(Argument::Local(*n))?
             }
             Asked::Frame => Argument::Null,
-            Asked::MemoryBytes => Argument::MemoryBytes(site::access(place.site.bytes)?.memory),
+            Asked::MemoryBytes => Argument::MemoryBytes(place.site.access()?.memory),
             Asked::RefTaken => match place.site.operator {
                 Operator::BrOnNull { .. } => Argument::IsNull(true),
                 Operator::BrOnNonNull { .. } => Argument::IsNull(false),
@@ -753,9 +753,11 @@ impl Facts<'_, '_, '_> {
                     targets()?.targets().flatten().map(|depth| depth.to_string()).collect();
                 text(&list.join(","))
             }
-            Asked::Offset => Some(Known::Value(Number::I64(self.access()?.offset.cast_signed()))),
-            Asked::Memory => number(self.access()?.memory),
-            Asked::Align => number(1 << self.access()?.align),
+            Asked::Offset => {
+                Some(Known::Value(Number::I64(self.place.site.access()?.offset.cast_signed())))
+            }
+            Asked::Memory => number(self.place.site.access()?.memory),
+            Asked::Align => number(1 << self.place.site.access()?.align),
             Asked::AppMemory => number(self.info.imported.memories),
             Asked::Fname => text(self.info.function_name(self.fid).unwrap_or_default()),
             Asked::Opname => text(if place.at_entry { return None } else { site.event?.opname() }),
@@ -781,11 +783,6 @@ impl Facts<'_, '_, '_> {
     fn source(&self) -> Option<(String, u32)> {
         let offset = u64::from(self.place.site.offset.checked_sub(self.info.code_start)?);
         self.lines?.at(offset)
-    }
-
-    fn access(&self) -> Option<site::Access> {
-        self.place.site.event?.accessed()?;
-        site::access(self.place.site.bytes)
     }
 
     fn callee(&self) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! A function with a flag at each of its places.
 
 use super::stand::Stand;
-use super::{Board, Kind, Place, ProbeError, ProbeId, Standing, body_start, switched};
+use super::{Board, Kind, Place, ProbeError, ProbeId, Standing, body_start};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -170,26 +170,38 @@ impl Inspected {
                 .or_insert_with(|| Arc::new([const { AtomicU64::new(0) }; CLASSES]));
             self.cells[site].classes.store(classes.as_ptr() as usize, Relaxed);
         }
-        let mut list = self.lists[site].write();
-        *list = list.iter().cloned().chain([standing]).collect();
+        // Those that were inserted first come first, also if others came to the site before.
+        self.change(site, |list| {
+            list.insert(list.partition_point(|other| other.id < standing.id), standing);
+        });
     }
 
     pub(super) fn remove(&self, site: usize, id: ProbeId) {
-        let mut list = self.lists[site].write();
-        *list = list.iter().filter(|other| other.id != id).cloned().collect();
+        self.change(site, |list| list.retain(|other| other.id != id));
     }
 
     pub(super) fn switch(&self, site: usize, id: ProbeId, on: bool) {
-        let mut list = self.lists[site].write();
-        *list = switched(&list, id, on);
+        self.change(site, |list| {
+            list.iter_mut().filter(|other| other.id == id).for_each(|own| own.is_on = on);
+        });
+    }
+
+    /// Has other probes stand at a site, in place of the list that others may be going through.
+    fn change(&self, site: usize, change: impl FnOnce(&mut Vec<Standing>)) {
+        {
+            let mut list = self.lists[site].write();
+            let mut changed = list.to_vec();
+            change(&mut changed);
+            *list = changed.into();
+        }
+        self.refresh(site);
     }
 
     /// Has the flag say who stands there.
-    pub(super) fn refresh(&self, site: usize, is_everywhere: bool) {
+    fn refresh(&self, site: usize) {
         let mode = self.sites[site].mode;
         let ends =
             matches!(mode, Mode::Entry | Mode::Exit | Mode::Unwind) && self.watched.load(Relaxed);
-        let calls = ends || (is_everywhere && mode == Mode::Before);
         let bits = |standing: &Standing| match standing.kind {
             Kind::Probe(_) | Kind::Flag(_) => CALLS,
             Kind::Counter => COUNTS,
@@ -200,13 +212,15 @@ impl Inspected {
             .iter()
             .filter(|standing| standing.is_on)
             .map(bits)
-            .fold(if calls { CALLS } else { 0 }, |all, bit| all | bit);
+            .fold(if ends { CALLS } else { 0 }, |all, bit| all | bit);
         self.cells[site].flag.store(flag, Relaxed);
     }
 
-    /// From now on it is told where activations end. Tells whether that is new.
-    pub(super) fn watch_exits(&self) -> bool {
-        !self.watched.swap(true, Relaxed)
+    /// From now on it is told where activations end.
+    pub(super) fn watch_exits(&self) {
+        if !self.watched.swap(true, Relaxed) {
+            (0..self.sites.len()).for_each(|site| self.refresh(site));
+        }
     }
 
     pub(super) fn counted(&self, site: usize) -> u64 {

@@ -189,8 +189,6 @@ pub(crate) struct Board {
     module: Weak<ModuleInner>,
     /// Functions know of the board: they are kept by their code.
     functions: RwLock<HashMap<u32, Weak<Inspected>>>,
-    /// Those that stand everywhere.
-    everywhere: RwLock<Arc<[Standing]>>,
     /// Held by whoever has a function made ready.
     preparing: Mutex<()>,
     state: Mutex<State>,
@@ -240,7 +238,6 @@ impl Probes {
             Arc::new_cyclic(|me| Board {
                 module: Arc::downgrade(module.inner()),
                 functions: RwLock::default(),
-                everywhere: RwLock::new(Arc::new([])),
                 preparing: Mutex::default(),
                 state: Mutex::default(),
                 next: AtomicU64::new(0),
@@ -381,7 +378,6 @@ impl Board {
             }
         }
         inspected.insert(site, Standing { id, kind, is_on: true });
-        self.refresh(&inspected, site);
         Ok(id)
     }
 
@@ -413,7 +409,6 @@ impl Board {
     }
 
     fn switch(&self, ids: &[ProbeId], on: bool) {
-        let mut everywhere = false;
         let mut state = self.state.lock();
         let State { bare, places, .. } = &mut *state;
         if !bare.is_empty()
@@ -426,23 +421,28 @@ impl Board {
             module.switch_bare(ids.iter().filter_map(changed), on);
         }
         for id in ids.iter().filter(|id| !bare.contains_key(id)) {
-            match places.get(id) {
-                Some(Some(place)) => {
-                    let Some(inspected) = self.inspected(place.function) else { continue };
-                    let Some(site) = inspected.site(*place) else { continue };
-                    inspected.switch(site, *id, on);
-                    self.refresh(&inspected, site);
-                }
-                Some(None) => {
-                    let mut all = self.everywhere.write();
-                    *all = switched(&all, *id, on);
-                    everywhere = true;
-                }
-                None => {}
+            if let Some(place) = places.get(id) {
+                self.each_site(*place, |inspected, site| inspected.switch(site, *id, on));
             }
         }
-        if everywhere {
-            self.refresh_all();
+    }
+
+    /// Visits the site of a place, or those before all instructions.
+    fn each_site(&self, place: Option<Place>, visit: impl Fn(&Inspected, usize)) {
+        match place {
+            Some(place) => {
+                let Some(inspected) = self.inspected(place.function) else { return };
+                inspected.site(place).into_iter().for_each(|site| visit(&inspected, site));
+            }
+            None => {
+                let all: Vec<_> =
+                    self.functions.read().values().filter_map(Weak::upgrade).collect();
+                for inspected in all {
+                    let is_before = |site: &usize| inspected.sites[*site].mode == Mode::Before;
+                    let sites = (0..inspected.sites.len()).filter(is_before);
+                    sites.for_each(|site| visit(&inspected, site));
+                }
+            }
         }
     }
 
@@ -465,15 +465,8 @@ impl Board {
         }
         let id = self.id();
         self.state.lock().places.insert(id, None);
-        {
-            let mut everywhere = self.everywhere.write();
-            *everywhere = everywhere
-                .iter()
-                .cloned()
-                .chain([Standing { id, kind: Kind::Probe(probe), is_on: true }])
-                .collect();
-        }
-        self.refresh_all();
+        let standing = Standing { id, kind: Kind::Probe(probe), is_on: true };
+        self.each_site(None, |inspected, site| inspected.insert(site, standing.clone()));
         Ok(id)
     }
 
@@ -490,33 +483,8 @@ impl Board {
             }
             return true;
         }
-        match place {
-            None => {
-                {
-                    let mut everywhere = self.everywhere.write();
-                    *everywhere =
-                        everywhere.iter().filter(|other| other.id != id).cloned().collect();
-                }
-                self.refresh_all();
-            }
-            Some(place) => {
-                let Some(inspected) = self.inspected(place.function) else { return false };
-                let Some(site) = inspected.site(place) else { return false };
-                inspected.remove(site, id);
-                self.refresh(&inspected, site);
-            }
-        }
+        self.each_site(place, |inspected, site| inspected.remove(site, id));
         true
-    }
-
-    fn refresh(&self, inspected: &Inspected, site: usize) {
-        inspected.refresh(site, self.everywhere.read().iter().any(|standing| standing.is_on));
-    }
-
-    fn refresh_all(&self) {
-        for inspected in self.functions.read().values().filter_map(Weak::upgrade) {
-            (0..inspected.sites.len()).for_each(|site| self.refresh(&inspected, site));
-        }
     }
 
     /// Fires all probes of a site, those that stand there now, in order. Gives the failure of the
@@ -527,21 +495,12 @@ impl Board {
         site: usize,
         frame: &mut Frame<'_>,
     ) -> Option<String> {
-        let (here, everywhere) = (inspected.standing(site), Arc::clone(&self.everywhere.read()));
-        let everywhere =
-            if inspected.sites[site].mode == Mode::Before { &everywhere[..] } else { &[] };
-        // Both are in order: who was inserted first comes first.
-        let (mut here, mut everywhere) = (here.iter().peekable(), everywhere.iter().peekable());
-        let mut next = || match (here.peek(), everywhere.peek()) {
-            (Some(one), Some(other)) if other.id < one.id => everywhere.next(),
-            (Some(_), _) => here.next(),
-            (None, _) => everywhere.next(),
-        };
+        let standing = inspected.standing(site);
         let is_due = |standing: &&Standing| match &standing.kind {
             Kind::Probe(probe) => standing.is_on && probe.is_due(),
             _ => standing.is_on,
         };
-        let due: Vec<&Standing> = std::iter::from_fn(&mut next).filter(is_due).collect();
+        let due: Vec<&Standing> = standing.iter().filter(is_due).collect();
         let mut failure = None;
         for Standing { id, kind, .. } in due {
             let probe = match kind {
@@ -576,8 +535,8 @@ impl Receiver for Inspected {
         let failure = {
             let mut frame = Frame::new(&module, self, site, firing);
             let failure = self.board.fire_all(self, site, &mut frame);
-            if frame.has_identity() && self.watch_exits() {
-                self.board.refresh_all();
+            if frame.has_identity() {
+                self.watch_exits();
             }
             failure
         };
@@ -598,16 +557,6 @@ impl Receiver for Inspected {
         // The program has ended already: there is nobody to tell a failure.
         let _ = self.board.fire_all(self, site, &mut frame);
     }
-}
-
-/// The same probes, of which one is on or off from now on.
-fn switched(all: &[Standing], id: ProbeId, on: bool) -> Arc<[Standing]> {
-    all.iter()
-        .map(|standing| Standing {
-            is_on: if standing.id == id { on } else { standing.is_on },
-            ..standing.clone()
-        })
-        .collect()
 }
 
 /// Where a function's body begins in the module.

@@ -51,9 +51,9 @@ impl<'a> Walker<'_, 'a> {
         match bound {
             Bound::Local(n) => Some(Storage::Locals(n.into())),
             Bound::MemoryBytes => {
-                let memory = self.r.indices.memory(access(&self.ops[i])?.memory);
+                let memory = self.r.indices.memory(self.ops[i].access()?.memory);
                 let local = self.locals.take(ValType::I64);
-                let found = *self.r.app.memories.get(access(&self.ops[i])?.memory as usize)?;
+                let found = *self.r.app.memories.get(self.ops[i].access()?.memory as usize)?;
                 self.put().memory_size(memory);
                 if !found.wide {
                     self.put().i64_extend_i32_u();

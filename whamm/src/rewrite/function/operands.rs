@@ -24,7 +24,7 @@ impl<'a> Walker<'_, 'a> {
         if let Some(ty) = self.validator.get_operand_type(n).filter(|_| n < own).flatten() {
             return Some(Some(ty));
         }
-        let memory = access(&self.ops[i]).and_then(|a| self.r.app.memories.get(a.memory as usize));
+        let memory = self.ops[i].access().and_then(|a| self.r.app.memories.get(a.memory as usize));
         let width = u8::from(memory.is_some_and(|memory| memory.wide));
         let taken = Event::Opcode(self.ops[i].event?).variable_in(&format!("arg{n}"), width)?;
         (taken.ty != Ty::Any).then(|| number(&taken.ty))

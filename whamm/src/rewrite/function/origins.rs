@@ -36,7 +36,7 @@ impl Walker<'_, '_> {
     pub(super) fn validated(&mut self, i: usize) -> Result<(), wasmparser::Error> {
         let operator = self.ops[i].operator.clone();
         let taken = operator.operator_arity(&self.validator).map(|arity| arity.0 as usize);
-        self.validator.op(self.ops[i].offset, &operator)?;
+        self.validator.op(self.ops[i].offset.into(), &operator)?;
         if self.origins.followed {
             self.follow(&operator, taken);
         }

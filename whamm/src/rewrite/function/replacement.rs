@@ -128,7 +128,7 @@ impl<'a> Walker<'_, 'a> {
         let condition =
             action.predicate.as_ref().map(|predicate| self.condition(action, i, saved, predicate));
         let gives = operator.operator_arity(&self.validator).map_or(0, |arity| arity.1 as usize);
-        self.validator.op(self.ops[i].offset, &operator)?;
+        self.validator.op(self.ops[i].offset.into(), &operator)?;
         self.forget_origins(gives);
         let mut results: Vec<ValType> = self.stack(gives).iter().map(|&t| self.val(t)).collect();
         results.reverse();
@@ -378,7 +378,7 @@ impl<'a> Walker<'_, 'a> {
         for k in rest {
             self.plan.leave_out(self.ops[k].place());
             let operator = self.ops[k].operator.clone();
-            self.validator.op(self.ops[k].offset, &operator)?;
+            self.validator.op(self.ops[k].offset.into(), &operator)?;
         }
         self.forget_origins(replaced.results.map_or(0, |r| r.len()));
         self.locals.release(mark);

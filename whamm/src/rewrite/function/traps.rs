@@ -232,7 +232,7 @@ impl<'a> Walker<'_, 'a> {
 
     /// Waiting traps in a memory that no thread shares, and where the access is misplaced.
     fn waiting(&mut self, i: usize, address: Operand) -> Option<()> {
-        let found = access(&self.ops[i])?;
+        let found = self.ops[i].access()?;
         if !self.r.app.memories.get(found.memory as usize)?.shared {
             self.put().i32_const(1);
             return Some(());
@@ -243,7 +243,7 @@ impl<'a> Walker<'_, 'a> {
 
     /// An access beyond the end, or at an address that is not a multiple of its size.
     fn misplaced(&mut self, i: usize, address: Operand, size: i64) -> Option<()> {
-        let found = access(&self.ops[i])?;
+        let found = self.ops[i].access()?;
         let offset = found.offset.cast_signed();
         let end = self.locals.take(ValType::I64);
         // The last address at which it has room; none if the memory is too small for offset and
