@@ -1,11 +1,10 @@
 //! Monitors that come and go while the program runs.
 
-use super::hooked::{self, Hooked};
-use super::{Choice, MonitorError, Report, Source};
+use super::working::Working;
+use super::{MonitorError, Report, hooked};
 use crate::lower::Census;
-use crate::lower::{self, Capabilities, Facts, Lowering, Refusal, Time};
+use crate::lower::{self, Capabilities, Lowering, Refusal, Time};
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::time::Instant;
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::runtime::{Counted, Module, Share};
@@ -24,10 +23,7 @@ pub struct Live {
 #[derive(Debug, Default)]
 struct State {
     known: Vec<Known>,
-    /// Those that are attached, by their places among the known ones, and since when.
-    attached: Vec<(usize, Instant)>,
-    /// Those of them that rest by themselves, and whether all do.
-    resting: Vec<usize>,
+    /// Whether all that are attached rest.
     is_off: bool,
 }
 
@@ -35,14 +31,49 @@ struct State {
 #[derive(Debug)]
 struct Known {
     text: String,
-    choice: Choice,
-    /// What it is, and the number of its plan.
-    hooks: Option<(Arc<dyn Hooked>, usize)>,
+    working: Working,
+    /// The number of its plan, if it has code of its own.
+    part: Option<usize>,
     /// What became of it in the program's code.
     lowering: Lowering,
     census: Census,
     /// Of what is counted, what it has seen, if it is made of counts.
     counted: Share,
+    /// Since when it is attached, if it is, and whether it rests by itself.
+    since: Option<Instant>,
+    rests: bool,
+}
+
+impl Known {
+    fn name(&self) -> &'static str {
+        self.working.choice.name()
+    }
+}
+
+impl State {
+    /// Those that are attached, by their places and in the order in which they came.
+    fn order(&self) -> Vec<(usize, Instant)> {
+        let attached = self.known.iter().enumerate();
+        let mut all: Vec<_> =
+            attached.filter_map(|(place, known)| Some((place, known.since?))).collect();
+        all.sort_by_key(|(_, since)| *since);
+        all
+    }
+
+    /// The same, themselves.
+    fn attached(&self) -> impl Iterator<Item = (&Known, Instant)> {
+        self.order().into_iter().map(|(place, since)| (&self.known[place], since))
+    }
+
+    /// The one that is attached under a name.
+    fn named(&mut self, name: &str) -> Option<&mut Known> {
+        self.known.iter_mut().find(|known| known.since.is_some() && known.name() == name)
+    }
+
+    /// Whether one that is attached observes.
+    fn observes(&self, known: &Known) -> bool {
+        !self.is_off && !known.rests
+    }
 }
 
 /// Why a monitor is not attached.
@@ -81,95 +112,74 @@ impl Live {
                 state.known.len() - 1
             }
         };
-        let name = state.known[place].choice.name();
-        let before = state.attached.clone();
-        let State { known, attached, .. } = &mut *state;
-        attached.retain(|(other, _)| known[*other].choice.name() != name);
-        attached.push((place, Instant::now()));
-        state.resting.retain(|other| *other != place);
+        let before: Vec<Option<Instant>> = state.known.iter().map(|known| known.since).collect();
+        let name = state.known[place].name();
+        if let Some(other) = state.named(name) {
+            other.since = None;
+        }
+        let known = &mut state.known[place];
+        (known.since, known.rests) = (Some(Instant::now()), false);
         if let Err(error) = self.apply(&mut state) {
-            state.attached = before;
+            state.known.iter_mut().zip(before).for_each(|(known, since)| known.since = since);
             return Err(error.into());
         }
         Ok(name)
     }
 
     fn begin(&self, text: &str) -> Result<Known, LiveError> {
-        let choice: Choice = text.parse()?;
+        let working = Working::begin(text.parse()?)?;
+        let (facts, name) = (working.facts(), working.choice.name());
         let capabilities = Capabilities::of_module(&self.module, Time::Running);
-        let (facts, hooks) = match choice.kind.source {
-            Source::Counts { .. } => (Facts::Counts, None),
-            Source::Hooks(begin) => {
-                let observer = begin(&choice)?;
-                match lower::admit(&observer.facts(), &capabilities) {
-                    Err(Refusal::Floods) => return Err(LiveError::Floods(choice.name())),
-                    Err(_) => return Err(LiveError::FromTheBeginning(choice.name())),
-                    Ok(()) => {}
-                }
-                let hooks = hooked::attach(&observer, &self.module)?;
-                (observer.facts(), Some((observer, hooks)))
-            }
-        };
+        match lower::admit(&facts, &capabilities) {
+            Err(Refusal::Floods) => return Err(LiveError::Floods(name)),
+            Err(_) => return Err(LiveError::FromTheBeginning(name)),
+            Ok(()) => {}
+        }
+        let attach = |hooked| hooked::attach(hooked, &self.module);
+        let attached = working.hooked.as_ref().map(attach).transpose()?;
+        let (part, census) =
+            attached.map(|(part, census)| (Some(part), census)).unwrap_or_default();
         let lowering = lower::lower(&[facts], &capabilities).swap_remove(0);
-        let census = hooks.as_ref().map(|(_, (_, census))| *census).unwrap_or_default();
-        let hooks = hooks.map(|(observer, (part, _))| (observer, part));
-        let counted = Share::default();
-        Ok(Known { text: text.to_owned(), choice, hooks, lowering, census, counted })
+        let (text, counted, since, rests) = (text.to_owned(), Share::default(), None, false);
+        Ok(Known { text, working, part, lowering, census, counted, since, rests })
     }
 
     /// Detaches a monitor; tells whether it was attached. What it knows stays.
     pub fn detach(&self, name: &str) -> Result<bool, Error> {
         let mut state = self.state.lock();
-        let before = state.attached.len();
-        let State { known, attached, .. } = &mut *state;
-        attached.retain(|(place, _)| known[*place].choice.name() != name);
-        let was = attached.len() < before;
+        let was = state.named(name).map(|known| known.since = None).is_some();
         self.apply(&mut state).map(|()| was)
     }
 
     /// What is attached under a name, with its options as they were written.
     pub fn options(&self, name: &str) -> Option<String> {
-        let state = self.state.lock();
-        let known = state
-            .attached
-            .iter()
-            .map(|(place, _)| &state.known[*place])
-            .find(|known| known.choice.name() == name);
-        known.map(|known| known.text.clone())
+        self.state.lock().named(name).map(|known| known.text.clone())
     }
 
     /// Has one that is attached observe, or rest; tells whether there is one of that name.
     pub fn switch_one(&self, name: &str, on: bool) -> Result<bool, Error> {
         let mut state = self.state.lock();
-        let State { known, attached, resting, .. } = &mut *state;
-        let Some((place, _)) =
-            attached.iter().find(|(place, _)| known[*place].choice.name() == name)
-        else {
-            return Ok(false);
-        };
-        resting.retain(|other| other != place);
-        resting.extend((!on).then_some(*place));
+        let Some(known) = state.named(name) else { return Ok(false) };
+        known.rests = !on;
         self.apply(&mut state).map(|()| true)
     }
 
     /// Whether one that is attached observes.
     pub(crate) fn is_observing(&self, name: &str) -> bool {
         let state = self.state.lock();
-        let rests = |place: &usize| state.known[*place].choice.name() == name;
-        !state.is_off && !state.resting.iter().any(rests)
+        state.attached().any(|(known, _)| known.name() == name && state.observes(known))
     }
 
     /// What became of each that is attached in the program's code.
     pub(crate) fn explain(&self) -> Vec<(Lowering, Census)> {
         let state = self.state.lock();
-        let known = state.attached.iter().map(|(place, _)| &state.known[*place]);
-        known.map(|known| (known.lowering.clone(), known.census)).collect()
+        state.attached().map(|(known, _)| (known.lowering.clone(), known.census)).collect()
     }
 
     /// Detaches all of them.
     pub fn detach_all(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
-        state.attached.clear();
+        state.known.iter_mut().for_each(|known| known.since = None);
         self.apply(&mut state)
     }
 
@@ -182,20 +192,13 @@ impl Live {
 
     /// Has the module's code be as what is attached wants it.
     fn apply(&self, state: &mut State) -> Result<(), Error> {
-        let is_active = |place: &usize| !state.is_off && !state.resting.contains(place);
-        let active: Vec<usize> = state
-            .attached
-            .iter()
-            .map(|(place, _)| *place)
-            .filter(|place| is_active(place))
-            .collect();
+        let active: Vec<usize> = state.order().into_iter().map(|(place, _)| place).collect();
+        let is_active = |place: &usize| state.observes(&state.known[*place]);
+        let active: Vec<usize> = active.into_iter().filter(is_active).collect();
         let known = &mut state.known;
-        let parts: Vec<usize> = active
-            .iter()
-            .filter_map(|place| known[*place].hooks.as_ref().map(|(_, part)| *part))
-            .collect();
+        let parts: Vec<usize> = active.iter().filter_map(|place| known[*place].part).collect();
         let counting: Vec<usize> =
-            active.into_iter().filter(|place| known[*place].hooks.is_none()).collect();
+            active.into_iter().filter(|place| known[*place].working.hooked.is_none()).collect();
         let begun: Vec<(usize, Share)> =
             counting.iter().map(|place| (*place, known[*place].counted.clone())).collect();
         let begun = begun.into_iter().map(|(place, mut share)| {
@@ -203,7 +206,7 @@ impl Live {
             (place, share)
         });
         let begun: Vec<(usize, Share)> = begun.collect();
-        let counted = |place: &usize| match known[*place].choice.wants_call_targets() {
+        let counted = |place: &usize| match known[*place].working.choice.wants_call_targets() {
             true => Counted::Targets,
             false => Counted::Edges,
         };
@@ -221,67 +224,45 @@ impl Live {
     /// Whether something observes at the moment.
     pub fn is_on(&self) -> bool {
         let state = self.state.lock();
-        !state.is_off && state.attached.iter().any(|(place, _)| !state.resting.contains(place))
+        state.attached().any(|(known, _)| state.observes(known))
     }
 
     /// How many events all that is attached has seen so far: accesses, calls, ways between blocks,
     /// whatever each is made of.
     pub fn events(&self) -> u64 {
         let state = self.state.lock();
-        let of =
-            |known: &Known| known.hooks.as_ref().map(|(observer, _)| observer.events(&self.module));
-        let counts = || self.module.counted_events();
         let mut counted = None;
-        state
-            .attached
-            .iter()
-            .map(|(place, _)| {
-                of(&state.known[*place]).unwrap_or_else(|| *counted.get_or_insert_with(counts))
-            })
-            .sum()
+        let events = |(known, _): (&Known, Instant)| match &known.working.hooked {
+            Some(hooked) => hooked.events(&self.module),
+            None => *counted.get_or_insert_with(|| self.module.counted_events()),
+        };
+        state.attached().map(events).sum()
     }
 
     /// The names of what is attached, and since when.
     pub fn attached(&self) -> Vec<(&'static str, Instant)> {
         let state = self.state.lock();
-        state
-            .attached
-            .iter()
-            .map(|(place, since)| (state.known[*place].choice.name(), *since))
-            .collect()
+        state.attached().map(|(known, since)| (known.name(), since)).collect()
     }
 
     /// What there is to say: all that is attached, or the one of that name.
     pub fn reports(&self, name: Option<&str>) -> Vec<Report> {
         let mut state = self.state.lock();
-        let State { known, attached, .. } = &mut *state;
-        let is_wanted = |known: &Known| name.is_none_or(|name| known.choice.name() == name);
-        attached
-            .iter()
-            .filter_map(|(place, since)| {
-                let known = known.get_mut(*place).filter(|known| is_wanted(known))?;
-                let mut report = match &known.hooks {
-                    Some((observer, _)) => {
-                        Report { shown: known.choice.top(), ..observer.report(&self.module) }
-                    }
-                    None => {
-                        let counts =
-                            self.module.counts_of(&known.counted.reading(&self.module, &[])?)?;
-                        known.choice.report_of(&counts)?
-                    }
-                };
-                let note = format!(
-                    "attached for {:.1?}; what is being executed at this moment may be missing",
-                    since.elapsed()
-                );
-                known
-                    .choice
-                    .nobody(&self.module)
-                    .into_iter()
-                    .for_each(|nobody| report.remark(nobody));
-                report.remark(note);
-                Some(report)
-            })
-            .collect()
+        let order = state.order().into_iter();
+        let report = |(place, since): (usize, Instant)| {
+            let Known { working, counted, .. } = state.known.get_mut(place)?;
+            if name.is_some_and(|name| working.choice.name() != name) {
+                return None;
+            }
+            let module = &self.module;
+            let counts = || module.counts_of(&counted.reading(module, &[])?);
+            let mut report = working.report(module, counts)?;
+            report.remark(format!(
+                "attached for {:.1?}; what is being executed at this moment may be missing",
+                since.elapsed()
+            ));
+            Some(report)
+        };
+        order.filter_map(report).collect()
     }
 }

@@ -29,6 +29,7 @@ mod report;
 mod trace;
 mod tree;
 mod watch;
+mod working;
 
 pub use live::{Live, LiveError};
 pub(crate) use noted::Noted;

@@ -2,7 +2,8 @@
 
 use super::hooked::{self, Hooked};
 use super::outline::Outline;
-use super::{Choice, Choices, MonitorError, Report, Source};
+use super::working::Working;
+use super::{Choices, MonitorError, Report};
 use crate::lower::Census;
 use crate::lower::{self, Capabilities, Facts, Lowering, Time};
 use std::sync::{Arc, OnceLock};
@@ -33,32 +34,22 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, binary};
 #[derive(Debug)]
 pub struct Watch(Vec<Watching>);
 
-/// What was chosen, what keeps it, if that has code of its own, and which kinds of probes it has.
+/// A monitor, and which kinds of probes it has.
 #[derive(Debug)]
-struct Watching {
-    choice: Choice,
-    hooked: Option<Arc<dyn Hooked>>,
-    census: OnceLock<Census>,
-}
+struct Watching(Working, OnceLock<Census>);
 
 impl Watch {
     /// Makes monitors ready. The files that they write to are there afterwards.
     pub fn new(choices: Choices) -> Result<Self, MonitorError> {
-        let begin = |choice: Choice| {
-            let observer = match choice.kind.source {
-                Source::Hooks(begin) => Some(begin(&choice)?),
-                Source::Counts { .. } => None,
-            };
-            Ok(Watching { choice, hooked: observer, census: OnceLock::new() })
-        };
+        let begin = |choice| Ok(Watching(Working::begin(choice)?, OnceLock::new()));
         choices.into_iter().map(begin).collect::<Result<_, _>>().map(Self)
     }
 
     /// Has an engine's code count what the monitors report, see
     /// [`Config::counts`](wasm_aot_engine::Config::counts).
     pub fn configure<'c>(&self, config: &'c mut Config) -> &'c mut Config {
-        let counts = self.0.iter().any(|one| one.choice.is_counted());
-        let call_targets = self.0.iter().any(|one| one.choice.wants_call_targets());
+        let counts = self.0.iter().any(|one| one.0.choice.is_counted());
+        let call_targets = self.0.iter().any(|one| one.0.choice.wants_call_targets());
         config.counts(counts).call_targets(call_targets)
     }
 
@@ -70,9 +61,7 @@ impl Watch {
 
     /// What becomes of each monitor in code that can do so much.
     fn lowered(&self, code: &Capabilities) -> Vec<Lowering> {
-        let facts =
-            |one: &Watching| one.hooked.as_ref().map_or(Facts::Counts, |observer| observer.facts());
-        let all: Vec<Facts> = self.0.iter().map(facts).collect();
+        let all: Vec<Facts> = self.0.iter().map(|one| one.0.facts()).collect();
         lower::lower(&all, code)
     }
 
@@ -84,7 +73,7 @@ impl Watch {
     ) -> Vec<(&Arc<dyn Hooked>, &OnceLock<Census>)> {
         let lowered = self.lowered(code).into_iter();
         let at = lowered.zip(&self.0).filter(|(lowering, _)| lowering.is_apart() == apart);
-        at.filter_map(|(_, one)| Some((one.hooked.as_ref()?, &one.census))).collect()
+        at.filter_map(|(_, one)| Some((one.0.hooked.as_ref()?, &one.1))).collect()
     }
 
     /// Whether an engine's code needs nothing for the monitors: all of them are attached to it.
@@ -135,7 +124,7 @@ impl Watch {
 
     /// Those that have hooks.
     fn hooked(&self) -> impl Iterator<Item = &Arc<dyn Hooked>> {
-        self.0.iter().filter_map(|one| one.hooked.as_ref())
+        self.0.iter().filter_map(|one| one.0.hooked.as_ref())
     }
 
     /// The hooks that the monitors need in a module that an engine compiles, to which others may be
@@ -159,13 +148,13 @@ impl Watch {
 
     /// The names of the monitors, in the order in which they were chosen.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().map(|one| one.choice.name())
+        self.0.iter().map(|one| one.0.choice.name())
     }
 
     /// What became of each in a module's code.
     pub(crate) fn explain(&self, module: &Module) -> Vec<(Lowering, Census)> {
         let lowered = self.lowered(&Capabilities::of_module(module, Time::Early)).into_iter();
-        let census = |one: &Watching| one.census.get().copied().unwrap_or_default();
+        let census = |one: &Watching| one.1.get().copied().unwrap_or_default();
         lowered.zip(&self.0).map(|(lowering, one)| (lowering, census(one))).collect()
     }
 
@@ -173,13 +162,9 @@ impl Watch {
     /// monitors were chosen.
     pub fn reports(&self, module: &Module) -> Vec<Report> {
         let unmade = module.unmade();
-        let each = |Watching { choice, hooked, .. }: &Watching| {
-            let mut report = match hooked {
-                Some(observer) => Report { shown: choice.top(), ..observer.report(module) },
-                None => choice.report(module)?,
-            };
-            choice.nobody(module).into_iter().for_each(|nobody| report.remark(nobody));
-            if let (Some(_), Some((function, why))) = (hooked, unmade.first()) {
+        let each = |Watching(working, _): &Watching| {
+            let mut report = working.report(module, || module.counts())?;
+            if let (Some(_), Some((function, why))) = (&working.hooked, unmade.first()) {
                 let (count, name) = (unmade.len(), module.inner().label(*function));
                 report.remark(format!("{count} functions are not observed, as {name}: {why}"));
             }
