@@ -3,9 +3,11 @@
 #[path = "switching/ticking.rs"]
 mod ticking;
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use wasm_aot::monitor::{Choices, Live, LiveError, Watch};
+use wasm_aot::observer::Observation;
+use wasm_aot::session::Session;
 use wasm_aot::{Config, Engine, Instance, Linker, Module, Store, Val};
 
 /// Loops, calls, accesses and tail calls; `tick` is called with every turn.
@@ -151,6 +153,18 @@ fn what_cannot_be_attached_is_told_and_leaves_the_others_alone() {
 }
 
 /// What `memory` says if it is compiled in, and `tick` is called with every turn.
+#[test]
+fn a_monitor_observes_in_the_place_of_one_that_rested() {
+    let module = Module::new(&Engine::default(), "(module (func))").expect("compiles");
+    let (watch, observation) = (Watch::new(Choices::default()), Observation::of(&module));
+    let session = Session::new(Arc::new(observation), Arc::new(watch.expect("no files")));
+    session.attach("memory").expect("sites");
+    session.set("memory", false).expect("attached");
+    assert!(!session.clients()[0].is_on);
+    session.attach("memory,top=3").expect("sites");
+    assert!(session.clients()[0].is_on && session.is_on());
+}
+
 fn memory_compiled_in(tick: impl Fn(&Module) + Send + Sync + 'static) -> String {
     let engine = Engine::new(&Config::new()).expect("an engine");
     let watch = Watch::new(Choices::new(["memory"]).expect("a monitor")).expect("ready");

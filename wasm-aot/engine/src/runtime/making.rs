@@ -129,25 +129,24 @@ impl ModuleInner {
         late: Late,
     ) -> Result<(), Error> {
         let row = variants.row();
-        let (mut goals, mut lacking) = (HashMap::new(), Vec::new());
+        let (mut goals, mut lacking) = (Vec::with_capacity(functions.len()), Vec::new());
         for function in functions.iter().copied() {
             let variant = variants.goal(row, function);
             let is_there = variants.points.of(variant).is_some();
-            let waits = !is_there && variants.waits(function, late);
-            let goal = if waits { Current::Late } else { Current::Variant(variant) };
-            goals.insert(function, goal);
+            let waits = variants.waits(function, late);
+            let is_late = waits && !is_there;
+            goals.push((function, if is_late { Current::Late } else { Current::Variant(variant) }));
             let is_whole = variants.is_baseline(variant)
                 || is_there && (when != When::NextTurn || variants.entered[variant]);
-            // What is not there waits, or no thread has to come into its loops.
-            if !is_whole && !waits && !(is_there && variants.waits(function, late)) {
+            // What waits is compiled when it is called; no thread has to come into its loops.
+            if !is_whole && !waits {
                 lacking.push((function, variant));
             }
         }
-        let goal = |function: usize| goals[&function];
         if !lacking.is_empty() {
             let before = variants.current.clone();
-            let mut jobs = jobs(variants, lacking, when).into_iter();
-            if let Err(error) = jobs.try_for_each(|job| self.compile(variants, job)) {
+            let jobs = jobs(variants, lacking, when);
+            if let Err(error) = jobs.iter().try_for_each(|job| self.compile(variants, job)) {
                 // What is current of it leads back to what was.
                 before
                     .iter()
@@ -157,10 +156,10 @@ impl ModuleInner {
             }
         }
         match when {
-            When::NextTurn => self.enter_baselines(variants, functions, &goal)?,
-            When::NextCall | When::FirstCall => variants.recall(functions, &goal),
+            When::NextTurn => self.enter_baselines(variants, &goals)?,
+            When::NextCall | When::FirstCall => variants.recall(&goals),
         }
-        functions.iter().for_each(|function| variants.switch(self, *function, goal(*function)));
+        goals.into_iter().for_each(|(function, goal)| variants.switch(self, function, goal));
         Ok(())
     }
 
@@ -194,17 +193,16 @@ impl ModuleInner {
     fn enter_baselines(
         &self,
         variants: &mut Variants,
-        functions: &[usize],
-        goal: &dyn Fn(usize) -> Current,
+        goals: &[(usize, Current)],
     ) -> Result<(), Error> {
-        let wanted = variants.to_enter(functions, goal);
+        let wanted = variants.to_enter(goals);
         if wanted.is_empty() {
             return Ok(());
         }
         let functions = wanted.iter().map(|function| (*function, *function)).collect();
         let (begins, when) = (false, When::NextTurn);
         let (observed, left_out) = (Observed::default(), HashSet::new());
-        self.compile(variants, Job { functions, begins, when, observed, left_out })?;
+        self.compile(variants, &Job { functions, begins, when, observed, left_out })?;
         wanted.into_iter().for_each(|function| variants.enter_recalled(self, function));
         Ok(())
     }
@@ -298,7 +296,7 @@ impl ModuleInner {
 
     /// Compiles functions, piece by piece. Baselines are entered from then on; other variants are
     /// current at once.
-    fn compile(&self, variants: &mut Variants, job: Job) -> Result<(), Error> {
+    fn compile(&self, variants: &mut Variants, job: &Job) -> Result<(), Error> {
         let recompilation = match job.left_out.is_empty() {
             true => self.recompilation_of(variants, &job.observed)?,
             false => Arc::new(self.recompilation(&job.observed, &job.left_out)?),
@@ -314,7 +312,7 @@ impl ModuleInner {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(self.reach(rest, size));
             (rest, size) = (later, LARGEST.min(size * 4));
-            self.piece(variants, &recompilation, &job, now)?;
+            self.piece(variants, &recompilation, job, now)?;
             for (function, variant) in now {
                 variants.entered[*variant] = job.when == When::NextTurn;
                 if !variants.is_baseline(*variant) {

@@ -227,24 +227,19 @@ impl Variants {
     }
 
     /// Notes which functions' baselines callers come to again.
-    pub(super) fn recall(&mut self, functions: &[usize], goal: &dyn Fn(usize) -> Current) {
-        let leads_back = |function: &usize| self.leads_back(*function, goal(*function));
-        let recalled: Vec<usize> = functions.iter().copied().filter(leads_back).collect();
+    pub(super) fn recall(&mut self, goals: &[(usize, Current)]) {
+        let leads_back = |(function, goal): &&(usize, Current)| self.leads_back(*function, *goal);
+        let recalled: Vec<usize> = goals.iter().filter(leads_back).map(|(it, _)| *it).collect();
         self.recalled.extend(recalled);
     }
 
-    /// Those of these functions whose baselines need entries for threads in other variants' loops.
-    pub(super) fn to_enter(
-        &self,
-        functions: &[usize],
-        goal: &dyn Fn(usize) -> Current,
-    ) -> Vec<usize> {
-        let is_wanted = |function: &usize| {
-            self.leads_back(*function, goal(*function))
-                || (self.recalled.contains(function)
-                    && goal(*function) == Current::Variant(*function))
+    /// The functions whose baselines need entries for threads in other variants' loops.
+    pub(super) fn to_enter(&self, goals: &[(usize, Current)]) -> Vec<usize> {
+        let is_wanted = |(function, goal): &&(usize, Current)| {
+            self.leads_back(*function, *goal)
+                || (*goal == Current::Variant(*function) && self.recalled.contains(function))
         };
-        functions.iter().copied().filter(is_wanted).collect()
+        goals.iter().filter(is_wanted).map(|(function, _)| *function).collect()
     }
 
     /// Has threads in other variants' loops come to a baseline that callers come to already, if that
