@@ -11,7 +11,8 @@ use std::path::Path;
 pub fn verify(path: &Path, module: Option<&[u8]>) -> Result<(), Error> {
     let refused = |why: &str| Error::Artifact(format!("{}: {why}", path.display()));
     let native = Target::new(crate::Options::default())?;
-    let artifact::Origin { options, module: inside, monitors } = artifact::origin(path, &native)?;
+    let artifact::FileOrigin { options, module: inside, monitors } =
+        artifact::origin(path, &native)?;
     if let Some(module) = module {
         let wanted = runtime::binary(module)
             .map_err(|error| refused(&format!("what it is compared with is no module: {error}")))?;

@@ -208,19 +208,19 @@ fn check(file: &File, len: usize, target: &Target) -> Result<Header, String> {
 }
 
 /// What a file was made from: options, the module, and what is to look at it.
-pub(crate) struct Origin {
+pub(crate) struct FileOrigin {
     pub(crate) options: Options,
     pub(crate) module: Vec<u8>,
     pub(crate) monitors: Vec<u8>,
 }
 
 /// What a file was made from.
-pub(crate) fn origin(path: &Path, target: &Target) -> Result<Origin, Error> {
+pub(crate) fn origin(path: &Path, target: &Target) -> Result<FileOrigin, Error> {
     let refused = |why: String| Error::Artifact(format!("{}: {why}", path.display()));
     let opened = Opened::new(path, target, false).map_err(refused)?;
     let mapping = opened.mapping()?;
     let part = |part| mapping.bytes()[opened.header.range(part)].to_vec();
-    Ok(Origin {
+    Ok(FileOrigin {
         options: opened.header.options,
         module: part(Part::Module),
         monitors: part(Part::Monitors),

@@ -23,5 +23,5 @@ mod plain;
 mod write;
 
 pub(crate) use header::VERSION;
-pub(crate) use load::{Loaded, Origin, is_machine_code, load, load_bytes, origin};
+pub(crate) use load::{FileOrigin, Loaded, is_machine_code, load, load_bytes, origin};
 pub(crate) use write::write;

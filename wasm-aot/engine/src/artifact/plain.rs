@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::array::Plain;
-use crate::compile::{Bare, Crossing, Handler, Span};
+use crate::compile::{Bare, Handler, OsrExit, Span};
 use crate::offsets::Block;
 
 // SAFETY: (1) structures of `u32` alone, in the order that they are declared in.
@@ -16,6 +16,6 @@ unsafe impl Plain for Handler {}
 // SAFETY: as above.
 unsafe impl Plain for Span {}
 // SAFETY: as above.
-unsafe impl Plain for Crossing {}
+unsafe impl Plain for OsrExit {}
 // SAFETY: as above.
 unsafe impl Plain for Bare {}

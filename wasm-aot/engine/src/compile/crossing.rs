@@ -31,7 +31,7 @@ pub(crate) const ON: u8 = Form::Jump.on();
 /// A byte that is switched where threads go over into another version of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Crossing {
+pub struct OsrExit {
     /// The number of the loop.
     pub number: u32,
     /// Where it is.
@@ -40,7 +40,7 @@ pub struct Crossing {
     values: u32,
 }
 
-impl Crossing {
+impl OsrExit {
     fn new(number: u32, at: u32, [off, on]: [u8; 2]) -> Self {
         Self { number, at, values: u32::from(off) | u32::from(on) << 8 }
     }
@@ -61,19 +61,19 @@ impl Crossing {
 /// all instructions, which begin with whole ones; each with the number of the loop if it is marked.
 ///
 /// None if a branch is marked that is none of those that are expected: it would be taken one day.
-pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Option<Vec<Crossing>> {
+pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Option<Vec<OsrExit>> {
     let mut rooms = Vec::new();
     for (range, number) in ranges {
         let Some(number) = *number else { continue };
-        match Room::make(code, number, range.clone()) {
+        match Gap::make(code, number, range.clone()) {
             Some(room) => rooms.push(room),
             None if branches(code, range) => return None,
             None => {}
         }
     }
     rooms.sort_unstable_by_key(|room| room.at);
-    let mut crossings: Vec<Crossing> =
-        rooms.iter().map(|room| Crossing::new(room.number, room.at, [OFF, ON])).collect();
+    let mut crossings: Vec<OsrExit> =
+        rooms.iter().map(|room| OsrExit::new(room.number, room.at, [OFF, ON])).collect();
     for (range, _) in ranges.iter().filter(|_| !rooms.is_empty()) {
         let bytes = code[range.start as usize..range.end as usize].to_vec();
         for branch in
@@ -93,7 +93,7 @@ pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Opt
             let on = code[lowest];
             if let Some(off) = on.checked_add(room.len) {
                 code[lowest] = off;
-                crossings.push(Crossing::new(room.number, lowest as u32, [off, on]));
+                crossings.push(OsrExit::new(room.number, lowest as u32, [off, on]));
             }
         }
     }
@@ -120,13 +120,13 @@ fn target(branch: &Instruction) -> Option<u32> {
 
 /// What a comparison and a branch have become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Room {
+struct Gap {
     number: u32,
     at: u32,
     len: u8,
 }
 
-impl Room {
+impl Gap {
     /// Makes room of the instructions in `range`, if they are what is expected.
     fn make(code: &mut [u8], number: u32, range: Range<u32>) -> Option<Self> {
         let (start, branch, cold) = branch(code, range)?;
@@ -181,7 +181,7 @@ mod tests {
         let mut code = [0x48, 0x83, 0xF9, 0x01, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00, 0xC3];
         assert_eq!(
             make(&mut code, &[(0..10, Some(7)), (10..11, None)]),
-            Some(vec![Crossing::new(7, 0, [OFF, ON])])
+            Some(vec![OsrExit::new(7, 0, [OFF, ON])])
         );
         // The branch led to 10 + 16; the crossing counts from its own end.
         assert_eq!(code, [OFF, 21, 0, 0, 0, 0x0F, 0x1F, 0x44, 0x00, 0x00, 0xC3]);
@@ -191,10 +191,7 @@ mod tests {
     fn a_move_between_both_stays() {
         let mut code =
             [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00];
-        assert_eq!(
-            make(&mut code, &[(0..13, Some(0))]),
-            Some(vec![Crossing::new(0, 7, [OFF, ON])])
-        );
+        assert_eq!(make(&mut code, &[(0..13, Some(0))]), Some(vec![OsrExit::new(0, 7, [OFF, ON])]));
         assert_eq!(code, [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, OFF, 17, 0, 0, 0, 0x90]);
     }
 
@@ -207,9 +204,9 @@ mod tests {
         code.extend([0xE9, 0x00, 0xFF, 0xFF, 0xFF]);
         let found = make(&mut code, &[(0..10, Some(3)), (10..256, None)]);
         let expected = [
-            Crossing::new(3, 0, [OFF, ON]),
-            Crossing::new(3, 14, [0xF8, 0xEE]),
-            Crossing::new(3, 252, [0x0A, 0x00]),
+            OsrExit::new(3, 0, [OFF, ON]),
+            OsrExit::new(3, 14, [0xF8, 0xEE]),
+            OsrExit::new(3, 252, [0x0A, 0x00]),
         ];
         assert_eq!(found, Some(expected.to_vec()));
         let mut far = code.clone();

@@ -4,7 +4,7 @@ use super::bare::{self, Bare, Together};
 use super::budget::Row;
 use super::control::Frame;
 use super::counting::Counting;
-use super::crossing::{self, Crossing};
+use super::crossing::{self, OsrExit};
 use super::frames;
 use super::hook::Hooking;
 use super::nested::Guests;
@@ -74,7 +74,7 @@ pub(crate) struct Compiled {
     /// Its short loops.
     pub(crate) loops: Vec<Loop>,
     /// Where threads can go over into another version.
-    pub(crate) crossings: Vec<Crossing>,
+    pub(crate) crossings: Vec<OsrExit>,
     pub(crate) bares: Vec<Bare>,
     /// Where something is noted, in order.
     pub(crate) notes: Vec<NoteSite>,

@@ -38,7 +38,7 @@ pub use access::Access;
 pub(crate) use bare::{Bare, CALL, LENGTH};
 pub use budget::Budget;
 pub(crate) use budget::Row;
-pub(crate) use crossing::{Crossing, OFF, ON};
+pub(crate) use crossing::{OFF, ON, OsrExit};
 pub(crate) use frames::kept;
 pub use function::Callee;
 pub use hook::Emitter;

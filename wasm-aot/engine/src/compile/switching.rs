@@ -132,7 +132,7 @@ pub(super) fn entry_signature(function: &Signature) -> Signature {
 /// Where the next value is in the buffer. The word of the vmctx leads into the buffer's middle, so
 /// that most distances have one byte.
 #[derive(Clone, Copy, Debug)]
-struct Place(i32);
+struct BufferPlace(i32);
 
 /// How far into the buffer the word of the vmctx leads.
 pub(crate) const MIDDLE: usize = 128;
@@ -140,7 +140,7 @@ pub(crate) const MIDDLE: usize = 128;
 /// any loop does.
 pub(crate) const BUFFER: usize = 16 * (wasm_aot_body::CARRIED + OPERANDS);
 
-impl Place {
+impl BufferPlace {
     fn first() -> Self {
         Self(-(MIDDLE as i32))
     }
@@ -159,7 +159,7 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Carried {
     locals: HashMap<u32, i32>,
-    operands: Place,
+    operands: BufferPlace,
 }
 
 /// What goes into the buffer, and where: first what most crossings of the function have in common.
@@ -254,7 +254,7 @@ impl Translator<'_> {
     /// Where locals are in the buffer: those come first that most loops carry over.
     fn carried(&mut self) -> &Carried {
         if self.carried.is_none() {
-            let (mut place, mut locals) = (Place::first(), HashMap::new());
+            let (mut place, mut locals) = (BufferPlace::first(), HashMap::new());
             for local in self.loops.carried() {
                 locals.insert(*local, place.next(self.variable(*local).1));
             }
@@ -359,7 +359,7 @@ impl Translator<'_> {
         }
     }
 
-    fn take(&mut self, ty: Type, buffer: Value, place: &mut Place) -> Value {
+    fn take(&mut self, ty: Type, buffer: Value, place: &mut BufferPlace) -> Value {
         let from = place.next(ty);
         let flags = self.buffered();
         self.builder.ins().load(ty, flags, buffer, from)
@@ -493,7 +493,7 @@ impl Translator<'_> {
         let Operator::Loop { blockty } = op else { unreachable!("a loop begins there") };
         for local in self.loops.get(entered).live.clone() {
             let (variable, ty) = self.variable(local);
-            let mut place = Place(self.carried().locals[&local]);
+            let mut place = BufferPlace(self.carried().locals[&local]);
             let value = self.take(ty, buffer, &mut place);
             self.builder.def_var(variable, value);
             self.keep_local(local, value);

@@ -1,7 +1,7 @@
 //! What is known about the addresses of a module's code: made just now, or part of a file.
 
 use super::bare::Bare;
-use super::crossing::Crossing;
+use super::crossing::OsrExit;
 use super::once::NoteSite;
 use super::text::{Handler, Span, Text};
 use super::trampoline::TrampolineKind;
@@ -17,7 +17,7 @@ pub struct Tables {
     pub addresses: Offsets,
     pub(crate) handlers: Array<Handler>,
     /// Where threads can go over into another version, in the order of their offsets.
-    pub crossings: Array<Crossing>,
+    pub crossings: Array<OsrExit>,
     /// Bare sites, in the order of their offsets.
     pub bares: Array<Bare>,
     /// Sites that note something, in the order of their offsets. What they call is behind the code,

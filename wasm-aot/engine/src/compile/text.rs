@@ -4,7 +4,7 @@
 //! offset, for binary search in a file that is mapped and not parsed.
 
 use super::bare::Bare;
-use super::crossing::{Crossing, OFF};
+use super::crossing::{OFF, OsrExit};
 use super::function::{Callee, Compiled};
 use super::once::NoteSite;
 use super::placement;
@@ -59,7 +59,7 @@ pub struct Text {
     /// What is compiled in: code knows where its hooks are.
     pub(crate) plan: Plan,
     /// Where threads can go over into another version, in the order of their offsets.
-    pub crossings: Vec<Crossing>,
+    pub crossings: Vec<OsrExit>,
     /// Bare sites, in the order of their offsets.
     pub bares: Vec<Bare>,
     /// Where something is noted, in the order of their offsets.

@@ -8,7 +8,7 @@ use super::counts::{Counts, Reading};
 use super::late::{self, Due};
 use super::module::{Module, ModuleInner};
 use super::news::News;
-use super::part::Part;
+use super::part::AttachedPlan;
 use super::points::Points;
 use super::stubs::Stubs;
 use super::variant::{Counted, Observed, Origin, Variants, When};
@@ -65,7 +65,7 @@ impl Module {
         variants.words += plan.words();
         variants.plans.push(plan.clone());
         variants.imported = module.info.imported.functions;
-        let part = Part::new(plan, base, due);
+        let part = AttachedPlan::new(plan, base, due);
         // An instance that begins meanwhile is found here, or finds the part; or both, and is told
         // of once.
         let mut parts = module.parts.write();

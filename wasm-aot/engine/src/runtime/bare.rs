@@ -65,10 +65,10 @@ const LARGEST: usize = 1 << 20;
 
 /// The bare sites of a module, as far as any are wanted.
 #[derive(Debug, Default)]
-pub(crate) struct Bares(Mutex<State>);
+pub(crate) struct Bares(Mutex<BareState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct BareState {
     /// Instructions that have sites, in the order of their places in the module; filled when
     /// it is asked for the first time.
     instructions: Vec<Instruction>,
@@ -116,7 +116,7 @@ struct Site {
     writable: usize,
     gate: Gate,
     /// There as soon as it calls something.
-    cell: Option<Box<Cell>>,
+    cell: Option<Box<SiteCell>>,
     /// At how many of its instructions counters and flags stand.
     counters: u32,
     flags: u32,
@@ -127,7 +127,7 @@ struct Site {
 /// What the code of a site changes, at the places that it knows.
 #[derive(Debug, Default)]
 #[repr(C)]
-struct Cell {
+struct SiteCell {
     /// How often control came by while the site was on.
     count: AtomicU64,
     /// Who counts further than so switches the site off.
@@ -136,7 +136,7 @@ struct Cell {
     lock: AtomicU32,
 }
 
-impl Cell {
+impl SiteCell {
     fn locked(&self, act: impl FnOnce()) {
         while self.lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
             std::thread::yield_now();
@@ -178,7 +178,7 @@ impl Site {
         if self.cell.is_some() {
             return Ok(false);
         }
-        let cell = Box::<Cell>::default();
+        let cell = Box::<SiteCell>::default();
         let stub = write(
             memory,
             code,
@@ -212,7 +212,7 @@ impl ModuleInner {
         let mut state = self.bares.0.lock();
         if state.instructions.is_empty() {
             state.fill(
-                std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code)),
+                std::iter::once(&self.code).chain(self.chunks.iter().map(|piece| &piece.code)),
             )?;
         }
         Ok(state.find(offset))
@@ -279,7 +279,7 @@ impl ModuleInner {
     }
 }
 
-impl State {
+impl BareState {
     fn find(&self, offset: u32) -> Option<usize> {
         self.instructions.binary_search_by_key(&offset, |instruction| instruction.offset).ok()
     }

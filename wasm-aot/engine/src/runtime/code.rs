@@ -22,7 +22,7 @@ use wordpatch::{CodeAddr, CodeMemory};
 /// The code of a module, mapped to be executed.
 #[derive(Debug)]
 pub struct Code {
-    place: Place,
+    place: CodePlace,
     len: usize,
     pub tables: Tables,
     /// What is compiled in.
@@ -77,7 +77,7 @@ impl Shelf {
 
 /// Where code lies.
 #[derive(Debug)]
-enum Place {
+enum CodePlace {
     /// In memory of our own, which can be written through a second mapping.
     Memory(CodeMemory),
     /// In memory that it shares: where it is executed, and where it is written.
@@ -89,7 +89,7 @@ enum Place {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        if let Place::File(base, replaced) = &self.place
+        if let CodePlace::File(base, replaced) = &self.place
             && replaced.get().is_none()
         {
             // SAFETY: (1) mapped in `of_file`; (2) a thread that executes code keeps its module.
@@ -139,7 +139,7 @@ impl Code {
         write(&mut shared, offset, code, &tables.notes);
         let writable = shared.writable(offset);
         drop(shared);
-        Ok(Self { place: Place::Shelf { base, writable, _memory: memory }, len, tables, plan })
+        Ok(Self { place: CodePlace::Shelf { base, writable, _memory: memory }, len, tables, plan })
     }
 
     /// Where exceptions are thrown from, if the code throws any.
@@ -152,9 +152,9 @@ impl Code {
     /// Where its bytes can be written while they are executed.
     pub(crate) fn writable(&self) -> Result<*mut u8, Error> {
         let memory = match &self.place {
-            Place::Memory(memory) => memory,
-            Place::Shelf { writable, .. } => return Ok(writable.get() as *mut u8),
-            Place::File(base, replaced) => match replaced.get() {
+            CodePlace::Memory(memory) => memory,
+            CodePlace::Shelf { writable, .. } => return Ok(writable.get() as *mut u8),
+            CodePlace::File(base, replaced) => match replaced.get() {
                 Some(memory) => memory,
                 None => {
                     // SAFETY: (1) the mapping is ours, in whole pages, and only unmapped by `drop`;
@@ -174,7 +174,7 @@ impl Code {
         let len = code.len();
         let mut memory = CodeMemory::new(len + NOTING).map_err(Error::system)?;
         write(&mut memory, 0, code, &tables.notes);
-        Ok(Self { place: Place::Memory(memory), len, tables, plan })
+        Ok(Self { place: CodePlace::Memory(memory), len, tables, plan })
     }
 
     /// Maps code that is in a file, at whole pages; a copy of it where files may not be executed.
@@ -196,7 +196,7 @@ impl Code {
         };
         match mapped {
             Ok(base) => Ok(Self {
-                place: Place::File(base, OnceLock::new()),
+                place: CodePlace::File(base, OnceLock::new()),
                 len: range.len(),
                 tables,
                 plan: Plan::default(),
@@ -213,9 +213,9 @@ impl Code {
     /// Where it begins.
     pub(crate) fn base(&self) -> usize {
         match &self.place {
-            Place::Memory(memory) => memory.base().get(),
-            Place::Shelf { base, .. } => base.get(),
-            Place::File(base, _) => base.get(),
+            CodePlace::Memory(memory) => memory.base().get(),
+            CodePlace::Shelf { base, .. } => base.get(),
+            CodePlace::File(base, _) => base.get(),
         }
     }
 

@@ -86,7 +86,7 @@ impl StoreCore {
 }
 
 /// A word of an instance, and what it was.
-pub(super) type Kept<'a> = (&'a AtomicU64, u64);
+pub(super) type KeptWord<'a> = (&'a AtomicU64, u64);
 
 impl InstanceData {
     /// The words that the plan of its code has asked for.
@@ -163,7 +163,7 @@ impl Room {
 impl StoreCore {
     /// The words that become again what they are now, if machine code that is entered now is left
     /// early.
-    pub(super) fn keep_words(&self) -> Vec<Kept<'_>> {
+    pub(super) fn keep_words(&self) -> Vec<KeptWord<'_>> {
         if !self.restores && !super::part::any_restores() {
             return Vec::new();
         }
@@ -183,7 +183,7 @@ impl StoreCore {
 }
 
 /// Has words be again what they were.
-pub(super) fn restore(kept: &[Kept<'_>]) {
+pub(super) fn restore(kept: &[KeptWord<'_>]) {
     kept.iter().for_each(|(word, was)| word.store(*was, Relaxed));
 }
 

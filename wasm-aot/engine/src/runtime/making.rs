@@ -57,7 +57,7 @@ impl ModuleInner {
         match self.code.range().contains(&pc) {
             true => self.options.counts || self.code.plan().departs(),
             false => {
-                self.pieces.at(pc).is_some_and(|piece| piece.counts || piece.code.plan().departs())
+                self.chunks.at(pc).is_some_and(|piece| piece.counts || piece.code.plan().departs())
             }
         }
     }
@@ -75,13 +75,13 @@ impl ModuleInner {
         if self.code.range().contains(&pc) {
             return Some(&self.code);
         }
-        self.pieces.at(pc).map(|piece| &piece.code)
+        self.chunks.at(pc).map(|piece| &piece.code)
     }
 
     /// The numbers of what has been noted so far, in all variants of the code; in a
     /// defined function, or everywhere.
     pub fn noted(&self, noter: Noter, function: Option<usize>) -> impl Iterator<Item = u32> {
-        let codes = std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code));
+        let codes = std::iter::once(&self.code).chain(self.chunks.iter().map(|piece| &piece.code));
         codes
             .flat_map(move |code| code.noted(function))
             .filter(move |note| note.noter == noter)
@@ -347,7 +347,7 @@ impl ModuleInner {
         let elsewhere: Vec<(u32, usize)> =
             elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
         let owners = parts.iter().map(|part| part.function as u32).collect();
-        let piece = self.pieces.add(
+        let piece = self.chunks.add(
             Code::near(&self.code, text, owners, &elsewhere, &mut variants.shelf)?,
             job.observed.counts.is_on() || self.options.counts,
         );

@@ -1,13 +1,13 @@
 //! A module, compiled and mapped: what instances are made of.
 
 use super::bare::Bares;
+use super::chunks::Chunks;
 use super::code::Code;
 use super::context::Counters;
 use super::departures::Departures;
 use super::errands::StopParts;
 use super::news::Readers;
-use super::part::Part;
-use super::pieces::Pieces;
+use super::part::AttachedPlan;
 use super::pruner::Pruner;
 use super::variant::Variants;
 use crate::array::Array;
@@ -70,9 +70,9 @@ pub struct ModuleInner {
     pub(super) bares: Bares,
     /// Where its threads can go over from one version to another, as soon as it was looked up.
     pub(super) switching: OnceLock<compile::Switching>,
-    pub(crate) pieces: Pieces,
+    pub(crate) chunks: Chunks,
     /// Plans that were attached while instances ran.
-    pub(crate) parts: RwLock<Vec<Part>>,
+    pub(crate) parts: RwLock<Vec<AttachedPlan>>,
     pub(super) stops: StopParts,
     /// Who wants to know of functions that are compiled for other variants of the code.
     pub(super) readers: Readers,
@@ -194,7 +194,7 @@ impl Module {
                 variants: Mutex::default(),
                 bares: Bares::default(),
                 switching: OnceLock::new(),
-                pieces: Pieces::default(),
+                chunks: Chunks::default(),
                 parts: RwLock::default(),
                 stops: StopParts::default(),
                 readers: Readers::default(),

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 /// A plan that was attached once: where its words are in instances, and which of them its receivers
 /// were told of.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct AttachedPlan {
     pub(super) plan: Plan,
     /// How many words of such plans come before its own.
     pub(super) base: u32,
@@ -46,7 +46,7 @@ pub(super) fn any_restores() -> bool {
     RESTORES.load(Relaxed)
 }
 
-impl Part {
+impl AttachedPlan {
     /// A plan that has not been attached before.
     pub(super) fn new(plan: Plan, base: u32, due: Option<Weak<dyn Due>>) -> Self {
         if !plan.restored().is_empty() {

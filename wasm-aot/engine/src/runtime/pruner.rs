@@ -39,10 +39,10 @@ const SHARE: u32 = 32;
 
 /// Whose probes are pruned, and whether there is a thread that does.
 #[derive(Debug, Default)]
-pub(crate) struct Pruner(Mutex<State>);
+pub(crate) struct Pruner(Mutex<PrunerState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct PrunerState {
     clients: Vec<Weak<dyn Prunes>>,
     is_running: bool,
 }

@@ -268,7 +268,7 @@ impl StoreCore {
             return Some((module, &module.code, (pc - start) as u32));
         }
         codes.iter().find_map(|(.., module)| {
-            let code = &module.pieces.at(pc)?.code;
+            let code = &module.chunks.at(pc)?.code;
             Some((&**module, code, (pc - code.base()) as u32))
         })
     }

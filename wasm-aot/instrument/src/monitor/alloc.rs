@@ -62,11 +62,11 @@ const ALLOCATORS: &[(&str, u32, u32, Deed)] = &[
 pub(super) struct Allocations {
     choice: Choice,
     depth: usize,
-    state: Mutex<State>,
+    state: Mutex<AllocState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AllocState {
     /// Which functions are allocators.
     deeds: Vec<(u32, Deed)>,
     instances: HashMap<usize, Instance>,
@@ -240,7 +240,7 @@ impl Receiver for Allocations {
     }
 }
 
-impl State {
+impl AllocState {
     fn allocated(&mut self, firing: &Firing<'_>, pointer: u64, size: u64, depth: usize) {
         if pointer == 0 {
             return;

@@ -24,11 +24,11 @@ use wasm_aot_engine::instrument::runtime::{Module, Places};
 pub(super) struct Constants {
     choice: Choice,
     functions: OnceLock<Vec<Observed>>,
-    state: Mutex<State>,
+    state: Mutex<ConstantState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ConstantState {
     rooms: Vec<Room>,
     /// What instances have seen that have ended.
     ended: Vec<Seen>,

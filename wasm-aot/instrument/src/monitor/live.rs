@@ -17,19 +17,19 @@ use wasm_aot_engine::instrument::runtime::{Counted, Module, Share};
 #[derive(Debug)]
 pub struct Live {
     module: Module,
-    state: Mutex<State>,
+    state: Mutex<LiveState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    known: Vec<Known>,
+struct LiveState {
+    known: Vec<KnownMonitor>,
     /// Whether all that are attached rest.
     is_off: bool,
 }
 
 /// A monitor that was attached once.
 #[derive(Debug)]
-struct Known {
+struct KnownMonitor {
     text: String,
     working: Working,
     /// The number of its plan, if it has code of its own.
@@ -44,13 +44,13 @@ struct Known {
     rests: bool,
 }
 
-impl Known {
+impl KnownMonitor {
     fn name(&self) -> &'static str {
         self.working.choice.name()
     }
 }
 
-impl State {
+impl LiveState {
     /// Those that are attached, by their places and in the order in which they came.
     fn order(&self) -> Vec<(usize, Instant)> {
         let attached = self.known.iter().enumerate();
@@ -61,17 +61,17 @@ impl State {
     }
 
     /// The same, themselves.
-    fn attached(&self) -> impl Iterator<Item = (&Known, Instant)> {
+    fn attached(&self) -> impl Iterator<Item = (&KnownMonitor, Instant)> {
         self.order().into_iter().map(|(place, since)| (&self.known[place], since))
     }
 
     /// The one that is attached under a name.
-    fn named(&mut self, name: &str) -> Option<&mut Known> {
+    fn named(&mut self, name: &str) -> Option<&mut KnownMonitor> {
         self.known.iter_mut().find(|known| known.since.is_some() && known.name() == name)
     }
 
     /// Whether one that is attached observes.
-    fn observes(&self, known: &Known) -> bool {
+    fn observes(&self, known: &KnownMonitor) -> bool {
         !self.is_off && !known.rests
     }
 }
@@ -126,7 +126,7 @@ impl Live {
         Ok(name)
     }
 
-    fn begin(&self, text: &str) -> Result<Known, LiveError> {
+    fn begin(&self, text: &str) -> Result<KnownMonitor, LiveError> {
         let working = Working::begin(text.parse()?)?;
         let (facts, name) = (working.facts(), working.choice.name());
         let capabilities = Capabilities::of_module(&self.module, Time::Running);
@@ -141,7 +141,7 @@ impl Live {
             attached.map(|(part, census)| (Some(part), census)).unwrap_or_default();
         let lowering = lower::lower(&[facts], &capabilities).swap_remove(0);
         let (text, counted, since, rests) = (text.to_owned(), Share::default(), None, false);
-        Ok(Known { text, working, part, lowering, census, counted, since, rests })
+        Ok(KnownMonitor { text, working, part, lowering, census, counted, since, rests })
     }
 
     /// Detaches a monitor; tells whether it was attached. What it knows stays.
@@ -191,7 +191,7 @@ impl Live {
     }
 
     /// Has the module's code be as what is attached wants it.
-    fn apply(&self, state: &mut State) -> Result<(), Error> {
+    fn apply(&self, state: &mut LiveState) -> Result<(), Error> {
         let active: Vec<usize> = state.order().into_iter().map(|(place, _)| place).collect();
         let is_active = |place: &usize| state.observes(&state.known[*place]);
         let active: Vec<usize> = active.into_iter().filter(is_active).collect();
@@ -232,7 +232,7 @@ impl Live {
     pub fn events(&self) -> u64 {
         let state = self.state.lock();
         let mut counted = None;
-        let events = |(known, _): (&Known, Instant)| match &known.working.hooked {
+        let events = |(known, _): (&KnownMonitor, Instant)| match &known.working.hooked {
             Some(hooked) => hooked.events(&self.module),
             None => *counted.get_or_insert_with(|| self.module.counted_events()),
         };
@@ -250,7 +250,7 @@ impl Live {
         let mut state = self.state.lock();
         let order = state.order().into_iter();
         let report = |(place, since): (usize, Instant)| {
-            let Known { working, counted, .. } = state.known.get_mut(place)?;
+            let KnownMonitor { working, counted, .. } = state.known.get_mut(place)?;
             if name.is_some_and(|name| working.choice.name() != name) {
                 return None;
             }

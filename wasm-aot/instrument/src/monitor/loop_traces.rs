@@ -25,7 +25,7 @@ use wasm_aot_engine::instrument::runtime::{Module, Places};
 pub(super) struct LoopTraces {
     choice: Choice,
     functions: OnceLock<Vec<Traced>>,
-    state: Mutex<State>,
+    state: Mutex<LoopState>,
 }
 
 /// A function with loops.
@@ -41,7 +41,7 @@ struct Traced {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LoopState {
     rooms: Vec<Room>,
     /// How often each number of each loop has come, as far as it was put away.
     counts: HashMap<(usize, usize, u64), u64>,

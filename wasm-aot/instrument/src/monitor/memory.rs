@@ -34,7 +34,7 @@ pub(super) struct Memory {
     pages: OnceLock<Vec<Pages>>,
     /// What calls of the host are about.
     events: OnceLock<Vec<Event>>,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 /// The counters of a memory: reads and writes of each page.
@@ -47,7 +47,7 @@ struct Pages {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     rooms: Vec<Room>,
     /// What instances have counted that have ended.
     ended: BTreeMap<(u32, u32), [u64; 2]>,

@@ -42,14 +42,14 @@ pub(crate) struct Function {
     pub(crate) instructions: Vec<u32>,
     /// Blocks that are not empty, in order, and what tells that they were executed; the first note,
     /// and how many there are.
-    pub(super) blocks: Vec<(Block, Sign)>,
+    pub(super) blocks: Vec<(Block, BlockSign)>,
     first: u32,
     notes: u32,
 }
 
 /// What tells that a block was executed.
 #[derive(Debug)]
-pub(super) enum Sign {
+pub(super) enum BlockSign {
     /// A note, by its number, and the hook that makes it.
     Note(u32, HookId),
     /// That one of these was reached, by their places among the blocks, which are behind its own.
@@ -89,15 +89,18 @@ impl Noted {
             let mut notes = 0;
             let sign = |(block, followers): (Block, Vec<usize>)| {
                 if !followers.is_empty() {
-                    return (block, Sign::Followed(followers));
+                    return (block, BlockSign::Followed(followers));
                 }
                 let last = instructions[instructions.partition_point(|at| *at < block.end) - 1];
                 let number = first + notes;
                 notes += 1;
                 let note = Action::Note(Note { noter: self.noter, number });
-                (block, Sign::Note(number, draft.hook(function.index, last, Mode::Before, note)))
+                (
+                    block,
+                    BlockSign::Note(number, draft.hook(function.index, last, Mode::Before, note)),
+                )
             };
-            let blocks: Vec<(Block, Sign)> =
+            let blocks: Vec<(Block, BlockSign)> =
                 blocks(outline, function).into_iter().map(sign).collect();
             let start = outline.info.body(function.index).start;
             let (index, label) = (function.index, function.label.clone());
@@ -211,8 +214,10 @@ impl Function {
         // From behind: what follows is known first.
         for (at, (block, sign)) in self.blocks.iter().enumerate().rev() {
             let is_whole = match sign {
-                Sign::Note(number, _) => noted[*number as usize],
-                Sign::Followed(followers) => followers.iter().any(|follower| reached[*follower]),
+                BlockSign::Note(number, _) => noted[*number as usize],
+                BlockSign::Followed(followers) => {
+                    followers.iter().any(|follower| reached[*follower])
+                }
             };
             let end = match is_whole {
                 true => Some(block.end),
@@ -260,9 +265,9 @@ impl Noted {
         let place = functions.binary_search_by_key(&function, |function| function.index).ok()?;
         let defined = (function - module.info.imported.functions) as usize;
         let noted: BTreeSet<u32> = module.noted(self.noter, Some(defined)).collect();
-        let dead = |(_, sign): &(Block, Sign)| match sign {
-            Sign::Note(number, hook) if noted.contains(number) => Some(*hook),
-            Sign::Note(..) | Sign::Followed(_) => None,
+        let dead = |(_, sign): &(Block, BlockSign)| match sign {
+            BlockSign::Note(number, hook) if noted.contains(number) => Some(*hook),
+            BlockSign::Note(..) | BlockSign::Followed(_) => None,
         };
         let dead = functions[place].blocks.iter().filter_map(dead).collect();
         Some(module.still_there(origin, function, dead))

@@ -23,11 +23,11 @@ const VALUES: usize = 16;
 pub(super) struct Trace {
     choice: Choice,
     events: OnceLock<Vec<Event>>,
-    state: Mutex<State>,
+    state: Mutex<TraceState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TraceState {
     out: Out,
     /// Where frames are whose functions have been entered, of each instance: those of callers are
     /// above.
@@ -127,7 +127,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
         None => Out::Stderr(BufWriter::new(std::io::stderr())),
     };
     let form = Form::of(choice)?;
-    let mut state = State { out, frames: Vec::new(), lines: 0, failure: None, form };
+    let mut state = TraceState { out, frames: Vec::new(), lines: 0, failure: None, form };
     if let Form::Csv = form {
         state.write("depth,event,function,offset,instruction,values");
     }
@@ -232,7 +232,7 @@ impl Receiver for Trace {
     }
 }
 
-impl State {
+impl TraceState {
     fn write(&mut self, line: &str) {
         if let Err(error) = writeln!(self.out.writer(), "{line}") {
             self.failure.get_or_insert(format!("trace: {error}"));

@@ -4,7 +4,7 @@
 use super::counting::Counting;
 use super::derived::{Derivation, Derived};
 use super::insertion::Inserted;
-use super::installed::{Installed, Probe};
+use super::installed::{Installed, InstalledProbe};
 use super::observation::{Matched, Monitor, Observation, Places, ProbeCalls, bound_memories};
 use super::sequence::Sequence;
 use super::strategy::{ProbePoint, Strategy};
@@ -41,7 +41,7 @@ pub(super) struct Coming(Vec<Inserted>, How);
 enum How {
     /// It is not: it is in the program's own code, for good.
     Fixed,
-    Probes(Vec<Probe>),
+    Probes(Vec<InstalledProbe>),
     Counts(Vec<Derivation>, Vec<ProbePoint>),
 }
 
@@ -196,7 +196,8 @@ impl Monitor {
             }
             (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), Gate::Word { .. }, _) => {
                 let (switches, contained) = (&observer.switches, contained.as_ref());
-                let mut probes = Probe::all((&guest, home), list, switches, &lowering, contained);
+                let mut probes =
+                    InstalledProbe::all((&guest, home), list, switches, &lowering, contained);
                 if !lowering.is_apart() {
                     probes.iter_mut().for_each(|probe| probe.put(draft));
                 }

@@ -36,12 +36,12 @@ pub(crate) struct Contained {
     listener: Listener,
     interruption: Arc<Interruption>,
     patience: Duration,
-    call: Mutex<Call>,
+    call: Mutex<PendingCall>,
 }
 
 /// The call that is being made.
 #[derive(Debug, Default)]
-struct Call {
+struct PendingCall {
     since: Option<Instant>,
     /// Whether it is to end.
     is_over: bool,

@@ -19,11 +19,11 @@ pub(super) struct Counting {
     module: Module,
     switches: Switches,
     points: Vec<ProbePoint>,
-    state: Mutex<State>,
+    state: Mutex<CountingState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CountingState {
     calls: Derivations,
     /// How many calls there were.
     events: u64,
@@ -42,12 +42,12 @@ impl Counting {
     ) -> Self {
         let mut calls = Derivations::new(calls);
         switch(&mut calls, &switches);
-        let state = State { calls, events: 0, is_wanted: false, counted: Share::default() };
+        let state = CountingState { calls, events: 0, is_wanted: false, counted: Share::default() };
         Self { module: module.clone(), switches, points, state: Mutex::new(state) }
     }
 
     /// Reads what was counted since somebody has read it, if frames wait at these addresses.
-    fn read(&self, state: &mut State, waiting: &[usize]) {
+    fn read(&self, state: &mut CountingState, waiting: &[usize]) {
         let own = state
             .counted
             .reading(&self.module, waiting)

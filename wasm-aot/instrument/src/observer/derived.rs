@@ -12,7 +12,7 @@
 use super::Program;
 use super::binding::{Binding, Moment};
 use super::rule::Rule;
-use super::tally::{self, Effects, Followed};
+use super::tally::{self, CellEffects, Followed};
 use crate::lower;
 use crate::monitor::Noted;
 use std::cell::LazyCell;
@@ -32,7 +32,7 @@ use wasmparser::{BinaryReader, FunctionBody};
 
 /// What follows from what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
+enum CallSign {
     /// How often the instruction was executed, or went one way, of the order in which they are
     /// counted.
     Count(Option<usize>),
@@ -47,8 +47,8 @@ pub(super) struct Derivation {
     function: u32,
     /// Where the instruction is in the module, or 0 for the function's entry.
     offset: u32,
-    sign: Sign,
-    effects: Effects,
+    sign: CallSign,
+    effects: CellEffects,
     /// The identity of the probe, and whether it would be called.
     pub(super) id: u32,
     pub(super) is_on: bool,
@@ -120,11 +120,13 @@ impl Derivation {
                 return (Vec::new(), lower::Effects::More(export.clone()));
             };
             match followed {
-                Followed::Always(effects) => all.push(one(Sign::Count(None), effects)),
-                Followed::Once(effects) => all.push(one(Sign::Note, effects)),
+                Followed::Always(effects) => all.push(one(CallSign::Count(None), effects)),
+                Followed::Once(effects) => all.push(one(CallSign::Note, effects)),
                 Followed::ByWay(ways) => {
                     all.extend(
-                        (0..).zip(ways).map(|(way, effects)| one(Sign::Count(Some(way)), effects)),
+                        (0..)
+                            .zip(ways)
+                            .map(|(way, effects)| one(CallSign::Count(Some(way)), effects)),
                     );
                 }
             }
@@ -145,7 +147,7 @@ impl Derivation {
 
     /// Whether it follows from how often something was executed.
     fn is_sum(&self) -> bool {
-        self.sign != Sign::Note
+        self.sign != CallSign::Note
     }
 
     /// Control has come there so often altogether; gives how many calls are new.
@@ -283,8 +285,8 @@ fn read_function(
     for instruction in function.instructions() {
         while let Some(one) = due.next_if(|one| one.offset <= base + instruction.offset) {
             let count = match one.sign {
-                Sign::Count(Some(way)) => gone(instruction.offset, way),
-                Sign::Count(None) | Sign::Note => instruction.count,
+                CallSign::Count(Some(way)) => gone(instruction.offset, way),
+                CallSign::Count(None) | CallSign::Note => instruction.count,
             };
             read(one, count);
         }

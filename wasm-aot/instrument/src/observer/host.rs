@@ -1,7 +1,7 @@
 //! What the engine has for modules that look on, beside WASI: what the program is like, taking
 //! probes away, and a few tools.
 
-use super::insertion::{self, Refusal};
+use super::insertion::{self, InsertionRefusal};
 use super::rule::MARKER;
 use super::switches::Switches;
 use std::cell::RefCell;
@@ -107,10 +107,10 @@ fn inserted<T: 'static>(
     callee: Option<Func>,
     params: Option<&str>,
 ) -> Result<i32, Error> {
-    let Some(callee) = callee else { return Ok(Refusal::Null as i32) };
+    let Some(callee) = callee else { return Ok(InsertionRefusal::Null as i32) };
     let mut store = caller.as_context_mut();
     let Some((module, index)) = callee.owner(store.core()) else {
-        return Ok(Refusal::Foreign as i32);
+        return Ok(InsertionRefusal::Foreign as i32);
     };
     let wish = match insertion::wish(program, place, callee, &module.info, index, params) {
         Ok(wish) => wish,

@@ -30,7 +30,7 @@ pub(super) const FIRST: u32 = 1 << 24;
 /// What a monitor is told instead of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub(super) enum Refusal {
+pub(super) enum InsertionRefusal {
     NoFunction = -1,
     Imported = -2,
     NoInstruction = -3,
@@ -64,10 +64,10 @@ pub(super) struct Inserted {
 
 /// What a monitor has inserted.
 #[derive(Debug, Default)]
-pub(super) struct Insertions(Mutex<State>);
+pub(super) struct Insertions(Mutex<InsertionState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct InsertionState {
     next: u32,
     /// What came before the monitor was compared with the program.
     early: BTreeMap<u32, Wish>,
@@ -92,7 +92,7 @@ impl Insertions {
         wish: Wish,
         resting: &Arc<AtomicBool>,
         word: impl FnOnce(u32) -> Word,
-    ) -> Result<Result<u32, Refusal>, wasm_aot_engine::Error> {
+    ) -> Result<Result<u32, InsertionRefusal>, wasm_aot_engine::Error> {
         let mut state = self.0.lock();
         let id = FIRST + state.next;
         state.next += 1;
@@ -110,7 +110,7 @@ impl Insertions {
         let failed =
             |error: &dyn std::fmt::Display| wasm_aot_engine::Error::host(error.to_string());
         match compared.map_err(|error| failed(&error))? {
-            None => Ok(Err(Refusal::Unfit)),
+            None => Ok(Err(InsertionRefusal::Unfit)),
             Some(inserted) => {
                 let mut state = self.0.lock();
                 let ready = state.ready.as_mut().expect("it stays so");
@@ -247,26 +247,27 @@ pub(super) fn wish(
     own: &wasm_aot_engine::instrument::module::ModuleInfo,
     index: u32,
     params: Option<&str>,
-) -> Result<Wish, Refusal> {
+) -> Result<Wish, InsertionRefusal> {
     let (function, pc) = (function.cast_unsigned(), pc.cast_unsigned());
     let info = &program.info;
     if function as usize >= info.functions.len() {
-        return Err(Refusal::NoFunction);
+        return Err(InsertionRefusal::NoFunction);
     }
-    let defined = function.checked_sub(info.imported.functions).ok_or(Refusal::Imported)?;
+    let defined =
+        function.checked_sub(info.imported.functions).ok_or(InsertionRefusal::Imported)?;
     let body = &info.bodies[defined as usize];
     let bytes = &program.bytes[body.start as usize..body.end as usize];
     let mut reader = wasmparser::BinaryReader::new(bytes, u64::from(body.start));
     reader.set_features(wasmparser::WasmFeatures::all());
     let sites = site::sites(&program.bytes, &wasmparser::FunctionBody::new(reader))
-        .map_err(|_| Refusal::NoFunction)?;
+        .map_err(|_| InsertionRefusal::NoFunction)?;
     if pc != 0 && !sites.iter().any(|site| site.pc == pc) {
-        return Err(Refusal::NoInstruction);
+        return Err(InsertionRefusal::NoInstruction);
     }
     let ty = own.function_type(index);
     let rule = match params {
-        None if !ty.params().is_empty() => return Err(Refusal::HasParameters),
-        None if !ty.results().is_empty() => return Err(Refusal::HasResults),
+        None if !ty.params().is_empty() => return Err(InsertionRefusal::HasParameters),
+        None if !ty.results().is_empty() => return Err(InsertionRefusal::HasResults),
         None => None,
         Some(text) => {
             let event = if pc == 0 { "wasm:func:entry" } else { "wasm:opcode:*" };
@@ -275,7 +276,7 @@ pub(super) fn wish(
             } else {
                 text.to_owned()
             };
-            Some(rule::rule(own, &name, index).map_err(|_| Refusal::Unfit)?)
+            Some(rule::rule(own, &name, index).map_err(|_| InsertionRefusal::Unfit)?)
         }
     };
     Ok(Wish { function, pc, callee, rule })

@@ -30,7 +30,7 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, Prunes, When};
 
 /// A probe in a function.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(super) struct InstalledProbe {
     function: u32,
     /// Its hook in the plan that it is in; without one, it will be in one of its own, in order.
     hook: HookId,
@@ -43,18 +43,18 @@ pub(super) struct Installed {
     module: Module,
     switches: Switches,
     /// By functions, in the order in which they are called.
-    probes: Vec<Probe>,
+    probes: Vec<InstalledProbe>,
     functions: BTreeMap<u32, Range<usize>>,
     /// Whether its probes keep something in activations, which would be lost in other code.
     is_framed: bool,
     /// Whether code leaves out what is off, and whether it is pruned.
     is_patched: bool,
     is_pruned: bool,
-    state: Mutex<State>,
+    state: Mutex<InstalledState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InstalledState {
     /// Whose hooks the probes are, once they are anybody's.
     origin: Option<Origin>,
     /// Where calls are counted, if they are.
@@ -69,13 +69,13 @@ struct State {
 }
 
 /// Hooks, with their functions.
-type Hooks = Vec<(u32, HookId)>;
+type HookList = Vec<(u32, HookId)>;
 
 /// In so many ways parts of a function's probes are left out: afterwards their words alone say that
 /// they are off.
 const VARIANTS: usize = 32;
 
-impl Probe {
+impl InstalledProbe {
     /// A monitor's probes, by functions, as they were lowered.
     pub(super) fn all(
         (guest, home): (&Arc<Guest>, Option<Word>),
@@ -112,7 +112,7 @@ impl Installed {
     /// and numbered there, or in a layer of which nothing is in the code so far.
     pub(super) fn new(
         module: &Module,
-        probes: Vec<Probe>,
+        probes: Vec<InstalledProbe>,
         switches: Switches,
         lowering: &Lowering,
     ) -> Self {
@@ -129,7 +129,8 @@ impl Installed {
             Gate::Word { is_patched, is_pruned, .. } => (is_patched, is_pruned),
             Gate::Always(_) | Gate::Once(_) => (false, false),
         };
-        let state = State { origin, is_observed: origin.is_some(), ..State::default() };
+        let state =
+            InstalledState { origin, is_observed: origin.is_some(), ..InstalledState::default() };
         Self {
             module: module.clone(),
             switches,
@@ -143,20 +144,20 @@ impl Installed {
     }
 
     /// Has hooks left out as probes are off, or all of them, and others put back.
-    fn become_so(&self, state: &mut State, without: bool) -> Result<(), Error> {
+    fn become_so(&self, state: &mut InstalledState, without: bool) -> Result<(), Error> {
         let (out, back) = self.differences(state, without);
         self.leave_out(state, &back, false, When::NextTurn)?;
         self.leave_out(state, &out, true, When::NextTurn)
     }
 
     /// Makes the plan of all probes, if it is not there.
-    fn plan(&self, state: &mut State) -> Result<(), Error> {
+    fn plan(&self, state: &mut InstalledState) -> Result<(), Error> {
         if state.origin.is_none() {
             let mut draft = Draft::default();
             if state.counter.is_some() {
                 state.counter = Some(draft.words(1));
             }
-            for Probe { function, sequence, .. } in &self.probes {
+            for InstalledProbe { function, sequence, .. } in &self.probes {
                 let sequence = match state.counter {
                     Some(counter) => Arc::new(sequence.counted(counter)),
                     None => Arc::clone(sequence),
@@ -178,7 +179,7 @@ impl Installed {
 
     /// What is to be left out that is there, and what is to be there that is left out; or all of it
     /// is to be left out.
-    fn differences(&self, state: &mut State, without: bool) -> (Hooks, Hooks) {
+    fn differences(&self, state: &mut InstalledState, without: bool) -> (HookList, HookList) {
         let (mut out, mut back) = (Vec::new(), Vec::new());
         for (function, range) in &self.functions {
             let all = self.probes[range.clone()].iter().map(|probe| probe.hook);
@@ -206,7 +207,7 @@ impl Installed {
 
     fn leave_out(
         &self,
-        state: &mut State,
+        state: &mut InstalledState,
         hooks: &[(u32, HookId)],
         out: bool,
         when: When,
@@ -232,7 +233,7 @@ impl Installed {
     }
 
     /// The probes of a function that are off, and in its code.
-    fn dead(&self, state: &State, function: u32) -> impl Iterator<Item = (u32, HookId)> {
+    fn dead(&self, state: &InstalledState, function: u32) -> impl Iterator<Item = (u32, HookId)> {
         let is_there = state.is_observed && self.functions.contains_key(&function);
         let mut off = if is_there { self.off(function) } else { Vec::new() };
         off.retain(|hook| !state.left_out.contains(hook));
@@ -246,7 +247,8 @@ impl Strategy for Installed {
     }
 
     fn points(&self) -> Box<dyn Iterator<Item = ProbePoint> + '_> {
-        let point = |probe: &Probe| ProbePoint::of(probe.function, &probe.sequence.binding);
+        let point =
+            |probe: &InstalledProbe| ProbePoint::of(probe.function, &probe.sequence.binding);
         Box::new(self.probes.iter().map(point))
     }
 
@@ -290,7 +292,7 @@ impl Strategy for Installed {
             _ => {}
         }
         let is_wanted = state.is_wanted;
-        *state = State { counter: Some(Word(0)), ..State::default() };
+        *state = InstalledState { counter: Some(Word(0)), ..InstalledState::default() };
         drop(state);
         self.settle(is_wanted).map(|()| true)
     }

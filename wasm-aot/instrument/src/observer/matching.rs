@@ -199,7 +199,7 @@ fn each_function<T: 'static>(
 }
 
 /// What is known of the place that is looked at.
-struct Place<'s, 'a> {
+struct SitePlace<'s, 'a> {
     index: usize,
     site: &'s Site<'a>,
     last: bool,
@@ -229,12 +229,12 @@ struct Matcher<'m, T: 'static> {
 type Lines<'a> = addr2line::Context<gimli::EndianSlice<'a, gimli::LittleEndian>>;
 
 /// Who knows source lines.
-trait Source {
+trait SourceLines {
     /// File and line of what is so far from the start of the code section.
     fn at(&self, offset: u64) -> Option<(String, u32)>;
 }
 
-impl Source for Lines<'_> {
+impl SourceLines for Lines<'_> {
     fn at(&self, offset: u64) -> Option<(String, u32)> {
         let location = self.find_location(offset).ok()??;
         Some((location.file?.to_owned(), location.line?))
@@ -264,7 +264,7 @@ impl<T: 'static> Matcher<'_, T> {
             let last = index + 1 == sites.len();
             let reachable = is_reachable(&validator);
             let mut place =
-                Place { index, site, last, at_entry: false, operands: vec![], results: vec![] };
+                SitePlace { index, site, last, at_entry: false, operands: vec![], results: vec![] };
             if index == 0 {
                 place.at_entry = true;
                 self.all(&self.ordered.entry.clone(), &place, Moment::ENTRY, &validator)?;
@@ -323,7 +323,7 @@ impl<T: 'static> Matcher<'_, T> {
                     self.after(&place, Moment::BEFORE, &validator)?;
                     self.all(&self.ordered.exit.clone(), &place, Moment::BEFORE, &validator)?;
                     if !self.info.tags.is_empty() {
-                        let nothing = Place { operands: vec![], results: vec![], ..place };
+                        let nothing = SitePlace { operands: vec![], results: vec![], ..place };
                         self.all(
                             &self.ordered.unwind.clone(),
                             &nothing,
@@ -342,14 +342,14 @@ impl<T: 'static> Matcher<'_, T> {
     /// What is behind an instruction on its own account, or on account of what it closes.
     fn behind(
         &mut self,
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         waiting: &mut HashMap<usize, Vec<Binding>>,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
         let site = place.site;
         let opens = !matches!(site.nesting, Nesting::Plain | Nesting::End);
         if opens {
-            let inside = Place { operands: stack(validator, 8), results: vec![], ..*place };
+            let inside = SitePlace { operands: stack(validator, 8), results: vec![], ..*place };
             self.all(&self.ordered.of_site(site, Mode::Entry), &inside, Moment::INSIDE, validator)?;
         }
         if site.nesting == Nesting::End {
@@ -359,7 +359,7 @@ impl<T: 'static> Matcher<'_, T> {
             }
         }
         if opens {
-            let place = &Place { operands: vec![], results: vec![], ..*place };
+            let place = &SitePlace { operands: vec![], results: vec![], ..*place };
             let kept = self.found.len();
             self.all(
                 &self.ordered.of_site(site, Mode::SemanticAfter),
@@ -376,7 +376,7 @@ impl<T: 'static> Matcher<'_, T> {
     /// What is behind an instruction on its own account, and what stands in its place.
     fn after(
         &mut self,
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         moment: Moment,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
@@ -385,7 +385,7 @@ impl<T: 'static> Matcher<'_, T> {
             (true, true) => self.returned(),
             (true, false) => Self::results(validator, place.site),
         };
-        let place = Place { results, operands: place.operands.clone(), ..*place };
+        let place = SitePlace { results, operands: place.operands.clone(), ..*place };
         self.instead(&place, validator)?;
         self.all(&self.ordered.of_site(place.site, Mode::After), &place, moment, validator)
     }
@@ -394,7 +394,7 @@ impl<T: 'static> Matcher<'_, T> {
     /// arm of a choice where the other begins.
     fn exits(
         &mut self,
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         sites: &[Site<'_>],
         leaving: &mut HashMap<usize, Vec<Binding>>,
         validator: &Validator,
@@ -403,7 +403,7 @@ impl<T: 'static> Matcher<'_, T> {
         let rules = self.ordered.of_site(site, Mode::Exit);
         if !rules.is_empty() && !matches!(site.nesting, Nesting::Plain | Nesting::End) {
             let kept = self.found.len();
-            let opening = Place { operands: vec![], results: vec![], ..*place };
+            let opening = SitePlace { operands: vec![], results: vec![], ..*place };
             self.all(&rules, &opening, Moment::BEHIND, validator)?;
             let other = |k: &usize| sites[*k].nesting == Nesting::Else && sites[*k].end == site.end;
             let closing = (place.index + 1..site.end).find(other).unwrap_or(site.end);
@@ -419,7 +419,7 @@ impl<T: 'static> Matcher<'_, T> {
     /// What stands in place of an instruction gives what the instruction gives.
     fn instead(
         &mut self,
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
         let rules = self.ordered.of_site(place.site, Mode::Alt);
@@ -447,7 +447,7 @@ impl<T: 'static> Matcher<'_, T> {
 
     /// Something does not fit a place that its name asks for; the first of them is told if it fits
     /// nowhere.
-    fn misfit(&mut self, rule: u16, place: &Place<'_, '_>, why: impl FnOnce() -> String) {
+    fn misfit(&mut self, rule: u16, place: &SitePlace<'_, '_>, why: impl FnOnce() -> String) {
         let place = || wasm_aot_engine::Place {
             function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
             offset: Some(place.site.offset as usize),
@@ -462,7 +462,7 @@ impl<T: 'static> Matcher<'_, T> {
     /// The beginning and the end of a basic block.
     fn blocks(
         &mut self,
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         reachable: bool,
         moment: Moment,
         validator: &Validator,
@@ -479,7 +479,7 @@ impl<T: 'static> Matcher<'_, T> {
     fn all(
         &mut self,
         rules: &[u16],
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         moment: Moment,
         validator: &Validator,
     ) -> Result<(), ObserverError> {
@@ -500,7 +500,7 @@ impl<T: 'static> Matcher<'_, T> {
     fn one(
         &mut self,
         number: u16,
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         moment: Moment,
         validator: &Validator,
     ) -> Result<Option<Binding>, ObserverError> {
@@ -550,18 +550,18 @@ impl<T: 'static> Matcher<'_, T> {
     fn ask(
         &mut self,
         helper: &Helper,
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         export: &str,
         cursor: &mut u32,
         id: u32,
     ) -> Result<Option<Number>, ObserverError> {
-        let facts = Facts {
+        let facts = SiteFacts {
             info: self.info,
             fid: self.fid,
             place,
             id,
             foreign: self.observer.is_foreign,
-            lines: self.lines.as_ref().map(|lines| lines as &dyn Source),
+            lines: self.lines.as_ref().map(|lines| lines as &dyn SourceLines),
         };
         let answer = self
             .observer
@@ -582,14 +582,14 @@ impl<T: 'static> Matcher<'_, T> {
         })
     }
 
-    fn facts<'p, 's, 'a>(&'p self, place: &'p Place<'s, 'a>, id: u32) -> Facts<'p, 's, 'a> {
-        Facts {
+    fn facts<'p, 's, 'a>(&'p self, place: &'p SitePlace<'s, 'a>, id: u32) -> SiteFacts<'p, 's, 'a> {
+        SiteFacts {
             info: self.info,
             fid: self.fid,
             place,
             id,
             foreign: self.observer.is_foreign,
-            lines: self.lines.as_ref().map(|lines| lines as &dyn Source),
+            lines: self.lines.as_ref().map(|lines| lines as &dyn SourceLines),
         }
     }
 
@@ -598,7 +598,7 @@ impl<T: 'static> Matcher<'_, T> {
         &self,
         asked: &Asked,
         given: &Given,
-        place: &Place<'_, '_>,
+        place: &SitePlace<'_, '_>,
         validator: &Validator,
         id: u32,
     ) -> Option<Argument> {
@@ -721,16 +721,16 @@ fn constant(value: Number) -> Argument {
 }
 
 /// What is known of a place.
-struct Facts<'p, 's, 'a> {
+struct SiteFacts<'p, 's, 'a> {
     info: &'p ModuleInfo,
     fid: u32,
-    place: &'p Place<'s, 'a>,
+    place: &'p SitePlace<'s, 'a>,
     id: u32,
     foreign: bool,
-    lines: Option<&'p dyn Source>,
+    lines: Option<&'p dyn SourceLines>,
 }
 
-impl Facts<'_, '_, '_> {
+impl SiteFacts<'_, '_, '_> {
     fn known(&self, asked: &Asked, ty: ValType) -> Option<Known> {
         let (place, site) = (self.place, self.place.site);
         let number = |value: u32| Some(Known::Value(Number::I32(value.cast_signed())));

@@ -18,7 +18,7 @@ const MODULE: &str = "whamm:reflect";
 
 /// Where the items of sections are, by the numbers of sections.
 #[derive(Debug, Default)]
-struct Outline {
+struct BodyOutline {
     sections: [Vec<Range<usize>>; 14],
     whole: [Range<usize>; 14],
     customs: Vec<Range<usize>>,
@@ -39,7 +39,7 @@ const ELEMENTS: usize = 9;
 const DATA: usize = 11;
 const TAGS: usize = 13;
 
-impl Outline {
+impl BodyOutline {
     fn of(bytes: &[u8], info: &ModuleInfo) -> Self {
         let mut outline = Self::default();
         for (number, import) in (0..).zip(&info.imports) {
@@ -132,7 +132,7 @@ pub(super) fn add_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     program: &Arc<Program>,
 ) -> Result<(), Error> {
-    let outline = Arc::new(Outline::of(&program.bytes, &program.info));
+    let outline = Arc::new(BodyOutline::of(&program.bytes, &program.info));
     for (number, count, read) in [
         (TYPES, "get_num_types", "read_type_def"),
         (IMPORTS, "get_num_imports", "read_import_def"),
@@ -196,7 +196,7 @@ pub(super) fn add_to_linker<T: 'static>(
 fn bytes<T: 'static>(
     linker: &mut Linker<T>,
     program: &Arc<Program>,
-    outline: &Arc<Outline>,
+    outline: &Arc<BodyOutline>,
 ) -> Result<(), Error> {
     let own = Arc::clone(program);
     linker.func_wrap(
@@ -250,7 +250,7 @@ fn bytes<T: 'static>(
 }
 
 /// Which import fills a place of a space, or -1.
-fn import_index(outline: &Outline, section: i32, index: i32) -> Result<i32, Error> {
+fn import_index(outline: &BodyOutline, section: i32, index: i32) -> Result<i32, Error> {
     let (section, index) = (section.cast_unsigned() as usize, index.cast_unsigned() as usize);
     let is_space = [FUNCTIONS, TABLES, MEMORIES, GLOBALS, TAGS].contains(&section);
     if !is_space || index >= outline.sections[section].len() {

@@ -21,13 +21,13 @@ use wasmparser::{
 
 /// What a call does to cells.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Effects {
+pub(crate) struct CellEffects {
     pub(crate) additions: Vec<(Cell, i64)>,
     /// What cells are set to, whatever they held.
     pub(crate) settings: Vec<(Cell, i64)>,
 }
 
-impl Effects {
+impl CellEffects {
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell> {
         self.additions.iter().chain(&self.settings).map(|(cell, _)| *cell)
     }
@@ -62,11 +62,11 @@ fn ways(operator: &O<'_>) -> Option<Vec<Value>> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Followed {
     /// The same each time.
-    Always(Effects),
+    Always(CellEffects),
     /// The first takes the probe away.
-    Once(Effects),
+    Once(CellEffects),
     /// Something with each way of the instruction, which is a branch whose operand is handed over.
-    ByWay(Vec<Effects>),
+    ByWay(Vec<CellEffects>),
 }
 
 /// What calls do, if that is all they do. `program` is the module in which the instruction is.
@@ -92,7 +92,7 @@ pub(crate) fn followed(guest: &Guest, binding: &Binding, program: &[u8]) -> Opti
 
 /// Follows a function that is called with an operand of which so much is known; tells also whether
 /// it takes its probe away.
-fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(Effects, bool)> {
+fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(CellEffects, bool)> {
     let info = &guest.info();
     let range = info.bodies.get(binding.function.checked_sub(info.imported.functions)? as usize)?;
     let bytes = guest.module.bytes().get(range.start as usize..range.end as usize)?;
@@ -128,7 +128,10 @@ fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(E
     }
     let Follower { sums, settings, goes, .. } = follower;
     Some((
-        Effects { additions: sums.into_iter().collect(), settings: settings.into_iter().collect() },
+        CellEffects {
+            additions: sums.into_iter().collect(),
+            settings: settings.into_iter().collect(),
+        },
         goes,
     ))
 }

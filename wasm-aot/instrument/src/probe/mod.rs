@@ -191,7 +191,7 @@ pub(crate) struct Board {
     functions: RwLock<HashMap<u32, Weak<Inspected>>>,
     /// Held by whoever has a function made ready.
     preparing: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<BoardState>,
     next: AtomicU64,
     me: Weak<Self>,
 }
@@ -203,7 +203,7 @@ impl std::fmt::Debug for Board {
 }
 
 #[derive(Default)]
-struct State {
+struct BoardState {
     /// Where each stands; some stand everywhere.
     places: HashMap<ProbeId, Option<Place>>,
     /// Those that stand at bare sites: what they want there, and whether they are on.
@@ -410,7 +410,7 @@ impl Board {
 
     fn switch(&self, ids: &[ProbeId], on: bool) {
         let mut state = self.state.lock();
-        let State { bare, places, .. } = &mut *state;
+        let BoardState { bare, places, .. } = &mut *state;
         if !bare.is_empty()
             && let Some(module) = self.module.upgrade()
         {

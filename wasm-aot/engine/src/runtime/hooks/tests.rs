@@ -510,14 +510,14 @@ fn who_was_left_behind_in_a_loop_comes_along_with_what_is_observed_next() {
 fn a_function_of_which_everything_is_left_out_is_plain_again_and_nothing_is_compiled_for_it() {
     let counted = in_turns(Origin::Part(0), |module, hooks, turn| match turn {
         9 => {
-            let pieces = module.inner.pieces.iter().count();
+            let pieces = module.inner.chunks.iter().count();
             assert!(
                 module.is_attached_alone(Origin::Part(0)) && !module.is_attached_alone(Origin::Own)
             );
             assert!(
                 module.leave_out(Origin::Part(0), hooks, true, When::NextCall).expect("memory")
             );
-            assert_eq!(module.inner.pieces.iter().count(), pieces);
+            assert_eq!(module.inner.chunks.iter().count(), pieces);
         }
         // Until now the loop has gone on as it was.
         29 => module.hurry(&[0]).expect("memory"),

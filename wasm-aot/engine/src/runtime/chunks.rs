@@ -13,25 +13,25 @@ use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering
 
 /// A piece of code, and the pieces that were made before it.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     pub(crate) code: Code,
     /// Whether it counts.
     pub(crate) counts: bool,
-    older: *mut Piece,
+    older: *mut Chunk,
 }
 
 /// All pieces, the latest first, and the latest index of them.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
-    latest: AtomicPtr<Piece>,
+pub(crate) struct Chunks {
+    latest: AtomicPtr<Chunk>,
     index: AtomicPtr<Index>,
 }
 
 /// Where pieces lie, in the order of their addresses: all up to one.
 #[derive(Debug)]
 struct Index {
-    places: Vec<(Range<usize>, *const Piece)>,
-    newest: *const Piece,
+    places: Vec<(Range<usize>, *const Chunk)>,
+    newest: *const Chunk,
     older: *mut Index,
 }
 
@@ -41,19 +41,19 @@ const PART: usize = 8;
 
 // SAFETY: (1) nodes are not changed once they are in the list, and what they hold may be used from
 // all threads.
-unsafe impl Send for Pieces {}
+unsafe impl Send for Chunks {}
 // SAFETY: as above.
-unsafe impl Sync for Pieces {}
+unsafe impl Sync for Chunks {}
 
-impl Pieces {
+impl Chunks {
     /// Adds one. One thread at a time does.
-    pub(crate) fn add(&self, code: Code, counts: bool) -> &Piece {
+    pub(crate) fn add(&self, code: Code, counts: bool) -> &Chunk {
         let older = self.latest.load(Acquire);
-        let piece = Box::into_raw(Box::new(Piece { code, counts, older }));
+        let piece = Box::into_raw(Box::new(Chunk { code, counts, older }));
         self.latest.swap(piece, AcqRel);
         let (indexed, fresh) = (self.indexed(), self.fresh().count());
         if fresh > FEW.max(indexed.map_or(0, |index| index.places.len()) / PART) {
-            let place = |piece: &Piece| (piece.code.range(), std::ptr::from_ref(piece));
+            let place = |piece: &Chunk| (piece.code.range(), std::ptr::from_ref(piece));
             let mut places: Vec<_> = self.iter().map(place).collect();
             places.sort_unstable_by_key(|(range, _)| range.start);
             // Those that were made before are kept: a signal handler may look there.
@@ -71,13 +71,13 @@ impl Pieces {
     }
 
     /// Those that came after the index was made.
-    fn fresh(&self) -> impl Iterator<Item = &Piece> {
+    fn fresh(&self) -> impl Iterator<Item = &Chunk> {
         let newest = self.indexed().map_or(std::ptr::null(), |index| index.newest);
         self.iter().take_while(move |piece| !std::ptr::eq(*piece, newest))
     }
 
     /// All of them. Usable in a signal handler.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Piece> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Chunk> {
         // SAFETY: (1) null, or a node that lives as long as the list.
         let first = unsafe { self.latest.load(Acquire).as_ref() };
         // SAFETY: as above.
@@ -85,8 +85,8 @@ impl Pieces {
     }
 
     /// The one whose code is at `pc`. Usable in a signal handler.
-    pub(crate) fn at(&self, pc: usize) -> Option<&Piece> {
-        let is_there = |piece: &&Piece| piece.code.range().contains(&pc);
+    pub(crate) fn at(&self, pc: usize) -> Option<&Chunk> {
+        let is_there = |piece: &&Chunk| piece.code.range().contains(&pc);
         // The index comes first: what is added meanwhile is fresh.
         let indexed = self.indexed();
         self.fresh().find(is_there).or_else(|| {
@@ -99,7 +99,7 @@ impl Pieces {
     }
 }
 
-impl Drop for Pieces {
+impl Drop for Chunks {
     fn drop(&mut self) {
         let mut index = *self.index.get_mut();
         while !index.is_null() {
