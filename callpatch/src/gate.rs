@@ -69,8 +69,8 @@ impl Gate {
         }
     }
 
-    /// Stores the distance of a site that is off, which makes nothing of it, whole or not. A barrier
-    /// comes before it is switched on for the first time.
+    /// Stores the distance of a site that is off, which makes nothing of it, whole or not. A
+    /// barrier comes before it is switched on for the first time.
     ///
     /// # Safety
     /// The gate is the first byte of an instruction whose last four are its distance, and is off.

@@ -24,8 +24,8 @@ pub struct Site<'a> {
     pub event: Option<&'static Instruction>,
     /// What it does to the nesting of blocks.
     pub nesting: Nesting,
-    /// For what opens a block: its end, or the other arm. For an end or an else: what it belongs to.
-    /// For all others: itself.
+    /// For what opens a block: its end, or the other arm. For an end or an else: what it belongs
+    /// to. For all others: itself.
     pub partner: usize,
     /// For what opens a block, or goes on with one: where it ends. For all others: itself.
     pub end: usize,

@@ -313,7 +313,7 @@ impl ModuleInner {
     }
 
     /// Whether an activation in this code of a function stays there until the function is called
-    /// again, though another version is current.
+    /// again, though another variant is current.
     pub(super) fn is_behind(&self, function: usize, code: &Code) -> bool {
         let variants = self.variants.lock();
         variants.is_to_be_called(function)

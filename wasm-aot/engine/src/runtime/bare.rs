@@ -148,8 +148,8 @@ impl SiteCell {
 
 impl Site {
     fn new(at: usize, writable: usize) -> Self {
-        // SAFETY: (1) a site's byte, in writable memory that its code keeps; (2) either way is right,
-        // see the module; (3) a thread that writes it has the cell's lock.
+        // SAFETY: (1) a site's byte, in writable memory that its code keeps; (2) either way is
+        // right, see the module; (3) a thread that writes it has the cell's lock.
         let gate = unsafe { Gate::new(CodeAddr::new(writable), [OFF, CALL]) };
         Self { at, writable, gate, cell: None, counters: 0, flags: 0, latest: 0 }
     }

@@ -218,14 +218,14 @@ impl ModuleInner {
         self.own_words() + self.most_counters() as u32
     }
 
-    /// What is compiled into the module's own code stands in every version, with the words that it
+    /// What is compiled into the module's own code stands in every variant, with the words that it
     /// has.
     fn own_plan(&self) -> (Plan, u32) {
         let first = self.counters + 2 * self.calls;
         (self.code.plan().clone(), first.wrapping_sub(self.attached_words()))
     }
 
-    /// What a version has hooks of, the module's own first, but for those that are left out.
+    /// What a variant has hooks of, the module's own first, but for those that are left out.
     fn joined_plan(&self, observed: &Observed, left_out: &HashSet<(Origin, HookId)>) -> Plan {
         let parts = self.parts.read();
         let attached = observed

@@ -83,8 +83,8 @@ impl Points {
         })
     }
 
-    /// Takes in new code, parts of functions one behind the other, as parts of variants: it leads to
-    /// the stubs as soon as it is switched on.
+    /// Takes in new code, parts of functions one behind the other, as parts of variants: it leads
+    /// to the stubs as soon as it is switched on.
     pub(super) fn take_in(
         &mut self,
         code: &Code,

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   function   A9/E9 ──→ stub: jmp [slot] ──→ the function in the current variant
-//!   loop       A9/E9 ──→ cold block: return_call entries[loop] ──→ the loop's entry in the current variant
+//!   loop       A9/E9 ──→ cold block: return_call entries[loop] ──→ its entry in that variant
 //! ```
 //!
 //! A switch of one function: its gates in the new variant off, slot and entries to the new variant,
@@ -242,8 +242,8 @@ impl Variants {
         goals.iter().filter(is_wanted).map(|(function, _)| *function).collect()
     }
 
-    /// Has threads in other variants' loops come to a baseline that callers come to already, if that
-    /// is so.
+    /// Has threads in other variants' loops come to a baseline that callers come to already, if
+    /// that is so.
     pub(super) fn enter_recalled(&mut self, module: &ModuleInner, function: usize) {
         if self.recalled.remove(&function) && self.is_at_baseline(function) {
             self.enter(module, function);

@@ -1,6 +1,6 @@
 //! How a monitor that can be switched observes a program: by probes in its code
-//! ([`Installed`](super::installed::Installed)), or by counters that say what probes would have done
-//! ([`Counting`](super::counting::Counting)).
+//! ([`Installed`](super::installed::Installed)), or by counters that say what probes would have
+//! done ([`Counting`](super::counting::Counting)).
 
 use super::binding::Binding;
 use super::switches::Switches;
