@@ -1,6 +1,7 @@
 //! Compares our machine code with an interpreter, for as long as one likes: `differential FIRST
-//! LAST` goes through that range of seeds, each of which stands for one module. What differs is
-//! told, with the seed.
+//! LAST` goes through that range of seeds, each of which stands for one module; `differential
+//! --minutes 60 FIRST` goes through as many as an hour has time for. What differs is told, with the
+//! seed.
 
 #[path = "../tests/differential/body.rs"]
 mod body;
@@ -12,15 +13,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let Some(range) = seeds::range() else {
-        eprintln!(
-            "differential: expected two seeds, the first and the last: differential 0 100000"
-        );
+    let Some(asked) = seeds::asked(&std::env::args().skip(1).collect::<Vec<_>>()) else {
+        eprintln!("differential: {}", seeds::USAGE);
         return ExitCode::from(2);
     };
     let engines = body::engines();
     let (mut made, mut interpreted, mut different) = (0u64, 0u64, 0u64);
-    for seed in range {
+    let mut last = None;
+    for seed in asked {
+        last = Some(seed);
         let decisions = seeds::bytes(seed);
         let compared = catch_unwind(AssertUnwindSafe(|| {
             body::compare(&engines, &mut Unstructured::new(&decisions))
@@ -41,5 +42,8 @@ fn main() -> ExitCode {
     println!(
         "{made} modules, {interpreted} of them compared with the interpreter, {different} differ"
     );
+    if let Some(last) = last {
+        println!("the last seed was {last}");
+    }
     if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

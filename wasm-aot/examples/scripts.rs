@@ -1,6 +1,7 @@
 //! Compares what scripts say on both targets and in an interpreter, for as long as one likes:
 //! `scripts FIRST LAST` goes through that range of seeds, each of which stands for one program and
-//! one script. What differs is told, with the seed.
+//! one script; `scripts --minutes 60 FIRST` goes through as many as an hour has time for. What
+//! differs is told, with the seed.
 
 #[path = "../tests/random_scripts/body.rs"]
 mod body;
@@ -13,12 +14,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let Some(range) = seeds::range() else {
-        eprintln!("scripts: expected two seeds, the first and the last: scripts 0 100000");
+    let Some(asked) = seeds::asked(&std::env::args().skip(1).collect::<Vec<_>>()) else {
+        eprintln!("scripts: {}", seeds::USAGE);
         return ExitCode::from(2);
     };
     let (mut everywhere, mut rewritten, mut nothing, mut different) = (0u64, 0u64, 0u64, 0u64);
-    for seed in range {
+    let mut last = None;
+    for seed in asked {
+        last = Some(seed);
         let decisions = seeds::bytes(seed);
         match catch_unwind(AssertUnwindSafe(|| body::compare(&mut Unstructured::new(&decisions)))) {
             Ok(Ok(Compared::Everywhere)) => everywhere += 1,
@@ -34,5 +37,8 @@ fn main() -> ExitCode {
     println!(
         "{everywhere} compared on both targets, {rewritten} rewritten only, {nothing} not at all; {different} differ"
     );
+    if let Some(last) = last {
+        println!("the last seed was {last}");
+    }
     if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -212,6 +212,26 @@ fn what_instances_of_threads_report_is_one_report() {
 }
 
 #[test]
+fn monitors_in_a_file_of_machine_code_look_at_threads() {
+    let place = Place::new("spawning-file");
+    let script = place.file("added.mm", ADDED);
+    // A module whose functions are called: what it prints is no sum.
+    let calling = r#"(module (import "wizeng" "puti" (func $print (param i32)))
+        (func (export "wasm:opcode:i32.const (imm0)") (param i32)
+            (if (i32.eq (local.get 0) (i32.const 777)) (then (call $print (local.get 0))))))"#;
+    let calling = place.file("calling.wat", calling);
+    let main = format!("{FOUR} (call $wait_for (i32.const 4))");
+    let program = place.file("program.wat", program(&main, "(drop (i32.const 777)) (call $come)"));
+    let file = place.0.join("program.aot").display().to_string();
+    place.good(&["compile", &program, "-o", &file, "--monitor", &script, "--monitor", &calling]);
+    let done = place.run(&["run", "--timeout", "100s", &file]);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""));
+    assert!(said.starts_with(&"777".repeat(4)), "{said}");
+    assert!(said.lines().any(|row| row.ends_with(", 0->4")), "{said}");
+}
+
+#[test]
 fn a_monitor_that_cannot_have_instances_is_named_before_a_thread_needs_one() {
     let place = Place::new("spawning-unmergeable");
     let script = "report var last: i32; wasm:opcode:i32.atomic.rmw.add:before { last = arg0; }";

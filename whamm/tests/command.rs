@@ -240,6 +240,9 @@ fn options_of_the_former_version_are_taken() {
     let module = std::fs::read(&output).expect("the output is written");
     assert!(String::from_utf8_lossy(&module).contains("__whamm_get_seen"));
     assert_eq!(printed(&whamm(&["instr", "-w", "-s", &script, "-a", &program, "-o", &output])), "");
+    let told = whamm(&["info", "-d", "yamls", "-r", "wasm:opcode:nop"]);
+    assert!(printed(&told).contains("wasm:opcode:nop:before"));
+    assert!(said(&told).contains("`--defs-path` changes nothing"), "{}", said(&told));
 }
 
 #[test]

@@ -277,9 +277,12 @@ impl Control {
         if attached.matches == 0 {
             return Err(format!("{name}: nothing in the program matches any of its exports"));
         }
-        let misfits = observed.misfits().into_iter().filter(|(other, _)| other == name);
+        let of_it = |(other, why): (String, String)| (other == *name).then_some(why);
+        let misfits = observed.misfits().into_iter().filter_map(of_it);
+        let shortened = observed.shortened().into_iter().filter_map(of_it);
         let notes = misfits
-            .map(|(_, why)| format!("note: this export is called nowhere: {why}\n"))
+            .map(|why| format!("note: this export is called nowhere: {why}\n"))
+            .chain(shortened.map(|why| format!("note: {why}\n")))
             .collect();
         Ok((attached, notes))
     }

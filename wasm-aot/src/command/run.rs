@@ -367,8 +367,8 @@ impl Run {
             code,
         );
         let observed = observed.map_err(modules::refused)?;
-        let misfits = observed.misfits();
-        if let Some((name, why)) = misfits.first().filter(|_| self.strict) {
+        let (misfits, shortened) = (observed.misfits(), observed.shortened());
+        if let Some((name, why)) = misfits.iter().chain(&shortened).find(|_| self.strict) {
             return Err(Failure::new(format!("monitor {name}: {why} (--strict)")));
         }
         let (idle, busy): (Vec<_>, Vec<_>) =
@@ -387,6 +387,9 @@ impl Run {
             misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name))
         {
             super::complain(format!("monitor {name}: note: this export is called nowhere: {why}"));
+        }
+        for (name, why) in shortened {
+            super::complain(format!("monitor {name}: note: {why}"));
         }
         let observation = Arc::new(observed);
         all.retain(|compiled| compiled.has_threads);

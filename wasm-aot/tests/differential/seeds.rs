@@ -1,15 +1,25 @@
 //! Seeds, and the bytes that decide about what is compared.
 
-use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 /// As many bytes as decide about a module.
 const DECISIONS: usize = 12 << 10;
 
-/// The two seeds of the command line, the first and the last.
-pub(crate) fn range() -> Option<RangeInclusive<u64>> {
-    let mut seeds = std::env::args().skip(1).map(|arg| arg.parse::<u64>());
-    match (seeds.next(), seeds.next(), seeds.next()) {
-        (Some(Ok(first)), Some(Ok(last)), None) => Some(first..=last),
+/// What is said of arguments that are no seeds.
+pub(crate) const USAGE: &str = "expected two seeds, the first and the last (0 100000), or minutes \
+    and a seed to begin with (--minutes 60 0)";
+
+/// The seeds that a command line asks for: from the first to the last, or from the first on for as
+/// many minutes as it says.
+pub(crate) fn asked(args: &[String]) -> Option<Box<dyn Iterator<Item = u64>>> {
+    match args {
+        [option, minutes, first] if option == "--minutes" => {
+            let length = Duration::from_secs(minutes.parse::<u64>().ok()?.checked_mul(60)?);
+            let end = Instant::now().checked_add(length)?;
+            let first = first.parse::<u64>().ok()?;
+            Some(Box::new((first..).take_while(move |_| Instant::now() < end)))
+        }
+        [first, last] => Some(Box::new(first.parse::<u64>().ok()?..=last.parse::<u64>().ok()?)),
         _ => None,
     }
 }

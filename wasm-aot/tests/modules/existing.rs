@@ -84,6 +84,20 @@ fn modules_of_the_existing_compiler_are_recognised_and_run() {
 }
 
 #[test]
+fn what_its_names_ask_for_at_calls_is_given_without_a_mode() {
+    let place = Place::new("modules-existing-results");
+    let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32))) (import "wizeng" "putc" (func $put (param i32)))
+        (func (export "$18") (param i32) (result i32) (local.get 0))
+        (func (export "wasm:opcode:call  ($18(opidx), res0)") (param $index i32) (param $result i32)
+            (call $print (local.get $index)) (call $put (i32.const 58)) (call $print (local.get $result)) (call $put (i32.const 32))))"#;
+    let monitor = place.file("results.wat", monitor);
+    let program = r#"(module (func $seven (result i32) (i32.const 7))
+        (func (export "_start") nop (drop (call $seven)) nop (drop (call $seven))))"#;
+    let done = place.run(&["run", "--monitor", &monitor, &place.file("program.wat", program)]);
+    assert_eq!((errors(&done).as_str(), output_of(&done).as_str()), ("", "1:7 4:7 "));
+}
+
+#[test]
 fn a_monitor_is_written_in_rust() {
     let library = std::process::Command::new("rustc")
         .args(["--print", "target-libdir", "--target", "wasm32-wasip1"])

@@ -125,6 +125,31 @@ fn an_export_that_fits_nowhere_is_told_beside_those_that_fit_and_is_an_error_if_
     assert!(done.status.success() && errors(&done).is_empty(), "{}", errors(&done));
 }
 
+#[test]
+fn a_text_that_does_not_fit_is_cut_with_a_note_and_is_an_error_if_that_is_wanted() {
+    let place = Place::new("modules-cut");
+    let monitor = r#"(module (import "wizeng" "puts" (func $print (param i32 i32)))
+        (memory (export "whamm_buffer") 1)
+        (global (export "whamm_buffer:start") i32 (i32.const 8)) (global (export "whamm_buffer:max") i32 (i32.const 4))
+        (func (export "$say") (param i32 i32) (result i32) (call $print (local.get 0) (local.get 1)) (local.get 1))
+        (func (export "wasm:opcode:nop ($say(fname))") (param i32)))"#;
+    let monitor = place.file("narrow.wat", monitor);
+    let program =
+        |name: &str| format!(r#"(module (func $"{name}" (export "_start") nop) (func $b nop))"#);
+    // What is left of a text ends where a character ends.
+    for (name, kept) in [("café", "caf"), ("main_loop", "main")] {
+        let program = place.file("program.wat", program(name));
+        let done = run(&place, &[], &[&monitor], &program);
+        assert_eq!(output_of(&done), format!("{kept}b"), "{}", errors(&done));
+        let told = format!("note: `{name}` does not fit into the 4 bytes");
+        assert!(errors(&done).contains(&told), "{}", errors(&done));
+        let done = run(&place, &["--strict"], &[&monitor], &program);
+        assert!(done.status.code() == Some(1) && errors(&done).contains("does not fit"));
+    }
+    let done = run(&place, &["--strict"], &[&monitor], &place.file("program.wat", program("fits")));
+    assert_eq!((output_of(&done).as_str(), errors(&done).as_str()), ("fitsb", ""));
+}
+
 const DROPS: &str = r#"(module (func (export "_start") (drop (i32.const 1))))"#;
 
 #[test]

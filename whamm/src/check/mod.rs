@@ -154,8 +154,9 @@ impl Checker<'_> {
             None if name.text == "whamm_core" => CORE,
             None if name.text == "dyninstr" => DYNINSTR,
             None => {
-                self.broken.insert(name.text.clone());
-                if self.unread.contains(&name.text.as_str()) {
+                // Once for each library is enough.
+                let is_told = !self.broken.insert(name.text.clone());
+                if is_told || self.unread.contains(&name.text.as_str()) {
                     return;
                 }
                 let library = &name.text;

@@ -46,6 +46,9 @@ enum What {
         /// Also the functions.
         #[arg(short, long)]
         functions: bool,
+        /// An option of version 2.0.1: events are part of this compiler.
+        #[arg(short, long, value_name = "DIR", hide = true)]
+        defs_path: Option<PathBuf>,
     },
     /// Type-check scripts.
     Check {
@@ -196,9 +199,13 @@ pub(crate) fn run(command: Command) -> ExitCode {
     let json = command.json;
     let result = match command.what {
         What::Instr(instr) => instr.run(),
-        What::Info { rule, vars: variables, functions } => {
+        What::Info { rule, vars: variables, functions, defs_path } => {
             whamm::info(&rule, Asked { variables, functions, json })
                 .and_then(|text| print(text.as_bytes()))
+                .map(|mut said| {
+                    warn_of(&mut said, defs_path.map(|_| DEFS_PATH));
+                    said
+                })
         }
         What::Check { scripts: paths, libraries } => check(&paths, &libraries),
         What::Profile(profile) => profile.run(),
@@ -281,15 +288,23 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
     })
 }
 
+/// An option of version 2.0.1 that says nothing here, and why.
+type Former = (&'static str, &'static str);
+
+const DEFS_PATH: Former = ("--defs-path", "the definitions of events are part of this compiler");
+
+/// Says that options change nothing.
+fn warn_of(said: &mut Diagnostics, given: impl IntoIterator<Item = Former>) {
+    for (option, why) in given {
+        said.push(Kind::OptionWarning, None, format!("`{option}` changes nothing: {why}"));
+    }
+}
+
 impl Instr {
     /// Options of version 2.0.1 that say nothing here, and why.
-    fn former(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    fn former(&self) -> impl Iterator<Item = Former> {
         let all = [
-            (
-                self.defs_path.is_some(),
-                "--defs-path",
-                "the definitions of events are part of this compiler",
-            ),
+            (self.defs_path.is_some(), DEFS_PATH.0, DEFS_PATH.1),
             (
                 self.core_lib.is_some(),
                 "--core-lib",
@@ -342,13 +357,7 @@ impl Instr {
         };
         write(&self.output_path, &output.module)?;
         map::put(&self.output_path, output.source_map.as_ref())?;
-        for (given, why) in self.former() {
-            output.diagnostics.push(
-                Kind::OptionWarning,
-                None,
-                format!("`{given}` changes nothing: {why}"),
-            );
-        }
+        warn_of(&mut output.diagnostics, self.former());
         Ok(output.diagnostics)
     }
 }

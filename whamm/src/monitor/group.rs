@@ -314,8 +314,7 @@ fn kept_operand(probe: &Probe) -> Option<String> {
 fn is_extension(bound: Bound) -> bool {
     matches!(
         bound,
-        Bound::OpIdx
-            | Bound::File
+        Bound::File
             | Bound::Line
             | Bound::AppMemId
             | Bound::Res(_)

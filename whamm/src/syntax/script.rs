@@ -72,7 +72,9 @@ pub(crate) fn expression(text: &str) -> Option<Expr> {
 
 impl Cursor<'_> {
     fn item(&mut self) -> Read<Item> {
-        if self.at_rule() {
+        // No provider is called so: a variable without a name.
+        let nameless = self.word() == "var" && self.rest()[3..].trim_start().starts_with(':');
+        if !nameless && self.at_rule() {
             return Ok(Item::Probe(self.probe()?));
         }
         let (start, word) = (self.at, self.word());

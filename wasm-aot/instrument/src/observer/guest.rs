@@ -58,6 +58,8 @@ pub struct Observer {
     pub(super) misfits: BTreeMap<u16, String>,
     /// What is wrong with exports that are passed over.
     pub(super) passed_over: Vec<String>,
+    /// The first text that did not fit into its buffer.
+    pub(super) shortened: Option<String>,
     /// Since when a question may take time.
     asked: Option<Instant>,
 }
@@ -209,6 +211,7 @@ impl Observer {
             listener: Listener::default(),
             misfits: BTreeMap::new(),
             passed_over: unknown.iter().map(ToString::to_string).collect(),
+            shortened: None,
             asked: None,
         })
     }
@@ -319,7 +322,7 @@ impl Observer {
 
     /// Puts a text into the buffer, as far as there is room: address and length.
     fn write<T: 'static>(
-        &self,
+        &mut self,
         store: &mut StoreContextMut<'_, T>,
         text: &str,
         cursor: &mut u32,
@@ -330,7 +333,16 @@ impl Observer {
             return Err(wasm_aot_engine::Error::Link(lacks.into()));
         };
         let at = (buffer.start + *cursor).min(buffer.end);
-        let len = text.len().min((buffer.end - at) as usize);
+        let room = (buffer.end - at) as usize;
+        let len = text.floor_char_boundary(room);
+        if len < text.len() {
+            self.shortened.get_or_insert_with(|| {
+                format!(
+                    "`{text}` does not fit into the {room} bytes that are left of \"whamm_buffer\", and is cut there: its size \
+                     is \"whamm_buffer:max\""
+                )
+            });
+        }
         buffer.memory.write(&mut *store, at as usize, &text.as_bytes()[..len])?;
         *cursor += len as u32;
         Ok([Val::I32(at.cast_signed()), Val::I32(len as i32)])

@@ -77,8 +77,9 @@ pub(crate) enum Asked {
 }
 
 /// Names of what can be asked for; the rest is for modules that import the marker only.
-const PLAIN: [(&str, Asked); 10] = [
+const PLAIN: [(&str, Asked); 11] = [
     ("pc", Asked::Pc),
+    ("opidx", Asked::OpIdx),
     ("fid", Asked::Fid),
     ("fname", Asked::Fname),
     ("opname", Asked::Opname),
@@ -89,8 +90,7 @@ const PLAIN: [(&str, Asked); 10] = [
     ("instr_count", Asked::InstrCount),
     ("at_func_end", Asked::AtFuncEnd),
 ];
-const EXTENDED: [(&str, Asked); 15] = [
-    ("opidx", Asked::OpIdx),
+const EXTENDED: [(&str, Asked); 14] = [
     ("default_target", Asked::DefaultTarget),
     ("targets", Asked::Targets),
     ("target_fn_name", Asked::TargetFnName),
@@ -200,7 +200,7 @@ pub(crate) fn parse(name: &str, extended: bool) -> Result<Name, Malformed> {
     reader.word("wasm");
     reader.expect(':')?;
     let event = reader.event()?;
-    let mode = reader.mode(event)?;
+    let mut mode = reader.mode(event)?;
     let predicate = match reader.take('/') {
         true => {
             let call = reader.call_at_match()?;
@@ -210,6 +210,12 @@ pub(crate) fn parse(name: &str, extended: bool) -> Result<Name, Malformed> {
         false => None,
     };
     let params = if reader.rest().is_empty() { Vec::new() } else { reader.list(0)? };
+    // The existing compiler's names have no modes: there, results say that it is meant to be behind
+    // the instruction.
+    let asks_results = params.iter().any(|param| matches!(param.asked, Asked::Res(_)));
+    if !extended && asks_results && matches!(event, Event::Opcode(_) | Event::Any) {
+        mode = Mode::After;
+    }
     match reader.rest().is_empty() {
         true => Ok(Name { event, mode, predicate, params }),
         false => {
@@ -454,11 +460,7 @@ impl<'a> Reader<'a> {
             return Ok(Asked::Local(n));
         }
         if let Some(n) = numbered("res") {
-            return if self.extended {
-                Ok(Asked::Res(n))
-            } else {
-                Err(self.wrong(at.clone(), NEEDS_MARKER))
-            };
+            return Ok(Asked::Res(n));
         }
         let families = ["arg0", "imm0", "local0", "res0"];
         let known = PLAIN.iter().chain(&EXTENDED).map(|(name, _)| *name).chain(families);
@@ -525,7 +527,7 @@ mod tests {
             ("wasm:func:entryXX (pc)", "did you mean entry?"),
             ("wasm:fun:entry (pc)", "did you mean func?"),
             ("wasm:opcode:call:after (pc)", "only modules that import"),
-            ("wasm:opcode:call (opidx)", "only modules that import"),
+            ("wasm:opcode:call (resolved_fid)", "only modules that import"),
             ("wasm:opcode:call (fname)", "`$f(fname)`"),
             ("wasm:opcode:call ($f(arg0))", "not known when a site is matched"),
             ("wasm:opcode:call ($f($g()))", "calls do not nest"),
@@ -537,6 +539,13 @@ mod tests {
         ] {
             assert!(wrong(name).contains(why), "{name}: {}", wrong(name));
         }
+    }
+
+    #[test]
+    fn results_that_are_asked_for_without_a_mode_are_those_behind_the_instruction() {
+        let name = plain("wasm:opcode:call  ($18(fname, fid, pc, opidx), res0)");
+        assert_eq!((name.mode, &name.params[1].asked), (Mode::After, &Asked::Res(0)));
+        assert_eq!(plain("wasm:opcode:call (arg0)").mode, Mode::Before);
     }
 
     #[test]

@@ -215,6 +215,16 @@ impl Observation {
         monitors.iter().filter(|monitor| !monitor.is_gone).flat_map(of).collect()
     }
 
+    /// Texts that did not fit into the buffers of their monitors: of each monitor the first.
+    pub fn shortened(&self) -> Vec<(String, String)> {
+        let monitors = self.monitors.lock();
+        let of = |monitor: &Monitor| {
+            let observer = &monitor.observer;
+            Some((observer.name.clone(), observer.shortened.clone()?))
+        };
+        monitors.iter().filter(|monitor| !monitor.is_gone).filter_map(of).collect()
+    }
+
     /// How many probes each monitor has in the program, and functions that the engine calls of
     /// itself, by its name.
     pub fn matches(&self) -> Vec<(String, usize)> {

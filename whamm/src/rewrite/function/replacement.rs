@@ -70,8 +70,8 @@ impl Replaced {
                 return Ok(Remains { kept: stay, given: results[stay..].to_vec() });
             }
             let message = format!(
-                "the instruction gives {} values, and its replacement leaves {stay} operands and returns {}",
-                results.len(),
+                "the instruction gives {}, and its replacement leaves {stay} operands and returns {}",
+                values(results.len()),
                 returned.len()
             );
             return Err((
@@ -90,8 +90,8 @@ impl Replaced {
             unless the probe asks for them or drops them with `drop_args();`";
         Err((
             format!(
-                "the instruction gives {} values, and its replacement leaves {stay}",
-                results.len()
+                "the instruction gives {}, and its replacement leaves {stay}",
+                values(results.len())
             ),
             help,
         ))
@@ -110,6 +110,11 @@ fn passing(op: &O<'_>, operands: usize) -> usize {
         | O::BrOnCastFail { .. } => operands.saturating_sub(1),
         _ => 0,
     }
+}
+
+/// A number of values, in words.
+fn values(count: usize) -> String {
+    if count == 1 { "1 value".into() } else { format!("{count} values") }
 }
 
 impl<'a> Walker<'_, 'a> {
