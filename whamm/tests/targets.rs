@@ -112,10 +112,10 @@ fn only_what_needs_our_engine_asks_for_it() {
             .contains(&"wasm-aot:ext.v1".to_string())
     };
     assert!(!marked("report var g: u32; wasm:opcode:*load*:before { g = align + memory; }"));
+    assert!(!marked("var g: u32; wasm:opcode:call:before { g = opidx; }"));
     assert!(!marked("wasm:opcode:br_table:before { report var m: map<u32, u32>; m[target]++; }"));
     for text in [
         "var g: i32; wasm:opcode:call(res0: i32):after { g = res0; }",
-        "var g: u32; wasm:opcode:call:before { g = opidx; }",
         "var g: u32; wasm:opcode:call:before { g = line; }",
         "wasm:opcode:call:before { report var of: str = file; }",
         "frame var f: i32; wasm:func:entry { f++; }",
