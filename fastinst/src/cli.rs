@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Report(report::Args),
     /// Add saved profiles up, of several processes or machines
     Merge(merge::Args),
-    /// Write saved profiles for fleets: Parquet, OpenMetrics
+    /// Write or send saved profiles for fleets: Parquet, OpenMetrics, OTLP, Pyroscope, Parca
     Export(export::Args),
     /// Compare saved profiles: of two runs, or of several runs each of two programs
     Diff(diff::Args),

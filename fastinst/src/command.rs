@@ -16,6 +16,7 @@ pub(crate) mod manual;
 pub(crate) mod merge;
 pub(crate) mod probes;
 mod program;
+mod push;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sample;

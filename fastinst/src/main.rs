@@ -3,7 +3,6 @@
 mod cli;
 mod command;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -12,5 +11,5 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == command::sample::NAME) && words.next().is_none() {
         return command::sample::run();
     }
-    command::main(cli::Cli::parse())
+    command::main(manual::parse())
 }

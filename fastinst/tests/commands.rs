@@ -337,3 +337,11 @@ fn the_compiler_gets_its_arguments_as_they_are_and_no_shell_reads_them() {
     assert_eq!(passed, odd);
     assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
 }
+
+#[test]
+fn the_command_line_follows_the_rules_of_all_commands() {
+    test_support::follows_the_rules(
+        std::path::Path::new(env!("CARGO_BIN_EXE_fastinst")),
+        &["cc", "c++"],
+    );
+}

@@ -33,6 +33,28 @@ impl Message {
         self.bytes(field, &message.0);
     }
 
+    /// A field that is a number with a sign (`sint32`, `sint64`).
+    pub fn signed(&mut self, field: u32, value: i64) {
+        self.number(field, zigzag(value));
+    }
+
+    /// A field that is a fraction.
+    pub fn double(&mut self, field: u32, value: f64) {
+        self.varint(u64::from(field) << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A message behind its length, as in streams of messages.
+    pub fn delimited(&mut self, message: &Self) {
+        self.varint(message.0.len() as u64);
+        self.0.extend_from_slice(&message.0);
+    }
+
+    /// A field that is a row of numbers with signs.
+    pub fn packed_signed(&mut self, field: u32, values: impl IntoIterator<Item = i64>) {
+        self.packed(field, values.into_iter().map(zigzag));
+    }
+
     /// A field that is a row of numbers.
     pub fn packed(&mut self, field: u32, values: impl IntoIterator<Item = u64>) {
         let mut packed = Self::default();
@@ -44,6 +66,11 @@ impl Message {
     pub fn finish(self) -> Vec<u8> {
         self.0
     }
+}
+
+/// Small numbers are few bytes, whatever their sign.
+const fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63).cast_unsigned()
 }
 
 /// Texts by their numbers; number 0 is the empty one.

@@ -33,4 +33,5 @@ mod tree;
 pub use histogram::HistogramOptions;
 pub use histogram::NoFunction;
 pub use order::Sort;
+pub use pprof::{StackFrame, StackSample};
 pub use table::TableOptions;

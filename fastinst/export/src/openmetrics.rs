@@ -13,15 +13,8 @@ const ENDS: [f64; 9] = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
 
 /// The figures of some profiles.
 pub fn openmetrics(sources: &[Source]) -> String {
-    // No two series may have the same labels.
-    let mut series = BTreeMap::<String, Row<'_>>::new();
-    for row in rows(sources) {
-        let mut labels = labels(&row);
-        if series.contains_key(&labels) {
-            let _ = write!(labels, ",offset=\"{:#x}\"", row.function.label.offset);
-        }
-        series.entry(labels).or_insert(row);
-    }
+    let series = series(sources).into_iter().map(|(labels, row)| (quoted(&labels), row));
+    let series: Vec<(String, Row<'_>)> = series.collect();
     let mut text = String::new();
     let mut family = |name: &str, kind: &str, unit: &str, help: &str, of: &Samples<'_>| {
         let _ = writeln!(text, "# TYPE {name} {kind}");
@@ -85,18 +78,36 @@ fn histogram(text: &mut String, labels: &str, row: &Row<'_>) {
     let _ = writeln!(text, "{name}_sum{{{labels}}} {}", mean / 1e9 * all);
 }
 
-fn labels(row: &Row<'_>) -> String {
-    let process = row.header().process.to_string();
-    let labels = [
-        ("host", row.source.host.as_str()),
-        ("program", row.program()),
-        ("process", &process),
-        ("function", &row.function.label.name),
-        ("module", row.module()),
-    ];
-    let quoted = labels.map(|(name, value)| {
+/// Labels of a series: names and values.
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// Functions by their labels: no two series may have the same.
+pub(crate) fn series(sources: &[Source]) -> BTreeMap<Labels, Row<'_>> {
+    let mut series = BTreeMap::<Labels, Row<'_>>::new();
+    for row in rows(sources) {
+        let mut labels = labels(&row);
+        if series.contains_key(&labels) {
+            labels.push(("offset", format!("{:#x}", row.function.label.offset)));
+        }
+        series.entry(labels).or_insert(row);
+    }
+    series
+}
+
+fn labels(row: &Row<'_>) -> Labels {
+    vec![
+        ("host", row.source.host.clone()),
+        ("program", row.program().to_owned()),
+        ("process", row.header().process.to_string()),
+        ("function", row.function.label.name.clone()),
+        ("module", row.module().to_owned()),
+    ]
+}
+
+fn quoted(labels: &Labels) -> String {
+    let each = labels.iter().map(|(name, value)| {
         let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         format!("{name}=\"{value}\"")
     });
-    quoted.join(",")
+    each.collect::<Vec<_>>().join(",")
 }

@@ -12,6 +12,14 @@ pub struct Source {
     pub profile: Profile,
 }
 
+impl Source {
+    /// The file name of the program.
+    pub(crate) fn program(&self) -> &str {
+        let command = self.profile.header.command.first().map_or("", String::as_str);
+        command.rsplit('/').next().unwrap_or(command)
+    }
+}
+
 /// A function in a profile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
@@ -35,8 +43,7 @@ impl<'a> Row<'a> {
 
     /// The file name of the program.
     pub(crate) fn program(&self) -> &str {
-        let command = self.header().command.first().map_or("", String::as_str);
-        command.rsplit('/').next().unwrap_or(command)
+        self.source.program()
     }
 
     /// The file of the function's code.
@@ -54,18 +61,25 @@ impl<'a> Row<'a> {
     /// How long calls took: the upper ends of steps in nanoseconds, ten to a decade and the same in
     /// every profile, and how many calls each stands for.
     pub(crate) fn histogram(&self) -> Vec<(f64, f64)> {
-        let header = self.header();
         let mut steps = BTreeMap::<i32, f64>::new();
-        for &(bucket, calls) in self.function.histogram.buckets() {
-            let (first, last) = bounds(bucket);
-            let ticks = (first as f64 + last as f64) / 2.0 - header.bias;
-            let ns = ticks.max(0.0) / header.hz * 1e9;
-            let ns = self.function.max.map_or(ns, |max| ns.min(max)).max(1.0);
+        for (ns, calls) in self.durations() {
             *steps.entry((STEPS * ns.log10()).floor() as i32 + 1).or_default() += calls;
         }
         steps
             .into_iter()
             .map(|(step, calls)| (10f64.powf(f64::from(step) / STEPS), calls))
             .collect()
+    }
+
+    /// How long calls took, in nanoseconds as finely as they were kept, and how many calls each
+    /// stands for.
+    pub(crate) fn durations(&self) -> impl Iterator<Item = (f64, f64)> {
+        let (header, max) = (self.header(), self.function.max);
+        self.function.histogram.buckets().iter().map(move |&(bucket, calls)| {
+            let (first, last) = bounds(bucket);
+            let ticks = (first as f64 + last as f64) / 2.0 - header.bias;
+            let ns = ticks.max(0.0) / header.hz * 1e9;
+            (max.map_or(ns, |max| ns.min(max)).max(1.0), calls)
+        })
     }
 }

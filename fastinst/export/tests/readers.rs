@@ -1,6 +1,6 @@
 //! What is written for fleets is read by what fleets run: DuckDB, and Prometheus's parser.
 
-use fastinst_export::{Source, openmetrics, parquet};
+use fastinst_export::{Source, openmetrics, otlp, parquet};
 use profiler::{Figure, Function, Header, How, Module, Profile, bucket};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -152,4 +152,51 @@ fn prometheus_parses_every_sample() {
         (bucket("1e-05"), bucket("0.01"), bucket("+Inf")),
         (Some(95.0), Some(100.0), Some(100.0))
     );
+}
+
+#[test]
+fn otlp_has_each_stack_once_with_times_and_calls_of_all_sources() {
+    use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
+    use prost::Message;
+    let sources = [source("one", 7, 3), source("two", 8, 3)];
+    let request = ExportProfilesServiceRequest::decode(&*otlp(&sources)).expect("a request");
+    let dictionary = request.dictionary.expect("a dictionary");
+    // Number 0 of each table is nothing, and what both machines have is there once: three
+    // functions, and time that belongs to none.
+    assert_eq!(
+        (dictionary.location_table.len(), dictionary.mapping_table.len()),
+        (1 + 3 + 1, 1 + 1)
+    );
+    assert!(dictionary.stack_table[0].location_indices.is_empty());
+    let string = |number: i32| dictionary.string_table[number as usize].as_str();
+    for (resource, source) in request.resource_profiles.iter().zip(&sources) {
+        let host =
+            resource.resource.as_ref().expect("a resource").attributes.iter().any(|attribute| {
+                attribute.key == "host.name"
+                    && format!("{:?}", attribute.value).contains(&source.host)
+            });
+        assert!(host, "{resource:?}");
+        let [cpu, calls] = &resource.scope_profiles[0].profiles[..] else { panic!("two profiles") };
+        let kind = |profile: &opentelemetry_proto::tonic::profiles::v1development::Profile| {
+            let kind = profile.sample_type.expect("a kind");
+            (string(kind.type_strindex).to_owned(), string(kind.unit_strindex).to_owned())
+        };
+        assert_eq!(kind(cpu), ("cpu".into(), "nanoseconds".into()));
+        assert_eq!(kind(calls), ("calls".into(), "count".into()));
+        let sum = |samples: &[opentelemetry_proto::tonic::profiles::v1development::Sample]| {
+            samples.iter().flat_map(|sample| &sample.values).sum::<i64>()
+        };
+        assert_eq!(sum(&calls.samples), 100 + 200 + 300);
+        assert_eq!((cpu.profile_id.len(), cpu.duration_nano), (16, 60_000_000_000));
+        assert_ne!(cpu.profile_id, calls.profile_id);
+        let innermost = |stack: i32| {
+            let location = dictionary.stack_table[stack as usize].location_indices[0] as usize;
+            let line = dictionary.location_table[location].lines[0];
+            string(dictionary.function_table[line.function_index as usize].name_strindex)
+        };
+        let named =
+            cpu.samples.iter().filter(|sample| !innermost(sample.stack_index).starts_with('['));
+        let slowest = named.max_by_key(|sample| sample.values[0]).expect("samples");
+        assert!(innermost(slowest.stack_index).starts_with("space::f2"));
+    }
 }

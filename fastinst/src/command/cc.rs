@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> 
             Some("--with=clang") => with = Some(Family::Clang),
             Some("--print-command") => print = true,
             Some("--help") if args.args.len() == 1 => {
-                print!("{HELP}");
+                super::report::print(HELP.as_bytes())?;
                 return Ok(ExitCode::SUCCESS);
             }
             Some(other) if other.starts_with("--with=") => {
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> 
     if print {
         let all: Vec<String> =
             std::iter::once(&program).chain(&words).map(|word| quoted(word)).collect();
-        println!("{}", all.join(" "));
+        super::report::print((all.join(" ") + "\n").as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let error = Command::new(&program).args(&words).exec();

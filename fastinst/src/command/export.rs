@@ -1,11 +1,12 @@
 //! `fastinst export`: profiles of many processes and machines, for what is queried and scraped
 //! already.
 
+use super::push;
 use super::report::{print, read};
-use super::scrape::serve;
-use super::{Failure, write_file};
+use super::scrape::{Metrics, serve};
+use super::{Failure, say, write_file};
 use clap::ValueEnum;
-use fastinst_export::{Source, openmetrics, parquet};
+use fastinst_export::{Source, native, openmetrics, otlp, parca, parquet, pyroscope};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +29,9 @@ pub(crate) struct Args {
     /// Serve OpenMetrics at http://ADDRESS/metrics until Ctrl-C; profiles are read again each time
     #[arg(long, value_name = "ADDRESS", conflicts_with = "output")]
     listen: Option<String>,
+    /// Send it to a server: --format otlp, pyroscope or parca
+    #[arg(long, value_name = "URL", conflicts_with_all = ["output", "listen"])]
+    push: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -35,6 +39,8 @@ Examples:
   fastinst export --format parquet -o host1.parquet *.profile
   fastinst export --format openmetrics -o /var/lib/node_exporter/app.prom app.profile
   fastinst export --format openmetrics --listen 127.0.0.1:9464 live.profile
+  fastinst export --format otlp --push http://127.0.0.1:4318 app.profile
+  fastinst export --format pyroscope --push http://127.0.0.1:4040 app.profile
   duckdb -c \"SELECT function, sum(self_ns) FROM '*.parquet' GROUP BY function ORDER BY 2 DESC LIMIT 10\"";
 
 /// What a fleet's tools read.
@@ -44,25 +50,70 @@ enum Form {
     Parquet,
     /// Counters and histograms as text: Prometheus
     Openmetrics,
+    /// A request to an OpenTelemetry collector (profiles, v1development)
+    Otlp,
+    /// A request to Pyroscope
+    Pyroscope,
+    /// A request to Parca
+    Parca,
+}
+
+impl Form {
+    /// It as a request to a server: the path and the kind of its content.
+    fn request(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Otlp => Some(("/v1development/profiles", "application/x-protobuf")),
+            Self::Pyroscope => Some(("/push.v1.PusherService/Push", "application/json")),
+            Self::Parca => Some(("/profiles/writeraw", "application/json")),
+            Self::Parquet | Self::Openmetrics => None,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    if args.format == Form::Parquet && args.output.is_none() && io::stdout().is_terminal() {
-        return Err(Failure::Usage("a Parquet file is no text: give a file with -o".to_owned()));
+    let is_binary = matches!(args.format, Form::Parquet | Form::Otlp);
+    let is_printed = args.output.is_none() && args.push.is_none();
+    if is_binary && is_printed && io::stdout().is_terminal() {
+        return Err(Failure::Usage("this format is no text: give a file with -o".to_owned()));
     }
     if let Some(address) = &args.listen {
-        if args.format == Form::Parquet {
+        if args.format != Form::Openmetrics {
             return Err(Failure::Usage(
                 "--listen serves OpenMetrics: --format openmetrics".to_owned(),
             ));
         }
-        return serve(address, || Ok(openmetrics(&sources(args)?)));
+        return serve(address, |metrics| {
+            let sources = sources(args)?;
+            Ok(match metrics {
+                Metrics::Text => openmetrics(&sources).into_bytes(),
+                Metrics::Native => native(&sources),
+            })
+        });
     }
+    let server = match &args.push {
+        None => None,
+        Some(url) => {
+            let Some((path, kind)) = args.format.request() else {
+                return Err(Failure::Usage(
+                    "--push sends --format otlp, pyroscope or parca".to_owned(),
+                ));
+            };
+            Some((push::Server::parse(url, path)?, kind))
+        }
+    };
     let sources = sources(args)?;
     let bytes = match args.format {
         Form::Parquet => parquet(&sources),
         Form::Openmetrics => openmetrics(&sources).into_bytes(),
+        Form::Otlp => otlp(&sources),
+        Form::Pyroscope => pyroscope(&sources).into_bytes(),
+        Form::Parca => parca(&sources).into_bytes(),
     };
+    if let Some((server, kind)) = server {
+        server.send(kind, &bytes)?;
+        say(&format!("sent {} bytes to {server}", bytes.len()));
+        return Ok(ExitCode::SUCCESS);
+    }
     match &args.output {
         Some(path) => write_file(path, &bytes)?,
         None => print(&bytes)?,

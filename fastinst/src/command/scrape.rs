@@ -10,10 +10,41 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST: usize = 8192;
 
+/// How metrics are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Metrics {
+    /// OpenMetrics text.
+    Text,
+    /// Protocol buffers with native histograms, for scrapers that ask for them.
+    Native,
+}
+
+impl Metrics {
+    /// What a request asks for. A scraper that knows protocol buffers names them in `Accept`.
+    fn wanted(request: &str) -> Self {
+        let accepts = request.lines().filter_map(|line| line.split_once(':'));
+        let mut accepts = accepts.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
+        match accepts.any(|(_, kinds)| kinds.contains("application/vnd.google.protobuf")) {
+            true => Self::Native,
+            false => Self::Text,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Text => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Native => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
+                 encoding=delimited"
+            }
+        }
+    }
+}
+
 /// Answers each request for `/metrics` with what there is then; ends with the process.
 pub(crate) fn serve(
     address: &str,
-    metrics: impl Fn() -> Result<String, Failure>,
+    metrics: impl Fn(Metrics) -> Result<Vec<u8>, Failure>,
 ) -> Result<ExitCode, Failure> {
     let failed = |error| {
         Failure::Refused(format!(
@@ -30,7 +61,10 @@ pub(crate) fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(mut stream: TcpStream, metrics: impl Fn() -> Result<String, Failure>) -> io::Result<()> {
+fn answer(
+    mut stream: TcpStream,
+    metrics: impl Fn(Metrics) -> Result<Vec<u8>, Failure>,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let request = request(&mut stream)?;
@@ -38,16 +72,17 @@ fn answer(mut stream: TcpStream, metrics: impl Fn() -> Result<String, Failure>) 
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let path = target.split('?').next().unwrap_or("");
     let (status, kind, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => match metrics() {
-            Ok(text) => {
-                ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+        ("GET" | "HEAD", "/metrics") => {
+            let wanted = Metrics::wanted(&request);
+            match metrics(wanted) {
+                Ok(body) => ("200 OK", wanted.kind(), body),
+                Err(failure) => {
+                    ("503 Service Unavailable", "text/plain", format!("{failure}\n").into())
+                }
             }
-            Err(failure) => ("503 Service Unavailable", "text/plain", format!("{failure}\n")),
-        },
-        ("GET" | "HEAD", _) => {
-            ("404 Not Found", "text/plain", "metrics are at /metrics\n".to_owned())
         }
-        _ => ("405 Method Not Allowed", "text/plain", "only GET\n".to_owned()),
+        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "metrics are at /metrics\n".into()),
+        _ => ("405 Method Not Allowed", "text/plain", "only GET\n".into()),
     };
     write!(
         stream,
@@ -55,7 +90,7 @@ fn answer(mut stream: TcpStream, metrics: impl Fn() -> Result<String, Failure>) 
         body.len()
     )?;
     if method != "HEAD" {
-        stream.write_all(body.as_bytes())?;
+        stream.write_all(&body)?;
     }
     stream.flush()
 }

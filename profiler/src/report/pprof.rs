@@ -5,11 +5,45 @@
 //! it. The times sum to the processor time, the calls to all calls.
 
 use super::stacks::{Frame, Stacks};
-use crate::profile::{Label, Profile};
+use crate::profile::{Function, Label, Profile};
 use crate::protobuf::{Message, Strings};
 use std::collections::BTreeMap;
 
+/// A frame of a stack.
+#[derive(Clone, Copy, Debug)]
+pub enum StackFrame<'a> {
+    /// A function of the profile.
+    Function(&'a Function),
+    /// Time that belongs to no function, as it is called.
+    Other(&'a str),
+}
+
+/// A stack, with what belongs to its innermost frame.
+#[derive(Clone, Debug)]
+pub struct StackSample<'a> {
+    /// The outermost frame first.
+    pub frames: Vec<StackFrame<'a>>,
+    /// Calls of the innermost function.
+    pub calls: u64,
+    /// CPU time of its own.
+    pub nanoseconds: u64,
+}
+
 impl Profile {
+    /// All stacks: their times sum to the CPU time, their calls to all calls.
+    pub fn stack_samples(&self) -> Vec<StackSample<'_>> {
+        let frame = |frame: &Frame| match frame {
+            Frame::Function(at) => StackFrame::Function(&self.functions[*at]),
+            Frame::Other(name) => StackFrame::Other(name),
+        };
+        let sample = |(frames, calls, nanoseconds): (Vec<Frame>, u64, u64)| StackSample {
+            frames: frames.iter().map(frame).collect(),
+            calls,
+            nanoseconds,
+        };
+        self.pprof_samples().into_iter().map(sample).collect()
+    }
+
     /// As pprof reads it.
     pub fn pprof(&self) -> Vec<u8> {
         let mut strings = Strings::default();

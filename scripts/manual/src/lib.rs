@@ -1,4 +1,5 @@
-//! Manual pages and completions, from the one definition of a command line.
+//! What all commands have in common: manual pages and completions, from the one definition of a
+//! command line, and what is said of one that means nothing ([`parse`]).
 //!
 //! Every command of this workspace that has commands of its own has `manual` among them, and it is
 //! this one:
@@ -17,6 +18,10 @@
 //! assert!(String::from_utf8(page).unwrap().contains("completions"));
 //! ```
 #![forbid(unsafe_code)]
+
+mod usage;
+
+pub use usage::{parse, parsed};
 
 use clap::{Args, Command};
 use clap_complete::Shell;

@@ -1,9 +1,7 @@
 //! The command line, defined once: its help, manual page and completions all come from here.
 
 use crate::plan::Plan;
-use clap::{CommandFactory, Parser};
-use clap_complete::Shell;
-use std::io;
+use clap::Parser;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,14 +42,6 @@ pub struct Args {
     /// Draw tear rates against waits
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-
-    /// Print the manual page and do nothing else
-    #[arg(long)]
-    pub man: bool,
-
-    /// Print completions for a shell and do nothing else
-    #[arg(long, value_name = "SHELL")]
-    pub completions: Option<Shell>,
 }
 
 const EXAMPLES: &str = "\
@@ -60,7 +50,7 @@ Examples:
   tmax --save                     calibrate it, once after installing
   tmax --full --svg waits.svg     look for rare failures and draw them
   tmax --json -o cal.toml | jq .granule
-  tmax --man | man -l -
+  tmax manual | man -l -
 
 Nothing else should run meanwhile; if it does, the run keeps its time and sees less, and what it did not see often enough it
 says so of. A calibration whose granule was not seen is not written. Two processors are needed.
@@ -83,23 +73,12 @@ impl Args {
             (false, seconds) => Plan::quick(seconds.unwrap_or(Duration::from_secs(20))),
         }
     }
-
-    /// Prints the manual page or completions to `out`, if that is asked for.
-    pub fn describe(&self, out: &mut impl io::Write) -> Option<io::Result<()>> {
-        if self.man {
-            return Some(clap_mangen::Man::new(Self::command()).render(out));
-        }
-        self.completions.map(|shell| {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Self::command(), "tmax", &mut script);
-            out.write_all(&script)
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent() {

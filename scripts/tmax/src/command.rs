@@ -31,26 +31,43 @@ enum Complaint {
 
 /// Does what `args` say; tells what went wrong on standard error.
 pub fn main(args: &Args) -> ExitCode {
-    match run(args) {
+    ended(run(args))
+}
+
+/// Prints a page.
+pub fn print(page: Result<Vec<u8>, impl std::fmt::Display>) -> ExitCode {
+    match page {
+        Ok(page) => ended(io::stdout().write_all(&page).map_err(Complaint::Stdout)),
+        Err(error) => {
+            say(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says one line on standard error, if there is one that takes it.
+fn say(line: &impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "tmax: {line}");
+}
+
+fn ended(result: Result<(), Complaint>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Complaint::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
         Err(Complaint::Failure(Failure::Interrupted)) => {
-            eprintln!("tmax: interrupted, nothing was written");
+            say(&"interrupted, nothing was written");
             ExitCode::from(interrupt::status())
         }
         Err(complaint) => {
-            eprintln!("tmax: {complaint}");
+            say(&complaint);
             ExitCode::FAILURE
         }
     }
 }
 
 fn run(args: &Args) -> Result<(), Complaint> {
-    if let Some(described) = args.describe(&mut io::stdout()) {
-        return described.map_err(Complaint::Stdout);
-    }
     // Whatever can be refused is refused before the time is spent.
     let output = output(args)?;
     output.iter().try_for_each(|path| check(path, "-o"))?;

@@ -1,8 +1,23 @@
 //! The command `tmax`.
 
-use clap::Parser;
+use clap::{Args as _, Command, CommandFactory, FromArgMatches};
+use manual::Manual;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tmax::command::main(&tmax::Args::parse())
+    let mut whole = command();
+    let matches = manual::parsed(whole.try_get_matches_from_mut(std::env::args_os()), "tmax");
+    if let Some(page) = matches.subcommand_matches("manual") {
+        let page = manual::parsed(Manual::from_arg_matches(page), "tmax");
+        return tmax::command::print(page.text(command()));
+    }
+    tmax::command::main(&manual::parsed(tmax::Args::from_arg_matches(&matches), "tmax"))
+}
+
+/// The command line: what is measured, or the manual page of it.
+fn command() -> Command {
+    let page = Command::new("manual").about("Print the manual page, or completions for a shell");
+    tmax::Args::command()
+        .args_conflicts_with_subcommands(true)
+        .subcommand(Manual::augment_args(page))
 }

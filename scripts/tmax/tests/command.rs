@@ -292,9 +292,11 @@ fn help_manual_and_completions_come_from_one_definition() {
         assert!(output.status.success(), "{args:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    for document in
-        [run(&["--help"]), run(&["--man"]).replace("\\-", "-"), run(&["--completions", "bash"])]
-    {
+    for document in [
+        run(&["--help"]),
+        run(&["manual"]).replace("\\-", "-"),
+        run(&["manual", "--completions", "bash"]),
+    ] {
         assert!(
             ["quick", "full", "svg", "json"]
                 .iter()
@@ -308,9 +310,14 @@ fn help_manual_and_completions_come_from_one_definition() {
 #[test]
 fn a_stdout_that_takes_nothing_is_a_failure_and_a_reader_that_leaves_is_none() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = tmax().arg("--man").stdout(full).output().unwrap();
+    let output = tmax().arg("manual").stdout(full).output().unwrap();
     complains(&output, 1, &["stdout"]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    assert!(tmax().arg("--man").stdout(writer).status().unwrap().success());
+    assert!(tmax().arg("manual").stdout(writer).status().unwrap().success());
+}
+
+#[test]
+fn the_command_line_follows_the_rules_of_all_commands() {
+    test_support::follows_the_rules(std::path::Path::new(env!("CARGO_BIN_EXE_tmax")), &[]);
 }

@@ -6,6 +6,7 @@
 
 mod browser;
 mod c;
+mod command_line;
 mod folder;
 mod poll;
 mod process;
@@ -13,6 +14,7 @@ mod tool;
 
 pub use browser::{Browser, View};
 pub use c::{built_alone, compile, rustc_for_wasi};
+pub use command_line::follows_the_rules;
 pub use folder::Folder;
 pub use poll::{PATIENCE, eventually, within};
 pub use process::{catches, finished, interruptible, patiently, send, succeed};

@@ -1,0 +1,97 @@
+//! Rules that all commands of the workspace follow, checked by walking over their commands.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// An option that no command has.
+const UNKNOWN: &str = "--no-such-option";
+
+/// Checks a command and all commands below it:
+///
+/// - an option that it does not have is one line on standard error that names it, and exit code 2;
+/// - `-o` is short for `--output`, and nothing else;
+/// - `manual` prints a page of each command, and completions;
+/// - readers that leave early end it without a panic.
+///
+/// `others` are commands that hand their options on to another program.
+#[track_caller]
+pub fn follows_the_rules(command: &Path, others: &[&str]) {
+    let tool = command.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut walk = Walk { command: command.to_owned(), tool, others, seen: 0 };
+    walk.visit(&mut Vec::new());
+    let manual = walk.run(&["manual".into(), "--completions".into(), "bash".into()]);
+    assert!(manual.status.success() && !manual.stdout.is_empty(), "{manual:?}");
+    walk.leaves_quietly(&["manual".into()], &[0, 141]);
+    assert!(walk.seen > 0, "no command was seen");
+}
+
+struct Walk<'a> {
+    command: PathBuf,
+    tool: String,
+    others: &'a [&'a str],
+    seen: usize,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, path: &mut Vec<String>) {
+        self.seen += 1;
+        let with =
+            |option: &str| path.iter().cloned().chain([option.to_owned()]).collect::<Vec<_>>();
+        let help = self.run(&with("--help"));
+        let text = String::from_utf8_lossy(&help.stdout).into_owned();
+        assert!(help.status.success() && !text.is_empty(), "{path:?}: {help:?}");
+        self.leaves_quietly(&with("--help"), &[0, 141]);
+        if path.last().is_some_and(|name| self.others.contains(&name.as_str())) {
+            return;
+        }
+        let wrong = self.run(&with(UNKNOWN));
+        let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+        assert_eq!(wrong.status.code(), Some(2), "{path:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{path:?}: {said}");
+        let begins = said.starts_with(&format!("{}: ", self.tool));
+        assert!(begins && said.contains(UNKNOWN) && said.contains("--help"), "{path:?}: {said}");
+        self.leaves_quietly(&with(UNKNOWN), &[2]);
+        for line in text.lines().map(str::trim) {
+            let is_output = line.starts_with("-o") || line.starts_with("--output");
+            let is_both = line.starts_with("-o, --output <");
+            assert!(!is_output || is_both, "{path:?}: {line}");
+        }
+        let page = self.run(
+            &["manual".to_owned()].into_iter().chain(path.first().cloned()).collect::<Vec<_>>(),
+        );
+        assert!(page.status.success() && page.stdout.starts_with(b".ie"), "{path:?}: {page:?}");
+        for name in commands(&text) {
+            path.push(name);
+            self.visit(path);
+            path.pop();
+        }
+    }
+
+    fn run(&self, arguments: &[String]) -> Output {
+        let mut command = Command::new(&self.command);
+        command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
+    }
+
+    /// Both streams have lost their readers before anything is written.
+    fn leaves_quietly(&self, arguments: &[String], codes: &[i32]) {
+        let closed = || {
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            writer
+        };
+        let mut command = Command::new(&self.command);
+        command.args(arguments).stdin(Stdio::null()).stdout(closed()).stderr(closed());
+        let status = command.status().expect("it starts");
+        let is_fine = status.code().is_some_and(|code| codes.contains(&code));
+        assert!(is_fine, "{arguments:?}, whose readers have left: {status}");
+    }
+}
+
+/// The commands that a help text lists.
+fn commands(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| line.trim() != "Commands:").skip(1);
+    let listed = lines.take_while(|line| !line.is_empty());
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
