@@ -30,7 +30,6 @@ const OWN: &[&str] = &[
     "getrlimit",
     "gettid",
     "getuid",
-    "hypot",
     "ioctl",
     "kill",
     "log",

@@ -85,7 +85,6 @@ provide! {
     getrlimit = calls::getrlimit;
     gettid = calls::gettid;
     getuid = calls::getuid;
-    hypot = hypot;
     ioctl = calls::ioctl;
     kill = calls::kill;
     log = log;
@@ -195,7 +194,6 @@ functions_of_libm! {
     exp(x) = libm::exp;
     exp2(x) = libm::exp2;
     expm1(x) = libm::expm1;
-    hypot(x, y) = libm::hypot;
     log(x) = libm::log;
     log10(x) = libm::log10;
     log1p(x) = libm::log1p;

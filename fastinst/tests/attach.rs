@@ -247,6 +247,10 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
     let victim = Victim::start(clean(Command::new(&is_static)).args(["work", "1"]));
     assert!(refusal(&[], victim.number()).contains("linked statically"));
     victim.end();
+    if let Some(narrow) = narrow_program() {
+        let victim = Victim::start(&mut clean(Command::new(&narrow)));
+        assert!(refusal(&[], victim.number()).contains("32-bit"));
+    }
     let sandboxed = Victim::start(clean(Command::new(&program_file)).args(["sandbox", "1"]));
     assert!(refusal(&[], sandboxed.number()).contains("seccomp"));
     let output = attach(&["--force", "--for", "20ms"], sandboxed.number());
@@ -258,6 +262,25 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
         let victim = Victim::start(clean(Command::new(&program)).args(["work", "1"]));
         assert!(refusal(&[], victim.number()).contains("musl"));
     }
+}
+
+/// A 32-bit program that needs no library; none where the kernel does not run such.
+fn narrow_program() -> Option<PathBuf> {
+    let program = folder("attach-narrow").join("narrow");
+    let mut command = Command::new("gcc");
+    command.args(["-m32", "-O1", "-nostdlib", "-static", "-ffreestanding", "-no-pie"]);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/narrow.c"));
+    let output = run(command.arg("-o").arg(&program));
+    assert!(output.status.success(), "{output:?}");
+    let may = match Command::new(&program).stdout(Stdio::null()).spawn() {
+        Ok(mut child) => {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            true
+        }
+        Err(_) => false,
+    };
+    test_support::require(may, "a kernel that runs 32-bit programs").then_some(program)
 }
 
 /// There it has another number, does not see the command, and sees other files than the command.

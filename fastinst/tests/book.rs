@@ -161,3 +161,22 @@ fn the_tutorial_does_what_it_says() {
     let page = std::fs::read_to_string(to.join("live.html")).unwrap();
     assert!(page.contains("put"), "the page has the function");
 }
+
+#[test]
+fn pictures_are_made_of_real_output() {
+    if !["python3", "gcc", "chromium-headless-shell"].iter().all(|tool| has(tool)) {
+        return;
+    }
+    let to = folder("screenshots");
+    let built = Path::new(env!("CARGO_BIN_EXE_fastinst")).parent().unwrap();
+    let mut command = clean(Command::new(root().join("scripts/screenshots")));
+    let output = run(command.arg("--built").arg(built).arg("--to").arg(&to));
+    assert!(output.status.success(), "{output:?}");
+    let table = std::fs::read_to_string(to.join("table.svg")).unwrap();
+    assert!(table.starts_with("<svg ") && table.contains("count_word (words.c:"), "{table}");
+    assert!(std::fs::read(to.join("page.png")).unwrap().starts_with(b"\x89PNG"));
+    // Figures differ between runs, so that of those in the documents only the presence is checked.
+    for name in ["table.svg", "page.png"] {
+        assert!(root().join("docs/figures").join(name).is_file(), "{name}");
+    }
+}

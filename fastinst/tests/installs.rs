@@ -79,6 +79,7 @@ fn what_is_installed_works_has_pages_and_goes_without_a_trace() {
         "share/zsh/site-functions/_fastinst",
         "share/fish/vendor_completions.d/fastinst.fish",
         "share/doc/fastinst/docs/other-tools.md",
+        "share/doc/fastinst/docs/figures/table.svg",
     ] {
         assert!(prefix.join(name).metadata().is_ok_and(|data| data.len() > 100), "{name}");
     }

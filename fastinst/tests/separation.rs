@@ -209,3 +209,34 @@ fn nothing_that_we_have_of_our_own_is_seen_by_others() {
         .collect();
     assert!(leaked.is_empty(), "{leaked:?}");
 }
+
+/// What the dynamic section of a file asks for: libraries, and versions of the C library.
+fn needs(file: &Path) -> (BTreeSet<String>, BTreeSet<(u32, u32)>) {
+    let output = run(std::process::Command::new("objdump").args(["-p"]).arg(file));
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<Vec<String>> = text.lines().map(words).collect();
+    let libraries = lines.iter().filter(|words| words.first().is_some_and(|it| it == "NEEDED"));
+    let versions = lines.iter().filter_map(|words| {
+        let (major, minor) = words.last()?.strip_prefix("GLIBC_")?.split_once('.')?;
+        let minor = minor.split('.').next()?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    });
+    (libraries.map(|words| words[1].clone()).collect(), versions.collect())
+}
+
+#[test]
+fn the_library_and_the_command_need_glibc_2_34_and_nothing_newer() {
+    if !has("objdump") {
+        return;
+    }
+    let (libraries, versions) = needs(&library());
+    assert!(libraries.iter().all(|it| ["libc.so.6", "libgcc_s.so.1"].contains(&it.as_str())));
+    assert!(versions.contains(&(2, 34)) && *versions.last().unwrap() <= (2, 34), "{versions:?}");
+    let (libraries, versions) = needs(Path::new(env!("CARGO_BIN_EXE_fastinst")));
+    let usual =
+        ["libc.so.6", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2"];
+    assert!(libraries.iter().all(|it| usual.contains(&it.as_str())), "{libraries:?}");
+    assert!(*versions.last().unwrap() <= (2, 34), "{versions:?}");
+}

@@ -23,6 +23,7 @@ use crate::figure::{Figure, How, product, student};
 use crate::histogram::{Histogram, bounds, bucket};
 use crate::null::Null;
 use crate::{Costs, Sample, Tally, Ticks};
+use libm::hypot;
 use smallvec::SmallVec;
 
 /// Call sites that are told apart.
@@ -394,7 +395,7 @@ impl Account {
         let value = self.entries as f64 + unseen.entries;
         let by_windows = student(unseen.cycles.saturating_sub(1).max(1)) * unseen.variance().sqrt();
         // All windows may be wrong alike: see `UNKNOWN`.
-        let half = by_windows.hypot(UNKNOWN * unseen.entries.max(0.0));
+        let half = hypot(by_windows, UNKNOWN * unseen.entries.max(0.0));
         // A few windows that have met no burst know little of bursts: it may have gone on as it did
         // when it was watched.
         let as_watched = self.entries as f64 / unseen.watched.max(1.0) * unseen.hidden;
@@ -457,7 +458,7 @@ impl Account {
             if all.cycles > 1 { all.cycles - 1 } else { (samples as usize).saturating_sub(1) };
         // Long calls are rare: as likely as not one more of the longest was just missed.
         let missed = (self.max - costs.bias - value).max(0.0) / (samples as f64 + 1.0);
-        let half = (student(freedom.max(1)) * deviation).hypot(self.spread);
+        let half = hypot(student(freedom.max(1)) * deviation, self.spread);
         Some(Figure::estimated(value, half, f64::MIN).with_more_above(missed))
     }
 

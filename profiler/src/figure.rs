@@ -1,5 +1,7 @@
 //! Figures: values that say what they are.
 
+// The C library's has a version that is newer than the oldest one that programs may have.
+use libm::hypot;
 use serde::{Deserialize, Serialize};
 
 /// A value, and how it is known.
@@ -141,7 +143,7 @@ impl Figure {
         // Each side by itself: one may be a bound.
         let ((a, b), (c, d)) = (self.interval(), other.interval());
         let (below, above) =
-            ((self.value - a).hypot(other.value - c), (b - self.value).hypot(d - other.value));
+            (hypot(self.value - a, other.value - c), hypot(b - self.value, d - other.value));
         let lo = (value - below).max(value.min(0.0));
         Self { value, how: How::Estimated { lo, hi: value + above } }
     }
@@ -185,7 +187,7 @@ pub(crate) fn product(a: &Figure, b: &Figure) -> Figure {
     let relative = |figure: &Figure| {
         if figure.value == 0.0 { 0.0 } else { figure.half_width() / figure.value.abs() }
     };
-    Figure::estimated(value, value.abs() * relative(a).hypot(relative(b)), 0.0)
+    Figure::estimated(value, value.abs() * hypot(relative(a), relative(b)), 0.0)
 }
 
 #[cfg(test)]

@@ -229,7 +229,8 @@ fn a_page_of_ten_thousand_functions_has_only_the_rows_that_are_seen() {
         more.id = FuncId(100 + at);
         profile.functions.push(more);
     }
-    let Some((mut browser, _folder)) = shown(&profile.html(), "many.html", WIDE) else { return };
+    let view = View { width: 1024, height: 700, dark: false };
+    let Some((mut browser, _folder)) = shown(&profile.html(), "many.html", view) else { return };
     assert!(names(&mut browser).len() < 100);
     let last = browser.value(
         "new Promise((done) => { const list = document.getElementById('list'); list.scrollTop = list.scrollHeight; \
@@ -237,6 +238,10 @@ fn a_page_of_ten_thousand_functions_has_only_the_rows_that_are_seen() {
          .at(-1).getBoundingClientRect().bottom <= list.getBoundingClientRect().bottom + 1))); })",
     );
     assert_eq!(last, true);
+    // Columns that this window hides leave their room to the others.
+    let fills = "(() => { const heads = [...document.querySelectorAll('#functions th')].filter((head) => head.offsetWidth); \
+        return heads.at(-1).getBoundingClientRect().right >= document.getElementById('list').clientWidth - 1; })()";
+    assert_eq!(browser.value(fills), true);
     let ready = browser.value("document.documentElement.dataset.ready");
     println!("10 000 functions: ready after {} ms", ready.as_str().unwrap());
     assert_eq!(search(&mut browser, "method_9999"), "1 of 10008 rows, self 0.0%");

@@ -57,8 +57,9 @@ Examples:
   fastinst attach --for 1m -o server.profile $(pidof server)
   fastinst attach -F 'parse_*' --policy exact 4711
 
-The process is stopped for less than a millisecond where a processor is free. At the end all of its code is as it was; the
-library stays mapped, and does nothing. A process of one thread takes locks from then on, which it did without before.";
+The process is stopped for less than a millisecond where a processor is free. At the end all of its
+code is as it was; the library stays mapped, and does nothing. A process of one thread takes locks
+from then on, which it did without before.";
 
 /// How often is looked whether the process lives.
 const LOOK: Duration = Duration::from_millis(20);

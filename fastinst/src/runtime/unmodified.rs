@@ -136,16 +136,7 @@ impl Unmodified {
         }
         let mut parts = Vec::new();
         for (maker, count) in &self.planted {
-            let late = match config.plants_before(*maker) {
-                true => " before the program began",
-                false => " when they were seen to run: their counts begin there",
-            };
-            parts.push(match maker {
-                Some(maker) => format!(
-                    "{count} functions got probes that a compiler has prepared ({maker}){late}"
-                ),
-                None => format!("{count} functions that no compiler has prepared got probes{late}"),
-            });
+            parts.push(planting(maker.as_ref(), *count, config.plants_before(*maker)));
         }
         for (count, what) in [(counted, "counted and not timed"), (refused, "refused")] {
             if count > 0 {
@@ -554,6 +545,28 @@ fn handles_faults() -> bool {
         signals::action(signal)
             .is_ok_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction))
     })
+}
+
+/// How many functions got probes, and when.
+fn planting(maker: Option<&impl std::fmt::Display>, count: usize, is_before: bool) -> String {
+    let (functions, probes, late) = match count {
+        1 => ("1 function".to_owned(), "a probe", "it was seen to run: its count begins there"),
+        _ => (
+            format!("{count} functions"),
+            "probes",
+            "they were seen to run: their counts begin there",
+        ),
+    };
+    let when = match is_before {
+        true => "before the program began".to_owned(),
+        false => format!("when {late}"),
+    };
+    match maker {
+        Some(maker) => {
+            format!("{functions} got {probes} that a compiler has prepared ({maker}) {when}")
+        }
+        None => format!("{functions} that no compiler has prepared got {probes} {when}"),
+    }
 }
 
 #[cfg(test)]

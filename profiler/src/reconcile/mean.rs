@@ -7,6 +7,7 @@
 
 use crate::profile::Function;
 use crate::{ClockSource, Figure, Header};
+use libm::hypot;
 
 /// Below, the clock knows the mean better, in nanoseconds.
 const SHORT: f64 = 50.0;
@@ -38,8 +39,8 @@ pub(crate) fn quotient(a: &Figure, b: &Figure) -> Option<Figure> {
     }
     let ((lo, hi), (least, most)) = (a.interval(), b.interval());
     // Each side by itself: intervals of few samples are not symmetric.
-    let below = relative(a.value - lo, a.value).hypot(relative(most - b.value, most));
-    let above = relative(hi - a.value, a.value).hypot(relative(b.value - least, b.value));
+    let below = hypot(relative(a.value - lo, a.value), relative(most - b.value, most));
+    let above = hypot(relative(hi - a.value, a.value), relative(b.value - least, b.value));
     let hi = if a.value > 0.0 { value * (1.0 + above) } else { hi / b.value };
     Some(Figure {
         value,

@@ -190,20 +190,32 @@ fn why_not_traced(process: i32, status: &Status, error: &std::io::Error) -> Stri
     // SAFETY: (1) asks for a number.
     #[allow(unsafe_code)]
     let ours = unsafe { libc::geteuid() };
+    let other = ids("Uid").into_iter().find(|&id| id != ours).map(name_of);
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    let by_yama = format!("kernel.yama.ptrace_scope = {}", yama.trim());
-    match ids("Uid").into_iter().find(|&id| id != ours) {
-        Some(other) if ours != 0 => format!(
-            "process {process} belongs to {}: run fastinst attach as that user or as root",
-            name_of(other)
+    by_whom(process, other.as_deref(), ours == 0, yama.trim(), error)
+}
+
+/// What forbids it: that the process is another user's, Yama (its `ptrace_scope`), a missing
+/// capability, or the process itself.
+fn by_whom(
+    process: i32,
+    other: Option<&str>,
+    are_root: bool,
+    yama: &str,
+    error: &std::io::Error,
+) -> String {
+    let by_yama = format!("kernel.yama.ptrace_scope = {yama}");
+    match other {
+        Some(other) if !are_root => format!(
+            "process {process} belongs to {other}: run fastinst attach as that user or as root"
         ),
-        _ if yama.trim() == "3" => format!(
+        _ if yama == "3" => format!(
             "this system lets no process be traced until it is restarted ({by_yama}): start the program with fastinst run"
         ),
-        _ if matches!(yama.trim(), "1" | "2") => format!(
+        _ if matches!(yama, "1" | "2") && !are_root => format!(
             "this system lets only parents and root attach ({by_yama}): use sudo, or sysctl kernel.yama.ptrace_scope=0, or start the program with fastinst run"
         ),
-        _ if ours == 0 => format!(
+        _ if are_root => format!(
             "the kernel does not let process {process} be traced ({error}): in a container, add the capability SYS_PTRACE"
         ),
         _ => format!("process {process} lets no process look at it (not dumpable): attach as root"),
@@ -245,6 +257,26 @@ fn require_program(process: i32, living: i32) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whatever_forbids_tracing_is_named_with_its_remedy() {
+        let error = std::io::Error::from_raw_os_error(libc::EPERM);
+        let said = |other, are_root, yama| by_whom(7, other, are_root, yama, &error);
+        for (found, wanted) in [
+            (said(Some("redis"), false, "1"), "belongs to redis: run fastinst attach as that user"),
+            (said(None, false, "1"), "ptrace_scope = 1): use sudo"),
+            (said(None, false, "2"), "ptrace_scope = 2): use sudo"),
+            // Not even root may.
+            (said(None, true, "3"), "ptrace_scope = 3): start the program with fastinst run"),
+            // Root that Yama does not stop has not the capability.
+            (said(Some("redis"), true, "1"), "add the capability SYS_PTRACE"),
+            (said(None, true, ""), "add the capability SYS_PTRACE"),
+            (said(None, false, "0"), "not dumpable"),
+        ] {
+            assert!(found.contains(wanted), "{wanted}: {found}");
+            assert_eq!(found.lines().count(), 1);
+        }
+    }
 
     #[test]
     fn fields_of_a_status_are_found_by_their_whole_name() {

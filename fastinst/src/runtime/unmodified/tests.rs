@@ -132,3 +132,16 @@ fn a_function_that_was_changed_in_memory_is_refused() {
     // SAFETY: as above.
     unsafe { old.0.write(old.1) };
 }
+
+#[test]
+fn one_function_is_told_as_one() {
+    let none = None::<&String>;
+    assert_eq!(
+        planting(none, 1, false),
+        "1 function that no compiler has prepared got a probe when it was seen to run: its count begins there"
+    );
+    assert_eq!(
+        planting(Some(&"xray"), 2, true),
+        "2 functions got probes that a compiler has prepared (xray) before the program began"
+    );
+}

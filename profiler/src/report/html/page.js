@@ -116,7 +116,8 @@ const drawRows = (measured = false) => {
   const first = Math.max(0, Math.floor(scrollTop / height) - 10);
   const last = Math.min(visible.length, first + Math.ceil(clientHeight / height) + 30);
   const spacer = (rows) => {
-    const cell = make("td", { colSpan: COLUMNS.length, style: `height:${rows * height}px` });
+    // Over one column only: some are hidden in narrow windows, and a span would bring theirs back.
+    const cell = make("td", { style: `height:${rows * height}px` });
     return make("tr", { className: "spacer", ariaHidden: "true" }, cell);
   };
   const body = $("functions").tBodies[0];
