@@ -47,10 +47,13 @@ typedef void (*fastinst_discovery)(const fastinst_info *probe, void *data);
 /* Finds the probes of everything that is loaded. Call it first; again it does nothing. */
 bool fastinst_start(void);
 
-/* Looks for libraries that were loaded since. */
+/* Looks for libraries that were loaded since: only needed without a callback, which has them looked for. */
 bool fastinst_scan(void);
 
-/* Calls `discovery` for every probe that is known, now, and for every one that fastinst_scan finds later. */
+/*
+ * Calls `discovery` for every probe that is known, now, and for every one that is found later: while a library is loaded, on the thread
+ * that loads it and before code of it runs; where the loader does not tell (musl's does not), by fastinst_scan.
+ */
 bool fastinst_register_callback(fastinst_discovery discovery, void *data);
 
 /* How many probes there are. */

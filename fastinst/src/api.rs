@@ -22,13 +22,15 @@ use crate::names::Names;
 use crate::probe::{Kind, ProbeId};
 use crate::runtime::functions::{self, Id};
 use crate::runtime::guest;
+use crate::runtime::loader;
 use crate::runtime::plant::{self, Garden};
 use crate::runtime::sites::{self, Site};
 use crate::runtime::stub::Stub;
 use crate::symbols::{Pattern, PatternError};
 use callpatch::{SetError, Switch};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use wordpatch::{CodeAddr, Policy};
 
@@ -95,19 +97,36 @@ type Discovered = Box<dyn Fn(&Probe) + Send + Sync>;
 pub struct Session {
     policy: Policy,
     known: Mutex<Known>,
+    /// All that was there at the beginning is planted: what comes later may go, too.
+    has_begun: AtomicBool,
+    has_listeners: AtomicBool,
 }
 
 #[derive(Default)]
 struct Known {
     names: Names,
     listeners: Vec<std::sync::Arc<Discovered>>,
-    /// Probes that listeners were told of.
-    told: u32,
 }
 
 impl std::fmt::Debug for Known {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Known").field("told", &self.told).finish_non_exhaustive()
+        f.debug_struct("Known").field("listeners", &self.listeners.len()).finish_non_exhaustive()
+    }
+}
+
+static SESSION: OnceLock<Result<Session, Error>> = OnceLock::new();
+
+/// Whether a listener is to hear of probes that are found later. Usable in a signal handler.
+pub(crate) fn is_listened_to() -> bool {
+    SESSION.get().is_some_and(|session| {
+        session.as_ref().is_ok_and(|session| session.has_listeners.load(Acquire))
+    })
+}
+
+/// Modules have come. By the thread that loads them, before their code runs.
+pub(crate) fn modules_have_come() {
+    if let Some(Ok(session)) = SESSION.get().filter(|_| is_listened_to()) {
+        session.scan();
     }
 }
 
@@ -116,7 +135,6 @@ impl Session {
     /// work in this process: its probes stay its own until somebody activates them.
     pub fn start() -> Result<&'static Self, Error> {
         guest::begin_in_child();
-        static SESSION: OnceLock<Result<Session, Error>> = OnceLock::new();
         SESSION.get_or_init(Self::set_up).as_ref().map_err(Clone::clone)
     }
 
@@ -126,7 +144,9 @@ impl Session {
             .and_then(|config| config.policy())
             .map_err(|error| setup(error.to_string()))?;
         guest::prepare_tables().map_err(setup)?;
-        let session = Self { policy, known: Mutex::default() };
+        loader::look();
+        let (known, has_begun, has_listeners) = Default::default();
+        let session = Self { policy, known, has_begun, has_listeners };
         session.scan();
         Ok(session)
     }
@@ -135,9 +155,11 @@ impl Session {
     pub fn scan(&self) {
         if !guest::is_running() {
             let mut garden = plant::garden();
-            let first = sites::count();
-            garden.plant_all(&self.policy, first > 0, None);
-            for site in (first..sites::count()).filter_map(sites::get) {
+            let is_later = self.has_begun.swap(true, AcqRel);
+            garden.plant_all(&self.policy, is_later, None);
+            // Also those of a library that was loaded again, which have the numbers that they had.
+            let is_new = |site: &&Site| !site.gone.load(Acquire) && !site.attached.load(Acquire);
+            for site in sites::all().map(|(_, site)| site).filter(is_new) {
                 site.attached.store(true, Release);
                 let _ = site.call().set(Switch::Off);
             }
@@ -145,24 +167,25 @@ impl Session {
         self.tell();
     }
 
-    /// Calls `listener` for every probe that is known, now, and for every one that is found later,
-    /// by [`scan`](Self::scan).
+    /// Calls `listener` for every probe that is known, now, and for every one that is found later:
+    /// on the thread that loads a library, before code of that runs, and otherwise by
+    /// [`scan`](Self::scan), where the loader does not tell us of libraries (musl's, or one that a
+    /// debugger listens to).
     pub fn on_discovery(&self, listener: impl Fn(&Probe) + Send + Sync + 'static) {
         self.tell();
         let listener: Discovered = Box::new(listener);
         self.probes().iter().for_each(&listener);
         self.known().listeners.push(std::sync::Arc::new(listener));
+        loader::listen(&self.policy);
+        self.has_listeners.store(true, Release);
     }
 
     /// Tells listeners what is new, with nothing locked: they may come back.
     fn tell(&self) {
-        let (new, listeners) = {
-            let mut known = self.known();
-            let new = known.told..sites::count();
-            known.told = new.end;
-            (new, known.listeners.clone())
-        };
-        for probe in new.filter_map(|number| self.probe(ProbeId(number))) {
+        let listeners = self.known().listeners.clone();
+        let is_new = |site: &Site| !site.gone.load(Acquire) && !site.is_told.swap(true, AcqRel);
+        let new = sites::all().filter(|(_, site)| is_new(site)).map(|(id, _)| id);
+        for probe in new.filter_map(|id| self.probe(id)) {
             listeners.iter().for_each(|listener| listener(&probe));
         }
     }

@@ -41,7 +41,7 @@ pub(crate) mod guest;
 pub(crate) mod handover;
 mod keeping;
 pub(crate) mod layout;
-mod loader;
+pub(crate) mod loader;
 pub(crate) mod measure;
 pub(crate) mod modes;
 pub(crate) mod plant;

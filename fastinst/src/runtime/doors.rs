@@ -140,7 +140,7 @@ fn before_dlopen() {
         guest::complain(&why);
     }
     if guest::is_observed() {
-        loader::listen();
+        loader::listen(guest::policy());
     }
     arrivals::expect();
 }

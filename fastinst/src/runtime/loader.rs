@@ -16,14 +16,15 @@
 #![allow(unsafe_code)]
 
 use super::{arrivals, guest, plant};
+use crate::api;
 use callpatch::{CallSite, Form, Islands, Retarget, Role, Survey, Switch, x86};
 use goblin::elf64::dynamic::{DT_NULL, DT_STRSZ, DT_STRTAB, DT_TEXTREL, Dyn};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
-use wordpatch::CodeAddr;
 use wordpatch::os;
 use wordpatch::os::pages::PAGE;
+use wordpatch::{CodeAddr, Policy};
 
 /// What the loader shows (`struct r_debug`, link.h).
 #[repr(C)]
@@ -68,7 +69,7 @@ struct Ear {
 }
 
 /// Finds out where the loader shows it, while it starts the program.
-pub(super) fn look() {
+pub(crate) fn look() {
     // SAFETY: (1) a name; the loader's own search.
     let shown: *mut Shown = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast();
     SHOWN.store(shown, Release);
@@ -78,10 +79,10 @@ pub(super) fn look() {
 static EAR: AtomicPtr<Ear> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Has the loader call us, from the first time on that this is called.
-pub(super) fn listen() {
+pub(crate) fn listen(policy: &Policy) {
     static ASKED: AtomicBool = AtomicBool::new(false);
     if !ASKED.swap(true, AcqRel)
-        && let Some(ear) = ear()
+        && let Some(ear) = ear(policy)
     {
         EAR.store(Box::into_raw(Box::new(ear)), Release);
     }
@@ -92,7 +93,7 @@ pub(super) fn hear(hears: bool) -> Result<(), String> {
     // SAFETY: (1) null, or made by `listen` and never freed.
     let Some(ear) = (unsafe { EAR.load(Acquire).as_ref() }) else {
         if hears {
-            listen();
+            listen(guest::policy());
         }
         return Ok(());
     };
@@ -118,12 +119,11 @@ pub(super) fn hear(hears: bool) -> Result<(), String> {
     unsafe { wordpatch::lock_again(&page) }.map_err(|error| failed(&error))
 }
 
-fn ear() -> Option<Ear> {
+fn ear(policy: &Policy) -> Option<Ear> {
     let shown = SHOWN.load(Acquire);
     // SAFETY: (1) null, or what the loader shows, for as long as the process lives.
     let (brk, base) = unsafe { shown.as_ref().map(|shown| (shown.brk, shown.base))? };
     let (base, ret) = (CodeAddr::new(base), empty_function(CodeAddr::new(brk))?);
-    let policy = guest::policy();
     let mut survey = Survey::new(*policy).ok()?;
     let mut islands = Islands::near(base..ret.offset(16)).ok()?;
     let stub = islands
@@ -169,7 +169,8 @@ fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
 
 /// Called by the loader, on the thread that has it for itself.
 extern "C" fn changed() {
-    if !guest::is_observed() {
+    let is_observed = guest::is_observed();
+    if !is_observed && !api::is_listened_to() {
         return;
     }
     let errno = os::errno();
@@ -184,7 +185,12 @@ extern "C" fn changed() {
                 plant::garden().bury();
             }
         }
-        CONSISTENT if has_news(shown.map) => arrivals::plant_now(),
+        CONSISTENT if has_news(shown.map) => {
+            if is_observed {
+                arrivals::plant_now();
+            }
+            api::modules_have_come();
+        }
         DELETE => {
             LATEST.store(std::ptr::null_mut(), Relaxed);
             // Where the program unloads, its door has seen to it.

@@ -67,6 +67,8 @@ pub(crate) struct Site {
     pub(crate) gone: AtomicBool,
     /// The user has attached something of his own.
     pub(crate) attached: AtomicBool,
+    /// Those who listen were told of it.
+    pub(crate) is_told: AtomicBool,
     /// Several functions share it: see [`sharing`](super::sharing).
     pub(crate) shared: AtomicBool,
     /// What its cell holds then; zero if it has no owners.
@@ -327,6 +329,7 @@ impl Site {
             moved: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             attached: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
             shared: AtomicBool::new(shared.is_some()),
             owners: AtomicU32::new(shared.unwrap_or(0)),
         }
@@ -351,7 +354,7 @@ impl Site {
         self.shared.store(shared.is_some(), Relaxed);
         self.owners.store(shared.unwrap_or(0), Relaxed);
         self.inline.store(planted.gate.is_some(), Relaxed);
-        for flag in [&self.moved, &self.attached] {
+        for flag in [&self.moved, &self.attached, &self.is_told] {
             flag.store(false, Relaxed);
         }
         // SAFETY: (1) it is gone, so that no other thread looks; (2) one thread at a time holds the
