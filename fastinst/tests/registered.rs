@@ -173,3 +173,19 @@ fn the_table_names_them_by_their_module() {
     let table = text(&report.stdout);
     assert!(table.contains("outer") && table.contains("inner"), "{table}");
 }
+
+#[test]
+fn the_example_is_a_provider() {
+    let to = folder("registered-example");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let program = to.join("provider");
+    let mut compiler = std::process::Command::new("gcc");
+    compiler.args(["-O2", "-Wall", "-Werror", "-I"]).arg(root.join("fastinst/include"));
+    test_support::succeed(
+        compiler.arg(root.join("examples/provider.c")).arg("-o").arg(&program).arg("-ldl"),
+    );
+    let file = to.join("profile");
+    let output = run(&mut preloaded(&program, "count", &file));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(calls(&profile(&file), "made"), 100_000.0);
+}
