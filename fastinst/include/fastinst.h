@@ -74,7 +74,7 @@ bool fastinst_disable_function(void *function);
 
 /*
  * The probes of functions that a pattern names: a glob ("parse_*"), a regular expression ("/^std::/"), a library ("@libfoo*") or a
- * source file ("main.c:"). Writes at most `room` numbers, and returns how many there are; -1 if the pattern is none.
+ * source file ("main.c:"), or functions of so many bytes ("size<64"). Writes at most `room` numbers, and returns how many there are; -1 if the pattern is none.
  */
 int64_t fastinst_select(const char *pattern, fastinst_probe *probes, size_t room);
 

@@ -26,7 +26,7 @@ use crate::runtime::loader;
 use crate::runtime::plant::{self, Garden};
 use crate::runtime::sites::{self, Site};
 use crate::runtime::stub::Stub;
-use crate::symbols::{Pattern, PatternError};
+use crate::symbols::{Pattern, PatternError, Subject};
 use callpatch::{SetError, Switch};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -59,6 +59,8 @@ pub struct Probe {
     pub symbol: String,
     /// The file of the module.
     pub module: PathBuf,
+    /// How many bytes the function has, as far as is known.
+    pub size: Option<usize>,
     /// The source file, where the program has lines.
     pub file: Option<String>,
     /// The line.
@@ -211,7 +213,8 @@ impl Session {
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default();
-            pattern.matches(&probe.function, &module, probe.file.as_deref())
+            let (name, file) = (&*probe.function, probe.file.as_deref());
+            pattern.matches(&Subject { name, module: &module, file, size: probe.size })
         };
         Ok(self.probes().iter().filter(|probe| matches(probe)).map(|probe| probe.id).collect())
     }
@@ -344,6 +347,7 @@ fn describe(names: &mut Names, garden: &Garden, id: ProbeId, site: &Site) -> Pro
         function: name.shown,
         symbol: name.symbol,
         module,
+        size: name.size,
         file,
         line,
     }

@@ -15,6 +15,8 @@ pub(crate) struct Name {
     pub(crate) symbol: String,
     /// Where the function begins.
     pub(crate) start: CodeAddr,
+    /// How long it is, if that is known.
+    pub(crate) size: Option<usize>,
 }
 
 /// The symbols of modules, read when they are asked for.
@@ -81,7 +83,12 @@ impl Names {
     pub(crate) fn of(&mut self, garden: &Garden, address: CodeAddr) -> Name {
         match garden.bed_of(address) {
             Some((bed, _)) => self.in_bed(garden, bed, address),
-            None => Name { shown: format!("{address}"), symbol: String::new(), start: address },
+            None => Name {
+                shown: format!("{address}"),
+                symbol: String::new(),
+                start: address,
+                size: None,
+            },
         }
     }
 
@@ -93,12 +100,18 @@ impl Names {
                 shown: demangled(&symbol.name),
                 symbol: symbol.name,
                 start: symbol.start,
+                size: (symbol.size > 0).then_some(symbol.size),
             };
         }
         let module = garden.beds.get(bed).map(|bed| &bed.module);
         let offset = address.get().wrapping_sub(module.map_or(0, |module| module.bias));
         let name = module.map_or("?", |module| &module.name);
-        Name { shown: format!("{name}+{offset:#x}"), symbol: String::new(), start: address }
+        Name {
+            shown: format!("{name}+{offset:#x}"),
+            symbol: String::new(),
+            start: address,
+            size: None,
+        }
     }
 
     /// The symbol of the function that an address lies in, in a module that may be gone.
@@ -155,7 +168,9 @@ impl Names {
         };
         let symbol = self.at(garden, bed, address);
         let name = match symbol.filter(|_| !plain) {
-            Some(symbol) => Name { shown: symbol.name, symbol: String::new(), start: symbol.start },
+            Some(symbol) => {
+                Name { shown: symbol.name, symbol: String::new(), start: symbol.start, size: None }
+            }
             None => self.in_bed(garden, bed, address),
         };
         let module = garden.beds.get(bed).map(|bed| &bed.module);

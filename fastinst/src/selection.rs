@@ -1,7 +1,7 @@
 //! Selection: which functions the user wants probed.
 
 use crate::discovery::Module;
-use crate::symbols::{Pattern, PatternError, Symbols, demangled};
+use crate::symbols::{Pattern, PatternError, Subject, Symbols, demangled};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -51,20 +51,17 @@ impl Selector {
         let symbols = known
             .entry((module.path.clone(), registration, module.bias))
             .or_insert_with(|| Symbols::load(module).ok());
-        let name = symbols
-            .as_ref()
-            .and_then(|symbols| symbols.name_at(address))
-            .map(|symbol| demangled(&symbol.name));
+        let symbol = symbols.as_ref().and_then(|symbols| symbols.name_at(address));
+        let size = symbol.as_ref().map(|symbol| symbol.size).filter(|&size| size > 0);
+        let name = symbol.map(|symbol| demangled(&symbol.name)).unwrap_or_default();
         let needs_file = self.include.iter().chain(&self.exclude).any(Pattern::needs_file);
         let file = symbols
             .as_mut()
             .filter(|_| needs_file)
             .and_then(|symbols| symbols.line_of(address))
             .map(|(file, _)| file);
-        let name = name.unwrap_or_default();
-        let named = |patterns: &[Pattern]| {
-            patterns.iter().any(|pattern| pattern.matches(&name, &module.name, file.as_deref()))
-        };
+        let subject = Subject { name: &name, module: &module.name, file: file.as_deref(), size };
+        let named = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(&subject));
         (self.include.is_empty() || named(&self.include)) && !named(&self.exclude)
     }
 }

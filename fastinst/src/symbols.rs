@@ -8,7 +8,7 @@ mod demangle;
 mod pattern;
 
 pub use demangle::demangled;
-pub use pattern::{Pattern, PatternError};
+pub use pattern::{Pattern, PatternError, Subject};
 
 use crate::discovery::registered::Registered;
 use crate::discovery::{Contents, DiscoveryError, Image, Module};

@@ -297,3 +297,22 @@ fn the_functions_of_a_file_are_listed_with_what_can_be_done() {
     let first = &listed["functions"][0];
     assert_eq!((&first["function"], &first["probe"]), (&"recurse".into(), &"timed".into()));
 }
+
+#[test]
+fn functions_are_selected_by_their_size() {
+    let to = folder("unmodified-size");
+    let program = compile_with("gcc", "unmodified.c", &to, &["-O2", "-static-pie"]);
+    let count = |pattern: Option<&str>| {
+        let mut command = fastinst();
+        command
+            .args(["probes", "--json"])
+            .args(pattern.map(|pattern| ["-F", pattern]).into_iter().flatten());
+        let output = run(command.arg(&program));
+        let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        listed["functions"].as_array().unwrap().len()
+    };
+    let [small, large, exactly] = ["size<64", "size>=64", "size>63"].map(|size| count(Some(size)));
+    assert!(small > 0 && large > 0 && large == exactly);
+    // Some of the C library's have no size.
+    assert!(small + large <= count(None));
+}

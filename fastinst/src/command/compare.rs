@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Which calls are timed: adaptive, periodic, exact or count
     #[arg(long, value_name = "POLICY", default_value = "adaptive")]
     policy: String,
-    /// Probe these functions only: a glob, /regex/, @library or file: (may be repeated)
+    /// Probe these functions only: a glob, /regex/, @library, file: or 'size<64' (may be repeated)
     #[arg(short = 'F', long = "include", value_name = "PATTERN")]
     include: Vec<String>,
     /// Leave these functions out (may be repeated)

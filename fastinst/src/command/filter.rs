@@ -5,7 +5,7 @@ use super::launch::Options;
 use super::{Failure, say};
 use fastinst::discovery::{Module, discover, unmodified};
 use fastinst::spelling::nearest;
-use fastinst::symbols::{Pattern, Symbols, demangled};
+use fastinst::symbols::{Pattern, Subject, Symbols, demangled};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -35,6 +35,14 @@ struct Candidate {
     name: String,
     module: String,
     file: Option<String>,
+    size: Option<usize>,
+}
+
+impl Candidate {
+    fn subject(&self) -> Subject<'_> {
+        let Self { name, module, file, size } = self;
+        Subject { name, module, file: file.as_deref(), size: *size }
+    }
 }
 
 /// Refuses a filter that includes nothing. What a program loads later cannot be known: of one that
@@ -57,7 +65,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     let needs_files = patterns.iter().any(|(_, pattern)| pattern.needs_file());
     let mut candidates = functions_of(&module, needs_files);
     let matches = |pattern: &Pattern, candidates: &BTreeSet<Candidate>| {
-        candidates.iter().any(|one| pattern.matches(&one.name, &one.module, one.file.as_deref()))
+        candidates.iter().any(|one| pattern.matches(&one.subject()))
     };
     if patterns.iter().all(|(_, pattern)| matches(pattern, &candidates)) {
         return Ok(());
@@ -101,11 +109,13 @@ fn functions_of(module: &Module, needs_files: bool) -> BTreeSet<Candidate> {
         unmodified::functions(module).into_iter().flatten().collect()
     };
     let candidate = |address| {
-        let name = symbols.name_at(address).map(|symbol| demangled(&symbol.name));
+        let symbol = symbols.name_at(address);
+        let size = symbol.as_ref().map(|symbol| symbol.size).filter(|&size| size > 0);
+        let name = symbol.map(|symbol| demangled(&symbol.name));
         let offset = address.get() - module.bias;
         let name = name.unwrap_or_else(|| format!("{}+{offset:#x}", module.name));
         let file = if needs_files { symbols.line_of(address).map(|(file, _)| file) } else { None };
-        Candidate { name, module: module.name.clone(), file }
+        Candidate { name, module: module.name.clone(), file, size }
     };
     functions.into_iter().map(candidate).collect()
 }

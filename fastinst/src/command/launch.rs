@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// The length of an epoch, for instance 10ms (policy periodic)
     #[arg(short, long, value_name = "TIME")]
     pub(crate) epoch: Option<String>,
-    /// Probe these functions only: a glob, /regex/, @library or file: (may be repeated)
+    /// Probe these functions only: a glob, /regex/, @library, file: or 'size<64' (may be repeated)
     #[arg(short = 'F', long = "include", value_name = "PATTERN")]
     pub(crate) include: Vec<String>,
     /// Leave these functions out (may be repeated)

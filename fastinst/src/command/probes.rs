@@ -5,7 +5,7 @@ mod prospects;
 use super::Failure;
 use fastinst::Kind;
 use fastinst::discovery::{Discovery, FoundSite, Module, discover};
-use fastinst::symbols::{Pattern, Symbols, demangled};
+use fastinst::symbols::{Pattern, Subject, Symbols, demangled};
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// A program, a library, or the number of a process: then all that it has loaded
     #[arg(value_name = "FILE|PID")]
     target: PathBuf,
-    /// Only these functions: a glob, /regex/, @library or file: (may be repeated)
+    /// Only these functions: a glob, /regex/, @library, file: or 'size<64' (may be repeated)
     #[arg(short = 'F', long = "include", value_name = "PATTERN")]
     include: Vec<String>,
     /// Without these (may be repeated)
@@ -44,6 +44,14 @@ struct Line<'m> {
     site: FoundSite,
     function: String,
     place: Option<(String, u32)>,
+    size: Option<usize>,
+}
+
+impl Line<'_> {
+    fn subject(&self) -> Subject<'_> {
+        let file = self.place.as_ref().map(|place| place.0.as_str());
+        Subject { name: &self.function, module: &self.module.name, file, size: self.size }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -60,8 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         list(module, &found, &mut lines);
     }
     let named = |patterns: &[Pattern], line: &Line<'_>| {
-        let file = line.place.as_ref().map(|place| place.0.as_str());
-        patterns.iter().any(|pattern| pattern.matches(&line.function, &line.module.name, file))
+        patterns.iter().any(|pattern| pattern.matches(&line.subject()))
     };
     let all = lines.len();
     lines.retain(|line| (include.is_empty() || named(&include, line)) && !named(&exclude, line));
@@ -98,14 +105,13 @@ fn list<'m>(module: &'m Module, found: &Discovery, lines: &mut Vec<Line<'m>>) {
     let mut symbols = Symbols::load(module).ok();
     for site in &found.sites {
         let function = site.function.or(site.within).unwrap_or(site.address);
-        let name = symbols
-            .as_ref()
-            .and_then(|symbols| symbols.name_at(function))
-            .map(|symbol| demangled(&symbol.name));
+        let symbol = symbols.as_ref().and_then(|symbols| symbols.name_at(function));
+        let size = symbol.as_ref().map(|symbol| symbol.size).filter(|&size| size > 0);
+        let name = symbol.map(|symbol| demangled(&symbol.name));
         let name =
             name.unwrap_or_else(|| format!("{}+{:#x}", module.name, function.get() - module.bias));
         let place = symbols.as_mut().and_then(|symbols| symbols.line_of(function));
-        lines.push(Line { module, site: *site, function: name, place });
+        lines.push(Line { module, site: *site, function: name, place, size });
     }
 }
 

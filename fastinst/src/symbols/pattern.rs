@@ -6,18 +6,33 @@
 //! | `/^std::/` | functions, by a regular expression |
 //! | `@libz*` | all functions of libraries, by a glob of the file's name |
 //! | `main.c:` | all functions of a source file, by the end of its path |
+//! | `size<64` | functions of so many bytes; also `<=`, `>`, `>=` |
 
 use globset::{GlobBuilder, GlobMatcher};
 use regex_lite::Regex;
+use std::cmp::Ordering;
 
 /// What is wrong with a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid pattern '{pattern}': {why}; write a glob such as 'parse_*', a regular expression such as '/^std::/', '@library' or 'file.c:'"
+    "invalid pattern '{pattern}': {why}; write a glob such as 'parse_*', a regular expression such as '/^std::/', '@library', 'file.c:' or 'size<64'"
 )]
 pub struct PatternError {
     pattern: String,
     why: String,
+}
+
+/// A function, as patterns look at it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Subject<'s> {
+    /// Its name, as people write it.
+    pub name: &'s str,
+    /// The file that it is in.
+    pub module: &'s str,
+    /// Its source file, if it is known.
+    pub file: Option<&'s str>,
+    /// How many bytes it has, if that is known.
+    pub size: Option<usize>,
 }
 
 /// A pattern of functions.
@@ -31,6 +46,8 @@ pub enum Pattern {
     Module(GlobMatcher),
     /// Of source files.
     File(String),
+    /// Of functions whose size compares so with a number.
+    Size(Ordering, bool, usize),
 }
 
 impl Pattern {
@@ -55,21 +72,28 @@ impl Pattern {
         if let Some(module) = text.strip_prefix('@') {
             return glob(module).map(Self::Module);
         }
+        if let Some(size) = size(text) {
+            return Ok(size);
+        }
         match text.strip_suffix(':') {
             Some(file) if !file.ends_with(':') => Ok(Self::File(file.to_owned())),
             _ => glob(text).map(Self::Name),
         }
     }
 
-    /// Whether it names a function of that name, in the file of that name, from that source file.
-    pub fn matches(&self, name: &str, module: &str, file: Option<&str>) -> bool {
+    /// Whether it names a function. One whose size is unknown has none.
+    pub fn matches(&self, subject: &Subject<'_>) -> bool {
         match self {
-            Self::Name(glob) => glob.is_match(name),
-            Self::Expression(expression) => expression.is_match(name),
-            Self::Module(glob) => glob.is_match(module),
-            Self::File(end) => file.is_some_and(|file| {
+            Self::Name(glob) => glob.is_match(subject.name),
+            Self::Expression(expression) => expression.is_match(subject.name),
+            Self::Module(glob) => glob.is_match(subject.module),
+            Self::File(end) => subject.file.is_some_and(|file| {
                 file.strip_suffix(end.as_str())
                     .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+            }),
+            Self::Size(order, or_equal, bound) => subject.size.is_some_and(|size| {
+                let found = size.cmp(bound);
+                found == *order || (*or_equal && found == Ordering::Equal)
             }),
         }
     }
@@ -80,12 +104,32 @@ impl Pattern {
     }
 }
 
+/// `size<64` and the like. Names of C++ have no number behind such a sign at their end.
+fn size(text: &str) -> Option<Pattern> {
+    let rest = text.strip_prefix("size")?;
+    let (order, rest) = match rest.split_at_checked(1)? {
+        ("<", rest) => (Ordering::Less, rest),
+        (">", rest) => (Ordering::Greater, rest),
+        _ => return None,
+    };
+    let (or_equal, bound) = match rest.strip_prefix('=') {
+        Some(bound) => (true, bound),
+        None => (false, rest),
+    };
+    Some(Pattern::Size(order, or_equal, bound.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn names(pattern: &str, name: &str) -> bool {
-        Pattern::parse(pattern).unwrap().matches(name, "libz.so.1", Some("/src/lib/main.c"))
+        Pattern::parse(pattern).unwrap().matches(&Subject {
+            name,
+            module: "libz.so.1",
+            file: Some("/src/lib/main.c"),
+            size: Some(64),
+        })
     }
 
     #[test]
@@ -102,6 +146,15 @@ mod tests {
     fn libraries_and_files_are_named_by_their_ends() {
         assert!(names("@libz*", "inflate") && !names("@libc*", "inflate"));
         assert!(names("main.c:", "x") && names("lib/main.c:", "x") && !names("ain.c:", "x"));
+    }
+
+    #[test]
+    fn sizes_are_compared() {
+        assert!(names("size<65", "x") && !names("size<64", "x") && names("size<=64", "x"));
+        assert!(names("size>63", "x") && !names("size>64", "x") && names("size>=64", "x"));
+        assert!(names("size<64>", "size<64>"), "a name of C++");
+        let unknown = Subject { name: "x", ..Subject::default() };
+        assert!(!Pattern::parse("size>0").unwrap().matches(&unknown));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Args, Failure};
 use fastinst::discovery::Module;
 use fastinst::discovery::unmodified::{Maker, Prospect, prospects};
-use fastinst::symbols::{Pattern, Symbols, demangled};
+use fastinst::symbols::{Pattern, Subject, Symbols, demangled};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,6 +15,7 @@ struct Line<'m> {
     module: &'m Module,
     function: String,
     prospect: Prospect,
+    size: Option<usize>,
 }
 
 impl Line<'_> {
@@ -45,7 +46,9 @@ pub(super) fn run(
         )));
     }
     let named = |patterns: &[Pattern], line: &Line<'_>| {
-        patterns.iter().any(|pattern| pattern.matches(&line.function, &line.module.name, None))
+        let Line { module, function: name, size, .. } = line;
+        let subject = Subject { name, module: &module.name, file: None, size: *size };
+        patterns.iter().any(|pattern| pattern.matches(&subject))
     };
     lines.retain(|line| (include.is_empty() || named(include, line)) && !named(exclude, line));
     let text = if args.json { as_json(&lines) } else { as_text(&lines) };
@@ -57,11 +60,12 @@ fn list<'m>(module: &'m Module, lines: &mut Vec<Line<'m>>) -> Result<(), Failure
     let symbols = Symbols::load(module).ok();
     let found = prospects(module).map_err(|error| Failure::Refused(error.to_string()))?;
     for prospect in found {
-        let name = symbols.as_ref().and_then(|symbols| symbols.name_at(prospect.address));
-        let name = name.map(|symbol| demangled(&symbol.name));
+        let symbol = symbols.as_ref().and_then(|symbols| symbols.name_at(prospect.address));
+        let size = symbol.as_ref().map(|symbol| symbol.size).filter(|&size| size > 0);
+        let name = symbol.map(|symbol| demangled(&symbol.name));
         let offset = prospect.address.get() - module.bias;
         let function = name.unwrap_or_else(|| format!("{}+{offset:#x}", module.name));
-        lines.push(Line { module, function, prospect });
+        lines.push(Line { module, function, prospect, size });
     }
     Ok(())
 }
