@@ -182,7 +182,7 @@ pub struct Session {
 impl Session {
     /// Of a program with what was compiled in.
     pub fn new(observation: Arc<Observation>, watch: Arc<Watch>) -> Self {
-        let live = Live::new(observation.module().clone());
+        let live = Live::new(observation.module().clone()).of_program(watch.program());
         Self { observation, watch, live }
     }
 

@@ -1,7 +1,9 @@
 //! Monitors that say how often something was executed.
 
+use super::kept::{self, ProfileFile};
 use super::{Cell, Choice, Report, listing};
-use std::collections::BTreeMap;
+use profiler::{Arc, Function, Header, Label, Policy, Profile};
+use std::collections::{BTreeMap, HashMap};
 use wasm_aot_engine::instrument::runtime::{Counts, FunctionCounts, InstructionCount};
 use wasmparser::Operator;
 
@@ -178,7 +180,51 @@ pub(super) fn calls(choice: &Choice, counts: &Counts) -> Report {
     report.rows.sort_by_key(|row| std::cmp::Reverse(row[counted].sum()));
     report.notes.push(format!("{total} calls"));
     report.total([("calls", total)]);
+    if let Some(file) = choice.profile()
+        && let Err(error) = write_calls(file, choice, counts)
+    {
+        report.remark(format!("file: {error}"));
+    }
     report
+}
+
+/// Writes calls as a profile: how often each function was called, and by which.
+fn write_calls(file: &ProfileFile, choice: &Choice, counts: &Counts) -> std::io::Result<()> {
+    let all = functions(choice, counts);
+    let labels: Vec<Label> = all
+        .iter()
+        .map(|function| {
+            let source = function.source(0).unwrap_or_default();
+            kept::label_of(function.label(), function.index(), &source)
+        })
+        .collect();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (place, label) in labels.iter().enumerate() {
+        places.entry(label.name.clone()).or_insert(place);
+    }
+    let mut arcs: HashMap<usize, Vec<Arc>> = HashMap::new();
+    for (caller, label) in all.iter().zip(&labels) {
+        for call in caller.calls_made() {
+            // Functions of the host are no functions of this profile.
+            let Some(place) = places.get(&call.callee) else { continue };
+            arcs.entry(*place).or_default().push(Arc {
+                site: (caller.start() + call.offset).into(),
+                samples: call.count,
+                share: call.count as f64 / all[*place].calls().max(1) as f64,
+                caller: Some(label.clone()),
+            });
+        }
+    }
+    let called = all.iter().zip(labels).enumerate().filter(|(_, (one, _))| one.calls() > 0);
+    let functions = called.map(|(place, (function, label))| Function {
+        arcs: arcs.remove(&place).unwrap_or_default(),
+        ..kept::counted(function.index() + 1, label, function.calls())
+    });
+    let functions = functions.collect();
+    let header =
+        Header { policy: Policy::Count.to_string(), hz: 1e9, step: 1, ..Header::default() };
+    let profile = Profile { header, modules: Vec::new(), functions, stacks: Vec::new() };
+    file.write(None, profile)
 }
 
 pub(super) fn edges(choice: &Choice, counts: &Counts) -> Report {

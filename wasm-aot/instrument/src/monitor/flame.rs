@@ -2,7 +2,6 @@
 
 use super::kept::Run;
 use super::profile::Table;
-use inferno::flamegraph;
 use profiler::protobuf::{Message, Strings};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -54,7 +53,7 @@ impl Table<'_> {
         let table = Table::new(&sum, self.hz, self.name, self.source);
         match form {
             Form::Folded => table.folded().into_bytes(),
-            Form::Svg => table.svg(),
+            Form::Svg => table.profile(run).svg().into_bytes(),
             Form::Pprof => table.pprof(),
             Form::Dot => table.dot().into_bytes(),
             // Counts of what is deeper are as exact.
@@ -74,21 +73,6 @@ impl Table<'_> {
             );
         }
         out
-    }
-
-    fn svg(&self) -> Vec<u8> {
-        let mut options = flamegraph::Options::default();
-        options.title = "profile".into();
-        options.count_name = "ns".into();
-        let mut svg = Vec::new();
-        let folded = self.folded();
-        match flamegraph::from_lines(&mut options, folded.lines(), &mut svg) {
-            Ok(()) => svg,
-            // Nothing was called.
-            Err(_) => {
-                b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>\n".to_vec()
-            }
-        }
     }
 
     fn dot(&self) -> String {

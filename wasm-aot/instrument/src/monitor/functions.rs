@@ -5,11 +5,13 @@
 //! in functions that nobody looks at is their callers'.
 
 use super::hooked::{Hooked, fingerprint};
+use super::kept::{self, ProfileFile};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
 use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::InstBuilder;
 use parking_lot::Mutex;
+use profiler::{Figure, Function, Header, Policy, Profile, Spent, Timed};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
@@ -25,6 +27,8 @@ pub(super) struct Functions {
     speed: Speed,
     plan: OnceLock<Planned>,
     state: Mutex<State>,
+    /// Where its profile goes.
+    file: Option<ProfileFile>,
 }
 
 /// Where accounts are: that of nobody, then one for each function of the module.
@@ -45,7 +49,8 @@ struct State {
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let (plan, state) = Default::default();
-    Ok(Arc::new(Functions { choice: choice.clone(), speed: Speed::since_now(), plan, state }))
+    let (choice, file) = (choice.clone(), choice.profile_file()?);
+    Ok(Arc::new(Functions { choice, speed: Speed::since_now(), plan, state, file }))
 }
 
 impl Hooked for Functions {
@@ -98,6 +103,27 @@ impl Hooked for Functions {
         let calls: u64 = each.iter().map(|(_, [_, calls])| calls).sum();
         report.notes.push(format!("{calls} calls in {}", shown(total as f64 / hz)));
         report.total([("calls", calls), ("nanoseconds", nanoseconds(total))]);
+        if let Some(file) = &self.file {
+            let function = |(index, [ticks, calls]): &(u32, [u64; 2])| {
+                let own = Some(Figure::exact(*ticks as f64 / hz * 1e9));
+                let source = places.of_function(*index);
+                let label = kept::label_of(module.inner().label(*index), *index, &source);
+                let timed = Timed { own, ..Timed::default() };
+                Function { own, timed, ..kept::counted(index + 1, label, *calls) }
+            };
+            let header = Header {
+                policy: Policy::Exact.to_string(),
+                hz,
+                step: 1,
+                spent: Spent { samples: calls, ..Spent::default() },
+                ..Header::default()
+            };
+            let functions = each.iter().map(function).collect();
+            let profile = Profile { header, modules: Vec::new(), functions, stacks: Vec::new() };
+            if let Err(error) = file.write(module.name(), profile) {
+                report.remark(format!("file: {error}"));
+            }
+        }
         report
     }
 }

@@ -1,26 +1,102 @@
 //! A tree of calling contexts as a profile that `fastinst report` reads: functions with their calls
 //! and times, who called them, and stacks.
 //!
+//! The monitors `latency`, `functions` and `calls` write what they know in the same form
+//! ([`ProfileFile`]).
+//!
 //! A function's total is that of its outermost activations. Times are the wall clock's; where they
 //! are more than the processors have worked, the profile is reconciled with that, as those of native
 //! programs are.
 
-use super::flame::DEEPEST;
+use super::flame::{DEEPEST, rewrite};
 use super::profile::Table;
 use profiler::{
     Arc, ClockEvidence, Figure, FuncId, Function, Header, Histogram, Label, Module, Packing,
     Policy, Profile, Spent, Stack, Timed,
 };
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::fs::File;
+use std::time::{Duration, Instant};
+use wordpatch::os::clocks;
 
 /// What a profile says of the run that it is of.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    /// What the program calls itself.
+    /// What the program is called.
     pub(super) program: String,
     /// How long the processors have worked.
     pub(super) processor: Duration,
+}
+
+/// A file that a monitor's profile goes to, and when it was opened.
+#[derive(Clone, Debug)]
+pub(super) struct ProfileFile {
+    file: std::sync::Arc<File>,
+    program: Option<std::sync::Arc<str>>,
+    begun: Instant,
+    worked: Duration,
+}
+
+impl ProfileFile {
+    /// A file that was opened just now, for a program of that name.
+    pub(super) fn new(file: File, program: Option<std::sync::Arc<str>>) -> Self {
+        let (begun, worked) = (Instant::now(), clocks::of_process());
+        Self { file: file.into(), program, begun, worked }
+    }
+
+    /// Writes a profile whose functions are there: what is missing of its header and its modules is
+    /// known here. Where its name was not given, a program is called as its module says.
+    pub(super) fn write(&self, module: Option<&str>, mut profile: Profile) -> std::io::Result<()> {
+        let program = self.program.as_deref().or(module).unwrap_or(NAMELESS).to_owned();
+        let processor = clocks::of_process().saturating_sub(self.worked);
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let Profile { header, modules, .. } = &mut profile;
+        header.command = vec![program.clone()];
+        header.process = std::process::id() as i32;
+        header.processes = 1;
+        header.machine = MACHINE.to_owned();
+        header.seconds = if header.seconds > 0.0 { header.seconds } else { seconds };
+        header.processor = processor.as_secs_f64();
+        *modules = vec![Module { path: program, build_id: String::new() }];
+        rewrite(&self.file, &profile.to_bytes(Packing::Deflated))
+    }
+}
+
+/// What a profile names as its machine.
+const MACHINE: &str = "wasm-aot";
+/// What a program is called that has no name.
+pub(super) const NAMELESS: &str = "wasm";
+
+/// A function of the module, which is the profile's first: its number is its index and one.
+pub(super) fn label_of(name: String, index: u32, source: &str) -> Label {
+    let place = source
+        .rsplit_once(':')
+        .and_then(|(file, line)| Some((file.to_owned(), line.parse().ok()?)));
+    let (file, line) = place.unzip();
+    Label { name, module: Some(0), offset: u64::from(index) + 1, file, line }
+}
+
+/// A function of which only its calls are known so far, exactly.
+pub(super) fn counted(id: u32, label: Label, calls: u64) -> Function {
+    Function {
+        id: FuncId(id),
+        label,
+        calls: Figure::exact(calls as f64),
+        samples: 0,
+        min: None,
+        mean: None,
+        max: None,
+        total: None,
+        own: None,
+        cpu: None,
+        wall: None,
+        unseen: false,
+        timed: Timed::default(),
+        lost: 0,
+        histogram: Histogram::default(),
+        arcs: Vec::new(),
+        exemplars: Vec::new(),
+    }
 }
 
 /// What is known of a function: calls, ticks of its own, and in all of its outermost activations.
@@ -53,7 +129,8 @@ impl Table<'_> {
         self.profile(run).to_bytes(Packing::Deflated)
     }
 
-    fn profile(&self, run: &Run) -> Profile {
+    /// The profile as `fastinst report` knows it.
+    pub(super) fn profile(&self, run: &Run) -> Profile {
         let graph = self.graph();
         let wall = self.nested[0] as f64 / self.hz;
         let processor = run.processor.as_secs_f64().min(wall);
@@ -66,7 +143,7 @@ impl Table<'_> {
             policy: Policy::Exact.to_string(),
             hz: self.hz,
             step: 1,
-            machine: "wasm-aot".to_owned(),
+            machine: MACHINE.to_owned(),
             spent: Spent { samples: graph.calls(), ..Spent::default() },
             ..Header::default()
         };
@@ -114,13 +191,7 @@ impl Table<'_> {
     }
 
     fn label(&self, id: u32) -> Label {
-        let source = (self.source)(id - 1);
-        let place = source
-            .rsplit_once(':')
-            .and_then(|(file, line)| Some((file.to_owned(), line.parse().ok()?)));
-        let (file, line) = place.unzip();
-        let name = (self.name)(id - 1);
-        Label { name, module: Some(0), offset: id.into(), file, line }
+        label_of((self.name)(id - 1), id - 1, &(self.source)(id - 1))
     }
 
     fn function(&self, id: u32, sums: &Sums, graph: &Graph) -> Function {
@@ -130,26 +201,17 @@ impl Table<'_> {
         let mean = Some(Figure::exact(time(sums.total) / calls));
         let arcs = graph.arcs.get(&id).into_iter().flatten();
         Function {
-            id: FuncId(id),
-            label: self.label(id),
-            calls: Figure::exact(sums.calls as f64),
             samples: sums.calls,
-            min: None,
             mean,
-            max: None,
             total: exact(sums.total),
             own: exact(sums.own),
-            cpu: None,
             wall: exact(sums.total),
-            unseen: false,
             timed: Timed {
                 seen: time(sums.total),
                 mean,
                 total: exact(sums.total),
                 own: exact(sums.own),
             },
-            lost: 0,
-            histogram: Histogram::default(),
             arcs: arcs
                 .map(|(caller, arc)| Arc {
                     site: (*caller).into(),
@@ -158,7 +220,7 @@ impl Table<'_> {
                     caller: (*caller != 0).then(|| self.label(*caller)),
                 })
                 .collect(),
-            exemplars: Vec::new(),
+            ..counted(id, self.label(id), sums.calls)
         }
     }
 

@@ -17,6 +17,7 @@
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
 use super::hooked::{Hooked, fingerprint};
+use super::kept::{self, ProfileFile};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
@@ -67,6 +68,8 @@ pub(super) struct Latency {
     policy: Policy,
     /// Itself, for the thread that asks the conductor.
     this: Weak<Latency>,
+    /// Where its profile goes.
+    file: Option<ProfileFile>,
 }
 
 /// A function that is observed, and what stands in it.
@@ -167,6 +170,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
             _ => return Err(refused("budget", "only the policy adaptive has one".into())),
         }
     }
+    let file = choice.profile_file()?;
     Ok(Arc::new_cyclic(|this| {
         let (words, functions, code, state) = Default::default();
         Latency {
@@ -178,6 +182,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
             state,
             this: this.clone(),
             policy,
+            file,
         }
     }))
 }
@@ -331,6 +336,16 @@ impl Hooked for Latency {
             profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..by_total });
         // The table has said already what comes first.
         report.drawing = Some(format!("== latency ==\n{table}{}\n", report.notes[1..].join("\n")));
+        if let Some(file) = &self.file {
+            profile.label(|id| {
+                let index = functions[id.0 as usize - 1].index;
+                let source = places.of_function(index);
+                kept::label_of(module.inner().label(index), index, &source)
+            });
+            if let Err(error) = file.write(module.name(), profile) {
+                report.remark(format!("file: {error}"));
+            }
+        }
         report
     }
 }

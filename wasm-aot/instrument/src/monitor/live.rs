@@ -1,10 +1,11 @@
 //! Monitors that come and go while the program runs.
 
 use super::working::Working;
-use super::{MonitorError, Report, hooked};
+use super::{Choice, MonitorError, Report, hooked};
 use crate::lower::Census;
 use crate::lower::{self, Capabilities, Lowering, Refusal, Time};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Instant;
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::runtime::{Counted, Module, Share};
@@ -17,6 +18,8 @@ use wasm_aot_engine::instrument::runtime::{Counted, Module, Share};
 #[derive(Debug)]
 pub struct Live {
     module: Module,
+    /// What the program is called, if that was said.
+    program: Option<Arc<str>>,
     state: Mutex<LiveState>,
 }
 
@@ -99,7 +102,13 @@ pub enum LiveError {
 impl Live {
     /// Nothing is attached at first.
     pub fn new(module: Module) -> Self {
-        Self { module, state: Mutex::default() }
+        Self { module, program: None, state: Mutex::default() }
+    }
+
+    /// The same for a program that is called so.
+    #[must_use]
+    pub(crate) fn of_program(self, program: Option<Arc<str>>) -> Self {
+        Self { program, ..self }
     }
 
     /// Attaches a monitor, in place of one with the same name; gives its name.
@@ -127,7 +136,9 @@ impl Live {
     }
 
     fn begin(&self, text: &str) -> Result<KnownMonitor, LiveError> {
-        let working = Working::begin(text.parse()?)?;
+        let choice: Choice = text.parse()?;
+        choice.fits(&self.module)?;
+        let working = Working::begin(choice.of_program(self.program.clone()))?;
         let (facts, name) = (working.facts(), working.choice.name());
         let capabilities = Capabilities::of_module(&self.module, Time::Running);
         match lower::admit(&facts, &capabilities) {

@@ -92,7 +92,10 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "calls",
         about: "who called whom, from where, how often; also through tables and references",
-        options: &[("graph", "one row for each pair of functions")],
+        options: &[
+            ("graph", "one row for each pair of functions"),
+            ("file=FILE", "as `fastinst report`, `diff` and `merge` read it"),
+        ],
         source: Source::Counts { call_targets: true, report: counted::calls },
     },
     Kind {
@@ -116,7 +119,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "functions",
         about: "how often each function was called, and how much time it has taken itself",
-        options: &[],
+        options: &[("file=FILE", "as `fastinst report`, `diff` and `merge` read it")],
         source: Source::Hooks(functions::begin),
     },
     Kind {
@@ -146,6 +149,7 @@ pub const KINDS: &[Kind] = &[
         options: &[
             ("budget=PERCENT", "of processor time; 1% otherwise"),
             ("policy=NAME", "adaptive, paper, exact or count"),
+            ("file=FILE", "as `fastinst report`, `diff` and `merge` read it"),
         ],
         source: Source::Hooks(latency::begin),
     },

@@ -1,8 +1,10 @@
 //! What people write behind `--monitor`: a name, and options.
 
+use super::kept::ProfileFile;
 use super::{KINDS, Kind};
 use globset::{Glob, GlobMatcher};
 use std::fs::File;
+use std::sync::Arc;
 use thiserror::Error;
 use wasm_aot_engine::instrument::runtime::Module;
 
@@ -17,6 +19,14 @@ pub enum MonitorError {
     Unknown {
         /// What was asked for.
         name: String,
+    },
+    /// The program has no such function.
+    #[error("function={pattern}: no function is called {pattern}{hint}")]
+    NoFunction {
+        /// What was asked for.
+        pattern: String,
+        /// What it may mean, as a question.
+        hint: String,
     },
     /// The monitor has no such option.
     #[error("{monitor} has no option {}{}; it has {known}", quoted(.option), hint(.option, .known.split(", ")))]
@@ -98,6 +108,10 @@ pub struct Choice {
     functions: Option<GlobMatcher>,
     top: Option<usize>,
     options: Vec<(&'static str, String)>,
+    /// What the program is called, if that was said.
+    program: Option<Arc<str>>,
+    /// Where a profile goes that is made of counts.
+    profile: Option<ProfileFile>,
 }
 
 impl std::str::FromStr for Choice {
@@ -110,7 +124,9 @@ impl std::str::FromStr for Choice {
         let Some(kind) = KINDS.iter().find(|kind| kind.name == name) else {
             return Err(MonitorError::Unknown { name: name.into() });
         };
-        let mut choice = Self { kind, functions: None, top: Some(TOP), options: Vec::new() };
+        let (functions, options) = (None, Vec::new());
+        let (program, profile) = (None, None);
+        let mut choice = Self { kind, functions, top: Some(TOP), options, program, profile };
         parts.try_for_each(|part| choice.option(part.trim()))?;
         Ok(choice)
     }
@@ -148,6 +164,22 @@ impl Choice {
         let own = self.kind.options.iter().map(|(option, _)| bare(option));
         let known = own.chain(["function", "top"]).collect::<Vec<_>>().join(", ");
         MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
+    }
+
+    /// Refuses a choice of functions of which the module has none.
+    pub(super) fn fits(&self, module: &Module) -> Result<(), MonitorError> {
+        if self.nobody(module).is_none() {
+            return Ok(());
+        }
+        let info = &module.inner().info;
+        let all = 0..info.imported.functions + info.bodies.len() as u32;
+        let labels: Vec<String> = all.map(|function| module.inner().label(function)).collect();
+        let pattern = self.functions.as_ref().map_or("", |glob| glob.glob().glob());
+        let plain = pattern.replace(['*', '?'], "");
+        Err(MonitorError::NoFunction {
+            pattern: pattern.to_owned(),
+            hint: hint(&plain, labels.iter().map(String::as_str)),
+        })
     }
 
     /// Whether functions are asked for of which the module has none, in a sentence.
@@ -193,6 +225,34 @@ impl Choice {
         File::create(&path).map(Some).map_err(failed)
     }
 
+    /// The file that its option `file` names, made anew.
+    pub(super) fn profile_file(&self) -> Result<Option<ProfileFile>, MonitorError> {
+        Ok(self.file("file")?.map(|file| ProfileFile::new(file, self.program.clone())))
+    }
+
+    /// Opens the file of a profile that is made of counts.
+    pub(super) fn open_profile(&mut self) -> Result<(), MonitorError> {
+        self.profile = self.profile_file()?;
+        Ok(())
+    }
+
+    /// Where a profile goes that is made of counts, once it is open.
+    pub(super) fn profile(&self) -> Option<&ProfileFile> {
+        self.profile.as_ref()
+    }
+
+    /// What the program is called, if that was said.
+    pub(super) fn program(&self) -> Option<&str> {
+        self.program.as_deref()
+    }
+
+    /// The same for a program that is called so.
+    #[must_use]
+    pub(super) fn of_program(mut self, program: Option<Arc<str>>) -> Self {
+        self.program = program;
+        self
+    }
+
     pub(super) fn top(&self) -> Option<usize> {
         self.top
     }
@@ -227,7 +287,10 @@ fn check(option: &str, value: &str) -> Result<(), &'static str> {
 
 /// All monitors that were chosen.
 #[derive(Clone, Debug, Default)]
-pub struct Choices(Vec<Choice>);
+pub struct Choices {
+    all: Vec<Choice>,
+    program: Option<Arc<str>>,
+}
 
 impl Choices {
     /// Reads each of them; none may be there twice.
@@ -235,26 +298,41 @@ impl Choices {
         let mut choices = Self::default();
         for text in texts {
             let choice: Choice = text.parse()?;
-            if choices.0.iter().any(|other| other.name() == choice.name()) {
+            if choices.all.iter().any(|other| other.name() == choice.name()) {
                 return Err(MonitorError::Twice(choice.name()));
             }
-            choices.0.push(choice);
+            choices.all.push(choice);
         }
         Ok(choices)
     }
 
+    /// The same for a program that is called so: profiles and drawings bear its name.
+    #[must_use]
+    pub fn of_program(mut self, name: &str) -> Self {
+        let program: Arc<str> = name.into();
+        self.all =
+            self.all.into_iter().map(|choice| choice.of_program(Some(program.clone()))).collect();
+        self.program = Some(program);
+        self
+    }
+
+    /// What the program is called, if that was said.
+    pub(super) fn program(&self) -> Option<Arc<str>> {
+        self.program.clone()
+    }
+
     /// Whether none was chosen.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     pub(super) fn into_iter(self) -> impl Iterator<Item = Choice> {
-        self.0.into_iter()
+        self.all.into_iter()
     }
 
     /// Each of them, in the order in which they were chosen.
     pub fn iter(&self) -> impl Iterator<Item = &Choice> {
-        self.0.iter()
+        self.all.iter()
     }
 }
 

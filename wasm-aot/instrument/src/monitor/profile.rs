@@ -6,7 +6,7 @@
 
 use super::flame;
 use super::hooked::{Hooked, fingerprint};
-use super::kept::Run;
+use super::kept::{NAMELESS, Run};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
 use super::tree::{CALLED, FUNCTION, PLACES, Sum, Trees};
@@ -94,7 +94,8 @@ impl Hooked for Profile {
         });
         let mut report = table.report();
         report.total([("cpu nanoseconds", processor.as_nanos() as u64)]);
-        let run = Run { program: module.name().unwrap_or("wasm").to_owned(), processor };
+        let program = self.choice.program().or(module.name()).unwrap_or(NAMELESS).to_owned();
+        let run = Run { program, processor };
         let worked = shown(processor.as_secs_f64());
         report.notes.push(format!("by the wall clock; the process has worked for {worked}"));
         if without > 0 {

@@ -32,7 +32,11 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, binary};
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Watch(Vec<Watching>);
+pub struct Watch {
+    all: Vec<Watching>,
+    /// What the program is called, if that was said.
+    program: Option<Arc<str>>,
+}
 
 /// A monitor, and which kinds of probes it has.
 #[derive(Debug)]
@@ -42,14 +46,26 @@ impl Watch {
     /// Makes monitors ready. The files that they write to are there afterwards.
     pub fn new(choices: Choices) -> Result<Self, MonitorError> {
         let begin = |choice| Ok(Watching(Working::begin(choice)?, OnceLock::new()));
-        choices.into_iter().map(begin).collect::<Result<_, _>>().map(Self)
+        let program = choices.program();
+        let all = choices.into_iter().map(begin).collect::<Result<_, _>>()?;
+        Ok(Self { all, program })
+    }
+
+    /// Refuses monitors that are to look at functions of which the program has none.
+    pub fn require_functions(&self, module: &Module) -> Result<(), MonitorError> {
+        self.all.iter().try_for_each(|one| one.0.choice.fits(module))
+    }
+
+    /// What the program is called, if that was said.
+    pub(crate) fn program(&self) -> Option<Arc<str>> {
+        self.program.clone()
     }
 
     /// Has an engine's code count what the monitors report, see
     /// [`Config::counts`](wasm_aot_engine::Config::counts).
     pub fn configure<'c>(&self, config: &'c mut Config) -> &'c mut Config {
-        let counts = self.0.iter().any(|one| one.0.choice.is_counted());
-        let call_targets = self.0.iter().any(|one| one.0.choice.wants_call_targets());
+        let counts = self.all.iter().any(|one| one.0.choice.is_counted());
+        let call_targets = self.all.iter().any(|one| one.0.choice.wants_call_targets());
         config.counts(counts).call_targets(call_targets)
     }
 
@@ -61,7 +77,7 @@ impl Watch {
 
     /// What becomes of each monitor in code that can do so much.
     fn lowered(&self, code: &Capabilities) -> Vec<Lowering> {
-        let all: Vec<Facts> = self.0.iter().map(|one| one.0.facts()).collect();
+        let all: Vec<Facts> = self.all.iter().map(|one| one.0.facts()).collect();
         lower::lower(&all, code)
     }
 
@@ -72,7 +88,7 @@ impl Watch {
         apart: bool,
     ) -> Vec<(&Arc<dyn Hooked>, &OnceLock<Census>)> {
         let lowered = self.lowered(code).into_iter();
-        let at = lowered.zip(&self.0).filter(|(lowering, _)| lowering.is_apart() == apart);
+        let at = lowered.zip(&self.all).filter(|(lowering, _)| lowering.is_apart() == apart);
         at.filter_map(|(_, one)| Some((one.0.hooked.as_ref()?, &one.1))).collect()
     }
 
@@ -124,7 +140,7 @@ impl Watch {
 
     /// Those that have hooks.
     fn hooked(&self) -> impl Iterator<Item = &Arc<dyn Hooked>> {
-        self.0.iter().filter_map(|one| one.0.hooked.as_ref())
+        self.all.iter().filter_map(|one| one.0.hooked.as_ref())
     }
 
     /// The hooks that the monitors need in a module that an engine compiles, to which others may be
@@ -148,14 +164,14 @@ impl Watch {
 
     /// The names of the monitors, in the order in which they were chosen.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().map(|one| one.0.choice.name())
+        self.all.iter().map(|one| one.0.choice.name())
     }
 
     /// What became of each in a module's code.
     pub(crate) fn explain(&self, module: &Module) -> Vec<(Lowering, Census)> {
         let lowered = self.lowered(&Capabilities::of_module(module, Time::Early)).into_iter();
         let census = |one: &Watching| one.1.get().copied().unwrap_or_default();
-        lowered.zip(&self.0).map(|(lowering, one)| (lowering, census(one))).collect()
+        lowered.zip(&self.all).map(|(lowering, one)| (lowering, census(one))).collect()
     }
 
     /// What there is to say of what the module's instances have done so far, in the order in which
@@ -170,6 +186,6 @@ impl Watch {
             }
             Some(report)
         };
-        self.0.iter().filter_map(each).collect()
+        self.all.iter().filter_map(each).collect()
     }
 }

@@ -15,10 +15,13 @@ pub(super) struct Working {
 
 impl Working {
     /// Makes a monitor ready. The files that it writes to are there afterwards.
-    pub(super) fn begin(choice: Choice) -> Result<Self, MonitorError> {
+    pub(super) fn begin(mut choice: Choice) -> Result<Self, MonitorError> {
         let hooked = match choice.kind.source {
             Source::Hooks(begin) => Some(begin(&choice)?),
-            Source::Counts { .. } => None,
+            Source::Counts { .. } => {
+                choice.open_profile()?;
+                None
+            }
         };
         Ok(Self { choice, hooked })
     }
