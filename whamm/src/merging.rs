@@ -219,7 +219,7 @@ mod tests {
                 Some("fid, callee"),
             ),
             (
-                "wasm:opcode:i32.load:before { report var m: map<u64, u32>; m[effective_addr  / 64]++; }",
+                "wasm:opcode:i32.load:before { report var m: map<u32, u32>; m[effective_addr  / 64]++; }",
                 Some("effective_addr / 64"),
             ),
             (
