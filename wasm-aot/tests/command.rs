@@ -537,7 +537,7 @@ fn imports_that_nothing_defines_trap_if_that_is_wanted_and_the_way_there_is_told
     assert!(
         told.contains("the program calls \"env\" \"lacks\"")
             && told.contains("!calls")
-            && told.contains("<function 2>"),
+            && told.contains("!_start"),
         "{told}"
     );
 }
@@ -619,5 +619,32 @@ fn a_trap_leaves_a_dump_where_one_is_wanted() {
         assert_eq!(code, 2, "{text}");
         assert!(text.starts_with(&format!("wasm-aot: --dump {file}: ")), "{text}");
         assert!(text.ends_with(&format!(": {help}\n")), "{text}");
+    }
+}
+
+#[test]
+fn the_command_line_follows_the_rules_of_all_commands() {
+    test_support::follows_the_rules(Path::new(env!("CARGO_BIN_EXE_wasm-aot")), &[]);
+}
+
+#[test]
+fn a_file_that_is_no_module_is_named_as_what_it_is() {
+    let place = Place::new("languages");
+    for (name, text, said) in [
+        (
+            "app.c",
+            "#include <stdio.h>\nint main(void) { return 0; }\n",
+            "this is C, not WebAssembly",
+        ),
+        ("app.rs", "fn main() {}\n", "rustc --target wasm32-wasip1"),
+        ("calls.mm", "report var n: u32;\n", "calls.mm PROGRAM"),
+        ("notes.txt", "hello\n", "expected `(`"),
+    ] {
+        let file = place.file(name, text);
+        for arguments in [&["run", &file][..], &["compile", &file, "-o", "out.aot"]] {
+            let (told, code) = place.bad(arguments);
+            assert!(code == 1 && told.starts_with(&format!("wasm-aot: {file}: ")), "{told}");
+            assert!(told.contains(said) && told.lines().count() == 1, "{told}");
+        }
     }
 }

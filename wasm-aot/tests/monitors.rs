@@ -202,10 +202,26 @@ fn wrong_choices_are_refused_before_the_program_runs() {
     let full = place.run(&["run", "--monitor", "loops", "--report", "/dev/full", &program]);
     assert_eq!((full.status.code(), &full.stdout[..]), (Some(7), &b"hello\n"[..]));
     assert!(errors(&full).contains("--report /dev/full: No space left"), "{}", errors(&full));
-    let full =
-        place.run(&["run", "--monitor", "profile,pprof=/dev/full,function=nosuch*", &program]);
+    let full = place.run(&["run", "--monitor", "profile,pprof=/dev/full", &program]);
     assert!(errors(&full).contains("pprof: No space left"), "{}", errors(&full));
-    assert!(errors(&full).contains("no function is called nosuch*"), "{}", errors(&full));
+}
+
+#[test]
+fn a_filter_that_matches_nothing_is_refused_before_the_program_runs() {
+    let place = Place::new("monitor-filter");
+    let text = "(module (func $parse_line) (func (export \"_start\") (call $parse_line)))";
+    let program = place.file("program.wat", text);
+    for (monitor, hint) in [
+        ("hotness,function=prase_line", " (did you mean parse_line?)"),
+        ("profile,function=nosuch*", ""),
+        ("latency,function=nosuch*", ""),
+    ] {
+        let pattern = monitor.split('=').nth(1).expect("a pattern");
+        let (text, code) = place.bad(&["run", "--monitor", monitor, &program]);
+        let line = format!("--monitor: function={pattern}: no function is called {pattern}{hint}");
+        assert_eq!((code, text), (2, format!("wasm-aot: {line}\n")));
+    }
+    place.good(&["run", "--monitor", "hotness,function=parse*", &program]);
 }
 
 #[test]

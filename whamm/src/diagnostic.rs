@@ -42,13 +42,18 @@ pub enum Kind {
     TypeCheckWarning,
     /// An option that changes nothing.
     OptionWarning,
+    /// The engine target cannot express it, and was not asked for.
+    WeiWarning,
 }
 
 impl Kind {
     /// Whether this stops the compilation.
     pub fn severity(self) -> Severity {
         match self {
-            Self::ProbeWarning | Self::TypeCheckWarning | Self::OptionWarning => Severity::Warning,
+            Self::ProbeWarning
+            | Self::TypeCheckWarning
+            | Self::OptionWarning
+            | Self::WeiWarning => Severity::Warning,
             _ => Severity::Error,
         }
     }
@@ -174,6 +179,13 @@ impl Diagnostics {
             self.list.iter().filter(|d| seen.insert((d.span, &d.message))).collect();
         all.sort_by_key(|d| d.span.map_or((0, 0), |s| (s.script, s.start)));
         all.into_iter()
+    }
+
+    /// What the engine target refuses, as warnings.
+    pub(crate) fn of_engine(mut self) -> Self {
+        self.list.retain(|diagnostic| diagnostic.kind == Kind::WeiError);
+        self.list.iter_mut().for_each(|diagnostic| diagnostic.kind = Kind::WeiWarning);
+        self
     }
 
     /// Takes over what another phase said.

@@ -99,6 +99,16 @@ pub fn check_scripts(scripts: &[Source], libraries: &[LibraryFile]) -> Diagnosti
     front(scripts, libraries).map_or_else(|said| said, |(_, _, said)| said)
 }
 
+/// What an engine refuses of scripts that are right, as warnings: the rewriting target takes it.
+pub fn check_for_engines(scripts: &[Source], libraries: &[LibraryFile]) -> Diagnostics {
+    let none = Diagnostics::new(scripts);
+    let Ok((checked, libraries, _)) = front(scripts, libraries) else { return none };
+    let declaration = merging::declaration(&checked, scripts);
+    let (options, mut said) = (Options::default(), none.clone());
+    let made = monitor::compile(&checked, &libraries, &options, &declaration, &mut said);
+    made.map_or_else(Diagnostics::of_engine, |_| none)
+}
+
 /// Puts the probes of scripts into a program, given in binary or text.
 pub fn instrument(
     scripts: &[Source],

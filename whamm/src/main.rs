@@ -3,9 +3,8 @@
 
 mod command;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    command::run(command::Command::parse())
+    command::run(manual::parse())
 }

@@ -363,3 +363,21 @@ fn profiled_programs_are_written_and_what_is_wrong_is_one_line() {
         assert!(!refused.status.success() && !said(&refused).is_empty(), "{wrong:?}");
     }
 }
+
+#[test]
+fn the_command_line_follows_the_rules_of_all_commands() {
+    test_support::follows_the_rules(Path::new(env!("CARGO_BIN_EXE_whamm")), &[]);
+}
+
+#[test]
+fn check_warns_of_what_an_engine_refuses() {
+    let place = Place::new("engines");
+    let output = whamm(&["check", &place.file("alt.mm", "wasm:opcode:i32.add:alt { }")]);
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.starts_with("warning[WeiWarning]: an engine does not replace instructions"),
+        "{said}"
+    );
+    assert!(said.contains("the rewriting target does"), "{said}");
+}

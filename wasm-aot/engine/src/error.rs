@@ -243,7 +243,7 @@ pub struct FrameInfo {
     pub module: Option<String>,
     /// The function's index.
     pub function: u32,
-    /// The function's name, if it has one.
+    /// The function's name, or the one that it is exported by, if it has one.
     pub name: Option<String>,
     /// How many bytes from the module's start the instruction is, if that is known.
     pub offset: Option<u32>,
@@ -276,7 +276,7 @@ impl fmt::Display for FrameInfo {
         let module = Printable(self.module.as_deref().unwrap_or("<module>"));
         match &self.name {
             Some(name) => write!(f, "{module}!{}", demangled(name))?,
-            None => write!(f, "{module}!<function {}>", self.function)?,
+            None => write!(f, "{module}!function {}", self.function)?,
         }
         self.source
             .as_ref()

@@ -2,7 +2,7 @@
 
 use super::modules::{Chosen, World};
 use super::prof::Prof;
-use super::{Failure, Making, about, read};
+use super::{Failure, Making, about, read_module};
 use clap::Args;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
@@ -37,7 +37,7 @@ impl Compile {
                 output.display()
             )));
         }
-        let bytes = read(&self.module)?;
+        let bytes = read_module(&self.module)?;
         let engine = self.making.engine()?;
         let (monitors, counts) = match &self.monitor[..] {
             [] => (Vec::new(), false),

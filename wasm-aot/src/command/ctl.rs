@@ -105,7 +105,7 @@ impl Ctl {
             (None, None) => {
                 let all = answering();
                 if all.is_empty() {
-                    eprintln!("wasm-aot: {NOBODY}");
+                    super::complain(NOBODY);
                 }
                 let each = all.iter().map(|(pid, program)| format!("{pid}  {program}\n"));
                 return print(each.collect::<String>());

@@ -297,6 +297,32 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
+/// A module's bytes, binary or text. Files that are something else are named as what they are.
+pub(crate) fn read_module(path: &Path) -> Result<Vec<u8>, Failure> {
+    let bytes = read(path)?;
+    if bytes.starts_with(b"\0asm") || bytes.starts_with(b"\x7fELF") {
+        return Ok(bytes);
+    }
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_none_or(|first| matches!(first, b'(' | b';')) {
+        return Ok(bytes);
+    }
+    let name = path.display();
+    let extension = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    let compiled = |language: &str, how: &str| {
+        format!("{name}: this is {language}, not WebAssembly: compile it first, as with {how}")
+    };
+    Err(Failure::new(match extension {
+        "c" | "h" => compiled("C", "clang --target=wasm32-wasi -o app.wasm"),
+        "cc" | "cpp" | "cxx" | "hpp" => compiled("C++", "clang++ --target=wasm32-wasi -o app.wasm"),
+        "rs" => compiled("Rust", "rustc --target wasm32-wasip1 -o app.wasm"),
+        "go" => compiled("Go", "GOOS=wasip1 GOARCH=wasm go build -o app.wasm"),
+        "mm" => format!("{name}: this is a script: run --monitor {name} PROGRAM"),
+        // The engine tells what is wrong with it.
+        _ => return Ok(bytes),
+    }))
+}
+
 /// Says which file an error is about.
 pub(crate) fn about(path: &Path) -> impl Fn(Error) -> Failure {
     let path: PathBuf = path.to_owned();
@@ -307,7 +333,7 @@ pub(crate) fn about(path: &Path) -> impl Fn(Error) -> Failure {
 }
 
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = ::manual::parse();
     let done = match cli.command {
         Command::Compile(compile) => compile.run(),
         Command::Run(run) => run.run(),

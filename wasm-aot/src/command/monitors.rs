@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasm_aot::monitor::{Choices, KINDS, Report, TOP, Watch};
 use wasm_aot::observer::{self, Variables};
@@ -201,12 +201,13 @@ impl Told {
 
 impl Monitoring {
     /// Checks what was asked for.
-    pub(crate) fn begin(&self) -> Result<Observation, Failure> {
+    pub(crate) fn begin(&self, program: &Path) -> Result<Observation, Failure> {
         let (files, names): (Vec<&str>, Vec<&str>) =
             self.monitor.iter().map(String::as_str).partition(|text| Chosen::is_file(text));
         let modules = files.into_iter().map(Chosen::parse).collect::<Result<Vec<_>, _>>()?;
         let choices = Choices::new(names);
         let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
+        let choices = choices.of_program(&program.display().to_string());
         if self.monitor.is_empty()
             && (self.report.is_some()
                 || self.json

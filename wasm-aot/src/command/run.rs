@@ -8,7 +8,7 @@ use super::prof::Prof;
 use super::spell;
 use super::threads::{self, Parts, Threads};
 use super::traces::{self, Events};
-use super::{Failure, Making, about, print, read, record};
+use super::{Failure, Making, about, print, read_module, record};
 use clap::Args;
 use parking_lot::Mutex;
 use std::ffi::OsString;
@@ -63,8 +63,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     max_monitor_memory: usize,
     /// Monitor time-out: to start, and to report, as 10s or 500ms
-    #[arg(long, value_name = "TIME", default_value = "30s")]
-    monitor_patience: String,
+    #[arg(long, alias = "monitor-patience", value_name = "TIME", default_value = "30s")]
+    monitor_timeout: String,
     /// How functions of monitors are called
     #[arg(long, value_name = "HOW", default_value = "inlined", hide = true)]
     monitor_calls: HowCalled,
@@ -128,7 +128,7 @@ impl Run {
         let replays = traces::is_trace(&self.module);
         self.fits(replays)?;
         self.dump.as_deref().map_or(Ok(()), is_writable)?;
-        let observation = self.monitoring.begin()?;
+        let observation = self.monitoring.begin(&self.module)?;
         let engine = self.making.engine_with(|config| {
             observation.watch().configure(config);
             config
@@ -162,6 +162,8 @@ impl Run {
             _ => self.observed(&engine, &mut store, &observation, &carried)?,
         };
         let module = observed.module().clone();
+        let found = observation.watch().require_functions(&module);
+        found.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         let limits = Limits {
             stack: self.max_stack,
             memory: self.max_memory.unwrap_or(usize::MAX >> 1),
@@ -192,7 +194,7 @@ impl Run {
                 .spawn(wake)
                 .map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
-        let patience = duration("--monitor-patience", &self.monitor_patience)?;
+        let patience = duration("--monitor-timeout", &self.monitor_timeout)?;
         for chosen in carried.iter().map(Packed::chosen) {
             spell::begin(&observed, &chosen?);
         }
@@ -201,7 +203,8 @@ impl Run {
         let session = Arc::new(Session::new(Arc::clone(&observed), watch));
         if observation.explains() {
             let each = session.explain();
-            eprint!("{}", each.iter().map(ToString::to_string).collect::<String>());
+            let each: String = each.iter().map(ToString::to_string).collect();
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), each.as_bytes());
         }
         let asked = Asked {
             program: self.module.clone(),
@@ -333,7 +336,7 @@ impl Run {
         }
         .map_err(about(path))?
         .at_path(path.display().to_string());
-        let patience = duration("--monitor-patience", &self.monitor_patience)?;
+        let patience = duration("--monitor-timeout", &self.monitor_timeout)?;
         let limits = modules::limits(self.max_monitor_memory, self.max_stack);
         store.set_limits(limits);
         let all = carried.iter().map(|packed| packed.compile(engine));
@@ -668,7 +671,7 @@ fn module_report(
 
 /// The program in a file, or in a trace.
 fn program_in(path: &Path) -> Result<Vec<u8>, Failure> {
-    if traces::is_trace(path) { traces::module_inside(path) } else { read(path) }
+    if traces::is_trace(path) { traces::module_inside(path) } else { read_module(path) }
 }
 
 /// What a replayed program writes to its streams goes to ours.

@@ -37,7 +37,7 @@ fn bad_monitors_are_refused_with_a_line_that_says_why() {
     let mut command = place.command();
     let begun = Instant::now();
     let done = command
-        .args(["run", "--no-cache", "--monitor-patience", "300ms", "--monitor"])
+        .args(["run", "--no-cache", "--monitor-timeout", "300ms", "--monitor"])
         .arg(endless)
         .arg(&program)
         .output();
@@ -65,7 +65,7 @@ fn bad_monitors_are_refused_with_a_line_that_says_why() {
         ],
     );
     let late = place.file("late.wat", r#"(module (func (export "wasm:exit") (loop (br 0))))"#);
-    told(&late, &["--monitor-patience", "300ms"], 0, &["monitor late: wasm:exit: it does not end"]);
+    told(&late, &["--monitor-timeout", "300ms"], 0, &["monitor late: wasm:exit: it does not end"]);
     let spinning = place.file(
         "spinning.wat",
         r#"(module (func (export "wasm:opcode:nop (pc)") (param i32) (loop (br 0))))"#,

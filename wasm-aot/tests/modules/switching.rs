@@ -100,7 +100,7 @@ fn a_monitor_that_fails_is_switched_off_and_the_program_goes_on() {
             "run",
             "--invoke",
             "main",
-            "--monitor-patience",
+            "--monitor-timeout",
             "300ms",
             "--monitor",
             &monitor,

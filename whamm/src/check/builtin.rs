@@ -44,6 +44,17 @@ fn core(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
     })
 }
 
+/// What stands for a value in formats of C: `%d`, `%08x`, `%ld`.
+fn percent(text: &str) -> Option<&str> {
+    text.match_indices('%').find_map(|(at, _)| {
+        let rest = &text[at + 1..];
+        let flags = rest.find(|c: char| !"0123456789.+-#lhzj".contains(c))?;
+        rest[flags..]
+            .starts_with(['d', 'i', 'u', 'x', 'X', 's', 'f', 'g', 'p', 'c'])
+            .then(|| &text[at..at + flags + 2])
+    })
+}
+
 /// Whether a name is a function of the language.
 pub(super) fn is_builtin(name: &str) -> bool {
     everywhere(name).is_some()
@@ -223,14 +234,18 @@ impl Checker<'_> {
             }
         };
         if pieces.len() != values.len() + 1 {
-            self.error(
-                span,
-                format!(
-                    "the format wants {} values, and there are {}",
-                    pieces.len() - 1,
-                    values.len()
-                ),
+            let message = format!(
+                "the format wants {} values, and there are {}",
+                pieces.len() - 1,
+                values.len()
             );
+            match pieces.iter().find_map(|(text, _)| percent(text)) {
+                Some(habit) => {
+                    let help = format!("`{{}}` stands for a value: write it instead of `{habit}`");
+                    self.error_help(span, message, help);
+                }
+                None => self.error(span, message),
+            }
             self.look_over(values);
             return None;
         }

@@ -96,7 +96,13 @@ struct Instr {
     #[arg(short, long)]
     wei: bool,
     /// Where the output goes.
-    #[arg(short, long = "output-path", visible_alias = "output", default_value = "output.wasm")]
+    #[arg(
+        short,
+        long = "output",
+        alias = "output-path",
+        value_name = "FILE",
+        default_value = "output.wasm"
+    )]
     output_path: PathBuf,
     /// Libraries: name=path or name(module)=path, separated by commas or blanks.
     #[arg(short, long, value_delimiter = ',', num_args = 1.., value_name = "NAME=PATH")]
@@ -228,6 +234,11 @@ pub(crate) fn run(command: Command) -> ExitCode {
     code
 }
 
+/// Says a line on standard error, if there is one that takes it.
+fn note(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// What was asked for goes to stdout; a reader that has enough is no failure.
 fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
     match std::io::stdout().write_all(text) {
@@ -244,8 +255,15 @@ fn check(paths: &[PathBuf], libraries: &Libraries) -> Result<Diagnostics, Diagno
     let mut all = Diagnostics::default();
     // Each script on its own: `check *.mm` does not make them one run.
     for path in paths {
-        let said = script(path)
-            .map_or_else(|said| said, |script| whamm::check_scripts(&[script], &libraries));
+        let said = script(path).map_or_else(
+            |said| said,
+            |script| {
+                let scripts = [script];
+                let mut said = whamm::check_scripts(&scripts, &libraries);
+                said.append(whamm::check_for_engines(&scripts, &libraries));
+                said
+            },
+        );
         if all.is_empty() {
             all = said;
         } else if !said.is_empty() {

@@ -107,7 +107,7 @@ impl Profile {
             write(glue, whamm_profile::GLUE.as_bytes())?;
         }
         for note in profiled.notes {
-            eprintln!("{name}: {note}");
+            super::note(format_args!("{name}: {note}"));
         }
         Ok(Diagnostics::default())
     }

@@ -77,21 +77,21 @@ impl Record {
             let script = glue(&module, &recording.module, &stem, &server);
             write(&self.output, script.as_bytes())?;
             let output = self.output.display();
-            eprintln!(
+            super::note(format_args!(
                 "{output}: traces go to `wasm-aot record --serve {} {output}`, which knows them by \
                  the token in the script",
                 self.port
-            );
+            ));
         } else {
             write(&self.output, &recording.module)?;
         }
         if options.file.is_none() && self.glue.is_none() {
-            eprintln!(
+            super::note(format_args!(
                 "{name}: the host fetches the trace, by `record:fetch`; --to FILE has it written"
-            );
+            ));
         }
         for note in recording.notes {
-            eprintln!("{name}: {note}");
+            super::note(format_args!("{name}: {note}"));
         }
         Ok(Diagnostics::default())
     }

@@ -193,17 +193,22 @@ impl ModuleInfo {
     /// A function's name as people read it: its own, the one it is imported or exported by, or its
     /// number.
     pub fn label(&self, index: u32) -> String {
+        self.known_name(index)
+            .map_or_else(|| format!("function {index}"), |name| crate::error::demangled(&name))
+    }
+
+    /// A function's own name, or the one it is imported or exported by, as it is spelt there.
+    pub(crate) fn known_name(&self, index: u32) -> Option<String> {
         if let Some(name) = self.function_name(index) {
-            return crate::error::demangled(name);
+            return Some(name.to_owned());
         }
         let is_it = |import: &&Import| import.space == Space::Func && import.index == index;
         if index < self.imported.functions
             && let Some(import) = self.imports.iter().find(is_it)
         {
-            return format!("{}.{}", import.module, import.name);
+            return Some(format!("{}.{}", import.module, import.name));
         }
-        self.exported_name(index)
-            .map_or_else(|| format!("function {index}"), crate::error::demangled)
+        self.exported_name(index).map(str::to_owned)
     }
 
     /// The first name that function `index` is exported by.

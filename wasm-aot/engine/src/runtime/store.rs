@@ -296,7 +296,7 @@ impl StoreCore {
             true => Some(module.info.body(function).start),
             false => code.wasm_offset(offset),
         };
-        let name = module.info.function_name(function).map(str::to_owned);
+        let name = module.info.known_name(function);
         let aside = code.is_aside(offset);
         let source = wasm.and_then(|wasm| sources.line(module, wasm));
         Some(FrameInfo {
