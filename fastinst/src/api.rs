@@ -101,7 +101,6 @@ pub struct Session {
     known: Mutex<Known>,
     /// All that was there at the beginning is planted: what comes later may go, too.
     has_begun: AtomicBool,
-    has_listeners: AtomicBool,
 }
 
 #[derive(Default)]
@@ -118,16 +117,9 @@ impl std::fmt::Debug for Known {
 
 static SESSION: OnceLock<Result<Session, Error>> = OnceLock::new();
 
-/// Whether a listener is to hear of probes that are found later. Usable in a signal handler.
-pub(crate) fn is_listened_to() -> bool {
-    SESSION.get().is_some_and(|session| {
-        session.as_ref().is_ok_and(|session| session.has_listeners.load(Acquire))
-    })
-}
-
 /// Modules have come. By the thread that loads them, before their code runs.
-pub(crate) fn modules_have_come() {
-    if let Some(Ok(session)) = SESSION.get().filter(|_| is_listened_to()) {
+fn modules_have_come() {
+    if let Some(Ok(session)) = SESSION.get() {
         session.scan();
     }
 }
@@ -147,8 +139,8 @@ impl Session {
             .map_err(|error| setup(error.to_string()))?;
         guest::prepare_tables().map_err(setup)?;
         loader::look();
-        let (known, has_begun, has_listeners) = Default::default();
-        let session = Self { policy, known, has_begun, has_listeners };
+        let (known, has_begun) = Default::default();
+        let session = Self { policy, known, has_begun };
         session.scan();
         Ok(session)
     }
@@ -178,8 +170,7 @@ impl Session {
         let listener: Discovered = Box::new(listener);
         self.probes().iter().for_each(&listener);
         self.known().listeners.push(std::sync::Arc::new(listener));
-        loader::listen(&self.policy);
-        self.has_listeners.store(true, Release);
+        loader::announce(&self.policy, modules_have_come);
     }
 
     /// Tells listeners what is new, with nothing locked: they may come back.

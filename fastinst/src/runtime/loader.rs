@@ -16,10 +16,10 @@
 #![allow(unsafe_code)]
 
 use super::{arrivals, guest, plant};
-use crate::api;
 use callpatch::{CallSite, Form, Islands, Retarget, Role, Survey, Switch, x86};
 use goblin::elf64::dynamic::{DT_NULL, DT_STRSZ, DT_STRTAB, DT_TEXTREL, Dyn};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use wordpatch::os;
@@ -86,6 +86,15 @@ pub(crate) fn listen(policy: &Policy) {
     {
         EAR.store(Box::into_raw(Box::new(ear)), Release);
     }
+}
+
+/// What else is called when modules have come. Set once.
+static LISTENER: OnceLock<fn()> = OnceLock::new();
+
+/// Has the thread that loads modules call `listener`, before their code runs.
+pub(crate) fn announce(policy: &Policy, listener: fn()) {
+    listen(policy);
+    let _ = LISTENER.set(listener);
 }
 
 /// Leaves the loader's code as it was, or has it call us again. By the agent's thread.
@@ -169,8 +178,8 @@ fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
 
 /// Called by the loader, on the thread that has it for itself.
 extern "C" fn changed() {
-    let is_observed = guest::is_observed();
-    if !is_observed && !api::is_listened_to() {
+    let (is_observed, listener) = (guest::is_observed(), LISTENER.get());
+    if !is_observed && listener.is_none() {
         return;
     }
     let errno = os::errno();
@@ -189,7 +198,9 @@ extern "C" fn changed() {
             if is_observed {
                 arrivals::plant_now();
             }
-            api::modules_have_come();
+            if let Some(listener) = listener {
+                listener();
+            }
         }
         DELETE => {
             LATEST.store(std::ptr::null_mut(), Relaxed);
