@@ -42,6 +42,8 @@ pub struct Comparison {
     pub untested: usize,
     /// How many have another number of calls, or are called on one side only.
     pub calls_changed: usize,
+    /// Whether times are the wall clock's, as nothing tells processor time.
+    pub wall: bool,
     /// Processor time of a run, in nanoseconds.
     pub processor: [Option<Figure>; 2],
     /// The probability that the processor times differ so much by chance.
@@ -150,7 +152,9 @@ impl Profile {
         let processor = sides.map(|side| {
             side.iter().map(|profile| profile.header.processor * 1e9).collect::<Vec<f64>>()
         });
-        Comparison::of(sides.map(<[Self]>::len), compared, &processor, functions)
+        let wall = before.iter().chain(after).any(|profile| profile.header.wall);
+        let runs = sides.map(<[Self]>::len);
+        Comparison { wall, ..Comparison::of(runs, compared, &processor, functions) }
     }
 }
 
@@ -332,6 +336,7 @@ impl Comparison {
             unchanged: count(Verdict::Unchanged),
             untested: count(Verdict::Untested),
             calls_changed: functions.iter().filter(|change| change.calls_changed).count(),
+            wall: false,
             processor: figures,
             processor_p: tested
                 .then(|| welch(&Summary::of(&processor[0]), &Summary::of(&processor[1]))),

@@ -133,6 +133,7 @@ impl Profile {
         } else {
             0.0
         };
+        mine.wall |= theirs.wall;
         mine.system += theirs.system;
         mine.unknown += theirs.unknown;
         mine.clock_samples += theirs.clock_samples;

@@ -59,6 +59,9 @@ pub struct Header {
     /// Of it, time whose function is not known: the row `[unknown]`.
     #[serde(default)]
     pub unknown: f64,
+    /// Whether all its times are the wall clock's, as nothing tells processor time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wall: bool,
     /// Where the shares of processor time come from.
     #[serde(default)]
     pub clock: ClockSource,
@@ -89,6 +92,13 @@ pub struct Header {
     pub spent: Spent,
     /// What is missing, one line each.
     pub notes: Vec<String>,
+}
+
+impl Header {
+    /// What its times are called: `CPU`, or `wall`.
+    pub(crate) fn kind_of_time(&self) -> &'static str {
+        if self.wall { "wall" } else { "CPU" }
+    }
 }
 
 /// What measuring has taken.

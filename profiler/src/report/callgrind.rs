@@ -16,9 +16,10 @@ impl Profile {
         let whole: f64 = graph.nodes.iter().map(|node| node.own.round()).sum();
         let mut text = format!(
             "# callgrind format\nversion: 1\ncreator: fastinst\npid: {}\ncmd: {}\npositions: line\n\
-             event: ns : CPU time in ns\nevents: ns\nsummary: {whole:.0}\n",
+             event: ns : {} time in ns\nevents: ns\nsummary: {whole:.0}\n",
             self.header.process,
             self.header.command.join(" ").replace('\n', " "),
+            self.header.kind_of_time(),
         );
         for (at, node) in graph.nodes.iter().enumerate() {
             let line = self.position(at, &node.name, "", &mut names, &mut text);

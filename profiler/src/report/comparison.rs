@@ -43,7 +43,8 @@ impl Comparison {
             let change = if sure { change } else { format!("({change})") };
             let _ = writeln!(
                 text,
-                "CPU time of a run: {} → {} {change}",
+                "{} time of a run: {} → {} {change}",
+                if self.wall { "Wall" } else { "CPU" },
                 human::time(before.value),
                 human::time(after.value)
             );

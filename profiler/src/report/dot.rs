@@ -16,7 +16,9 @@ impl Profile {
         let whole = graph.whole.max(1.0);
         let total = |at: usize| graph.nodes[at].own + graph.nodes[at].children;
         let is_drawn = |at: usize| total(at) / whole >= FAINTEST;
-        let title = format!("{}, CPU time {}", self.header.command.join(" "), human::time(whole));
+        let kind = self.header.kind_of_time();
+        let title =
+            format!("{}, {kind} time {}", self.header.command.join(" "), human::time(whole));
         let mut text = format!(
             "digraph profile {{\n  label=\"{}\"; labelloc=t; fontname=\"sans-serif\";\n  \
              node [shape=box, style=filled, fontname=\"sans-serif\"];\n  \

@@ -16,7 +16,8 @@ const VERSION: u32 = 47;
 impl Profile {
     /// As the Firefox Profiler reads it.
     pub fn firefox(&self) -> String {
-        let mut threads = vec![self.firefox_thread("CPU time", self.header.process, true, &[])];
+        let name = format!("{} time", self.header.kind_of_time());
+        let mut threads = vec![self.firefox_thread(&name, self.header.process, true, &[])];
         let mut slow = BTreeMap::<i32, Vec<(&Function, &Exemplar)>>::new();
         for function in &self.functions {
             for call in &function.exemplars {

@@ -43,7 +43,15 @@ fn several(count: u64, what: &str) -> String {
 }
 
 /// What all marks say, where they are not picked by what a table has.
-pub(super) const LEGEND: &str = "Self and total are CPU time, the others wall-clock time. ~ estimate, ? uncertain by more than its value, ≤ at most, ≥ at least, as far as seen, < less than can be told, ! over 100 times p99";
+pub(super) fn marks(header: &Header) -> String {
+    let times = match header.wall {
+        true => "All times are wall-clock time.",
+        false => "Self and total are CPU time, the others wall-clock time.",
+    };
+    format!("{times} {MARKS}")
+}
+
+const MARKS: &str = "~ estimate, ? uncertain by more than its value, ≤ at most, ≥ at least, as far as seen, < less than can be told, ! over 100 times p99";
 
 /// `30 functions (25 with exact counts), 7 514 calls timed, ran 1.58 s`.
 pub(super) fn summary(profile: &Profile) -> String {
@@ -56,8 +64,9 @@ pub(super) fn summary(profile: &Profile) -> String {
         several(header.spent.samples, "call"),
         human::time(header.seconds * 1e9),
     );
-    if header.processor > 0.0 {
-        line += &format!(" ({} CPU)", human::time(header.processor * 1e9));
+    if header.processor > 0.0 && !(header.wall && header.processes == 1) {
+        let kind = header.kind_of_time();
+        line += &format!(" ({} {kind})", human::time(header.processor * 1e9));
     }
     if header.processes > 1 {
         line += &format!(", {} processes", header.processes);
@@ -90,7 +99,8 @@ pub(super) fn overhead(header: &Header, shares: bool) -> Option<String> {
     };
     (header.processor > 0.0).then(|| {
         let part = 100.0 * seconds / header.processor;
-        format!("Overhead: {part:.1} % CPU for counting, timing, switching and the agent; idle probes are not measured; {source}")
+        let kind = header.kind_of_time();
+        format!("Overhead: {part:.1} % {kind} for counting, timing, switching and the agent; idle probes are not measured; {source}")
     })
 }
 

@@ -84,9 +84,10 @@ impl Profile {
         let time = |figure| marked(figure, human::time);
         let _ = writeln!(
             text,
-            "{calls} calls, {timed}; self {}, total {} CPU",
+            "{calls} calls, {timed}; self {}, total {} {}",
             time(function.own),
-            time(function.total)
+            time(function.total),
+            self.header.kind_of_time()
         );
         let value = |share| {
             function.latency(share, &self.header).map_or_else(|| NOTHING.to_owned(), human::time)

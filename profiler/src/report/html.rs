@@ -79,9 +79,10 @@ impl Profile {
         let mut foot: Vec<String> =
             foot::overhead(&self.header, shares.is_some()).into_iter().collect();
         foot.extend(self.header.notes.iter().map(|note| format!("Note: {note}")));
-        foot.push(foot::LEGEND.to_owned());
+        foot.push(foot::marks(&self.header));
         json!({
             "summary": summary,
+            "kind": self.header.kind_of_time(),
             "foot": foot,
             "whole": shares.map_or_else(|| own.max(1.0), |shares| shares.whole),
             "others": others,

@@ -74,11 +74,13 @@ impl Profile {
         if header.processes > 1 {
             let _ = write!(text, ", {} processes", header.processes);
         }
-        text + "; widths are CPU time, callees included; colours are modules"
+        let kind = header.kind_of_time();
+        text + &format!("; widths are {kind} time, callees included; colours are modules")
     }
 
     fn frame(&self, svg: &mut String, node: &Node, names: &[String], all: f64, bottom: f64) {
         let (name, hue) = match node.frame {
+            None if self.header.wall => ("all wall time", 220),
             None => ("all CPU time", 220),
             Some(Frame::Other(name)) => (name, 220),
             Some(Frame::Function(at)) => (names[at].as_str(), hue(self, at)),

@@ -156,7 +156,8 @@ impl Prof {
                 exemplars: Vec::new(),
             }
         });
-        let header = Header { clock: ClockSource::Probes, hz: 1e9, ..Header::default() };
+        let (clock, hz) = (ClockSource::Probes, 1e9);
+        let header = Header { clock, hz, wall: true, ..Header::default() };
         Profile { header, modules: Vec::new(), functions: functions.collect(), stacks: Vec::new() }
     }
 }

@@ -171,7 +171,7 @@ const parent = new Int32Array(nodes).fill(-1), end = new Int32Array(nodes);
 }
 const nameOfNode = (at) => {
   const frame = tree.frame[at];
-  return frame < 0 ? "all CPU time" : frame < size ? all.name[frame] : data.others[frame - size][0];
+  return frame < 0 ? `all ${data.kind} time` : frame < size ? all.name[frame] : data.others[frame - size][0];
 };
 const hue = (at) => {
   const frame = tree.frame[at];
@@ -239,7 +239,7 @@ $("frames").onmousemove = (event) => {
   tip.hidden = at < 0;
   if (at < 0) return;
   const part = percent(whole[at] / Math.max(whole[0], 1e-9));
-  const of = `${time(whole[at])} CPU, ${part} of all; of its own ${time(tree.own[at])}`;
+  const of = `${time(whole[at])} ${data.kind}, ${part} of all; of its own ${time(tree.own[at])}`;
   tip.replaceChildren(make("b", {}, nameOfNode(at)), make("br"), of);
   tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
   tip.style.top = `${event.clientY + 18}px`;

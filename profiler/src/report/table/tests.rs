@@ -246,6 +246,23 @@ fn the_last_lines_say_in_plain_words_what_it_rests_on() {
 }
 
 #[test]
+fn a_profile_by_the_wall_clock_speaks_of_no_cpu_time() {
+    let mut profile = program();
+    profile.header.wall = true;
+    profile.header.clock = ClockSource::Probes;
+    let shown = table(&profile, |_| ());
+    assert!(shown.contains("ran 1.50 s\n") && shown.contains("Overhead: 0.4 % wall"), "{shown}");
+    let compared = Profile::compare(&[profile.clone()], &[profile.clone()]);
+    let compared = compared.table(&TableOptions::default());
+    assert!(compared.contains("Wall time of a run"), "{compared}");
+    let others = [profile.dot(), profile.callgrind(), profile.svg(), profile.firefox()];
+    for text in others.into_iter().chain([shown, compared]) {
+        let text = text.replace("CPUName", "").replace("threadCPUDelta", "");
+        assert!(!text.contains("CPU"), "{text}");
+    }
+}
+
+#[test]
 fn colours_and_bars_are_for_terminals_and_change_no_width() {
     let (plain, colored) =
         (table(&program(), |_| ()), table(&program(), |options| options.color = true));
