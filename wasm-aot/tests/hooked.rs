@@ -272,7 +272,7 @@ fn time_is_charged_once_and_belongs_to_who_has_spent_it() {
     let text = r#"(module (func $work (param i32) (loop $l (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))))
         (func $idle) (func $calls (call $work (i32.const 3000000)) (call $idle))
         (func (export "f") (param i32) (result i32) (call $calls) (i32.const 1)))"#;
-    let reports = observed(text, &[1, 1], &["functions", "profile"]);
+    let reports = observed(text, &[1, 1], &["functions", "profile,time-all"]);
     let time = |name: &str| {
         let at =
             words(&reports[0], "function").iter().position(|other| other == name).expect("called");
@@ -283,6 +283,69 @@ fn time_is_charged_once_and_belongs_to_who_has_spent_it() {
     // The outermost has the time of all.
     let all: u64 = own.iter().sum();
     assert!(nested[0].abs_diff(all) <= own.len() as u64, "{nested:?} {own:?}");
+}
+
+/// A recursion of short calls, leaves below it, and at the end a trap if that is asked for.
+const SHORT_CALLS: &str = r#"(module
+    (func $leaf (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
+    (func $fib (param i32) (result i32)
+        (if (result i32) (i32.lt_s (local.get 0) (i32.const 2))
+            (then (call $leaf (local.get 0)))
+            (else (i32.add (call $fib (i32.sub (local.get 0) (i32.const 1)))
+                           (call $fib (i32.sub (local.get 0) (i32.const 2)))))))
+    (func (export "f") (param i32) (result i32)
+        (drop (call $fib (i32.const 18)))
+        (if (result i32) (local.get 0) (then (unreachable)) (else (call $fib (i32.const 18))))))"#;
+
+#[test]
+fn short_calls_are_counted_and_their_time_is_their_callers() {
+    let [report, all] = ["profile", "profile,time-all"]
+        .map(|monitor| observed(SHORT_CALLS, &[0, 0], &[monitor]).remove(0));
+    let (report, all) = (&report, &all);
+    let calls = |report: &Report| -> BTreeMap<String, u64> {
+        words(report, "way").into_iter().zip(counts(report, "calls")).collect()
+    };
+    assert_eq!(calls(report), calls(all));
+    let of = |name: &str| -> u64 {
+        let named = words(report, "function").into_iter().zip(counts(report, "calls"));
+        named.filter(|(function, _)| function == name).map(|(_, calls)| calls).sum()
+    };
+    // fib(18) makes 8361 calls, of which 4181 come to an end.
+    assert_eq!((of("fib"), of("leaf")), (4 * 8361, 4 * 4181));
+    // What was counted only has no time; all others' is the total.
+    let own = |report: &Report| -> Vec<Option<u64>> {
+        words(report, "self ns").iter().map(|own| own.parse().ok()).collect()
+    };
+    assert!(own(report).contains(&None) && !own(all).contains(&None), "{report:?}");
+    let sum: u64 = own(report).into_iter().flatten().sum();
+    let nested: u64 = words(report, "nested ns")[0].parse().expect("a time");
+    assert!(sum.abs_diff(nested) <= own(report).len() as u64, "{report:?}");
+    let notes = report.notes.join("\n");
+    assert!(notes.contains("* counted and not timed") && notes.contains("CPU time"), "{notes}");
+    assert!(all.notes.iter().all(|note| !note.contains('*')), "{all:?}");
+}
+
+#[test]
+fn time_until_a_trap_is_told() {
+    let reports = observed(SHORT_CALLS, &[1, 1], &["profile", "functions"]);
+    let words = words(&reports[0], "nested ns");
+    let nested: u64 = words[0].parse().expect("the outermost is timed");
+    // Four thousand calls take more than a nanosecond each.
+    assert!(nested > 2 * 8361, "{words:?}");
+    assert!(counts(&reports[1], "nanoseconds").iter().sum::<u64>() > 2 * 8361);
+}
+
+#[test]
+fn contexts_beyond_memory_are_counted_by_function() {
+    let report = &observed(SHORT_CALLS, &[0, 0], &["profile,contexts=4"])[0];
+    let mut calls: BTreeMap<String, u64> = BTreeMap::new();
+    for (function, count) in words(report, "function").into_iter().zip(counts(report, "calls")) {
+        *calls.entry(function).or_default() += count;
+    }
+    assert_eq!((calls["fib"], calls["leaf"]), (4 * 8361, 4 * 4181), "{report:?}");
+    assert!(calls.contains_key("[contexts beyond memory]"));
+    let notes = report.notes.join("\n");
+    assert!(notes.contains("no memory left for further contexts (contexts=N)"), "{notes}");
 }
 
 #[test]

@@ -87,6 +87,6 @@ pub mod instrument {
 
     /// What machine code and the runtime both see.
     pub mod vm {
-        pub use crate::vm::{Builtin, Cell};
+        pub use crate::vm::{Builtin, Cell, context};
     }
 }

@@ -156,6 +156,10 @@ pub trait Receiver: Debug + Send + Sync {
     /// innermost is told first.
     fn trapped(&self, _function: u32) {}
 
+    /// Machine code is left by a trap or a failure, while an instance's words are what they were
+    /// then: before those are [restored](Draft::restore).
+    fn cut_off(&self, _room: Room) {}
+
     /// It has panicked when a hook fired. The program goes on.
     fn failed(&self, _why: &str) {}
 }
@@ -170,6 +174,11 @@ pub struct Room {
 }
 
 impl Room {
+    /// That of an instance which has no such words.
+    pub fn of_vmctx(vmctx: usize) -> Self {
+        Self { vmctx, words: 0 }
+    }
+
     /// The address of a word.
     pub fn address(self, word: Word) -> usize {
         self.words + 8 * word.0 as usize

@@ -190,6 +190,9 @@ pub(crate) unsafe fn enter(
     // SAFETY: (1) `activation` is a local of this function.
     let activation = unsafe { &mut *activation };
     if status != RETURNED {
+        if !kept.is_empty() {
+            store.tell_cut_off();
+        }
         super::hooks::restore(&kept);
         super::identity::forget_below(activation.stack);
         store.tell_trapped(&activation.taken_away);

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::bulk;
+use super::contexts;
 use super::heap;
 use super::instance::InstanceData;
 use super::interruption::Interruption;
@@ -288,34 +289,6 @@ extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {
     unsafe { super::throw::throw(store(vmctx), exception, frame, pc, true) }
 }
 
-std::arch::global_asm!(
-    ".globl fastinst_wasm_charge",
-    ".type fastinst_wasm_charge,@function",
-    // rdi: the words of a meter, rsi: the account that is charged from now on
-    "fastinst_wasm_charge:",
-    "push rax",
-    "push rcx",
-    "push rdx",
-    "rdtsc",
-    "shl rdx, 32",
-    "or rax, rdx",
-    "mov rcx, [rdi]",
-    "mov rdx, rax",
-    "sub rdx, [rdi + 8]",
-    "add [rcx], rdx",
-    "mov [rdi + 8], rax",
-    "mov [rdi], rsi",
-    "pop rdx",
-    "pop rcx",
-    "pop rax",
-    "ret",
-);
-
-unsafe extern "C" {
-    /// Changes no register.
-    fn fastinst_wasm_charge(meter: *mut [u64; 2], account: *mut u64);
-}
-
 /// The table that every vmctx leads to, in the order of [`Builtin::ALL`].
 pub(crate) static TABLE: Table = Table(table());
 
@@ -348,7 +321,9 @@ const fn table() -> [*const u8; Builtin::ALL.len()] {
             Builtin::CallTarget => call_target as *const u8,
             Builtin::Resolve => resolve as *const u8,
             Builtin::Hook => hook as *const u8,
-            Builtin::Charge => fastinst_wasm_charge as *const u8,
+            Builtin::Charge => contexts::fastinst_wasm_charge as *const u8,
+            Builtin::EnterContext => contexts::fastinst_wasm_enter_context as *const u8,
+            Builtin::LeaveContext => contexts::fastinst_wasm_leave_context as *const u8,
             Builtin::Throw => throw as *const u8,
         };
         i += 1;

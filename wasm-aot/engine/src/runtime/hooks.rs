@@ -161,6 +161,15 @@ impl Room {
 }
 
 impl StoreCore {
+    /// Machine code is left by a trap or a failure: receivers are told of each instance.
+    pub(super) fn tell_cut_off(&self) {
+        for instance in &self.instances {
+            let (module, room) = (&instance.module, instance.room());
+            module.code.plan().receivers().iter().for_each(|receiver| receiver.cut_off(room));
+            module.parts.read().iter().for_each(|part| part.cut_off(module, instance.base()));
+        }
+    }
+
     /// The words that become again what they are now, if machine code that is entered now is left
     /// early.
     pub(super) fn keep_words(&self) -> Vec<KeptWord<'_>> {

@@ -13,6 +13,7 @@ mod bulk;
 mod chunks;
 mod code;
 mod context;
+mod contexts;
 mod counts;
 mod definition;
 mod departures;

@@ -92,6 +92,12 @@ impl AttachedPlan {
         receivers.for_each(|receiver| receiver.paused(self.room(module, vmctx), ticks));
     }
 
+    /// Tells its receivers that machine code is left early.
+    pub(super) fn cut_off(&self, module: &ModuleInner, vmctx: usize) {
+        let room = self.room(module, vmctx);
+        self.plan.receivers().iter().for_each(|receiver| receiver.cut_off(room));
+    }
+
     /// Tells its receivers that an instance ends.
     pub(super) fn end(&self, module: &ModuleInner, vmctx: usize) {
         self.told.lock().remove(&vmctx);

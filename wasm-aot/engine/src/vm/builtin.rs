@@ -83,9 +83,15 @@ builtins! {
     Resolve(I32, W) -> I32;
     /// Call, frame, captured values: a hook has fired. Not zero if the program is to stop.
     Hook(W, W, W) -> I32;
-    /// Two words (the account that is charged, and when that began), another account: adds the time
-    /// since then to the one, and charges the other. Changes no register.
+    /// A clock, another account: adds the time since the clock was read to the one that is charged,
+    /// and charges the other. Changes no register.
     Charge(W, W);
+    /// A clock, a function: enters its context among those that were called from the present one.
+    /// Changes no register, and nothing else if it is not known there.
+    EnterContext(W, W);
+    /// A clock, the context that the present one was entered from: goes back there. Changes no
+    /// register.
+    LeaveContext(W, W);
     /// Exception, frame, return address of that frame's call: goes to the handler that catches it.
     Throw(W, W, W);
 }
@@ -93,13 +99,13 @@ builtins! {
 impl Builtin {
     /// Whether it is told the instance.
     pub(crate) fn takes_vmctx(self) -> bool {
-        !matches!(self, Self::Charge)
+        self.convention() != CallConv::PreserveAll
     }
 
     /// How it is called.
     pub(crate) fn convention(self) -> CallConv {
         match self {
-            Self::Charge => CallConv::PreserveAll,
+            Self::Charge | Self::EnterContext | Self::LeaveContext => CallConv::PreserveAll,
             _ => CallConv::SystemV,
         }
     }

@@ -20,6 +20,7 @@
 
 mod builtin;
 mod cell;
+pub mod context;
 mod layout;
 mod reservation;
 

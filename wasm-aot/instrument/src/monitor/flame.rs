@@ -50,7 +50,7 @@ impl Table<'_> {
     /// The profile of a run in a form.
     pub(super) fn drawn(&self, form: Form, run: &Run) -> Vec<u8> {
         let sum = self.sum.clone().cut(DEEPEST);
-        let table = Table::new(&sum, self.hz, self.name, self.source);
+        let table = Table::new(&sum, self.hz, self.reading, self.name, self.source);
         match form {
             Form::Folded => table.folded().into_bytes(),
             Form::Svg => table.profile(run).svg().into_bytes(),

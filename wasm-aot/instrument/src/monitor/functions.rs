@@ -140,18 +140,36 @@ impl Planned {
     }
 }
 
+impl Planned {
+    /// The account at an address.
+    fn account_at(&self, room: Room, address: usize) -> Option<Word> {
+        let first = room.address(self.accounts);
+        let number = address.checked_sub(first)? as u32 / 16;
+        (number <= self.count).then(|| self.accounts.plus(2 * number))
+    }
+}
+
 impl Receiver for Functions {
     fn fire(&self, _: &mut Firing<'_>) {}
 
     fn begin(&self, room: Room) {
         let Some(planned) = self.plan.get() else { return };
-        planned.meter.begin(room, room.address(planned.accounts));
+        planned.meter.begin(room, room.address(planned.accounts), 0);
         self.state.lock().rooms.push(room);
     }
 
     fn paused(&self, room: Room, ticks: u64) {
         if let Some(planned) = self.plan.get() {
             planned.meter.paused(room, ticks);
+        }
+    }
+
+    fn cut_off(&self, room: Room) {
+        let Some(planned) = self.plan.get() else { return };
+        let (account, ticks) = planned.meter.due(room);
+        if let Some(account) = planned.account_at(room, account) {
+            room.word(account).fetch_add(ticks, Relaxed);
+            planned.meter.charged(room);
         }
     }
 

@@ -4,14 +4,15 @@
 //! The monitors `latency`, `functions` and `calls` write what they know in the same form
 //! ([`ProfileFile`]).
 //!
-//! A function's total is that of its outermost activations. Times are the wall clock's; where they
-//! are more than the processors have worked, the profile is reconciled with that, as those of native
-//! programs are.
+//! A function's total is that of its outermost activations. Of a function that was only counted no
+//! times are known; of one that was in some contexts, times are bounds. Times are the wall clock's;
+//! where they are more than the processors have worked, the profile is reconciled with that, as
+//! those of native programs are.
 
 use super::flame::{DEEPEST, rewrite};
 use super::profile::Table;
 use profiler::{
-    Arc, ClockEvidence, Figure, FuncId, Function, Header, Histogram, Label, Module, Packing,
+    Arc, ClockEvidence, Figure, FuncId, Function, Header, Histogram, How, Label, Module, Packing,
     Policy, Profile, Spent, Stack, Timed,
 };
 use std::collections::{BTreeMap, HashMap};
@@ -99,12 +100,14 @@ pub(super) fn counted(id: u32, label: Label, calls: u64) -> Function {
     }
 }
 
-/// What is known of a function: calls, ticks of its own, and in all of its outermost activations.
+/// What is known of a function: calls, ticks of its own, and in all of its outermost activations,
+/// and whether calls were only counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     calls: u64,
     own: u64,
     total: u64,
+    is_counted: bool,
 }
 
 /// Sums of functions, and of pairs of caller and callee; 0 is outside, others are a function's
@@ -114,13 +117,6 @@ struct Graph {
     functions: BTreeMap<u32, Sums>,
     /// By callee, then by caller.
     arcs: BTreeMap<u32, BTreeMap<u32, Sums>>,
-}
-
-impl Graph {
-    /// All calls: each was timed.
-    fn calls(&self) -> u64 {
-        self.functions.values().map(|sums| sums.calls).sum()
-    }
 }
 
 impl Table<'_> {
@@ -144,7 +140,8 @@ impl Table<'_> {
             hz: self.hz,
             step: 1,
             machine: MACHINE.to_owned(),
-            spent: Spent { samples: graph.calls(), ..Spent::default() },
+            pair: 2.0 * self.reading as f64,
+            spent: Spent { samples: self.timed(), ..Spent::default() },
             ..Header::default()
         };
         let functions = graph.functions.iter().map(|(id, sums)| self.function(*id, sums, &graph));
@@ -183,6 +180,7 @@ impl Table<'_> {
                 sum.calls += context.calls;
                 sum.own += context.own;
                 sum.total += total;
+                sum.is_counted |= context.is_counted;
             }
             way.push(id);
             *active.entry(id).or_default() += 1;
@@ -196,27 +194,40 @@ impl Table<'_> {
 
     fn function(&self, id: u32, sums: &Sums, graph: &Graph) -> Function {
         let time = |ticks: u64| ticks as f64 / self.hz * 1e9;
-        let exact = |ticks: u64| Some(Figure::exact(time(ticks)));
+        let all = time(self.nested[0]);
+        let is_known = !sums.is_counted || sums.total > 0;
+        let told = |ticks: u64| {
+            let value = time(ticks);
+            let how = match sums.is_counted {
+                true => How::Estimated { lo: value, hi: all.max(value) },
+                false => How::Exact,
+            };
+            is_known.then_some(Figure { value, how })
+        };
         let calls = sums.calls.max(1) as f64;
-        let mean = Some(Figure::exact(time(sums.total) / calls));
+        let mean = (!sums.is_counted).then(|| Figure::exact(time(sums.total) / calls));
+        let timed = match mean {
+            Some(_) => {
+                Timed { seen: time(sums.total), mean, total: told(sums.total), own: told(sums.own) }
+            }
+            None => Timed::default(),
+        };
         let arcs = graph.arcs.get(&id).into_iter().flatten();
         Function {
             samples: sums.calls,
             mean,
-            total: exact(sums.total),
-            own: exact(sums.own),
-            wall: exact(sums.total),
-            timed: Timed {
-                seen: time(sums.total),
-                mean,
-                total: exact(sums.total),
-                own: exact(sums.own),
-            },
+            total: told(sums.total),
+            own: told(sums.own),
+            wall: told(sums.total),
+            timed,
             arcs: arcs
                 .map(|(caller, arc)| Arc {
                     site: (*caller).into(),
                     samples: arc.calls,
-                    share: if sums.total == 0 { 0.0 } else { arc.total as f64 / sums.total as f64 },
+                    share: match sums.total {
+                        0 => arc.calls as f64 / calls,
+                        total => arc.total as f64 / total as f64,
+                    },
                     caller: (*caller != 0).then(|| self.label(*caller)),
                 })
                 .collect(),

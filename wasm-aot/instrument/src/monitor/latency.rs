@@ -35,7 +35,6 @@ use wasm_aot_engine::instrument::compile::{
     self, Action, Call, Draft, Emitter, Firing, HookId, Inline, Receiver, Room, Sequence, Word,
 };
 use wasm_aot_engine::instrument::runtime::{Due, Module, ModuleInner, Origin, Places, When};
-use wasmparser::Operator;
 
 /// The calls of functions with fewer instructions, that call nobody and have no loop, are over
 /// before a clock could tell.
@@ -187,29 +186,11 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     }))
 }
 
-/// Whether a function's calls are too short to be timed.
-fn is_short(function: &Function<'_>) -> bool {
-    let goes_on = |op: &Operator<'_>| {
-        matches!(
-            op,
-            Operator::Loop { .. }
-                | Operator::Call { .. }
-                | Operator::CallIndirect { .. }
-                | Operator::CallRef { .. }
-        ) || matches!(
-            op,
-            Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryGrow { .. }
-        )
-    };
-    function.instructions.len() < SHORT
-        && !function.instructions.iter().any(|instruction| goes_on(&instruction.op))
-}
-
 impl Hooked for Latency {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let all: Vec<&Function<'_>> = outline.chosen(&self.choice).collect();
         let (short, observed): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|function| !self.choice.names() && is_short(function));
+            all.into_iter().partition(|function| !self.choice.names() && function.is_brief(SHORT));
         let words = draft.words(2 * observed.len() as u32);
         draft.tell(Arc::<Self>::clone(&self));
         let mut functions = Vec::new();

@@ -3,50 +3,77 @@
 //!
 //! An *account* is two words in memory: ticks, and how often it was opened. At each moment one
 //! account of an instance is charged. A switch to another one charges the present one with what has
-//! passed, so that no time is charged twice or to nobody.
+//! passed, so that no time is charged twice or to nobody, but for what reading the clock takes. The
+//! words of an instance by which it knows whom to charge are an [`AccountClock`].
 
 use super::outline::Function;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::Variable;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
 use wasm_aot_engine::instrument::compile::{Action, Draft, Emitter, Mode, Room, Word};
 use wasm_aot_engine::instrument::vm::Builtin;
+use wasm_aot_engine::instrument::vm::context::AccountClock;
 use wasmparser::Operator;
 use wordpatch::Ticks;
 
 /// The words of an instance by which it knows whom to charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Meter {
-    /// The address of the account that is charged.
+    /// The first of them: the address of the account that is charged.
     current: Word,
-    /// When the clock was looked at last.
-    last: Word,
 }
 
-/// The account's words.
-pub(super) const TICKS: i32 = 0;
-/// See [`TICKS`].
-pub(super) const COUNT: i32 = 8;
+/// The word of a meter behind its first one that is a field of its clock.
+macro_rules! word {
+    ($meter:expr, $field:ident) => {
+        $meter.current.plus((std::mem::offset_of!(AccountClock, $field) / 8) as u32)
+    };
+}
+
+/// Where an account has how often it was opened.
+const COUNT: i32 = 8;
 
 impl Meter {
     /// A meter of every instance. After a trap, that account is charged again which was charged
     /// when machine code was entered.
     pub(super) fn new(draft: &mut Draft) -> Self {
-        let current = draft.words(2);
+        let current = draft.words((size_of::<AccountClock>() / 8) as u32);
         draft.restore(current);
-        Self { current, last: current.plus(1) }
+        Self { current }
     }
 
-    /// An instance begins: time goes to that account.
-    pub(super) fn begin(self, room: Room, account: usize) {
+    /// An instance begins: time goes to that account. Contexts are only counted if their calls take
+    /// less than some ticks.
+    pub(super) fn begin(self, room: Room, account: usize, least: u64) {
         room.word(self.current).store(account as u64, Relaxed);
-        room.word(self.last).store(Ticks::now().0, Relaxed);
+        room.word(word!(self, reading)).store(reading(), Relaxed);
+        room.word(word!(self, least)).store(least, Relaxed);
+        room.word(word!(self, last)).store(Ticks::now().0, Relaxed);
+    }
+
+    /// The address of the account that is charged next, and with how much if it is charged now.
+    pub(super) fn due(self, room: Room) -> (usize, u64) {
+        let last = room.word(word!(self, last));
+        // The instance may be running: then the clock may be read meanwhile.
+        loop {
+            let began = last.load(Acquire);
+            let account = room.word(self.current).load(Acquire) as usize;
+            let passed = Ticks::now().0.saturating_sub(began);
+            if last.load(Acquire) == began {
+                return (account, passed);
+            }
+        }
+    }
+
+    /// What is due was charged.
+    pub(super) fn charged(self, room: Room) {
+        room.word(word!(self, last)).store(Ticks::now().0, Relaxed);
     }
 
     /// So much of the time that has passed is no account's.
     pub(super) fn paused(self, room: Room, ticks: u64) {
-        room.word(self.last).fetch_add(ticks, Relaxed);
+        room.word(word!(self, last)).fetch_add(ticks, Relaxed);
     }
 
     /// The account that is charged.
@@ -56,9 +83,19 @@ impl Meter {
 
     /// Charges the present account, and from now on another one.
     pub(super) fn switch(self, at: &mut Emitter<'_, '_>, to: Value) {
+        self.builtin(at, Builtin::Charge, to);
+    }
+
+    /// Has the runtime do something with the instance's clock.
+    pub(super) fn builtin(self, at: &mut Emitter<'_, '_>, builtin: Builtin, with: Value) {
         let (vmctx, words) = (at.vmctx(), at.word(self.current));
         let words = at.builder().ins().iadd_imm_s(vmctx, i64::from(words));
-        at.builtin(Builtin::Charge, &[words, to]);
+        at.builtin(builtin, &[words, with]);
+    }
+
+    /// Another account is charged from now on; what has passed is its own, too.
+    pub(super) fn replace(self, at: &mut Emitter<'_, '_>, account: Value) {
+        at.store_word(self.current, account);
     }
 
     /// Opens an account once more, and charges it from now on. What was charged before is
@@ -85,9 +122,20 @@ impl Meter {
 
     /// Where the activation remembers what was charged before. What is opened at an instruction is
     /// closed there, and what is opened at none by the function.
-    fn before(self, at: &mut Emitter<'_, '_>) -> Variable {
+    pub(super) fn before(self, at: &mut Emitter<'_, '_>) -> Variable {
         at.variable(u64::from(self.current.0) << 32 | u64::from(at.hook().offset))
     }
+}
+
+/// What reading the clock takes, in ticks: the least of four means.
+pub(super) fn reading() -> u64 {
+    const READINGS: u64 = 16;
+    let mean = || {
+        let begin = Ticks::now();
+        let last = (0..READINGS).fold(begin, |_, _| std::hint::black_box(Ticks::now()));
+        last.since(begin).0 / READINGS
+    };
+    (0..4).map(|_| mean()).min().unwrap_or_default()
 }
 
 /// What a hook is about.

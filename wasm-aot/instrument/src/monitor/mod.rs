@@ -190,6 +190,8 @@ pub const KINDS: &[Kind] = &[
             ("pprof=FILE", "as pprof reads it"),
             ("dot[=FILE]", "as Graphviz reads it"),
             ("file=FILE", "as `fastinst report`, `diff` and `merge` read it"),
+            ("time-all", "short calls are timed, too"),
+            ("contexts=N", "how many contexts there is memory for"),
         ],
         source: Source::Hooks(profile::begin),
     },

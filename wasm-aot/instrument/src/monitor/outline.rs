@@ -23,6 +23,37 @@ pub(super) struct Function<'a> {
     pub(super) instructions: Vec<Instruction<'a>>,
 }
 
+impl Function<'_> {
+    /// Whether its calls are over before a clock could tell: it has fewer instructions than that,
+    /// calls nothing, and has no loop, nor anything that works on ranges.
+    pub(super) fn is_brief(&self, fewer_than: usize) -> bool {
+        let goes_on = |op: &Operator<'_>| {
+            matches!(
+                op,
+                Operator::Loop { .. }
+                    | Operator::Call { .. }
+                    | Operator::CallIndirect { .. }
+                    | Operator::CallRef { .. }
+                    | Operator::ReturnCall { .. }
+                    | Operator::ReturnCallIndirect { .. }
+                    | Operator::ReturnCallRef { .. }
+                    | Operator::MemoryFill { .. }
+                    | Operator::MemoryCopy { .. }
+                    | Operator::MemoryInit { .. }
+                    | Operator::MemoryGrow { .. }
+                    | Operator::TableFill { .. }
+                    | Operator::TableCopy { .. }
+                    | Operator::TableInit { .. }
+                    | Operator::TableGrow { .. }
+                    | Operator::MemoryAtomicWait32 { .. }
+                    | Operator::MemoryAtomicWait64 { .. }
+            )
+        };
+        self.instructions.len() < fewer_than
+            && !self.instructions.iter().any(|instruction| goes_on(&instruction.op))
+    }
+}
+
 /// An instruction, and what it takes from the stack and puts there.
 pub(super) struct Instruction<'a> {
     /// Where it is in the module.

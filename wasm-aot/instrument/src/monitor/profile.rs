@@ -1,32 +1,48 @@
 //! `profile`: the tree of calling contexts, with how often each was entered and how long it took.
 //!
-//! Who enters a function looks for its node in the node that it comes from: two loads and a
+//! A function that is entered looks for its node in the node that it comes from: two loads and a
 //! comparison, see [`tree`](super::tree). Time is charged to nodes as [`meter`](super::meter) says,
 //! so that recursion, exceptions and tail calls need no care: a tail call ends its caller first.
+//!
+//! Two readings of the clock take longer than most calls. So a node whose calls turn out to be
+//! short, callees included, is only counted from then on: its machine code finds the node, counts,
+//! and makes it the current one, and at the end goes back to the node before. Functions of few
+//! instructions that call nothing are counted without becoming current. `time-all` times them all.
+//!
+//! An activation keeps the node that it comes from, with the lowest bit set if its end needs no
+//! clock; 0 if it has come here from another version of the code, or has no node.
 
 use super::flame;
 use super::hooked::{Hooked, fingerprint};
 use super::kept::{NAMELESS, Run};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
-use super::tree::{CALLED, FUNCTION, PLACES, Sum, Trees};
+use super::tree::{BEYOND, NODES, Sum, Trees};
 use super::{Cell, Choice, MonitorError, Report};
-use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::mem::offset_of;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::instrument::compile::{
-    Action, Call, Draft, Emitter, Firing, Inline, Receiver, Room, Sequence,
+    Action, Call, Draft, Emitter, Firing, Inline, Mode, Receiver, Room, Sequence,
 };
 use wasm_aot_engine::instrument::runtime::{Module, Places};
+use wasm_aot_engine::instrument::vm::Builtin;
+use wasm_aot_engine::instrument::vm::context::{ContextNode, PLACES};
 
 /// How many functions of a way are named.
 const WAY: usize = 64;
+/// Functions of fewer instructions that call nothing, and have no loop, are only counted.
+const BRIEF: usize = 100;
+/// Calls that take less than so many readings of the clock are only counted: two of them would be
+/// more than a fiftieth.
+const LEAST: u64 = 100;
 
 /// The monitor.
 #[derive(Debug)]
@@ -34,6 +50,8 @@ pub(super) struct Profile {
     choice: Choice,
     speed: Speed,
     meter: OnceLock<Meter>,
+    /// What a reading of the clock takes, in ticks.
+    reading: u64,
     trees: Mutex<Trees>,
     /// What the processors had worked when the first instance began.
     worked: OnceLock<Duration>,
@@ -41,40 +59,46 @@ pub(super) struct Profile {
     files: Vec<(flame::Form, File)>,
 }
 
+/// The option by which short calls are timed, too.
+const TIME_ALL: &str = "time-all";
+
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let mut files = Vec::new();
     for form in flame::Form::ALL {
         files.extend(choice.file(form.option())?.map(|file| (form, file)));
     }
-    let (meter, trees, worked) = Default::default();
-    let speed = Speed::since_now();
-    Ok(Arc::new(Profile { choice: choice.clone(), speed, meter, trees, worked, files }))
+    let (meter, worked) = Default::default();
+    let (speed, reading) = (Speed::since_now(), super::meter::reading());
+    let most = choice.number("contexts").map_or(NODES, |most| most as usize);
+    let trees = Mutex::new(Trees::new(most, choice.has(TIME_ALL)));
+    Ok(Arc::new(Profile { choice: choice.clone(), speed, meter, reading, trees, worked, files }))
 }
 
 impl Hooked for Profile {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let meter = *self.meter.get_or_init(|| Meter::new(draft));
         draft.tell(Arc::<Self>::clone(&self));
+        let enter = |function: u32, is_brief: bool| {
+            let number = u64::from(function) << 1 | u64::from(is_brief);
+            let receiver = Arc::<Self>::clone(&self);
+            let make = Call { receiver, number, captures: Vec::new(), writes: false };
+            Action::Inline(Sequence(Arc::new(Enter { meter, function, is_brief, make })))
+        };
         for function in outline.chosen(&self.choice) {
+            if !self.choice.has(TIME_ALL) && function.is_brief(BRIEF) {
+                draft.hook_function(function.index, Mode::Entry, enter(function.index, true));
+                continue;
+            }
             put_spans(draft, function, outline.info.imported.functions, |span| match span {
-                Span::Begin(function) => {
-                    let receiver = Arc::<Self>::clone(&self);
-                    let look_up = Call {
-                        receiver,
-                        number: function.into(),
-                        captures: Vec::new(),
-                        writes: false,
-                    };
-                    Action::Inline(Sequence(Arc::new(Enter { meter, function, look_up })))
-                }
+                Span::Begin(function) => enter(function, false),
                 Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
             });
         }
     }
 
     fn report(&self, module: &Module) -> Report {
-        let (mut sum, without) = self.trees.lock().sum();
+        let (mut sum, without) = self.trees.lock().sum(self.meter.get().copied());
         if let Some(depth) = self.choice.number("depth") {
             sum = sum.cut(depth as u32);
         }
@@ -84,11 +108,17 @@ impl Hooked for Profile {
             names
                 .borrow_mut()
                 .entry(function)
-                .or_insert_with(|| module.inner().label(function))
+                .or_insert_with(|| match function {
+                    BEYOND => "[contexts beyond memory]".to_owned(),
+                    function => module.inner().label(function),
+                })
                 .clone()
         };
-        let source = |function| places.of_function(function);
-        let table = Table::new(&sum, self.speed.hz(), &name, &source);
+        let source = |function| match function {
+            BEYOND => String::new(),
+            function => places.of_function(function),
+        };
+        let table = Table::new(&sum, self.speed.hz(), self.reading, &name, &source);
         let processor = self.worked.get().map_or(Duration::ZERO, |before| {
             wordpatch::os::clocks::of_process().saturating_sub(*before)
         });
@@ -97,11 +127,12 @@ impl Hooked for Profile {
         let program = self.choice.program().or(module.name()).unwrap_or(NAMELESS).to_owned();
         let run = Run { program, processor };
         let worked = shown(processor.as_secs_f64());
-        report.notes.push(format!("by the wall clock; the process has worked for {worked}"));
+        report.notes.push(format!("by the wall clock; CPU time of the process: {worked}"));
         if without > 0 {
-            report
-                .notes
-                .push(format!("{without} calls belong to their callers: there were too many contexts (depth=N has fewer)"));
+            report.notes.push(format!(
+                "there was no memory left for further contexts (contexts=N): {without} calls are \
+                 below [contexts beyond memory], and their time is their callers'"
+            ));
         }
         let instead = |form: &flame::Form| {
             self.choice.has(form.option()) && self.choice.value(form.option()).is_none()
@@ -121,22 +152,32 @@ impl Hooked for Profile {
 
 impl Receiver for Profile {
     fn fire(&self, firing: &mut Firing<'_>) {
-        // The node that is left goes in, the one that is entered comes out.
+        // The node that is left goes in, whether there is one to enter comes out.
         let [value, _] = &mut firing.values[0];
-        *value =
-            self.trees.lock().child(firing.vmctx, *value as usize, firing.number as u32) as u64;
+        let (function, is_brief) = ((firing.number >> 1) as u32, firing.number & 1 != 0);
+        let mut trees = self.trees.lock();
+        *value = trees.child(firing.vmctx, *value as usize, function, is_brief).into();
     }
 
     fn begin(&self, room: Room) {
         self.worked.get_or_init(wordpatch::os::clocks::of_process);
         if let Some(meter) = self.meter.get() {
-            meter.begin(room, self.trees.lock().begin(room.vmctx));
+            let least = if self.choice.has(TIME_ALL) { 0 } else { LEAST * self.reading };
+            meter.begin(room, self.trees.lock().begin(room), least);
         }
     }
 
     fn paused(&self, room: Room, ticks: u64) {
         if let Some(meter) = self.meter.get() {
             meter.paused(room, ticks);
+        }
+    }
+
+    fn cut_off(&self, room: Room) {
+        if let Some(meter) = self.meter.get() {
+            let (node, ticks) = meter.due(room);
+            self.trees.lock().charge(node, ticks);
+            meter.charged(room);
         }
     }
 
@@ -150,6 +191,8 @@ pub(super) struct Table<'a> {
     pub(super) sum: &'a Sum,
     pub(super) nested: Vec<u64>,
     pub(super) hz: f64,
+    /// What a reading of the clock takes, in ticks; it is subtracted.
+    pub(super) reading: u64,
     pub(super) name: &'a dyn Fn(u32) -> String,
     /// File and line of a function, where they are known.
     pub(super) source: &'a dyn Fn(u32) -> String,
@@ -160,13 +203,14 @@ impl<'a> Table<'a> {
     pub(super) fn new(
         sum: &'a Sum,
         hz: f64,
+        reading: u64,
         name: &'a dyn Fn(u32) -> String,
         source: &'a dyn Fn(u32) -> String,
     ) -> Self {
         let mut nested = sum.nested();
         // What passes outside of all functions is nobody's.
         nested[0] -= sum.contexts[0].own;
-        Self { sum, nested, hz, name, source }
+        Self { sum, nested, hz, reading, name, source }
     }
 
     /// Nanoseconds of ticks.
@@ -183,6 +227,16 @@ impl<'a> Table<'a> {
         format!("{}{}", if is_whole { "" } else { "…;" }, names.join(";"))
     }
 
+    /// How many calls were timed.
+    pub(super) fn timed(&self) -> u64 {
+        self.sum.contexts.iter().map(|context| context.timed).sum()
+    }
+
+    /// Whether nothing is known of a context's time.
+    fn is_untimed(&self, at: usize) -> bool {
+        self.sum.contexts[at].is_counted && self.sum.contexts[at].own == 0
+    }
+
     fn report(&self) -> Report {
         let mut report = Report::new(
             "profile",
@@ -191,12 +245,17 @@ impl<'a> Table<'a> {
         for i in self.sum.in_order() {
             let context = &self.sum.contexts[i];
             let way = self.way(i, WAY);
+            let time = |ticks: u64, is_known: bool| match is_known {
+                true => Cell::from(self.nanoseconds(ticks)),
+                false => Cell::from(""),
+            };
+            let (has_own, has_nested) = (!self.is_untimed(i), self.has_nested(i));
             report.row([
                 context.depth.into(),
                 Cell::Function { name: (self.name)(context.function), index: context.function },
                 context.calls.into(),
-                self.nanoseconds(context.own).into(),
-                self.nanoseconds(self.nested[i]).into(),
+                time(context.own, has_own),
+                time(self.nested[i], has_nested),
                 Cell::share(self.nested[i], self.nested[0]),
                 way.into(),
                 (self.source)(context.function).into(),
@@ -213,7 +272,26 @@ impl<'a> Table<'a> {
             "{calls} calls in {contexts} contexts, {}",
             shown(self.nested[0] as f64 / self.hz)
         ));
+        let timed = self.timed();
+        let (reading, all) = (self.reading as f64 / self.hz, 2.0 * timed as f64);
+        report.notes.push(format!(
+            "{timed} calls were timed; reading the clock takes {}, {} in all, which is subtracted",
+            shown(reading),
+            shown(reading * all)
+        ));
+        if self.sum.contexts.iter().any(|context| context.is_counted) {
+            report.notes.push(
+                "* counted and not timed, as timing would take too large a part (time-all times \
+                 all): its time is its caller's self time"
+                    .to_owned(),
+            );
+        }
         report
+    }
+
+    /// Whether something is known of the time of a context and of what was called from it.
+    fn has_nested(&self, at: usize) -> bool {
+        !self.is_untimed(at) || self.nested[at] > 0
     }
 
     /// For people: a line for each context, indented below its caller's.
@@ -226,19 +304,25 @@ impl<'a> Table<'a> {
         );
         for i in &order[..shown_rows] {
             let context = &self.sum.contexts[*i];
-            let time = |ticks: u64| shown(ticks as f64 / self.hz);
+            let time = |ticks: u64, is_known: bool| match is_known {
+                true => shown(ticks as f64 / self.hz),
+                false => "-".to_owned(),
+            };
+            let mark = if context.is_counted { " *" } else { "" };
             let share = if self.nested[0] == 0 {
                 0.0
             } else {
                 self.nested[*i] as f64 / self.nested[0] as f64 * 100.0
             };
             let indent = "  ".repeat((context.depth as usize - 1).min(40));
-            let (nested, own, name) =
-                (time(self.nested[*i]), time(context.own), (self.name)(context.function));
+            let (nested, own) = (
+                time(self.nested[*i], self.has_nested(*i)),
+                time(context.own, !self.is_untimed(*i)),
+            );
+            let (calls, name) = (context.calls, (self.name)(context.function));
             let _ = writeln!(
                 out,
-                "{nested:>12} {own:>12} {share:>6.1}% {:>12}  {indent}{name}",
-                context.calls
+                "{nested:>12} {own:>12} {share:>6.1}% {calls:>12}  {indent}{name}{mark}"
             );
         }
         if shown_rows < order.len() {
@@ -254,41 +338,90 @@ impl<'a> Table<'a> {
 struct Enter {
     meter: Meter,
     function: u32,
-    look_up: Call,
+    /// Whether it is only counted: then it is not left either.
+    is_brief: bool,
+    /// Makes the node.
+    make: Call,
 }
 
 impl Inline for Enter {
     fn fingerprint(&self) -> u64 {
-        fingerprint("profile: enter", &(self.meter, self.function, &self.look_up))
+        let Self { meter, function, is_brief, make } = self;
+        fingerprint("profile: enter", &(meter, function, is_brief, make))
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
         let before = self.meter.current(at);
-        let node = self.node(at, before);
-        self.meter.open(at, node, before);
+        let (node, is_it) = self.look(at, before);
+        let [counted, known, made, done] = [(); 4].map(|()| at.builder().create_block());
+        [known, made].into_iter().for_each(|block| at.builder().set_cold_block(block));
+        at.builder().append_block_param(done, types::I64);
+        at.builder().ins().brif(is_it, counted, &[], known, &[]);
+        self.with_the_runtime(at, before, [known, made, done]);
+        at.builder().seal_block(counted);
+        at.builder().switch_to_block(counted);
+        let state = self.count(at, node, before);
+        at.builder().ins().jump(done, &[state.into()]);
+        at.builder().seal_block(done);
+        at.builder().switch_to_block(done);
+        if !self.is_brief {
+            let state = at.builder().block_params(done)[0];
+            let variable = self.meter.before(at);
+            at.builder().def_var(variable, state);
+        }
         Ok(())
     }
 }
 
 impl Enter {
-    /// The function's node among those that were called from the one before.
-    fn node<'a>(&'a self, at: &mut Emitter<'_, 'a>, before: Value) -> Value {
+    /// The node that comes first in the function's place, and whether it is the function's and not
+    /// timed.
+    fn look(&self, at: &mut Emitter<'_, '_>, before: Value) -> (Value, Value) {
         let flags = at.flags();
-        let place = CALLED + 8 * (self.function % PLACES) as i32;
-        let known = at.builder().ins().load(types::I64, flags, before, place);
-        let function = at.builder().ins().load(types::I64, flags, known, FUNCTION);
+        let place = offset_of!(ContextNode, places) as i32 + 8 * (self.function % PLACES) as i32;
+        let node = at.builder().ins().load(types::I64, flags, before, place);
+        // The number, and behind it whether it is timed.
+        let function = offset_of!(ContextNode, function) as i32;
+        let function = at.builder().ins().load(types::I64, flags, node, function);
         let is_it = at.builder().ins().icmp_imm_s(IntCC::Equal, function, i64::from(self.function));
-        let (look_up, next) = (at.builder().create_block(), at.builder().create_block());
-        let node = at.builder().append_block_param(next, types::I64);
-        at.builder().set_cold_block(look_up);
-        at.builder().ins().brif(is_it, next, &[known.into()], look_up, &[]);
-        at.builder().seal_block(look_up);
-        at.builder().switch_to_block(look_up);
-        let found = at.exchange(&self.look_up, before);
-        at.builder().ins().jump(next, &[found.into()]);
-        at.builder().seal_block(next);
-        at.builder().switch_to_block(next);
-        node
+        (node, is_it)
+    }
+
+    /// The call is counted, and nothing else: what the activation keeps.
+    fn count(&self, at: &mut Emitter<'_, '_>, node: Value, before: Value) -> Value {
+        let (flags, calls) = (at.flags(), offset_of!(ContextNode, calls) as i32);
+        let count = at.builder().ins().load(types::I64, flags, node, calls);
+        let count = at.builder().ins().iadd_imm_s(count, 1);
+        at.builder().ins().store(flags, count, node, calls);
+        if self.is_brief {
+            return before;
+        }
+        self.meter.replace(at, node);
+        at.builder().ins().bor_imm_s(before, 1)
+    }
+
+    /// The runtime enters the node, once it is made.
+    fn with_the_runtime<'a>(
+        &'a self,
+        at: &mut Emitter<'_, 'a>,
+        before: Value,
+        [known, made, done]: [Block; 3],
+    ) {
+        at.builder().switch_to_block(known);
+        let function = at.builder().ins().iconst(types::I64, i64::from(self.function));
+        self.meter.builtin(at, Builtin::EnterContext, function);
+        let now = self.meter.current(at);
+        let is_unknown = at.builder().ins().icmp(IntCC::Equal, now, before);
+        if self.is_brief {
+            self.meter.replace(at, before);
+        }
+        at.builder().ins().brif(is_unknown, made, &[], done, &[before.into()]);
+        at.builder().seal_block(made);
+        at.builder().switch_to_block(made);
+        let is_made = at.exchange(&self.make, before);
+        let nothing = at.builder().ins().iconst(types::I64, 0);
+        at.builder().ins().brif(is_made, known, &[], done, &[nothing.into()]);
+        at.builder().seal_block(known);
     }
 }
 
@@ -302,7 +435,26 @@ impl Inline for Leave {
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        self.0.close(at);
+        let variable = self.0.before(at);
+        let state = at.builder().use_var(variable);
+        let is_counted = at.builder().ins().band_imm_u(state, 1);
+        let [counted, other, timed, done] = [(); 4].map(|()| at.builder().create_block());
+        [other, timed].into_iter().for_each(|block| at.builder().set_cold_block(block));
+        at.builder().ins().brif(is_counted, counted, &[], other, &[]);
+        at.builder().seal_block(other);
+        at.builder().switch_to_block(other);
+        at.builder().ins().brif(state, timed, &[], done, &[]);
+        at.builder().seal_block(timed);
+        at.builder().switch_to_block(timed);
+        self.0.builtin(at, Builtin::LeaveContext, state);
+        at.builder().ins().jump(done, &[]);
+        at.builder().seal_block(counted);
+        at.builder().switch_to_block(counted);
+        let before = at.builder().ins().iadd_imm_s(state, -1);
+        self.0.replace(at, before);
+        at.builder().ins().jump(done, &[]);
+        at.builder().seal_block(done);
+        at.builder().switch_to_block(done);
         Ok(())
     }
 }

@@ -1,116 +1,107 @@
 //! Trees of calling contexts: a node for each function and each way to it.
 //!
-//! Machine code finds the node of a function that it enters among eight places of the node that it
-//! is in, by the function's number; what is not there is looked up here, and put there. Nodes stay
-//! where they are while machine code may know them. An instance has a tree of its own, so that no
-//! two threads add to the same node; what it says is added to a sum when the instance ends, and its
-//! nodes are used again.
+//! Machine code finds the node of a function that it enters in one of some places of the node that
+//! it is in, by the function's number; those that share a place are chained, in the order in which
+//! they were made. A node that is in none is made here. Nodes stay where they are while machine code
+//! may know them. An instance has a tree of its own, so that no two threads add to the same node;
+//! what it says is added to a sum when the instance ends, and its nodes are used again.
 //!
-//! ```text
-//!     0 ticks    8 calls    16 function    24 eight nodes that were called from here
-//! ```
+//! A node of which timing the calls would cost too much is only counted: its time is that of the
+//! nearest one above it that is timed. So it does not matter which of these is charged.
 
-use super::meter::{COUNT, TICKS};
-use std::collections::HashMap;
-use std::mem::offset_of;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use super::meter::Meter;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use wasm_aot_engine::instrument::compile::Room;
+use wasm_aot_engine::instrument::vm::context::{ContextNode as Node, NO_FUNCTION, PLACES};
 
-/// How many nodes there may be. What is called when there are no more belongs to its caller.
-const NODES: usize = 1 << 20;
-/// How many places a node has for those that were called from it.
-pub(super) const PLACES: u32 = 8;
-/// No function has this number.
-const NOBODY: u64 = u64::MAX;
+/// How many nodes there may be, if nothing else is said.
+pub(super) const NODES: usize = 1 << 20;
+/// Stands for all contexts for which there was no node.
+pub(super) const BEYOND: u32 = NO_FUNCTION - 1;
 
-/// A node, as machine code sees it.
-#[derive(Debug)]
-#[repr(C)]
-struct Node {
-    ticks: AtomicU64,
-    calls: AtomicU64,
-    function: AtomicU64,
-    called: [AtomicUsize; PLACES as usize],
-}
-
-/// Where a node has the number of its function, and where those that were called from it.
-pub(super) const FUNCTION: i32 = offset_of!(Node, function) as i32;
-/// See [`FUNCTION`].
-pub(super) const CALLED: i32 = offset_of!(Node, called) as i32;
-
-const _: () =
-    assert!(offset_of!(Node, ticks) as i32 == TICKS && offset_of!(Node, calls) as i32 == COUNT);
-
-/// What stands in places that nobody has.
-static NONE: Node = Node {
-    ticks: AtomicU64::new(0),
-    calls: AtomicU64::new(0),
-    function: AtomicU64::new(NOBODY),
-    called: [const { AtomicUsize::new(0) }; PLACES as usize],
-};
-
-impl Node {
-    fn clear(&self, function: u64) {
-        self.ticks.store(0, Relaxed);
-        self.calls.store(0, Relaxed);
-        self.function.store(function, Relaxed);
-        self.called.iter().for_each(|place| place.store(&raw const NONE as usize, Relaxed));
+/// A node that was not used so far.
+const fn unused() -> Node {
+    Node {
+        ticks: AtomicU64::new(0),
+        calls: AtomicU64::new(0),
+        function: AtomicU32::new(NO_FUNCTION),
+        timed: AtomicU32::new(0),
+        next: AtomicUsize::new(0),
+        entered: AtomicU64::new(0),
+        spent: AtomicU64::new(0),
+        samples: AtomicU64::new(0),
+        places: [const { AtomicUsize::new(0) }; PLACES as usize],
     }
 }
 
+/// What stands in places that nobody has, and ends chains.
+static NONE: Node = unused();
+
+fn none() -> usize {
+    &raw const NONE as usize
+}
+
+fn clear(node: &Node, function: u32, is_timed: bool) {
+    for word in [&node.ticks, &node.calls, &node.entered, &node.spent, &node.samples] {
+        word.store(0, Relaxed);
+    }
+    node.function.store(function, Relaxed);
+    node.timed.store(is_timed.into(), Relaxed);
+    node.next.store(none(), Relaxed);
+    node.places.iter().for_each(|place| place.store(none(), Relaxed));
+}
+
 /// The trees of all instances.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Trees {
     /// Nodes, in rows that stay where they are.
     rows: Vec<Box<[Node; ROW]>>,
     numbers: HashMap<usize, u32>,
     used: usize,
+    most: usize,
     free: Vec<u32>,
+    /// Whether all calls are timed, however short.
+    times_all: bool,
     /// Those that live, by the address of their instance.
     trees: HashMap<usize, Tree>,
     ended: Sum,
-    /// How many calls found no node.
-    without: u64,
+    /// Calls that found no node, by their functions.
+    without: BTreeMap<u32, u64>,
 }
 
 const ROW: usize = 256;
 
 /// The tree of an instance: nodes and their parents, in the order in which they were made.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Tree {
+    room: Room,
     nodes: Vec<(u32, u32)>,
-    known: HashMap<(u32, u32), u32>,
 }
 
 impl Trees {
+    /// None yet, of so many nodes at most but for those that instances begin with.
+    pub(super) fn new(most: usize, times_all: bool) -> Self {
+        let (rows, numbers, used, free, trees, ended, without) = Default::default();
+        Self { rows, numbers, used, most, free, times_all, trees, ended, without }
+    }
+
     fn node(&self, number: u32) -> &Node {
         &self.rows[number as usize / ROW][number as usize % ROW]
     }
 
-    fn make(&mut self, function: u64) -> Option<u32> {
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None if self.used >= NODES => return None,
-            None => {
-                if self.used == self.rows.len() * ROW {
-                    self.rows.push(Box::new(
-                        [const {
-                            Node {
-                                ticks: AtomicU64::new(0),
-                                calls: AtomicU64::new(0),
-                                function: AtomicU64::new(NOBODY),
-                                called: [const { AtomicUsize::new(0) }; PLACES as usize],
-                            }
-                        }; ROW],
-                    ));
-                }
-                self.used += 1;
-                self.used as u32 - 1
+    fn make(&mut self, function: u32, is_timed: bool) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            if self.used == self.rows.len() * ROW {
+                self.rows.push(Box::new([const { unused() }; ROW]));
             }
-        };
-        self.node(number).clear(function);
-        let address = std::ptr::from_ref(self.node(number)) as usize;
-        self.numbers.insert(address, number);
-        Some(number)
+            self.used += 1;
+            self.used as u32 - 1
+        });
+        clear(self.node(number), function, is_timed);
+        self.numbers.insert(self.address(number), number);
+        number
     }
 
     fn address(&self, number: u32) -> usize {
@@ -118,66 +109,99 @@ impl Trees {
     }
 
     /// An instance begins: the address of its root.
-    pub(super) fn begin(&mut self, instance: usize) -> usize {
-        let Some(root) = self.make(NOBODY) else { return &raw const NONE as usize };
-        self.trees.insert(instance, Tree { nodes: vec![(root, root)], known: HashMap::new() });
+    pub(super) fn begin(&mut self, room: Room) -> usize {
+        let root = self.make(NO_FUNCTION, true);
+        self.trees.insert(room.vmctx, Tree { room, nodes: vec![(root, root)] });
         self.address(root)
     }
 
-    /// The node of a function that is entered from another node: their addresses. The node itself
-    /// if there are too many.
-    pub(super) fn child(&mut self, instance: usize, parent: usize, function: u32) -> usize {
-        let Some(&from) = self.numbers.get(&parent) else { return parent };
-        let known =
-            self.trees.get(&instance).and_then(|tree| tree.known.get(&(from, function))).copied();
-        let Some(child) = known.or_else(|| self.make(function.into())) else {
-            // The caller is not called once more.
-            self.without += 1;
-            self.node(from).calls.fetch_sub(1, Relaxed);
-            return parent;
+    /// A function is entered from a node at some address for the first time: whether it has a node
+    /// there now. Otherwise the call is counted without.
+    pub(super) fn child(
+        &mut self,
+        instance: usize,
+        parent: usize,
+        function: u32,
+        is_brief: bool,
+    ) -> bool {
+        let from = self.numbers.get(&parent).copied();
+        let has_room = self.used - self.free.len() < self.most;
+        let Some(from) = from.filter(|_| has_room && self.trees.contains_key(&instance)) else {
+            *self.without.entry(function).or_default() += 1;
+            return false;
         };
-        if known.is_none()
-            && let Some(tree) = self.trees.get_mut(&instance)
-        {
-            tree.known.insert((from, function), child);
+        let is_timed = self.times_all || (!is_brief && self.node(from).timed.load(Relaxed) != 0);
+        let child = self.make(function, is_timed);
+        let address = self.address(child);
+        let mut place = &self.node(from).places[(function % PLACES) as usize];
+        while let Some(taken) = self.numbers.get(&place.load(Relaxed)) {
+            place = &self.node(*taken).next;
+        }
+        place.store(address, Relaxed);
+        if let Some(tree) = self.trees.get_mut(&instance) {
             tree.nodes.push((child, from));
         }
-        let address = self.address(child);
-        self.node(from).called[(function % PLACES) as usize].store(address, Relaxed);
-        address
+        true
+    }
+
+    /// A node is charged.
+    pub(super) fn charge(&self, address: usize, ticks: u64) {
+        if let Some(number) = self.numbers.get(&address) {
+            self.node(*number).ticks.fetch_add(ticks, Relaxed);
+        }
     }
 
     /// An instance ends.
     pub(super) fn end(&mut self, instance: usize) {
         let Some(tree) = self.trees.remove(&instance) else { return };
         let mut ended = std::mem::take(&mut self.ended);
-        self.add(&tree, &mut ended);
+        self.add(&tree, (0, 0), &mut ended);
         self.ended = ended;
         self.free.extend(tree.nodes.iter().map(|(node, _)| node));
     }
 
-    fn add(&self, tree: &Tree, sum: &mut Sum) {
+    /// Adds a tree to a sum, and ticks that the node at some address is to be charged with.
+    fn add(&self, tree: &Tree, due: (usize, u64), sum: &mut Sum) {
+        // Of each node, its context, and that which has its time.
         let mut places = HashMap::new();
         for (number, parent) in &tree.nodes {
             let node = self.node(*number);
-            let (ticks, calls, function) =
-                (node.ticks.load(Relaxed), node.calls.load(Relaxed), node.function.load(Relaxed));
-            let place = match places.get(parent) {
-                Some(parent) => sum.place(*parent, function as u32),
-                None => sum.root(),
+            let is_timed = node.timed.load(Relaxed) != 0;
+            let (place, owner) = match places.get(parent) {
+                Some((above, owner)) => {
+                    let place = sum.place(*above, node.function.load(Relaxed));
+                    (place, if is_timed { place } else { *owner })
+                }
+                None => (sum.root(), 0),
             };
-            places.insert(*number, place);
+            places.insert(*number, (place, owner));
+            let calls = node.calls.load(Relaxed);
+            let due = if self.address(*number) == due.0 { due.1 } else { 0 };
+            sum.contexts[owner].own += node.ticks.load(Relaxed) + due;
             let context = &mut sum.contexts[place];
-            (context.own, context.calls) = (context.own + ticks, context.calls + calls);
+            context.calls += calls;
+            context.timed += node.samples.load(Relaxed);
+            context.is_counted |= !is_timed && calls > 0;
         }
     }
 
-    /// The sum of all instances' trees, and how many calls found no place in them.
-    pub(super) fn sum(&self) -> (Sum, u64) {
+    /// The sum of all instances' trees at this moment, and how many calls found no place in them.
+    pub(super) fn sum(&self, meter: Option<Meter>) -> (Sum, u64) {
         let mut sum = self.ended.clone();
         sum.root();
-        self.trees.values().for_each(|tree| self.add(tree, &mut sum));
-        (sum, self.without)
+        for tree in self.trees.values() {
+            let due = meter.map_or((0, 0), |meter| meter.due(tree.room));
+            self.add(tree, due, &mut sum);
+        }
+        if !self.without.is_empty() {
+            let beyond = sum.place(0, BEYOND);
+            for (function, calls) in &self.without {
+                let context = sum.place(beyond, *function);
+                sum.contexts[context].calls += calls;
+                sum.contexts[context].is_counted = true;
+            }
+        }
+        (sum, self.without.values().sum())
     }
 }
 
@@ -189,8 +213,12 @@ pub(super) struct Context {
     pub(super) parent: usize,
     pub(super) depth: u32,
     pub(super) calls: u64,
-    /// Ticks that it has taken itself.
+    /// Ticks that it has taken itself, as far as its calls were timed.
     pub(super) own: u64,
+    /// How many of its calls were timed.
+    pub(super) timed: u64,
+    /// Whether calls of it were only counted, so that their time is its caller's.
+    pub(super) is_counted: bool,
 }
 
 /// Contexts, callers before those that they call; the first is outside of all functions.
@@ -211,7 +239,7 @@ impl Sum {
     fn place(&mut self, parent: usize, function: u32) -> usize {
         let (depth, contexts) = (self.contexts[parent].depth + 1, &mut self.contexts);
         *self.known.entry((parent, function)).or_insert_with(|| {
-            contexts.push(Context { function, parent, depth, calls: 0, own: 0 });
+            contexts.push(Context { function, parent, depth, ..Context::default() });
             contexts.len() - 1
         })
     }
@@ -229,6 +257,8 @@ impl Sum {
             cut.contexts[place].own += context.own;
             if context.depth <= depth {
                 cut.contexts[place].calls += context.calls;
+                cut.contexts[place].timed += context.timed;
+                cut.contexts[place].is_counted |= context.is_counted;
             }
             places.push(place);
         }
@@ -252,7 +282,10 @@ impl Sum {
         (1..self.contexts.len()).for_each(|i| called[self.contexts[i].parent].push(i));
         for list in &mut called {
             // The last is taken first.
-            list.sort_by_key(|i| (nested[*i], std::cmp::Reverse(self.contexts[*i].function)));
+            list.sort_by_key(|i| {
+                let context = &self.contexts[*i];
+                (nested[*i], context.calls, std::cmp::Reverse(context.function))
+            });
         }
         let mut waiting = called.first().cloned().unwrap_or_default();
         let mut order = Vec::new();
@@ -281,43 +314,101 @@ impl Sum {
 mod tests {
     use super::*;
 
+    /// The address of a function's node in the chain of one of the places of a node.
+    fn known(trees: &Trees, parent: usize, function: u32) -> Option<usize> {
+        let mut at =
+            trees.node(trees.numbers[&parent]).places[(function % PLACES) as usize].load(Relaxed);
+        loop {
+            let node = trees.node(*trees.numbers.get(&at)?);
+            if node.function.load(Relaxed) == function {
+                return Some(at);
+            }
+            at = node.next.load(Relaxed);
+        }
+    }
+
+    fn child(trees: &mut Trees, parent: usize, function: u32) -> usize {
+        assert!(trees.child(1, parent, function, false), "there is room");
+        known(trees, parent, function).expect("it was put there")
+    }
+
+    fn set(trees: &Trees, node: usize, calls: u64, is_timed: bool) {
+        let node = trees.node(trees.numbers[&node]);
+        node.calls.store(calls, Relaxed);
+        node.ticks.store(10 * calls, Relaxed);
+        node.timed.store(is_timed.into(), Relaxed);
+    }
+
+    fn ways(sum: &Sum) -> Vec<(Vec<u32>, u64)> {
+        let order = sum.in_order().into_iter();
+        order.map(|i| (sum.way(i, 9), sum.contexts[i].calls)).collect()
+    }
+
     #[test]
     fn a_function_has_a_node_for_each_way_to_it() {
-        let mut trees = Trees::default();
-        let root = trees.begin(1);
-        let main = trees.child(1, root, 7);
-        let (one, other) = (trees.child(1, main, 8), trees.child(1, main, 16));
-        let deep = trees.child(1, one, 8);
-        assert_eq!(trees.child(1, main, 8), one, "both have the same place in their caller");
+        let mut trees = Trees::new(NODES, false);
+        let root = trees.begin(Room::of_vmctx(1));
+        let main = child(&mut trees, root, 7);
+        let (one, other) = (child(&mut trees, main, 8), child(&mut trees, main, 24));
+        let deep = child(&mut trees, one, 8);
+        assert_eq!(known(&trees, main, 8), Some(one), "both have the same place in their caller");
         assert!(one != other && deep != one);
         for (node, calls) in [(main, 1), (one, 3), (other, 2), (deep, 5)] {
-            let number = trees.numbers[&node];
-            trees.node(number).calls.store(calls, Relaxed);
-            trees.node(number).ticks.store(10 * calls, Relaxed);
+            set(&trees, node, calls, true);
         }
         for ended in [false, true] {
-            let (sum, without) = trees.sum();
-            let ways: Vec<_> = sum
-                .in_order()
-                .into_iter()
-                .map(|i| (sum.way(i, 9), sum.contexts[i].calls))
-                .collect();
+            let (sum, without) = trees.sum(None);
             assert_eq!(
-                ways,
-                [(vec![7], 1), (vec![7, 8], 3), (vec![7, 8, 8], 5), (vec![7, 16], 2)],
+                ways(&sum),
+                [(vec![7], 1), (vec![7, 8], 3), (vec![7, 8, 8], 5), (vec![7, 24], 2)],
                 "ended: {ended}"
             );
             assert_eq!((sum.nested(), without), (vec![110, 110, 80, 20, 50], 0));
             let cut = sum.cut(2);
-            let ways: Vec<_> = cut
-                .in_order()
-                .into_iter()
-                .map(|i| (cut.way(i, 9), cut.contexts[i].calls))
-                .collect();
-            assert_eq!(ways, [(vec![7], 1), (vec![7, 8], 3), (vec![7, 16], 2)]);
+            assert_eq!(ways(&cut), [(vec![7], 1), (vec![7, 8], 3), (vec![7, 24], 2)]);
             assert_eq!(cut.nested()[0], 110);
             trees.end(1);
         }
         assert_eq!(trees.free.len(), 5);
+    }
+
+    #[test]
+    fn the_time_of_what_is_only_counted_is_that_of_the_nearest_above_that_is_timed() {
+        let mut trees = Trees::new(NODES, false);
+        let root = trees.begin(Room::of_vmctx(1));
+        let main = child(&mut trees, root, 1);
+        let counted = child(&mut trees, main, 2);
+        let (timed, brief) = (child(&mut trees, counted, 3), child(&mut trees, counted, 4));
+        for (node, calls, is_timed) in
+            [(main, 1, true), (counted, 2, false), (timed, 3, true), (brief, 4, false)]
+        {
+            set(&trees, node, calls, is_timed);
+        }
+        let (sum, _) = trees.sum(None);
+        let own: Vec<_> = sum.contexts.iter().map(|c| (c.function, c.own, c.is_counted)).collect();
+        assert_eq!(own[1..], [(1, 70, false), (2, 0, true), (3, 30, false), (4, 0, true)]);
+        // What is made below a counted one is counted.
+        let below = child(&mut trees, counted, 5);
+        assert_eq!(trees.node(trees.numbers[&below]).timed.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn contexts_beyond_room_are_counted_by_function() {
+        let mut trees = Trees::new(2, false);
+        let root = trees.begin(Room::of_vmctx(1));
+        let main = child(&mut trees, root, 7);
+        for _ in 0..3 {
+            assert!(!trees.child(1, main, 8, false));
+        }
+        assert!(!trees.child(1, main, 9, false));
+        let (sum, without) = trees.sum(None);
+        assert_eq!(without, 4);
+        assert_eq!(
+            ways(&sum)[1..],
+            [(vec![BEYOND], 0), (vec![BEYOND, 8], 3), (vec![BEYOND, 9], 1)]
+        );
+        // Further instances begin all the same.
+        let other = trees.begin(Room::of_vmctx(2));
+        assert!(trees.numbers.contains_key(&other));
     }
 }

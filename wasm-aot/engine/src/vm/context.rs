@@ -1,0 +1,57 @@
+//! Calling contexts and the clock that charges them, as machine code sees both.
+//!
+//! An *account* begins with two words: ticks, and how often it was opened. A [`ContextNode`] is an
+//! account that knows which function it is of, and which others were called from it. Those whose
+//! calls are too short for the clock are counted only, and entered without the runtime.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+
+/// How many places a context has for those that were called from it; a power of two.
+pub const PLACES: u32 = 16;
+
+/// A calling context.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ContextNode {
+    /// Ticks that were charged.
+    pub ticks: AtomicU64,
+    /// How often it was entered.
+    pub calls: AtomicU64,
+    /// The number of its function.
+    pub function: AtomicU32,
+    /// Whether its calls are timed: 1, or 0. Machine code compares this and the number at once.
+    pub timed: AtomicU32,
+    /// The next one in its place of its caller.
+    pub next: AtomicUsize,
+    /// When the call began that is timed.
+    pub entered: AtomicU64,
+    /// Ticks of timed calls, with what was called from there, each as far as it goes for whether
+    /// they are short.
+    pub spent: AtomicU64,
+    /// How many calls were timed.
+    pub samples: AtomicU64,
+    /// Those that were called from here, by the numbers of their functions.
+    pub places: [AtomicUsize; PLACES as usize],
+}
+
+/// The words of an instance by which it knows whom to charge.
+#[derive(Debug)]
+#[repr(C)]
+pub struct AccountClock {
+    /// The address of the account that is charged.
+    pub current: u64,
+    /// When the clock was read last.
+    pub last: u64,
+    /// What a reading takes: it is nobody's time.
+    pub reading: u64,
+    /// Contexts whose calls take less than this, on average, are only counted from then on.
+    pub least: u64,
+}
+
+/// No function has this number: it ends the contexts of a place.
+pub const NO_FUNCTION: u32 = u32::MAX;
+/// How many times as much as the least one call may have taken: more may be waiting for a
+/// processor. A power of two.
+pub const MOST: u64 = 64;
+/// After how many timed calls a context may be found too short.
+pub const ENOUGH: u64 = 8;
