@@ -28,6 +28,35 @@ const FOREVER: &str =
     "(module $spin (func $turn (loop $l (br $l))) (func (export \"_start\") (call $turn)))";
 
 #[test]
+fn a_profiled_program_that_traps_tells_its_profile() {
+    let place = Place::new("profiled-trap");
+    let text = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 1)
+        (func $divide (param i32) (result i32) (local $n i32)
+            (loop $l (br_if $l (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 9))))
+            (i32.div_u (i32.const 6) (local.get 0)))
+        (func (export "_start") (drop (call $divide (i32.const 2))) (drop (call $divide (i32.const 0)))))"#;
+    let module = wat::parse_str(text).unwrap_or_else(|error| panic!("{error}"));
+    for file in [None, Some("calls.profile".to_owned())] {
+        let options = whamm_profile::Options { file: file.clone(), ..Default::default() };
+        let program = whamm_profile::profile(&module, &options).unwrap_or_else(|e| panic!("{e}"));
+        let program = place.file("program.wasm", program.module);
+        let done = place.run(&["run", "--dir", ".", &program]);
+        let said = errors(&done);
+        assert_eq!(done.status.code(), Some(134), "{said}");
+        assert!(said.contains("divide by zero"), "{said}");
+        let Some(file) = file else {
+            assert!(said.contains("3 calls of 2 functions") && said.contains("2/2"), "{said}");
+            continue;
+        };
+        let written = fs::read(place.0.join(file)).expect("it was written");
+        let profile = profiler::Profile::from_file(&written).unwrap_or_else(|e| panic!("{e}"));
+        let calls = profile.functions.iter().map(|function| function.calls.value);
+        assert_eq!(calls.sum::<f64>(), 3.0);
+    }
+}
+
+#[test]
 fn functions_are_invoked_with_numbers_of_every_type() {
     let place = Place::new("invoke");
     let add = place.file("add.wat", ADD);

@@ -27,7 +27,7 @@ struct Workshop(Folder);
 impl Workshop {
     fn new(name: &str) -> Self {
         let path = Folder::new(&format!("wasm-aot-real-{}", name.replace(['/', '.'], "-")));
-        ["one", "other"]
+        ["one", "other", "profiled"]
             .iter()
             .for_each(|folder| fs::create_dir_all(path.join(folder)).expect("a folder"));
         Self(path)
@@ -157,6 +157,33 @@ fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<R
     (module, reports, said.take())
 }
 
+/// The calls of a program's functions by their names, as the program tells them that was rewritten
+/// for it, and what it says.
+fn profiled(place: &Workshop, bytes: &[u8]) -> (BTreeMap<String, u64>, Vec<u8>) {
+    let options =
+        whamm_profile::Options { file: Some("calls.profile".into()), ..Default::default() };
+    let program = whamm_profile::profile(bytes, &options).unwrap_or_else(|e| panic!("{e}"));
+    let engine = Engine::new(&Config::new()).expect("an engine");
+    let module = Module::new(&engine, program.module).unwrap_or_else(|e| panic!("{e}"));
+    let (world, said) = world(place, "profiled");
+    let mut store = Store::new(&engine, world);
+    let mut linker = Linker::new(&engine);
+    wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("the only one");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    match instance.get_func(&mut store, "_start").expect("a program").call(&mut store, &[]) {
+        Ok(_) | Err(Error::Exit(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let file = fs::read(place.path("profiled/calls.profile")).expect("it was written");
+    let profile = profiler::Profile::from_file(&file).unwrap_or_else(|e| panic!("{e}"));
+    assert!(profile.impossible().is_empty(), "{:?}", profile.impossible());
+    let mut calls = BTreeMap::new();
+    for function in &profile.functions {
+        *calls.entry(function.label.name.clone()).or_default() += function.calls.value as u64;
+    }
+    (calls, said.take())
+}
+
 /// Monitors that say more than how often instructions were executed.
 const OTHERS: [&str; 8] = [
     "functions",
@@ -238,6 +265,9 @@ fn check(source: &str) {
     for name in ["icount", "functions", "profile", "latency"] {
         assert_eq!(called(name), calls, "{source}: {name}");
     }
+    let (of_profile, by_profiled) = profiled(&place, &bytes);
+    assert_eq!(own(of_profile), calls, "{source}: rewritten for a profile");
+    assert_eq!(by_profiled, said, "{source}: rewritten for a profile");
     let constant = called("const");
     with_parameters.retain(|name, _| constant.contains_key(name));
     assert_eq!(constant, with_parameters, "{source}: const");

@@ -432,17 +432,20 @@ impl Run {
             Err(error) => return (ended(&self.module, &error), false),
         };
         observed.begin(store).into_iter().for_each(super::complain);
+        let mut end = None;
         let done = match events {
             Some(events) => {
                 let print = Some(print_stream as wasm_aot::replaying::Print);
                 wasm_aot::replaying::replay(store, module, events, print).map(|()| String::new())
             }
-            None => linker
-                .instantiate(&mut *store, module)
-                .and_then(|instance| self.call(store, module, instance)),
+            None => linker.instantiate(&mut *store, module).and_then(|instance| {
+                end = instance.get_func(&mut *store, END);
+                self.call(store, module, instance)
+            }),
         };
         if let Err(error) = &done {
             dump(store, error, self.dump.as_deref(), &self.module);
+            end_profile(store, end, error);
         }
         store.close_errands();
         let by_thread = threads.and_then(|threads| threads.finish());
@@ -693,6 +696,19 @@ pub(super) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>,
     let Some(dump) = store.core_dump(&program.display().to_string()) else { return };
     if let Err(error) = std::fs::write(file, dump) {
         super::complain(unwritten(file, &error));
+    }
+}
+
+/// What a program exports that keeps its own profile, to be called after a trap.
+const END: &str = "fastinst:end";
+
+/// Has a program that keeps its own profile tell it, if a trap has ended it.
+fn end_profile(store: &mut Store<World>, end: Option<Func>, error: &Error) {
+    let is_trap = matches!(error, Error::Trap(_)) && error.trap() != Some(Trap::Interrupted);
+    if let Some(end) = end.filter(|_| is_trap)
+        && let Err(error) = end.call(&mut *store, &[])
+    {
+        super::complain(format!("the program's profile is not told: {error}"));
     }
 }
 

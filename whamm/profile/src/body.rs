@@ -3,8 +3,10 @@
 //! ```text
 //!     call f     ─▶  slot of the caller's node: the node of f, if that is known and not timed
 //!                    ┬─ yes: count; it is the current node; call f
-//!                    └─ no:  enter; call f; leave
+//!                    └─ no:  call what stands for f, which enters, calls f, and leaves
 //! ```
+//!
+//! Where there is no room for that the latter is all that is written: see `budget.rs`.
 //!
 //! Operands are on the stack by then, so that evaluating them belongs to the caller. A local holds
 //! the node of the activation. After a call that was not timed the current node is still that of
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
 use wasmparser::{Catch, Operator};
-use whamm_rewrite::{Body, BodyPlan, Indices, Instruction, Spot};
+use whamm_rewrite::{Body, BodyPlan, Instruction, Spot};
 
 /// Where a node has its calls, and what a tail call has put in its place: see `runtime/tree.wat`.
 const CALLS: u64 = 16;
@@ -33,8 +35,8 @@ pub(crate) struct Bodies<'a> {
     pub(crate) runtime: &'a Runtime,
     /// Functions that stand for others where the host or a reference calls these.
     pub(crate) gateways: &'a BTreeMap<u32, u32>,
-    /// Where functions are in the output.
-    pub(crate) indices: &'a Indices,
+    /// Functions that stand for others where calls name these.
+    pub(crate) stand_ins: &'a BTreeMap<u32, u32>,
     /// At which calls of each body the usual case is written out.
     pub(crate) inlining: &'a [Inlining],
 }
@@ -280,7 +282,7 @@ impl Planner<'_, '_> {
                 self.leave();
             }
             Some(slot) if self.is_inline() => self.written_out(callee, slot, place),
-            Some(slot) => self.by_functions(callee, slot, place),
+            Some(slot) => self.by_stand_in(callee, slot, place),
         }
     }
 
@@ -307,34 +309,21 @@ impl Planner<'_, '_> {
         if how.is_host {
             self.put().local_get(node).global_set(runtime.cur);
         }
-        let index = self.all.indices.function(function);
         self.put().else_();
-        self.put_enter(runtime.enter, function, slot);
-        self.put().local_set(callee).call(index);
-        self.leave();
+        self.put_stand_in(function, slot);
         self.put().end();
     }
 
-    fn put_enter(&mut self, enter: u32, function: u32, slot: u64) {
-        let (node, id) = (self.node, (function + 1).cast_signed());
-        self.put().local_get(node).i32_const(slot as i32).i32_const(id).call(enter);
+    /// By what stands for the callee.
+    fn by_stand_in(&mut self, function: u32, slot: u64, place: Range<u64>) {
+        self.plan.leave_out(place);
+        self.put_stand_in(function, slot);
     }
 
-    /// By functions of the run-time support.
-    fn by_functions(&mut self, function: u32, slot: u64, place: Range<u64>) {
-        let (callee, runtime) = (self.callee, self.all.runtime);
-        let how = self.all.shapes.callee(self.all.app, function);
-        let is_plain = !how.tails && !how.is_host;
-        let enter = if is_plain { runtime.enter_short } else { runtime.enter };
-        self.put_enter(enter, function, slot);
-        self.put().local_set(callee);
-        self.plan.keep(place);
-        if is_plain {
-            self.put().local_get(callee).if_(BlockType::Empty);
-        }
-        self.leave();
-        if is_plain {
-            self.put().end();
-        }
+    fn put_stand_in(&mut self, function: u32, slot: u64) {
+        let (node, runtime) = (self.node, self.all.runtime);
+        let stand_in = self.all.stand_ins[&function];
+        self.put().local_get(node).global_set(runtime.from);
+        self.put().i32_const(slot as i32).global_set(runtime.slot).call(stand_in);
     }
 }

@@ -1,4 +1,4 @@
-//! At which calls the usual case is written out, and not left to functions of the run-time support:
+//! At which calls the usual case is written out, and not left to what stands for their callees:
 //! as many as there is room for, those in loops first, then those of small functions, of which a
 //! call is a larger part.
 
@@ -7,10 +7,10 @@ use crate::app::is_call;
 use wasmparser::Operator;
 use whamm_rewrite::Program;
 
-/// What a call adds to the code, about: written out, and by functions of the run-time support.
-const WRITTEN_OUT: usize = 64;
-const BY_FUNCTIONS: usize = 28;
-/// What may be added to the code of a small program beyond half of it.
+/// What a call adds to the code, about: written out, and by what stands for its callee.
+const WRITTEN_OUT: usize = 48;
+const BY_STAND_IN: usize = 14;
+/// What may be added to the code of a small program beyond a quarter of it.
 const ROOM: usize = 4 << 10;
 
 /// At which calls of a body the usual case is written out.
@@ -20,10 +20,10 @@ pub(crate) struct Inlining {
     pub(crate) elsewhere: bool,
 }
 
-/// For each body of a program: the code does not become half as large again.
+/// For each body of a program: the code does not become much more than a quarter larger.
 pub(crate) fn inlining(program: &Program<'_>) -> Result<Vec<Inlining>, Error> {
     let mut calls = Vec::new();
-    let mut room = program.code_len() as usize / 2 + ROOM;
+    let mut room = program.code_len() as usize / 4 + ROOM;
     for (at, body) in program.bodies.iter().enumerate() {
         let instructions = body.instructions()?;
         let (mut in_loops, mut elsewhere, mut blocks) = (0, 0, Vec::new());
@@ -42,14 +42,14 @@ pub(crate) fn inlining(program: &Program<'_>) -> Result<Vec<Inlining>, Error> {
                 _ => {}
             }
         }
-        room = room.saturating_sub((in_loops + elsewhere) * BY_FUNCTIONS);
+        room = room.saturating_sub((in_loops + elsewhere) * BY_STAND_IN);
         calls.push((false, instructions.len(), at, in_loops));
         calls.push((true, instructions.len(), at, elsewhere));
     }
     calls.sort_unstable();
     let mut all = vec![Inlining::default(); program.bodies.len()];
     for (is_elsewhere, _, at, calls) in calls {
-        let Some(rest) = room.checked_sub(calls * (WRITTEN_OUT - BY_FUNCTIONS)) else { continue };
+        let Some(rest) = room.checked_sub(calls * (WRITTEN_OUT - BY_STAND_IN)) else { continue };
         room = rest;
         if is_elsewhere {
             all[at].elsewhere = true;

@@ -73,7 +73,8 @@ pub(crate) fn make(
     Ok(gateways)
 }
 
-fn next_index(plan: &Plan) -> u32 {
+/// The number of the function that is put into the plan next.
+pub(crate) fn next_index(plan: &Plan) -> u32 {
     plan.indices.functions() + plan.functions.len() as u32
 }
 
@@ -171,7 +172,11 @@ fn start_function(
 
 /// What the host fetches profiles by.
 pub(crate) fn export(plan: &mut Plan, app: &App, runtime: &Runtime, is_wasi_memory: bool) {
-    let functions = [("fastinst:profile", runtime.profile), ("fastinst:report", runtime.report)];
+    let functions = [
+        ("fastinst:profile", runtime.profile),
+        ("fastinst:report", runtime.report),
+        ("fastinst:end", runtime.end),
+    ];
     for (name, index) in functions {
         plan.exports.push((name.to_owned(), ExportKind::Func, index));
     }

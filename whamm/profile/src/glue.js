@@ -4,6 +4,9 @@
 //
 // Whatever is instantiated from then on and imports the module `prof` gets it. `WasmProf.saveResults()` asks all such instances for their
 // arcs: its `flatProfile(n)` and `callGraph(n)` print n functions, `functions` and `arcs` are values. `WasmProf.printResults()` prints both.
+//
+// Workers load it, too. They tell the page, or node's main thread, what they have, whenever they have returned to their event loop and at most
+// ten times a second; so results there are those of all threads. Workers that were started before the glue was loaded are not known.
 (() => {
   "use strict";
   if (globalThis.WasmProf) return;
@@ -13,6 +16,40 @@
     compile: WebAssembly.compile,
   };
   const programs = [];
+
+  // What workers have told last, by their numbers. The name of a page's worker ends with the number of the page, and loses that here.
+  const others = new Map();
+  const threads = globalThis.process?.getBuiltinModule?.("node:worker_threads");
+  const isPages = !threads && typeof importScripts === "function";
+  const isWorker = threads ? !threads.isMainThread : isPages;
+  const mark = " fastinst:";
+  let page = threads ? "" : String(Math.random());
+  if (isPages && self.name.includes(mark)) {
+    const [name, ...rest] = self.name.split(mark);
+    [page, self.name] = [rest.at(-1), name];
+  }
+  if (!threads && globalThis.Worker) {
+    const named = (options) => ({ ...options, name: (options?.name ?? "") + mark + page });
+    globalThis.Worker = new Proxy(Worker, {
+      construct: (target, [url, options], made) => Reflect.construct(target, [url, named(options)], made),
+    });
+  }
+  const channel = new BroadcastChannel(`fastinst:profile ${page}`);
+  channel.unref?.();
+  const number = Math.random();
+  if (!isWorker) channel.onmessage = ({ data }) => others.set(data.from, data.arcs);
+  let told = -Infinity, isDue = false;
+  const tell = () => {
+    [told, isDue] = [performance.now(), false];
+    channel.postMessage({ from: number, arcs: arcsOf(programs) });
+  };
+  const tellSoon = () => {
+    if (!isWorker || isDue) return;
+    isDue = true;
+    const rest = told + 100 - performance.now();
+    if (rest > 0) setTimeout(tell, rest);
+    else queueMicrotask(tell);
+  };
 
   // Numbers and names of functions, a line each, as the program has them; 0 is the host.
   const namesOf = (module) => {
@@ -32,6 +69,7 @@
       this.names = namesOf(module);
       this.arcs = new Map();
       const arc = (from, to) => {
+        tellSoon();
         const key = `${from} ${to}`;
         if (!this.arcs.has(key)) this.arcs.set(key, { from, to, set: [0, 0], added: [0, 0] });
         return this.arcs.get(key);
@@ -82,19 +120,25 @@
 
   const fixed = (number, digits, width = 0) => number.toFixed(digits).padEnd(width);
 
-  // What programs have told so far. Functions of the same name are one.
+  // What programs have told so far, by the names of functions.
+  const arcsOf = (from) =>
+    from.flatMap(({ arcs, names }) => {
+      const name = (id) => names.get(id) ?? `function ${id - 1}`;
+      return [...arcs.values()].map(({ from, to, set, added }) => {
+        return { from: name(from), to: name(to), count: set[0] + added[0], time: set[1] + added[1] };
+      });
+    });
+
+  // The same, and what other threads have told. Functions of the same name are one.
   class Results {
     constructor(from) {
       const arcs = new Map();
-      for (const program of from) {
-        for (const told of program.arcs.values()) {
-          const name = (id) => program.names.get(id) ?? `function ${id - 1}`;
-          const key = JSON.stringify([name(told.from), name(told.to)]);
-          const arc = arcs.get(key) ?? { from: name(told.from), to: name(told.to), count: 0, time: 0 };
-          arc.count += told.set[0] + told.added[0];
-          arc.time += told.set[1] + told.added[1];
-          arcs.set(key, arc);
-        }
+      for (const { from: caller, to, count, time } of [arcsOf(from), ...others.values()].flat()) {
+        const key = JSON.stringify([caller, to]);
+        const arc = arcs.get(key) ?? { from: caller, to, count: 0, time: 0 };
+        arc.count += count;
+        arc.time += time;
+        arcs.set(key, arc);
       }
       this.arcs = [...arcs.values()].filter((arc) => arc.count > 0);
       const functions = new Map();

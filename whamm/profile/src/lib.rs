@@ -33,6 +33,7 @@ mod budget;
 mod gateway;
 mod runtime;
 mod shape;
+mod stand_in;
 
 use app::App;
 use body::Bodies;
@@ -190,9 +191,11 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     if options.host_api {
         plan.customs.push(("fastinst:functions".to_owned(), functions(&app).into_bytes()));
     }
-    let (gateways, indices) = (&gateways, &plan.indices);
+    let stand_ins = &stand_in::make(&mut plan, &app, &shapes, &runtime);
+    let gateways = &gateways;
     let inlining = &budget::inlining(&program)?;
-    let all = Bodies { app: &app, shapes: &shapes, runtime: &runtime, gateways, indices, inlining };
+    let all =
+        Bodies { app: &app, shapes: &shapes, runtime: &runtime, gateways, stand_ins, inlining };
     let bodies = program.bodies.iter().map(|body| all.plan(body));
     plan.bodies = bodies.collect::<Result<_, Error>>()?;
     let emitted = emit(&program, &plan)?;

@@ -22,6 +22,8 @@ use whamm_rewrite::{Linked, Plan, Program};
 const DATA: u32 = 3584;
 /// Bytes that are kept of each function: see `runtime/tree.wat`.
 pub(crate) const ROW: u32 = 24;
+/// What the name of a file ends with that is not whole.
+const PART: &str = ".part";
 /// Pages in a megabyte.
 const PAGES: u64 = 16;
 /// Sums of addresses have 32 bits.
@@ -60,6 +62,7 @@ impl Ways {
             wasi("fd_write", &[word; 4]);
             if options.file.is_some() {
                 wasi("path_open", &[word, word, word, word, word, long, long, word, word]);
+                wasi("path_rename", &[word; 6]);
                 wasi("fd_close", &[word]);
             }
         }
@@ -152,10 +155,12 @@ pub(crate) struct Runtime {
     pub(crate) memory: u32,
     pub(crate) cur: u32,
     pub(crate) via: u32,
+    /// What stand-ins are told by: see `stand_in.rs`.
+    pub(crate) from: u32,
+    pub(crate) slot: u32,
     /// The row of the first function; each has [`ROW`] bytes.
     pub(crate) rows: u32,
     pub(crate) enter: u32,
-    pub(crate) enter_short: u32,
     pub(crate) enter_child: u32,
     pub(crate) enter_gate: u32,
     pub(crate) leave: u32,
@@ -168,6 +173,8 @@ pub(crate) struct Runtime {
     pub(crate) ended: u32,
     pub(crate) ending: u32,
     pub(crate) exiting: u32,
+    /// What the host calls after a trap.
+    pub(crate) end: u32,
     pub(crate) profile: u32,
     pub(crate) report: u32,
     /// Sends all arcs to the host.
@@ -223,9 +230,10 @@ impl Runtime {
             memory: *linked.memories.get("own")?,
             cur: *linked.globals.get("cur")?,
             via: *linked.globals.get("via")?,
+            from: *linked.globals.get("from")?,
+            slot: *linked.globals.get("slot")?,
             rows,
             enter: function("enter")?,
-            enter_short: function("enter_short")?,
             enter_child: function("enter_child")?,
             enter_gate: function("enter_gate")?,
             leave: function("leave")?,
@@ -238,6 +246,7 @@ impl Runtime {
             ended: function("ended")?,
             ending: function("ending")?,
             exiting: function("exiting")?,
+            end: function("end")?,
             profile: function("profile")?,
             report: function("report")?,
             export_data: function("export_data"),
@@ -288,6 +297,7 @@ fn text(
     let no_clock_note = data.text("\"calls are counted, and not timed\"");
     let path = options.file.as_deref().unwrap_or_default();
     let path_at = data.put(path.as_bytes());
+    data.put(PART.as_bytes());
     data.align();
     let table = shape_table(shapes);
     let (shapes_at, leaves) = (data.put(&table.shapes), table.leaves);
@@ -348,6 +358,7 @@ fn text(
         ("no_clock_note", no_clock_note.into()),
         ("path", path_at.into()),
         ("path_len", path.len() as i64),
+        ("part_len", (path.len() + PART.len()) as i64),
     ];
     for (name, value) in globals {
         let _ = writeln!(out, "(global ${name} i32 (i32.const {value}))");

@@ -5,7 +5,7 @@
 
 use crate::app::{self, App, is_call};
 use crate::{Error, Options};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wasmparser::Operator;
 use whamm_rewrite::{Body, Program};
 
@@ -113,6 +113,11 @@ impl Shapes {
         let own = function.checked_sub(app.imported()).map(|own| self.endings[own as usize]);
         let (has_children, tails) = own.unwrap_or((true, false));
         Callee { has_children, tails, is_host: own.is_none() }
+    }
+
+    /// Functions that have slots in nodes.
+    pub(crate) fn callees(&self) -> BTreeSet<u32> {
+        self.shapes.iter().flat_map(|shape| shape.slots.keys().copied()).collect()
     }
 
     /// How many bytes all functions' nodes have, each once.

@@ -252,13 +252,18 @@ fn the_glue_offers_the_host_interface_to_whatever_is_instantiated() {
     if !is_node_there() {
         return;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/glue.mjs");
-    let mut node = Command::new("node");
-    node.arg("--no-warnings").arg(script);
-    node.args(["glue.js", "instantiate.js", "program.wasm"].map(|name| folder.join(name)));
-    let output = node.output().expect("node starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_told(&serde_json::from_slice(&output.stdout).expect("JSON"));
+    let run = |script: &str| -> serde_json::Value {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine").join(script);
+        let mut node = Command::new("node");
+        node.arg("--no-warnings").arg(script);
+        node.args(["glue.js", "instantiate.js", "program.wasm"].map(|name| folder.join(name)));
+        let output = node.output().expect("node starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    assert_told(&run("glue.mjs"));
+    // Two workers have called four instances each, once.
+    assert_eq!(run("workers.mjs"), serde_json::json!({ "main": 2 * 4, "leaf": 2 * 16 }));
 }
 
 #[test]
@@ -290,5 +295,12 @@ fn the_glue_works_in_pages_and_their_workers() {
     browser.open(&folder.join("page.html"), view);
     assert_told(&browser.value("instantiateAll(bytes)"));
     assert_told(&browser.value("inWorker()"));
+    // The page comes to know what its worker has told.
+    let main = "WasmProf.saveResults().functions.find((f) => f.name === 'main').called";
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while browser.value(main) != 8 && std::time::Instant::now() < until {
+        browser.value("new Promise((done) => setTimeout(done, 20))");
+    }
+    assert_eq!(browser.value(main), 8);
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }

@@ -152,6 +152,64 @@ const WITHOUT_MEMORY: &str = r#"(module (import "host" "work" (func $work (param
     (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
     (func (export "_start") (call $work (i32.const 7000)) (call $exit (i32.const 0))))"#;
 
+/// Works for three seconds, most of it in long calls, and leaves its memory's bounds.
+const OUT_OF_BOUNDS: &str = r#"(module
+    (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+    (import "host" "work" (func $work (param i32)))
+    (memory (export "memory") 1) (data (i32.const 0) "\11\22\33\44")
+    (func $step (call $work (i32.const 300000000)))
+    (func (export "_start") (local $n i32)
+        (loop $next (call $step)
+            (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 10))))
+        (drop (i32.load (i32.const 0x7fffffff)))))"#;
+
+fn calls(file: &[u8], name: &str) -> f64 {
+    let profile = profiler::Profile::from_file(file).unwrap_or_else(|e| panic!("{e}"));
+    let found = profile.functions.iter().find(|function| function.label.name == name);
+    found.map_or(0.0, |function| function.calls.value)
+}
+
+#[test]
+fn of_a_trap_the_newest_whole_profile_is_left_and_the_host_may_have_the_last_one() {
+    let options = Options { file: Some("app.profile".into()), ..Options::default() };
+    let without_memory = OUT_OF_BOUNDS
+        .replace("(memory (export \"memory\") 1) (data (i32.const 0) \"\\11\\22\\33\\44\")", "")
+        .replace(
+            "(drop (i32.load (i32.const 0x7fffffff)))",
+            "(drop (i32.div_u (i32.const 1) (i32.const 0)))",
+        );
+    assert!(!without_memory.contains("(memory"), "{without_memory}");
+    for text in [OUT_OF_BOUNDS, &without_memory] {
+        let mut running = Running::new(&profiled(text, &options), 25);
+        running.store.data_mut().has_folder = true;
+        assert!(!running.call("_start"));
+        // Written every second: the last time in the tenth of ten steps of 0.3 seconds.
+        let (name, file) = running.store.data().file.clone().expect("it was saved");
+        assert_eq!((&name[..], calls(&file, "step")), ("app.profile", 8.0));
+        let text = String::from_utf8(file).expect("text");
+        assert!(text.contains("written while the program was running"), "{text}");
+        assert!(running.call("fastinst:end"));
+        let (name, file) = running.store.data().file.clone().expect("it was written");
+        assert_eq!((&name[..], calls(&file, "step")), ("app.profile", 10.0));
+        assert!(!String::from_utf8(file).expect("text").contains("while the program was"));
+        // Nothing is told twice.
+        running.store.data_mut().file = None;
+        assert!(running.call("fastinst:end"));
+        assert_eq!(running.store.data().file, None);
+    }
+}
+
+#[test]
+fn after_a_trap_the_host_may_have_the_report_printed() {
+    let mut running = Running::new(&profiled(OUT_OF_BOUNDS, &Options::default()), 25);
+    assert!(!running.call("_start"));
+    assert_eq!(written(&running), "");
+    assert!(running.call("fastinst:end"));
+    assert_eq!(line(&written(&running), " step")[5], "10");
+    let memory = running.instance.get_memory(&running.store, "memory").expect("exported");
+    assert_eq!(memory.data(&running.store)[..8], [0x11, 0x22, 0x33, 0x44, 0, 0, 0, 0]);
+}
+
 #[test]
 fn a_program_without_memory_lends_ours_to_wasi() {
     let mut running = Running::new(

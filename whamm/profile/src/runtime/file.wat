@@ -22,7 +22,7 @@
     (call $number (global.get $all_time) (i32.const 9) (i32.const 0))
     (call $say ",\"processor\":")
     (call $number (global.get $all_time) (i32.const 9) (i32.const 0))
-    (call $say ",\"policy\":\"exact\",\"hz\":1000000000,\"step\":1,\"bias\":0,\"pair\":")
+    (call $say ",\"wall\":true,\"policy\":\"exact\",\"hz\":1000000000,\"step\":1,\"bias\":0,\"pair\":")
     (call $whole (i64.mul (i64.const 2) (select (global.get $reading) (i64.const 0) (global.get $calibrated))))
     (call $say ",\"machine\":\"WebAssembly\",\"spent\":{\"probes\":0,\"toggles\":0,\"samples\":")
     (call $whole (global.get $timed_calls))
@@ -32,13 +32,21 @@
     (call $say (select (global.get $clock_note) (global.get $no_clock_note) (global.get $has_clock)))
     (if (global.get $folded) (then
       (call $say ",\"there was no memory left for further contexts: what was called in these is below [contexts beyond memory]\"")))
+    (if (global.get $saving) (then
+      (call $say ",\"written while the program was running: what came later is missing\"")))
     (call $say "]},\"modules\":[{\"path\":")
     (call $quoted (call $name (i32.const 0)))
     (call $say ",\"build_id\":\"\"}],\"functions\":[")
     (call $functions (local.get $list))
     (call $say "],\"stacks\":[")
     (if (global.get $has_clock) (then (call $stacks)))
-    (call $say "]}}\n"))
+    (call $say "]}}\n")
+    (global.set $is_whole (i32.const 1)))
+
+  ;; Whether it is written while the program goes on.
+  (global $saving (mut i32) (i32.const 0))
+  ;; Whether there was memory for all of it.
+  (global $is_whole (mut i32) (i32.const 0))
 
   (func $functions (param $list i32) (local $n i32)
     (block $end (loop $next

@@ -1,14 +1,31 @@
-  (func $open_file (result i32) (local $dir i32) (local $fd i32)
+  ;; Which folder has the file.
+  (global $dir (mut i32) (i32.const 3))
+
+  (func $open_file (result i32) (local $fd i32)
     (local.set $fd (i32.const -1))
     (if (i32.eqz (memory.size $app)) (then
       (if (i32.eq (memory.grow $app (i32.const 1)) (i32.const -1)) (then (return (i32.const -1))))))
-    (memory.copy $own $app (i32.const 1536) (i32.const 0) (i32.const 1024))
-    (memory.copy $app $own (i32.const 16) (global.get $path) (global.get $path_len))
-    (local.set $dir (i32.const 3))
+    (call $lend_path)
+    (global.set $dir (i32.const 3))
     (block $found (loop $next
-      (if (i32.eqz (call $path_open (local.get $dir) (i32.const 1) (i32.const 16) (global.get $path_len) (i32.const 9)
+      (if (i32.eqz (call $path_open (global.get $dir) (i32.const 1) (i32.const 16) (global.get $part_len) (i32.const 9)
           (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 8)))
         (then (local.set $fd (i32.load $app (i32.const 8))) (br $found)))
-      (br_if $next (i32.lt_u (local.tee $dir (i32.add (local.get $dir) (i32.const 1))) (i32.const 16)))))
-    (memory.copy $app $own (i32.const 0) (i32.const 1536) (i32.const 1024))
+      (global.set $dir (i32.add (global.get $dir) (i32.const 1)))
+      (br_if $next (i32.lt_u (global.get $dir) (i32.const 16)))))
+    (call $give_back)
     (local.get $fd))
+
+  (func $rename_file (result i32) (local $failed i32)
+    (call $lend_path)
+    (local.set $failed (call $path_rename (global.get $dir) (i32.const 16) (global.get $part_len)
+      (global.get $dir) (i32.const 16) (global.get $path_len)))
+    (call $give_back)
+    (local.get $failed))
+
+  (func $lend_path
+    (memory.copy $own $app (i32.const 1536) (i32.const 0) (i32.const 1024))
+    (memory.copy $app $own (i32.const 16) (global.get $path) (global.get $part_len)))
+
+  (func $give_back
+    (memory.copy $app $own (i32.const 0) (i32.const 1536) (i32.const 1024)))

@@ -24,12 +24,17 @@
 
   (func $sum_of (param $id i32) (result i32) (i32.add (global.get $sums) (i32.mul (local.get $id) (i32.const 48))))
 
+  ;; Its memory is the tree's again.
+  (func $release
+    (memory.fill $own (global.get $report_from) (i32.const 0) (i32.sub (global.get $heap) (global.get $report_from)))
+    (global.set $heap (global.get $report_from))
+    (global.set $report_to (i32.const 0)))
+
   ;; Whether there was room.
   (func $sum (result i32)
     (if (i32.eqz (global.get $ready)) (then (call $init)))
-    (if (i32.and (i32.ne (global.get $report_to) (i32.const 0)) (i32.eq (global.get $heap) (global.get $report_to))) (then
-      (memory.fill $own (global.get $report_from) (i32.const 0) (i32.sub (global.get $report_to) (global.get $report_from)))
-      (global.set $heap (global.get $report_from))))
+    (if (i32.and (i32.ne (global.get $report_to) (i32.const 0)) (i32.eq (global.get $heap) (global.get $report_to)))
+      (then (call $release)))
     (global.set $report_from (global.get $heap))
     (global.set $all_calls (i64.const 0))
     (global.set $all_time (i64.const 0))

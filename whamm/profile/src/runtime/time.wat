@@ -7,6 +7,8 @@
   (global $reading (mut i64) (i64.const 0))
   (global $readings (mut i64) (i64.const 0))
   (global $measuring (mut i64) (i64.const 0))
+  ;; When the profile so far is written next.
+  (global $next_save (mut i64) (i64.const 0x7fffffffffffffff))
   ;; Calls that take less are only counted.
   (global $least (mut i64) (i64.const 0))
 
@@ -25,7 +27,8 @@
     (local.set $cost (select (local.get $passed) (global.get $reading) (i64.lt_s (local.get $passed) (global.get $reading))))
     (global.set $measuring (i64.add (global.get $measuring) (local.get $cost)))
     (i64.store $own offset=24 (global.get $cur)
-      (i64.add (i64.load $own offset=24 (global.get $cur)) (i64.sub (local.get $passed) (local.get $cost)))))
+      (i64.add (i64.load $own offset=24 (global.get $cur)) (i64.sub (local.get $passed) (local.get $cost))))
+    (if (i64.ge_s (global.get $last) (global.get $next_save)) (then (call $save))))
 
   ;; The least of four means of sixteen readings, once; a call of which timing would be more than a fiftieth is not worth it.
   (func $calibrate (local $round i32) (local $n i32) (local $begin i64) (local $mean i64)
@@ -42,6 +45,7 @@
       (if (i64.lt_s (local.get $mean) (i64.const 0)) (then (local.set $mean (i64.const 0))))
       (if (i64.lt_s (local.get $mean) (global.get $reading)) (then (global.set $reading (local.get $mean))))
       (br_if $rounds (i32.lt_u (local.tee $round (i32.add (local.get $round) (i32.const 1))) (i32.const 4))))
+    (call $save_after (i64.const 0))
     (if (i32.eqz (global.get $time_all)) (then
       (global.set $least (i64.mul (i64.const 100)
         (select (global.get $reading) (i64.const 10) (i64.gt_s (global.get $reading) (i64.const 10))))))))

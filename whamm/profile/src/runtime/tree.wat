@@ -2,7 +2,7 @@
 ;;
 ;;   0 function (index + 1; 0 is the host)   4 parent   8 next sibling   12 first child
 ;;  16 calls      24 time of its own, in nanoseconds     32 when the call that is active was entered
-;;  40 time of timed calls, callees included             48 whether it is timed    52 timed calls
+;;  40 time of timed calls, callees included, of each 64 times the least at most   48 whether it is timed    52 timed calls
 ;;  56, 64 what a report adds up: its own time and that of what is only counted below it, and all time
 ;;  72 what a tail call has put in the place of the call that is active: a node, 1 if that has ended, too, 0 if there was none
 ;;  80 calls of small leaf functions, eight bytes each, then direct callees, four bytes each: their nodes if these are not timed
@@ -13,6 +13,9 @@
   (global $cur (export "cur") (mut i32) (i32.const 128))
   ;; The node from which a function is called whose name the call does not say; 0 if there is no such call.
   (global $via (export "via") (mut i32) (i32.const 0))
+  ;; What a stand-in is called with beyond what its function takes: the caller's node, and where the function's slot is in that.
+  (global $from (export "from") (mut i32) (i32.const 0))
+  (global $slot (export "slot") (mut i32) (i32.const 0))
   (global $heap (mut i32) (i32.const 0))
   (global $table (mut i32) (i32.const 0))
   (global $name_at (mut i32) (i32.const 0))
@@ -146,15 +149,6 @@
     (call $open (local.get $at))
     (local.get $at))
 
-  ;; The same. Gives nothing if nothing is to be done at the callee's return.
-  (func $enter_short (export "enter_short") (param $node i32) (param $slot i32) (param $id i32) (result i32) (local $at i32)
-    (local.set $at (i32.load $own (i32.add (local.get $node) (local.get $slot))))
-    (if (local.get $at) (then
-      (call $count (local.get $at))
-      (global.set $cur (local.get $at))
-      (return (i32.const 0))))
-    (call $enter (local.get $node) (local.get $slot) (local.get $id)))
-
   ;; A direct call that has no slot.
   (func $enter_child (export "enter_child") (param $node i32) (param $id i32) (result i32) (local $at i32)
     (call $open (local.tee $at (call $child (local.get $node) (local.get $id))))
@@ -181,8 +175,11 @@
       (br $tails)))
     (if (i32.load $own offset=48 (local.get $at)) (then
       (call $read_clock)
-      (local.set $spent (i64.add (i64.load $own offset=40 (local.get $at))
-        (i64.sub (global.get $last) (i64.load $own offset=32 (local.get $at)))))
+      (local.set $spent (i64.sub (global.get $last) (i64.load $own offset=32 (local.get $at))))
+      ;; One call may have waited for a processor for most of its time.
+      (if (i64.gt_s (local.get $spent) (i64.shl (global.get $least) (i64.const 6)))
+        (then (local.set $spent (i64.shl (global.get $least) (i64.const 6)))))
+      (local.set $spent (i64.add (i64.load $own offset=40 (local.get $at)) (local.get $spent)))
       (local.set $timed (i32.add (i32.load $own offset=52 (local.get $at)) (i32.const 1)))
       (i64.store $own offset=40 (local.get $at) (local.get $spent))
       (i32.store $own offset=52 (local.get $at) (local.get $timed))

@@ -87,6 +87,28 @@ fn path_open(
     memory.write(&mut caller, fd as usize, &FILE.to_le_bytes()).map_or(28, |()| 0)
 }
 
+fn path_rename(
+    mut caller: Caller<'_, World>,
+    folder: i32,
+    _path: i32,
+    _length: i32,
+    _new_folder: i32,
+    path: i32,
+    length: i32,
+) -> i32 {
+    let memory = memory(&caller);
+    let mut name = vec![0; length as usize];
+    memory.read(&caller, path as usize, &mut name).expect("a path");
+    let name = String::from_utf8(name).expect("text");
+    match &mut caller.data_mut().file {
+        Some(file) if folder == FOLDER => {
+            file.0 = name;
+            0
+        }
+        _ => 44,
+    }
+}
+
 /// Calls an export `f<n>` back, if there is one.
 fn back(mut caller: Caller<'_, World>, n: i32) -> Result<(), wasmi::Error> {
     call_back(&mut caller, n)
@@ -118,6 +140,7 @@ impl Running {
             linker.func_wrap(wasi, "clock_time_get", clock).is_ok(),
             linker.func_wrap(wasi, "fd_write", fd_write).is_ok(),
             linker.func_wrap(wasi, "path_open", path_open).is_ok(),
+            linker.func_wrap(wasi, "path_rename", path_rename).is_ok(),
             linker.func_wrap(wasi, "fd_close", |fd: i32| i32::from(fd != FILE)).is_ok(),
             linker
                 .func_wrap(wasi, "proc_exit", |code: i32| -> Result<(), wasmi::Error> {

@@ -1,0 +1,63 @@
+//! Stand-ins: what calls that name their callee call in its place, where what has to be done around
+//! the call is not written out. So that is in the program once for each function, and not once for
+//! each call, which engines compile in less time.
+//!
+//! A stand-in takes what its function takes; the caller's node and the slot of the function's node
+//! in that are in two globals. What it does is what is written out elsewhere: see `body.rs`.
+
+use crate::app::App;
+use crate::body::Sink;
+use crate::gateway::next_index;
+use crate::runtime::Runtime;
+use crate::shape::Shapes;
+use std::collections::BTreeMap;
+use wasm_encoder::{BlockType, Function, ValType};
+use whamm_rewrite::Plan;
+
+/// Makes them: which one stands for which function.
+pub(crate) fn make(
+    plan: &mut Plan,
+    app: &App,
+    shapes: &Shapes,
+    runtime: &Runtime,
+) -> BTreeMap<u32, u32> {
+    let mut stand_ins = BTreeMap::new();
+    for function in shapes.callees() {
+        let index = next_index(plan);
+        let body = body(plan.indices.function(function), function, app, shapes, runtime);
+        plan.functions.push((app.functions[function as usize], body));
+        plan.names.push((index, format!("fastinst.call.{function}")));
+        stand_ins.insert(function, index);
+    }
+    stand_ins
+}
+
+fn body(callee: u32, function: u32, app: &App, shapes: &Shapes, runtime: &Runtime) -> Function {
+    let node = app.parameters(function);
+    let at = node + 1;
+    let id = (function + 1).cast_signed();
+    let how = shapes.callee(app, function);
+    let mut body = Function::new([(2, ValType::I32)]);
+    let call = |body: &mut Function| {
+        (0..node).for_each(|parameter| {
+            body.instructions().local_get(parameter);
+        });
+        body.instructions().call(callee);
+    };
+    let mut sink = Sink { runtime, to: body.instructions() };
+    sink.to.global_get(runtime.from).local_tee(node).global_get(runtime.slot).i32_add();
+    sink.word(0).to.local_tee(at).if_(BlockType::Empty);
+    sink.begin(at, how);
+    call(&mut body);
+    let mut sink = Sink { runtime, to: body.instructions() };
+    sink.end(node, at, how);
+    if how.is_host {
+        sink.to.local_get(node).global_set(runtime.cur);
+    }
+    sink.to.return_().end();
+    sink.to.local_get(node).global_get(runtime.slot).i32_const(id);
+    sink.to.call(runtime.enter).local_set(at);
+    call(&mut body);
+    body.instructions().local_get(node).local_get(at).call(runtime.leave).end();
+    body
+}
