@@ -11,9 +11,10 @@ mod firefox;
 mod folded;
 mod foot;
 mod gprof;
+mod grid;
 mod histogram;
 mod html;
-pub(crate) mod human;
+pub mod human;
 mod json;
 mod latency;
 #[cfg(test)]
@@ -30,6 +31,7 @@ mod table;
 mod trace;
 mod tree;
 
+pub use grid::{Grid, GridColumn, GridRow, width_of};
 pub use histogram::HistogramOptions;
 pub use histogram::NoFunction;
 pub use order::Sort;

@@ -78,7 +78,11 @@ impl Profile {
 
 /// Time that belongs to no function stands at its place where shares are sorted by, and else at the
 /// end; it is never left out.
-fn rows<'a>(functions: &[&'a Function], shares: Option<&Shares>, sort: Sort) -> Vec<Row<'a>> {
+pub(super) fn rows<'a>(
+    functions: &[&'a Function],
+    shares: Option<&Shares>,
+    sort: Sort,
+) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'a>> = functions.iter().map(|function| Row::Function(function)).collect();
     for (name, time) in shares.into_iter().flat_map(Shares::others) {
         let less = |row: &Row<'_>| match row {
@@ -93,7 +97,7 @@ fn rows<'a>(functions: &[&'a Function], shares: Option<&Shares>, sort: Sort) -> 
 
 impl Layout {
     /// The columns that fit, and what they hold.
-    fn of(
+    pub(super) fn of(
         profile: &Profile,
         rows: &[Row<'_>],
         shares: Option<&Shares>,

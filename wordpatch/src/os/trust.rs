@@ -144,7 +144,8 @@ fn owner(metadata: &Metadata) -> Result<(), String> {
     }
 }
 
-fn user() -> u32 {
+/// The user as whom this process acts.
+pub fn user() -> u32 {
     // SAFETY: (1) asks for a number. The system call itself: programs define the function.
     unsafe { libc::syscall(libc::SYS_geteuid) as u32 }
 }
