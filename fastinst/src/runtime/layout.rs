@@ -124,7 +124,8 @@ pub(crate) struct Header {
     /// The stack pointer of the event that it is in the middle of, on the slow path; zero if it is
     /// in none.
     pub(crate) busy: AtomicU64,
-    /// The frame of the event of registered code that it is in the middle of; zero if it is in none.
+    /// The frame of the event of registered code that it is in the middle of; zero if it is in
+    /// none.
     pub(crate) in_code: AtomicU64,
     /// | value | meaning | who may change it |
     /// |---|---|---|

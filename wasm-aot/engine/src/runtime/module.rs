@@ -74,7 +74,7 @@ pub struct ModuleInner {
     /// Plans that were attached while instances ran.
     pub(crate) parts: RwLock<Vec<AttachedPlan>>,
     pub(super) stops: StopParts,
-    /// Who wants to know of functions that are compiled for other variants of the code.
+    /// Those that want to know of functions that are compiled for other variants of the code.
     pub(super) readers: Readers,
     /// The thread that has dead probes taken out of its code, if there is one.
     pub(super) pruner: Pruner,
