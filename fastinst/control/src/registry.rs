@@ -93,15 +93,16 @@ impl Program {
     /// Asks, and waits for the answer.
     pub fn ask(&self, line: &str) -> Result<Answer, String> {
         let failed = |error: io::Error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => {
-                match Status::of(self.process) {
-                    Some(_) => format!(
-                        "process {} listens no more: it has become another program, was told to stop, or has a filter of system calls",
-                        self.process
-                    ),
-                    None => format!("process {} has ended", self.process),
-                }
-            }
+            ErrorKind::NotFound
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe => match Status::of(self.process) {
+                Some(_) => format!(
+                    "process {} listens no more: it has become another program, was told to stop, or has a filter of system calls",
+                    self.process
+                ),
+                None => format!("process {} has ended", self.process),
+            },
             ErrorKind::WouldBlock | ErrorKind::TimedOut => format!(
                 "process {} does not answer: is it stopped (kill -CONT {})?",
                 self.process, self.process

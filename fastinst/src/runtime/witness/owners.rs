@@ -113,7 +113,9 @@ impl<'o> Owners<'o> {
         let (start, size, name) = symbol.map_or((start, 0, String::new()), |symbol| {
             (symbol.start.get(), symbol.size, symbol.name)
         });
-        let known = self.probed().functions.get(&(module, start)).copied();
+        // What gcc has split off as rarely executed has no entry, but perhaps an exit of its own.
+        let whole = name.contains(".cold").then(|| self.split_from(module, &name)).flatten();
+        let known = whole.or_else(|| self.probed().functions.get(&(module, start)).copied());
         let own = known.or_else(|| self.split_from(module, &name));
         let inside = self.enters_within(module, start, if size == 0 { 1 } else { size });
         let own = own.or_else(|| inside.first().copied());
