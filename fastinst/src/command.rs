@@ -4,7 +4,6 @@ pub(crate) mod attach;
 pub(crate) mod cc;
 mod channel;
 pub(crate) mod compare;
-pub(crate) mod ctl;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
@@ -22,8 +21,6 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sample;
 mod scrape;
-#[cfg(feature = "top")]
-pub(crate) mod top;
 
 use crate::cli::{Cli, Command};
 use std::io::{self, Write};
@@ -51,9 +48,6 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Attach(args) => attach::run(&args),
-        Command::Ctl(args) => ctl::run(&args),
-        #[cfg(feature = "top")]
-        Command::Top(args) => top::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Export(args) => export::run(&args),

@@ -41,11 +41,6 @@ pub struct Config {
     /// and those that `include` names before the program begins, and others when they were seen to
     /// run.
     pub plant: Option<Planting>,
-    /// `FASTINST_CONTROL`: whether the process can be asked and steered while it runs.
-    pub control: ControlChoice,
-    /// `FASTINST_STAYS`: the library, attached, stays until the process ends or it is told to stop.
-    /// Set by `fastinst ctl` only.
-    pub stays: bool,
     /// `FASTINST_RUN`: the process of `fastinst run`. Set by that command only.
     pub run: Option<i32>,
 }
@@ -142,31 +137,6 @@ impl std::str::FromStr for Planting {
     }
 }
 
-/// Whether there is a control socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ControlChoice {
-    /// Where there can be one; not where a filter of system calls was there from the beginning.
-    #[default]
-    Auto,
-    /// The same, also under such a filter; one line says why where there is none.
-    On,
-    /// No.
-    Off,
-}
-
-impl std::str::FromStr for ControlChoice {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "on" => Ok(Self::On),
-            "off" => Ok(Self::Off),
-            _ => Err(()),
-        }
-    }
-}
-
 /// What says where the processor time goes, besides the probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WitnessChoice {
@@ -234,7 +204,6 @@ const KEYS: &[&str] = &[
     "FASTINST_WITNESS",
     "FASTINST_PROVIDER",
     "FASTINST_PLANT",
-    "FASTINST_CONTROL",
 ];
 
 impl Default for Config {
@@ -253,8 +222,6 @@ impl Default for Config {
             witness: WitnessChoice::Auto,
             provider: Provider::Compiled,
             plant: None,
-            control: ControlChoice::Auto,
-            stays: false,
             run: None,
         }
     }
@@ -365,11 +332,6 @@ impl Config {
                 self.plant =
                     Some(value.parse().map_err(|()| wrong("FASTINST_PLANT", "seen or all"))?);
             }
-            "FASTINST_CONTROL" => {
-                self.control =
-                    value.parse().map_err(|()| wrong("FASTINST_CONTROL", "auto, on or off"))?;
-            }
-            "FASTINST_STAYS" => self.stays = true,
             "FASTINST_RUN" => {
                 let run = value.parse().map_err(|_| wrong("FASTINST_RUN", "a process"))?;
                 self.run = Some(run);
@@ -527,7 +489,6 @@ mod tests {
             ("FASTINST_WITNESS", "timer"),
             ("FASTINST_PROVIDER", "all"),
             ("FASTINST_PLANT", "now"),
-            ("FASTINST_CONTROL", "yes"),
         ] {
             assert!(wrong(key, value).contains(key), "{key}={value}");
         }

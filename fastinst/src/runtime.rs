@@ -32,7 +32,6 @@ mod arrivals;
 mod attached;
 mod boards;
 pub(crate) mod clock;
-mod complaint;
 pub(crate) mod doors;
 pub(crate) mod drain;
 pub(crate) mod event;

@@ -79,10 +79,6 @@ pub use impossible::{Contradiction, Impossible};
 pub use mode::{Draw, Mode, Probes, Rest, Skip};
 pub use policy::{NoPolicy, Policy};
 pub use profile::{Arc, Callee, Exemplar, Function, Header, Label, Module, Profile, Spent, Stack};
-pub use report::human;
-pub use report::{
-    Grid, GridColumn, GridRow, HistogramOptions, NoFunction, Sort, StackFrame, StackSample,
-    TableOptions, width_of,
-};
+pub use report::{HistogramOptions, NoFunction, Sort, StackFrame, StackSample, TableOptions};
 pub use timed::Timed;
 pub use unit::{Clock, Costs, FuncId, Ticks};

@@ -11,10 +11,9 @@ mod firefox;
 mod folded;
 mod foot;
 mod gprof;
-mod grid;
 mod histogram;
 mod html;
-pub mod human;
+pub(crate) mod human;
 mod json;
 mod latency;
 #[cfg(test)]
@@ -31,7 +30,6 @@ mod table;
 mod trace;
 mod tree;
 
-pub use grid::{Grid, GridColumn, GridRow, width_of};
 pub use histogram::HistogramOptions;
 pub use histogram::NoFunction;
 pub use order::Sort;

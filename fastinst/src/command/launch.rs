@@ -58,10 +58,6 @@ pub(crate) struct Options {
     /// has prepared, or that -F names, before; others when seen]
     #[arg(long, value_name = "WHEN", value_parser = ["seen", "all"])]
     pub(crate) plant: Option<String>,
-    /// Whether `fastinst ctl` and `top` reach the program: where they can, also under a filter of
-    /// system calls that was there before (on), or not (off) [default: auto]
-    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
-    pub(crate) control: Option<String>,
 }
 
 impl Default for Options {
@@ -79,7 +75,6 @@ impl Default for Options {
             witness: None,
             provider: words("auto"),
             plant: None,
-            control: None,
         }
     }
 }
@@ -132,8 +127,6 @@ pub(crate) fn profile_of(
         .map_err(|error| Failure::Refused(format!("cannot run {}: {error}", program.display())))?;
     let status = while_watching(&channel, around, || attend(child))?;
     let profile = channel.profile();
-    // Of processes that were killed.
-    control::registry::sweep();
     Ok(Ended { status, profile, note })
 }
 
@@ -211,7 +204,6 @@ impl Options {
             ("FASTINST_WITNESS", self.witness.clone()),
             ("FASTINST_PROVIDER", Some(self.provider.clone())),
             ("FASTINST_PLANT", self.plant.clone()),
-            ("FASTINST_CONTROL", self.control.clone()),
             ("FASTINST_RUN", Some(std::process::id().to_string())),
             ("FASTINST_INCLUDE", (!self.include.is_empty()).then(|| self.include.join(","))),
             ("FASTINST_EXCLUDE", (!self.exclude.is_empty()).then(|| self.exclude.join(","))),

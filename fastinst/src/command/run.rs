@@ -12,7 +12,7 @@ use profiler::Profile;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -144,7 +144,16 @@ impl Kept {
 
     /// Writes the profile to where it is wanted.
     pub(crate) fn keep(&self, profile: &Profile) -> Result<(), Failure> {
-        let text = self.shown(profile, io::stderr().is_terminal())?;
+        let default = if self.output.is_some() { Format::Profile } else { Format::Table };
+        let terminal = self.output.is_none() && io::stderr().is_terminal();
+        let shape = Shape {
+            rows: self.rows,
+            color: self.color.is_on(terminal),
+            width: Shape::width(terminal),
+            wide: self.wide,
+            ..Shape::default()
+        };
+        let text = show(profile, self.format.unwrap_or(default), &shape)?;
         match &self.output {
             Some(path) => write_file(path, &text),
             None => {
@@ -153,31 +162,6 @@ impl Kept {
                 Ok(())
             }
         }
-    }
-
-    /// Writes the profile to the file, or to standard output where it is what was asked for.
-    /// Returns the file.
-    pub(crate) fn keep_or_print(&self, profile: &Profile) -> Result<Option<&Path>, Failure> {
-        let text = self.shown(profile, io::stdout().is_terminal())?;
-        match &self.output {
-            Some(path) => write_file(path, &text)?,
-            None => super::report::print(&text)?,
-        }
-        Ok(self.output.as_deref())
-    }
-
-    /// As it is written, where the stream that is written to otherwise is a terminal or not.
-    fn shown(&self, profile: &Profile, terminal: bool) -> Result<Vec<u8>, Failure> {
-        let default = if self.output.is_some() { Format::Profile } else { Format::Table };
-        let terminal = self.output.is_none() && terminal;
-        let shape = Shape {
-            rows: self.rows,
-            color: self.color.is_on(terminal),
-            width: Shape::width(terminal),
-            wide: self.wide,
-            ..Shape::default()
-        };
-        show(profile, self.format.unwrap_or(default), &shape)
     }
 }
 

@@ -7,18 +7,21 @@
 
 use super::drain::{self, Done};
 use super::functions::{self, Id};
-use super::handover::{self, Pace};
+use super::handover::{self, Due, Pace};
 use super::layout::{ENDED, FREE, Function, Header, RECORD, RING_COUNT, Record};
 use super::plant::{Garden, UNLOADING, garden};
 use super::sites::Switchboard;
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
 use super::{
-    arrivals, attached, clock, guest, measure, modes, registered, sharing, stub, tally, threads,
+    arrivals, attached, clock, guest, measure, modes, registered, sharing, sites, stub, tally,
+    threads,
 };
+use crate::format::Format;
+use crate::handover::Writer;
 use crate::names::Names;
 use crate::output::{self, Unhindered};
-use profiler::{Clock, Conductor, Mode, Nesting, Probes, Sample, Slow};
+use profiler::{Clock, ClockEvidence, Conductor, Mode, Nesting, Probes, Sample, Slow};
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -27,9 +30,6 @@ use std::time::{Duration, Instant};
 use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
 use wordpatch::os::{OsError, clocks};
 use wordpatch::{CodeAddr, Ticks};
-
-pub(crate) mod control;
-mod writing;
 
 /// Counted up with every call, and slept on.
 static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -76,13 +76,6 @@ static PLANTS_NO_MORE: AtomicBool = AtomicBool::new(false);
 pub(crate) fn plant_no_more() {
     PLANTS_NO_MORE.store(true, Release);
     drop(garden());
-}
-
-/// A filter of system calls is about to be there, which profiles are known to live with: what takes
-/// more calls than they do ends.
-pub(crate) fn do_with_less() {
-    plant_no_more();
-    control::forbid();
 }
 
 /// How long a profile of very many functions may take to be made, and the disk, when many want it.
@@ -230,21 +223,15 @@ pub(crate) struct Agent {
     planted_all: bool,
     /// When it was looked whether any thread of the program is left.
     looked_around: Instant,
-    /// The program's processor time before it was watched; and the agent's, of what it has done for
-    /// an earlier profile.
+    /// The processor time of the process before it was watched.
     before: Duration,
-    agent_before: Duration,
-    control: control::Control,
-    /// The profile until measuring was switched off from outside.
-    frozen: Option<Box<profiler::Profile>>,
 }
 
 /// What the agent knows of a function.
 #[derive(Clone, Debug)]
 struct Account {
-    /// Entries that were told to the conductor; and those of an earlier profile among them.
+    /// Entries that were told to the conductor.
     told: u64,
-    earlier: u64,
     /// Entries on threads that have ended.
     ended: u64,
     samples: bool,
@@ -256,27 +243,12 @@ struct Account {
 impl Agent {
     /// With the functions that there are; gives them their first modes.
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
-        let mut agent = Self::blank(clock, seed);
-        agent.meet_all();
-        agent
-    }
-
-    /// All functions that there are.
-    fn meet_all(&mut self) {
-        let all = self.meet();
-        let mut garden = garden();
-        self.discover(&all, &mut garden);
-        self.witness.knows(registered::spans(&garden));
-    }
-
-    /// Without any function.
-    fn blank(clock: Clock, seed: u64) -> Self {
         let has_puns = garden().unmodified.is_some();
         let costs = measure::costs(has_puns);
         clock::begin(clock.hz);
         let (now, busy) = clock::look();
         let conductor = Conductor::new(guest::config().policy.clone(), clock, costs, seed, now);
-        Self {
+        let mut agent = Self {
             conductor,
             functions: Vec::new(),
             met: 1,
@@ -301,29 +273,23 @@ impl Agent {
             planted_all: false,
             looked_around: Instant::now(),
             before: Duration::ZERO,
-            agent_before: Duration::ZERO,
-            control: control::Control::default(),
-            frozen: None,
-        }
+        };
+        let all = agent.meet();
+        let mut garden = garden();
+        agent.discover(&all, &mut garden);
+        agent.witness.knows(registered::spans(&garden));
+        agent
     }
 
     /// Of a process that has run before: what threads have counted and timed for an agent before
     /// this one is not told again, and their processor time is not ours to share out.
     pub(crate) fn late(clock: Clock, seed: u64) -> Self {
-        drain_unseen();
+        for block in threads::all() {
+            while drain::take(block, &mut [Done::default(); drain::BATCH]) > 0 {}
+        }
         modes::ACCOUNT.clear();
         let mut agent = Self::new(clock, seed);
         threads::give_back();
-        agent.leave_the_past();
-        agent
-    }
-
-    /// What was counted and timed so far is not told again, and what was worked belongs to no
-    /// function.
-    fn leave_the_past(&mut self) {
-        drain_unseen();
-        modes::ACCOUNT.clear();
-        self.make_accounts();
         let mut past = profiler::Tally::default();
         for block in threads::all() {
             block.lost.store(0, Relaxed);
@@ -331,10 +297,11 @@ impl Agent {
                 tally::take(block, Id(number), &mut past);
             }
         }
-        for (number, sum) in self.sums(|_, _| ()).into_iter().enumerate().skip(1) {
-            (self.functions[number].told, self.functions[number].earlier) = (sum, sum);
+        for (number, sum) in agent.sums(|_, _| ()).into_iter().enumerate().skip(1) {
+            agent.functions[number].told = sum;
         }
-        self.before = clocks::of_process().saturating_sub(agent_time());
+        agent.before = clocks::of_process();
+        agent
     }
 
     /// How often each function was entered, by all threads, whose records are visited.
@@ -368,8 +335,7 @@ impl Agent {
     }
 
     fn make_accounts(&mut self) {
-        let blank =
-            Account { told: 0, earlier: 0, ended: 0, samples: false, refill: None, module: None };
+        let blank = Account { told: 0, ended: 0, samples: false, refill: None, module: None };
         self.functions.resize(functions::count() as usize, blank);
     }
 
@@ -382,7 +348,7 @@ impl Agent {
             let account = &mut self.functions[id.0 as usize];
             account.module =
                 account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
-            if self.frozen.is_none() && guest::is_selected(garden, address) {
+            if guest::is_selected(garden, address) {
                 let others =
                     sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
                 self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
@@ -400,7 +366,6 @@ impl Agent {
     }
 
     fn run(mut self) {
-        self.control = control::Control::open();
         let (mut pause, mut taken) = (SOONEST, Taken::default());
         loop {
             self.sleep(if handover::writer().is_some() {
@@ -416,12 +381,6 @@ impl Agent {
                     Step::Write => self.hand_over_if_due(),
                     Step::Answer => WISHES.answer(taken),
                 }
-            }
-            if self.serve() && !attached::end() {
-                self.write();
-                self.retire_for_good();
-                THREAD.store(0, Release);
-                return;
             }
             if taken.leave {
                 break;
@@ -446,7 +405,6 @@ impl Agent {
             }
         }
         BEFORE.store(agent_time().as_nanos() as u64, Relaxed);
-        self.control = control::Control::default();
         if !attached::is_over() {
             guest::agent_leaves(self);
         }
@@ -463,9 +421,8 @@ impl Agent {
         while !WISHES.is_waiting() {
             let rest = end.saturating_duration_since(Instant::now());
             let filling = if self.is_exact { rest } else { self.filling };
-            let least = filling.min(self.witness.pause()).min(self.control.pause());
-            sleep_while_for(&CALLS, calls, rest.min(least));
-            if CALLS.load(Acquire) != calls || Instant::now() >= end || self.control.look() {
+            sleep_while_for(&CALLS, calls, rest.min(filling).min(self.witness.pause()));
+            if CALLS.load(Acquire) != calls || Instant::now() >= end {
                 break;
             }
             self.drain();
@@ -498,12 +455,6 @@ impl Agent {
     /// waits for the profile: most often the program ends.
     fn tick(&mut self, is_awaited: bool) -> Duration {
         self.look_for_modules();
-        if self.frozen.is_some() {
-            // What has ended since, and has come while probes were switched off.
-            self.drain();
-            self.settle_registered();
-            return LATEST;
-        }
         if !is_awaited {
             self.plant_what_was_seen();
         }
@@ -804,6 +755,103 @@ impl Agent {
             };
         }
     }
+
+    /// Writes the profile, or hands it over; says once why not.
+    fn write(&mut self) {
+        self.written = Instant::now();
+        let is_handed_over =
+            handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
+        // A process that was attached to is left nothing in its folder.
+        if is_handed_over || attached::is_tied() {
+            return;
+        }
+        let (profile, _unhindered) = self.profile(guest::config().format);
+        if profile.functions.is_empty() && !guest::has_probes() {
+            // A program without probes that might have loaded some.
+            return;
+        }
+        let is_orphan = handover::writer().is_some_and(|writer| !writer.has_reader());
+        let path = if is_orphan { guest::orphans_path() } else { guest::output_path() };
+        if let Err(error) = output::write(&profile, guest::config(), path) {
+            guest::complain(&error.to_string());
+        }
+    }
+
+    /// To `fastinst run`, as much as is due.
+    fn hand_over_if_due(&mut self) {
+        let Some(writer) = handover::writer() else { return };
+        let called = self.functions.iter().filter(|account| account.told > 0).count();
+        // Our own time is not the program's: one that rests has nothing new.
+        let programs = clocks::of_process().saturating_sub(agent_time());
+        match self.pace.due(Instant::now(), programs, called) {
+            Due::Nothing => {}
+            Due::Counts => self.hand_over_counts(writer),
+            Due::Whole => {
+                self.hand_over(writer);
+            }
+        }
+    }
+
+    fn hand_over_counts(&self, writer: &Writer) {
+        writer.reserve(self.functions.len());
+        for (number, account) in
+            self.functions.iter().enumerate().filter(|(_, account)| account.told > 0)
+        {
+            writer.count(number, account.told);
+        }
+    }
+
+    /// The whole profile. Returns whether it was taken.
+    fn hand_over(&mut self, writer: &Writer) -> bool {
+        let start = agent_time();
+        self.hand_over_counts(writer);
+        let (profile, _unhindered) = self.profile(Format::Profile);
+        let (called, all) = (profile.functions.len(), self.functions.len());
+        let taken = writer.put(&profile.to_bytes(profiler::Packing::Plain), all);
+        self.pace.handed_over(Instant::now(), agent_time().saturating_sub(start), called);
+        taken
+    }
+
+    fn profile(&mut self, format: Format) -> (profiler::Profile, Unhindered) {
+        let clock = measure::clock_since(self.started, guest::clock());
+        let garden = garden();
+        let unhindered = Unhindered::begin();
+        let evidence = self.witness.evidence(&garden, &mut self.names);
+        let facts = self.facts(clock, evidence);
+        let mut profile = self.conductor.draft(clock::work());
+        let functions = &self.functions;
+        let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
+        output::describe(&mut profile, &garden, &mut self.names, &facts, format, bed_of);
+        (profile, unhindered)
+    }
+
+    fn registered_probes(&self) -> u64 {
+        let of =
+            |id: Id| id.function().switchboard().filter(|board| board.registration().is_some());
+        functions::all().filter_map(of).map(|board| u64::from(board.probes())).sum()
+    }
+
+    fn facts(&self, clock: Clock, evidence: ClockEvidence) -> output::Facts {
+        let agent = agent_time();
+        let programs = clocks::of_process().saturating_sub(self.before).saturating_sub(agent);
+        let processor = programs.as_secs_f64();
+        output::Facts {
+            clock,
+            seconds: self.started.elapsed().as_secs_f64(),
+            processor,
+            evidence,
+            toggles: modes::ACCOUNT.toggles.load(Relaxed),
+            switching: modes::ACCOUNT.ticks.load(Relaxed),
+            agent: agent.as_secs_f64(),
+            samples: self.samples,
+            failures: modes::ACCOUNT.failures.load(Relaxed),
+            unobserved: threads::UNOBSERVED.load(Relaxed),
+            threads: threads::all().count() as u32,
+            refused: functions::REFUSED.load(Relaxed).into(),
+            probes: u64::from(sites::count()) + self.registered_probes(),
+            started: self.began,
+        }
+    }
 }
 
 impl std::fmt::Debug for Agent {
@@ -828,13 +876,6 @@ fn refill(record: &Record, function: &Function, quota: i32) {
     let left = record.left.load(Relaxed);
     if (1..quota / 2).contains(&left) && record.term.load(Relaxed) == function.term.load(Relaxed) {
         record.left.store(quota, Relaxed);
-    }
-}
-
-/// Takes what lies in the threads' rings for nothing.
-fn drain_unseen() {
-    for block in threads::all() {
-        while drain::take(block, &mut [Done::default(); drain::BATCH]) > 0 {}
     }
 }
 

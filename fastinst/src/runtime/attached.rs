@@ -42,12 +42,6 @@ use wordpatch::os::pages;
 
 /// What ties the profiler to its reader while it is attached; null otherwise.
 static TETHER: AtomicPtr<Tether> = AtomicPtr::new(null_mut());
-/// Whether the profiler was attached without a reader, to stay until the process ends.
-static STAY: AtomicU32 = AtomicU32::new(NO);
-const NO: u32 = 0;
-const STAYS: u32 = 1;
-/// It was told to stop.
-const ENDING: u32 = 2;
 /// Whether a thread is at it.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// How long the command has to take what it needs.
@@ -64,19 +58,7 @@ pub(super) fn is_tied() -> bool {
 pub(super) fn is_over() -> bool {
     // SAFETY: (1) null, or lives until the agent's thread has left it.
     let tether = unsafe { TETHER.load(Acquire).as_ref() };
-    tether.map_or(STAY.load(Acquire) == ENDING, |tether| {
-        tether.attachment() != Attachment::Runs || !tether.has_reader()
-    })
-}
-
-/// Whether it was attached and is to leave, from now on. By the agent, when it is told to stop.
-pub(super) fn end() -> bool {
-    // SAFETY: (1) null, or lives until the agent's thread has left it.
-    if let Some(tether) = unsafe { TETHER.load(Acquire).as_ref() } {
-        tether.set_attachment(Attachment::Ending);
-        return true;
-    }
-    STAY.compare_exchange(STAYS, ENDING, AcqRel, Acquire).is_ok()
+    tether.is_some_and(|tether| tether.attachment() != Attachment::Runs || !tether.has_reader())
 }
 
 /// The entry point: injected code has loaded us. Returns when the profiler has left, or refuses.
@@ -94,8 +76,7 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
         .unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned()));
     let agent = match begun {
         Ok((agent, handover)) => {
-            let descriptor = handover.as_ref().map_or(-1, Handover::descriptor);
-            request_ref.handover.store(descriptor, Release);
+            request_ref.handover.store(handover.descriptor(), Release);
             request_ref.state.store(STARTED, Release);
             Some((agent, handover))
         }
@@ -112,10 +93,9 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
     if let Some((agent, handover)) = agent {
         // Programs close all descriptors, count them, or expect the lowest number.
         drop(handover);
-        // SAFETY: (1) null, or made by `begin`.
-        if let Some(tether) = unsafe { TETHER.load(Acquire).as_ref() }
-            && !acknowledged
-        {
+        // SAFETY: (1) made by `begin`.
+        let tether = unsafe { &*TETHER.load(Acquire) };
+        if !acknowledged {
             tether.set_attachment(Attachment::Ending);
         }
         agent::live(agent);
@@ -159,7 +139,7 @@ unsafe fn release(request: *mut Request) {
 }
 
 /// Returns the agent, and the memory in which its profile lies.
-fn begin(request: &Request) -> Result<(Agent, Option<Handover>), String> {
+fn begin(request: &Request) -> Result<(Agent, Handover), String> {
     if request.version != VERSION {
         return Err(
             "the library that is loaded there is of another version than this command: use the command that came with it"
@@ -179,17 +159,19 @@ fn begin(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     begun
 }
 
-fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
+fn begin_alone(request: &Request) -> Result<(Agent, Handover), String> {
     static CAME: AtomicBool = AtomicBool::new(false);
     let start = guest::prepare_clocks()?;
     let (settings, reader) = settings(&request.settings)?;
-    let stays = settings.0.stays;
-    let memory = if stays { None } else { Some(tie(reader)?) };
-    STAY.store(if stays { STAYS } else { NO }, Release);
+    let failed = |error| format!("no memory can be shared with this command: {error}");
+    let memory = Handover::for_reader(reader).map_err(failed)?;
+    let tether = memory.tether().map_err(failed)?;
+    if !handover::claim_of(&memory) {
+        return Err("no memory can be shared with this command".to_owned());
+    }
+    TETHER.store(Box::into_raw(Box::new(tether)), Release);
     if CAME.swap(true, AcqRel) {
         come_back(settings, start)?;
-    } else if guest::is_prepared() {
-        return Err("its profiling was ended for good: start it again".to_owned());
     } else {
         guest::prepare_for_good()?;
         if !threads::key_is_free_to_set() {
@@ -215,18 +197,6 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     loader::hear(true)?;
     let agent = Agent::late(guest::clock(), u64::from(wordpatch::os::threads::process() as u32));
     Ok((agent, memory))
-}
-
-/// Shares memory with the process that reads the profile.
-fn tie(reader: i32) -> Result<Handover, String> {
-    let failed = |error| format!("no memory can be shared with this command: {error}");
-    let memory = Handover::for_reader(reader).map_err(failed)?;
-    let tether = memory.tether().map_err(failed)?;
-    if !handover::claim_of(&memory) {
-        return Err("no memory can be shared with this command".to_owned());
-    }
-    TETHER.store(Box::into_raw(Box::new(tether)), Release);
-    Ok(memory)
 }
 
 /// Settings as the environment has them; and the process that reads the profile.
@@ -315,7 +285,6 @@ fn put_back() -> Result<(), String> {
 }
 
 fn untie() {
-    STAY.store(NO, Release);
     let tether = TETHER.swap(null_mut(), AcqRel);
     // SAFETY: (1) null, or made by `begin_alone`, and taken once: by the thread that is the
     // agent's.

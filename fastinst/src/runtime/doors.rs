@@ -7,7 +7,7 @@
 //!
 //! | door | what is done before |
 //! |---|---|
-//! | `_exit`, `_Exit`, exec | the profile is written; the control socket goes, but for exec |
+//! | `_exit`, `_Exit`, exec | the profile is written |
 //! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
 //! | `dlclose` | no code switches sites that might go |
@@ -77,8 +77,8 @@ macro_rules! doors {
 }
 
 doors! {
-    0 _exit c"_exit" guest::before_end;
-    1 _Exit c"_Exit" guest::before_end;
+    0 _exit c"_exit" guest::before_departure;
+    1 _Exit c"_Exit" guest::before_departure;
     2 execve c"execve" guest::before_departure;
     3 execv c"execv" guest::before_departure;
     4 execvp c"execvp" guest::before_departure;
@@ -89,7 +89,7 @@ doors! {
     9 fexecve c"fexecve" guest::before_departure;
     10 dlopen c"dlopen" before_dlopen;
     11 dlmopen c"dlmopen" before_dlopen;
-    12 quick_exit c"quick_exit" guest::before_end;
+    12 quick_exit c"quick_exit" guest::before_departure;
     13 exit c"exit" guest::before_exit;
 }
 

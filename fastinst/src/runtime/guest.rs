@@ -9,11 +9,10 @@
 #![allow(unsafe_code)]
 
 use super::agent::{self, Agent};
-pub(super) use super::complaint::complain;
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
 use super::unmodified::Unmodified;
-use super::{arrivals, complaint, doors, functions, loader, registered};
+use super::{arrivals, doors, functions, loader, registered};
 use super::{modes, sites, threads};
 use crate::clib::{clock, thread_data};
 use crate::config::{Config, Provider};
@@ -45,8 +44,6 @@ struct Guest {
     selector: Option<Selector>,
     /// Where the program was when it was started: a relative path of output means this place.
     directory: PathBuf,
-    /// Where its user's sockets are: the program may change its environment later.
-    sockets: PathBuf,
 }
 
 /// Null before that; another one each time that the profiler is attached, and never freed: threads
@@ -69,6 +66,7 @@ static KNOWN_PROCESS: AtomicPtr<AtomicBool> = AtomicPtr::new(std::ptr::null_mut(
 static MODULES_AT_START: AtomicUsize = AtomicUsize::new(0);
 static LESSONS: AtomicBool = AtomicBool::new(false);
 static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
+static COMPLAINED: AtomicBool = AtomicBool::new(false);
 /// The agent while its thread steps aside.
 static ASIDE: AtomicPtr<Agent> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -184,7 +182,7 @@ pub(super) struct Begun {
 
 /// Clocks, before all else. Returns when that was.
 pub(super) fn prepare_clocks() -> Result<Instants, String> {
-    complaint::prepare();
+    STDERR.get_or_init(|| identity(libc::STDERR_FILENO));
     if !os::clocks::has_counter() {
         return Err(
             "the time stamp counter is forbidden here (PR_SET_TSC): there is no profile".to_owned()
@@ -194,16 +192,8 @@ pub(super) fn prepare_clocks() -> Result<Instants, String> {
     Ok(Instants::now())
 }
 
-/// Whether [`prepare_for_good`] was done.
-pub(super) fn is_prepared() -> bool {
-    PREPARED.load(Acquire)
-}
-
-static PREPARED: AtomicBool = AtomicBool::new(false);
-
 /// Tables, and what is registered with the C library: once in a process.
 pub(super) fn prepare_for_good() -> Result<(), String> {
-    PREPARED.store(true, Release);
     prepare_tables()?;
     // Whatever asks the loader or makes keys of thread data: later that might allocate.
     loader::look();
@@ -266,28 +256,8 @@ pub(super) fn begin_guest(settings: Settings, start: Instants) {
     }
     let clock = measure::clock(start);
     let directory = std::env::current_dir().unwrap_or_default();
-    let sockets = os::sockets::name_of_folder();
-    let guest = Box::new(Guest { config, policy, clock, selector, directory, sockets });
+    let guest = Box::new(Guest { config, policy, clock, selector, directory });
     GUEST.store(Box::into_raw(guest), Release);
-}
-
-/// From here on these settings are others; or why not. By the agent.
-pub(super) fn change_settings(change: impl FnOnce(&mut Config)) -> Result<(), String> {
-    let before = guest();
-    let mut config = before.config.clone();
-    change(&mut config);
-    let selector =
-        Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
-    let (policy, clock) = (before.policy, before.clock);
-    let (directory, sockets) = (before.directory.clone(), before.sockets.clone());
-    let guest = Box::new(Guest { config, policy, clock, selector, directory, sockets });
-    GUEST.store(Box::into_raw(guest), Release);
-    Ok(())
-}
-
-/// Where the sockets of this user's processes are.
-pub(super) fn folder_of_sockets() -> &'static Path {
-    &guest().sockets
 }
 
 /// Plants functions without compiled-in hooks, unless they are to be seen to run first.
@@ -451,7 +421,6 @@ extern "C" fn leave() {
         let _ = start_agent();
     }
     agent::write_now(LAST_WORDS);
-    agent::control::remove();
     RUNNING.store(false, Release);
 }
 
@@ -470,14 +439,6 @@ pub(super) fn before_departure() {
     }
 }
 
-/// Before the process ends by `_exit`.
-pub(super) fn before_end() {
-    before_departure();
-    if is_observed() {
-        agent::control::remove();
-    }
-}
-
 /// The program is about to forbid itself what we need: the profile is written as it is, and from
 /// here on nothing of ours makes a system call.
 pub(super) fn stand_down(why: &str) {
@@ -489,11 +450,6 @@ pub(super) fn stand_down(why: &str) {
     functions::all().for_each(|id| modes::allow(id, false));
     wordpatch::leave_forks_alone();
     give_up(why);
-}
-
-/// The user has had enough: from here on hooks do nothing, and nothing is written at the end.
-pub(super) fn end_for_good() {
-    stop_running();
 }
 
 /// Whether hooks do anything.
@@ -680,6 +636,31 @@ fn program_name() -> String {
         .map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().replace('/', "_"))
 }
 
+/// What standard error was at the beginning; a program may have closed it, and have got its number
+/// for a file of its own.
+static STDERR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+
+/// What is open there: the device and the number of the file.
+fn identity(descriptor: i32) -> Option<(u64, u64)> {
+    // SAFETY: (1) a record to write to.
+    unsafe {
+        let mut data: libc::stat = std::mem::zeroed();
+        (libc::fstat(descriptor, &raw mut data) == 0).then_some((data.st_dev, data.st_ino))
+    }
+}
+
+/// Says one line on standard error, the first time, if that is still what it was.
+pub(super) fn complain(what: &str) {
+    let is_the_same = STDERR
+        .get()
+        .is_some_and(|known| known.is_some() && *known == identity(libc::STDERR_FILENO));
+    if is_the_same && !COMPLAINED.swap(true, AcqRel) {
+        let line = format!("fastinst: {}\n", what.replace('\n', " "));
+        // SAFETY: (1) a buffer and its length; what becomes of it is no matter.
+        unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+    }
+}
+
 /// Blocks all signals on the calling thread, for good; those that the C library keeps for itself it
 /// leaves open.
 pub(super) fn block_signals() {
@@ -835,7 +816,6 @@ pub(crate) fn begin_in_child() {
         return;
     }
     let errno = os::errno();
-    agent::control::close_copy();
     let begun = std::panic::catch_unwind(|| {
         let mut garden = plant::garden();
         garden.inherit(UNLOADS.load(Relaxed));

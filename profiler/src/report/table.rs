@@ -78,11 +78,7 @@ impl Profile {
 
 /// Time that belongs to no function stands at its place where shares are sorted by, and else at the
 /// end; it is never left out.
-pub(super) fn rows<'a>(
-    functions: &[&'a Function],
-    shares: Option<&Shares>,
-    sort: Sort,
-) -> Vec<Row<'a>> {
+fn rows<'a>(functions: &[&'a Function], shares: Option<&Shares>, sort: Sort) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'a>> = functions.iter().map(|function| Row::Function(function)).collect();
     for (name, time) in shares.into_iter().flat_map(Shares::others) {
         let less = |row: &Row<'_>| match row {
@@ -97,7 +93,7 @@ pub(super) fn rows<'a>(
 
 impl Layout {
     /// The columns that fit, and what they hold.
-    pub(super) fn of(
+    fn of(
         profile: &Profile,
         rows: &[Row<'_>],
         shares: Option<&Shares>,

@@ -13,7 +13,6 @@
 pub mod affinity;
 pub mod clocks;
 pub mod cpu;
-pub mod descriptors;
 pub mod files;
 pub mod maps;
 pub mod membarrier;

@@ -144,8 +144,7 @@ fn owner(metadata: &Metadata) -> Result<(), String> {
     }
 }
 
-/// The user as whom this process acts.
-pub fn user() -> u32 {
+fn user() -> u32 {
     // SAFETY: (1) asks for a number. The system call itself: programs define the function.
     unsafe { libc::syscall(libc::SYS_geteuid) as u32 }
 }
