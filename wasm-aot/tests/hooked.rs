@@ -366,7 +366,8 @@ fn exceptions_end_what_they_leave() {
 
 #[test]
 fn profiles_are_drawn_in_the_forms_of_other_tools() {
-    let text = |form: &str| observed(CALLS, &[6, 10], &[&format!("profile,{form}")])[0].text();
+    let text =
+        |form: &str| observed(CALLS, &[6, 10], &[&format!("profile,time-all,{form}")])[0].text();
     assert!(
         text("folded").lines().any(|line| line.starts_with("f;fib;fib ")),
         "{}",

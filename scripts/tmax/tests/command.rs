@@ -204,7 +204,11 @@ fn wrong_options_are_named() {
     complains(&tmax().arg("--quikc").output().unwrap(), 2, &["--quikc", "--quick"]);
     complains(&tmax().args(["--quick", "--full"]).output().unwrap(), 2, &["--quick", "--full"]);
     complains(&tmax().args(["--seconds", "soon"]).output().unwrap(), 2, &["soon", "not a number"]);
-    complains(&tmax().args(["--completions", "dcl"]).output().unwrap(), 2, &["dcl", "bash"]);
+    complains(
+        &tmax().args(["manual", "--completions", "dcl"]).output().unwrap(),
+        2,
+        &["dcl", "bash"],
+    );
 }
 
 #[test]
