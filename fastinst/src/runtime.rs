@@ -16,7 +16,7 @@
 //! - [`clock`] is the program's processor clock, which the policy lives by; [`measure`] knows the
 //!   counter, and what the stubs cost.
 //! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for
-//!   modules that come later, `loader` says when.
+//!   modules that come later, `loader` says when; `unloading` is how they go.
 //!   [`registered`] is code that a runtime has made and switches itself.
 //!   [`unmodified`] plants functions that no compiler has prepared, with stubs of `keeping`.
 //! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets
@@ -54,6 +54,7 @@ pub(crate) mod skip;
 pub(crate) mod stub;
 pub(crate) mod tally;
 pub(crate) mod threads;
+mod unloading;
 pub(crate) mod unmodified;
 mod wishes;
 pub(crate) mod witness;

@@ -9,13 +9,13 @@ use super::drain::{self, Done};
 use super::functions::{self, Id};
 use super::handover::{self, Due, Pace};
 use super::layout::{ENDED, FREE, Function, Header, RECORD, RING_COUNT, Record};
-use super::plant::{Garden, UNLOADING, garden};
+use super::plant::{Garden, garden};
 use super::sites::Switchboard;
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
 use super::{
     arrivals, attached, clock, guest, measure, modes, registered, sharing, sites, stub, tally,
-    threads,
+    threads, unloading,
 };
 use crate::format::Format;
 use crate::handover::Writer;
@@ -153,7 +153,7 @@ pub(crate) fn forget() {
 pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
     // Here, where opening a file takes no number that another thread of the program may expect.
     handover::claim(guest::config().handover.as_deref());
-    THREAD.store(u32::MAX, Release);
+    arrives();
     let blocked = wordpatch::os::signals::Blocked::all();
     let life = move || live(agent);
     let started = wordpatch::os::threads::start(c"fastinst", 512 << 10, life);
@@ -169,6 +169,12 @@ pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
         sleep_while_for(&THREAD, u32::MAX, ARRIVAL);
     }
     Ok(())
+}
+
+/// The calling thread is going to be the agent's: a thread that wants the profile meanwhile waits
+/// for it.
+pub(super) fn arrives() {
+    THREAD.store(u32::MAX, Release);
 }
 
 /// The calling thread is the agent's from now on, until it leaves.
@@ -472,7 +478,7 @@ impl Agent {
             return SOONEST;
         }
         let next = self.conductor.tick(now, &mut changes);
-        if UNLOADING.load(Acquire) == 0 {
+        if !unloading::is_going_on() {
             let garden = garden();
             self.carry_out(changes);
             drop(garden);
@@ -496,9 +502,9 @@ impl Agent {
             return;
         }
         let mut garden = garden();
-        let unloading = UNLOADING.load(Acquire) > 0;
-        let wanted = arrivals::take(unloading);
-        if unloading && wanted.is_none() {
+        let is_unloading = unloading::is_going_on();
+        let wanted = arrivals::take(is_unloading);
+        if is_unloading && wanted.is_none() {
             // Later: whoever waits for a module is not answered, and what hooks were told is kept.
             guest::keep_lessons();
             return;
@@ -531,7 +537,7 @@ impl Agent {
         let mut garden = garden();
         // Behind the lock: a thread that forbids it waits for us, or we see it.
         let Some(unmodified) = garden.unmodified.as_ref() else { return };
-        if PLANTS_NO_MORE.load(Acquire) || UNLOADING.load(Acquire) > 0 {
+        if PLANTS_NO_MORE.load(Acquire) || unloading::is_going_on() {
             return;
         }
         // Where nothing says which functions run, all may.
@@ -817,7 +823,7 @@ impl Agent {
         let garden = garden();
         let unhindered = Unhindered::begin();
         let evidence = self.witness.evidence(&garden, &mut self.names);
-        let facts = self.facts(clock, evidence);
+        let facts = self.facts(clock, evidence, &garden);
         let mut profile = self.conductor.draft(clock::work());
         let functions = &self.functions;
         let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
@@ -825,13 +831,7 @@ impl Agent {
         (profile, unhindered)
     }
 
-    fn registered_probes(&self) -> u64 {
-        let of =
-            |id: Id| id.function().switchboard().filter(|board| board.registration().is_some());
-        functions::all().filter_map(of).map(|board| u64::from(board.probes())).sum()
-    }
-
-    fn facts(&self, clock: Clock, evidence: ClockEvidence) -> output::Facts {
+    fn facts(&self, clock: Clock, evidence: ClockEvidence, garden: &Garden) -> output::Facts {
         let agent = agent_time();
         let programs = clocks::of_process().saturating_sub(self.before).saturating_sub(agent);
         let processor = programs.as_secs_f64();
@@ -848,7 +848,7 @@ impl Agent {
             unobserved: threads::UNOBSERVED.load(Relaxed),
             threads: threads::all().count() as u32,
             refused: functions::REFUSED.load(Relaxed).into(),
-            probes: u64::from(sites::count()) + self.registered_probes(),
+            probes: u64::from(sites::count()) + registered::probes(garden),
             started: self.began,
         }
     }

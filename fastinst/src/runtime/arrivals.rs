@@ -9,7 +9,7 @@
 //! Both ask the agent, and wait for as long as it may take on a machine that has no time for it.
 
 use super::wishes::{Taken, Wishes};
-use super::{agent, guest, plant};
+use super::{agent, guest, plant, unloading};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::{Ticks, os};
@@ -54,7 +54,7 @@ pub(super) fn saw_call_without_site(function: u64) {
         return;
     }
     let expected = LOADING.load(Acquire) || DISAPPOINTMENTS.load(Relaxed) < ENDURED;
-    if !expected || plant::is_unloader() || !agent::is_there() {
+    if !expected || unloading::is_by_caller() || !agent::is_there() {
         return;
     }
     let mut asked = None;
@@ -73,7 +73,7 @@ pub(super) fn saw_call_without_site(function: u64) {
 /// Modules are complete that were not there before, and no thread is inside of them. Waits until
 /// they are planted.
 pub(super) fn plant_now() {
-    if plant::is_unloader() || !agent::is_there() {
+    if unloading::is_by_caller() || !agent::is_there() {
         return;
     }
     ALL.store(ASKED, Release);

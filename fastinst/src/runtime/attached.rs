@@ -76,6 +76,8 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
         .unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned()));
     let agent = match begun {
         Ok((agent, handover)) => {
+            // The process may end as soon as the command knows, and before this thread goes on.
+            agent::arrives();
             request_ref.handover.store(handover.descriptor(), Release);
             request_ref.state.store(STARTED, Release);
             Some((agent, handover))

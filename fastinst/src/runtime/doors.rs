@@ -23,7 +23,7 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::{agent, arrivals, guest, loader, plant, protection, sandbox, stub};
+use super::{agent, arrivals, guest, loader, protection, sandbox, stub, unloading};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn dlclose(handle: *mut libc::c_void) -> libc::c_int {
         unsafe { std::mem::transmute(next(&DLCLOSE, c"dlclose")) };
     // SAFETY: (1) the caller.
     let close = || unsafe { next(handle) };
-    if guest::is_running() { plant::while_unloading(close) } else { close() }
+    if guest::is_running() { unloading::during(close) } else { close() }
 }
 
 /// Leaves namespaces, without the agent's thread.

@@ -12,7 +12,7 @@ use super::agent::{self, Agent};
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
 use super::unmodified::Unmodified;
-use super::{arrivals, doors, functions, loader, registered};
+use super::{arrivals, doors, functions, loader, registered, unloading};
 use super::{modes, sites, threads};
 use crate::clib::{clock, thread_data};
 use crate::config::{Config, Provider};
@@ -765,7 +765,7 @@ extern "C" fn before_fork() {
     if !is_running() {
         return;
     }
-    let held = (plant::garden(), plant::is_unloader());
+    let held = (plant::garden(), unloading::is_by_caller());
     // SAFETY: (1) we hold the garden, so that no other thread is here.
     unsafe { *HELD.0.get() = Some(held) };
 }

@@ -15,7 +15,7 @@
 //! This module exists to read what the loader shows to debuggers, and to be called by it.
 #![allow(unsafe_code)]
 
-use super::{arrivals, guest, plant};
+use super::{arrivals, guest, plant, unloading};
 use callpatch::{CallSite, Form, Islands, Retarget, Role, Survey, Switch, x86};
 use goblin::elf64::dynamic::{DT_NULL, DT_STRSZ, DT_STRTAB, DT_TEXTREL, Dyn};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
@@ -189,7 +189,7 @@ extern "C" fn changed() {
         CONSISTENT if DELETING.swap(false, AcqRel) => {
             // Before others can come to lie there.
             if UNASKED.swap(false, AcqRel) {
-                plant::end_unloading();
+                unloading::end();
             } else {
                 plant::garden().bury();
             }
@@ -205,9 +205,9 @@ extern "C" fn changed() {
         DELETE => {
             LATEST.store(std::ptr::null_mut(), Relaxed);
             // Where the program unloads, its door has seen to it.
-            if !DELETING.swap(true, AcqRel) && !plant::is_unloader() {
+            if !DELETING.swap(true, AcqRel) && !unloading::is_by_caller() {
                 UNASKED.store(true, Release);
-                plant::begin_unloading();
+                unloading::begin();
             }
         }
         _ => {}

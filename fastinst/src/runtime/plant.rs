@@ -17,28 +17,29 @@
 //! Modules that are there when we begin are planted before their code runs; those that come later
 //! while it runs, and what their sites do within the microseconds of the barrier is not seen.
 
+mod trampoline;
+
 use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
-use super::layout::{Function, RECORDS, Record};
 use super::registered::Registration;
 use super::sites::{self, Owners, Planted, Site, UNKNOWN};
 use super::stub::Stub;
 use super::unmodified::{Field, Unmodified};
-use super::{agent, guest, modes, sharing, stub, threads};
+use super::{guest, modes, sharing, threads, unloading};
 use crate::config::Provider;
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
-use callpatch::{CallSite, Form, Islands, Retarget, Role, SlotPair, Survey, Switch, x86};
+use callpatch::{CallSite, Islands, Retarget, Role, Survey, Switch};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use trampoline::Trampoline;
 use wordpatch::os::signals::{AtLength, Blocked};
-use wordpatch::os::{self, maps, pages::PAGE};
+use wordpatch::os::{maps, pages::PAGE};
 use wordpatch::{Access, CodeAddr, Policy};
 
 /// The offset of a record that no thread's block has.
@@ -119,9 +120,6 @@ static GARDEN: Mutex<Garden> = Mutex::new(Garden {
     withdrawn: Vec::new(),
 });
 
-/// How many threads are unloading modules.
-pub(crate) static UNLOADING: AtomicU32 = AtomicU32::new(0);
-
 /// Where planted modules lie: the first address and the end of each, for hooks, which cannot wait
 /// for the garden. Zero where there is room.
 static SPANS: [(AtomicUsize, AtomicUsize); 256] =
@@ -153,21 +151,6 @@ fn leave_span(span: &std::ops::Range<CodeAddr>) {
     }) {
         end.store(0, Release);
     }
-}
-
-/// Those threads, as far as there is room; zero where there is.
-static UNLOADERS: [AtomicI32; 32] = [const { AtomicI32::new(0) }; 32];
-
-/// Exchanges one number for another in the list of those who unload.
-fn note_unloader(from: i32, to: i32) {
-    let _ = UNLOADERS.iter().find(|cell| cell.compare_exchange(from, to, AcqRel, Relaxed).is_ok());
-}
-
-/// Whether the calling thread is unloading a module: nothing is planted until it is done. Usable in
-/// a signal handler.
-pub(super) fn is_unloader() -> bool {
-    let this = os::threads::current().0;
-    UNLOADING.load(Acquire) > 0 && UNLOADERS.iter().any(|cell| cell.load(Relaxed) == this)
 }
 
 /// The garden, for one thread at a time.
@@ -528,7 +511,7 @@ impl Garden {
     }
 
     /// The functions that have sites in modules that may be unloaded.
-    fn transient_functions(&self) -> BTreeSet<Id> {
+    pub(super) fn transient_functions(&self) -> BTreeSet<Id> {
         let beds = self.beds.iter().filter(|bed| bed.transient && !bed.gone);
         beds.flat_map(|bed| bed.sites.clone())
             .filter_map(|number| sites::get(number)?.owner())
@@ -536,18 +519,14 @@ impl Garden {
     }
 
     /// In a forked child: threads that were unloading a module, or verifying a site, are not there;
-    /// the one that has forked is, and may be `unloading` itself.
-    pub(crate) fn inherit(&mut self, unloading: bool) {
-        if UNLOADING.swap(u32::from(unloading), SeqCst) > u32::from(unloading) {
+    /// the one that has forked is, and perhaps `unloads` itself.
+    pub(crate) fn inherit(&mut self, unloads: bool) {
+        if unloading::inherit(unloads) {
             // The loader may be in the middle of it: what is mapped stays.
             let mappings = maps::mappings().unwrap_or_default();
             self.bury_but(|bed| {
                 mappings.iter().any(|mapping| mapping.contains(bed.module.span.start))
             });
-        }
-        UNLOADERS.iter().for_each(|cell| cell.store(0, Relaxed));
-        if unloading {
-            note_unloader(0, os::threads::current().0);
         }
         let begun = |site: &Site| {
             !site.gone.load(Relaxed)
@@ -798,54 +777,6 @@ fn plant_site(
     Ok(number)
 }
 
-/// The code of a trampoline.
-struct Trampoline {
-    bytes: [u8; Self::LONGEST],
-    len: usize,
-}
-
-impl Trampoline {
-    const COUNTER: usize = 5 + x86::COUNTER;
-    const LONGEST: usize = Self::len(true);
-
-    const fn len(counts: bool) -> usize {
-        7 + 6 + 6 + if counts { Self::COUNTER } else { 0 }
-    }
-
-    /// At an address; with a counter in line, if it is `counted`.
-    fn at(at: CodeAddr, counted: Option<Id>, number: u32, slots: SlotPair) -> Self {
-        let mut code = Self { bytes: [0; Self::LONGEST], len: 0 };
-        if let Some(id) = counted {
-            let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
-            code.push(&Form::Jump.bytes(x86::COUNTER as i32));
-            code.push(&x86::counter(
-                stub::thread_offset(),
-                field(offset_of!(Record, address)),
-                field(offset_of!(Record, count)),
-            ));
-        }
-        let load = x86::load_r11d(at.offset(code.len as isize), slots.second().address());
-        code.push(load.as_ref().map_or(&[], |load| &load[..]));
-        code.push(&x86::mov_r10d(number));
-        let jump = x86::jump_through(at.offset(code.len as isize), slots.first().address());
-        code.push(jump.as_ref().map_or(&[], |jump| &jump[..]));
-        // All lie within reach of one module, and so of each other.
-        assert!(load.is_some() && jump.is_some(), "islands of one module reach each other");
-        code
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-    }
-}
-
-impl AsRef<[u8]> for Trampoline {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
 /// All sites of these numbers, off, behind one barrier, to their trampolines, on.
 fn lead_all(
     numbers: impl Iterator<Item = u32>,
@@ -867,55 +798,6 @@ fn lead_all(
         }
     }
     batch.commit().map(drop).map_err(|error| error.to_string())
-}
-
-/// Whether the sites of a module that may be unloaded have to be left alone: a thread is unloading.
-pub(crate) fn is_barred(site: &Site) -> bool {
-    UNLOADING.load(SeqCst) > 0 && site.module as usize >= guest::modules_at_start()
-}
-
-/// Unloads by `unload`, which is the program's own call: while it goes on no code switches sites
-/// that might go with it.
-pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
-    begin_unloading();
-    let result = unload();
-    end_unloading();
-    result
-}
-
-/// The calling thread is about to unload modules.
-pub(crate) fn begin_unloading() {
-    let garden = garden();
-    // Before we look who is switching: he looks at this when he has taken custody up.
-    UNLOADING.fetch_add(1, SeqCst);
-    note_unloader(0, os::threads::current().0);
-    // Those who had begun before are gone in a moment.
-    for id in garden.transient_functions() {
-        wait_for(id.function());
-    }
-}
-
-/// It is done.
-pub(crate) fn end_unloading() {
-    let mut garden = garden();
-    garden.bury();
-    note_unloader(os::threads::current().0, 0);
-    UNLOADING.fetch_sub(1, SeqCst);
-    // A thread that wanted to switch them meanwhile was not let.
-    let renewed = garden.transient_functions();
-    drop(garden);
-    renewed.into_iter().for_each(modes::renew);
-    // A thread that waits for a module was not answered meanwhile.
-    agent::call();
-}
-
-fn wait_for(function: &Function) {
-    for _ in 0..10_000 {
-        if !function.custody.is_carried() {
-            break;
-        }
-        os::threads::give_way();
-    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it waits for its own function to return.
 const LONG_PATIENCE: Duration = Duration::from_secs(20);
 
+/// Whether a function of any of them shall do something else than its runtime was told: most
+/// processes have none, and the agent asks at every look.
+static HAS_NEWS: AtomicBool = AtomicBool::new(false);
+
 /// Numbers of registrations, from one on.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
@@ -93,6 +97,7 @@ impl Registration {
     pub(crate) fn has_changed(&self, place: u32) {
         self.changed[place as usize / 64].fetch_or(1 << (place % 64), AcqRel);
         self.has_news.store(true, Release);
+        HAS_NEWS.store(true, Release);
     }
 
     /// Tells the runtime what its functions shall do. Returns how many functions it refused. By the
@@ -158,14 +163,26 @@ fn state_of(function: &Function) -> u8 {
 /// Tells runtimes what their functions shall do. Returns how many refused. By the agent, which has
 /// no lock.
 pub(super) fn settle() -> usize {
+    if !HAS_NEWS.swap(false, AcqRel) {
+        return 0;
+    }
     let registrations = garden().registrations.clone();
     registrations.into_iter().map(Registration::settle).sum()
+}
+
+/// How many places in registered code are switched.
+pub(super) fn probes(garden: &Garden) -> u64 {
+    let functions = garden.registrations.iter().map(|known| known.functions.len() as u64);
+    u64::from(PROBES) * functions.sum::<u64>()
 }
 
 /// In a forked child.
 pub(super) fn inherit(garden: &Garden) {
     garden.registrations.iter().for_each(|registration| registration.inherit());
 }
+
+/// A function of registered code has an entry, and its exits are switched together.
+pub(super) const PROBES: u32 = 2;
 
 /// Where the functions lie that are registered, and what their modules are called.
 pub(super) fn spans(garden: &Garden) -> Vec<(PathBuf, usize, usize)> {

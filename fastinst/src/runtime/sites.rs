@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::functions::Id;
-use super::registered::Registration;
+use super::registered::{self, Registration};
 use super::stub::Stub;
 use crate::probe::{Kind, ProbeId};
 use callpatch::{CallSite, Gate, Slot, SlotPair, Switch};
@@ -67,7 +67,7 @@ pub(crate) struct Site {
     pub(crate) gone: AtomicBool,
     /// The user has attached something of his own.
     pub(crate) attached: AtomicBool,
-    /// Those who listen were told of it.
+    /// Listeners were told of it.
     pub(crate) is_told: AtomicBool,
     /// Several functions share it: see [`sharing`](super::sharing).
     pub(crate) shared: AtomicBool,
@@ -105,7 +105,7 @@ impl Switchboard {
 
     /// How many places in the code are switched: of registered code an entry, and the exits.
     pub(crate) fn probes(&self) -> u32 {
-        if self.registered.is_some() { 2 } else { self.numbers.len() as u32 }
+        if self.registered.is_some() { registered::PROBES } else { self.numbers.len() as u32 }
     }
 
     pub(crate) fn enters(&self) -> &'static [u32] {
@@ -431,6 +431,6 @@ impl Site {
         self.verified.load(SeqCst)
             && !self.gone.load(Relaxed)
             && !self.attached.load(Relaxed)
-            && !super::plant::is_barred(self)
+            && !super::unloading::is_barred(self)
     }
 }

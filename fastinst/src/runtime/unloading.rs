@@ -1,0 +1,93 @@
+//! Unloading: while a thread takes modules away, no code switches sites that might go with them.
+//!
+//! A thread says that it unloads before it looks who is switching; a thread that switches looks at
+//! that when it has taken custody up.
+
+use super::layout::Function;
+use super::plant::garden;
+use super::sites::Site;
+use super::{agent, guest, modes};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU32};
+use wordpatch::os;
+
+/// How many threads are unloading modules.
+static UNLOADING: AtomicU32 = AtomicU32::new(0);
+/// Those threads, as far as there is room; zero where there is.
+static UNLOADERS: [AtomicI32; 32] = [const { AtomicI32::new(0) }; 32];
+
+/// Exchanges one number for another in the list of threads that unload.
+fn note(from: i32, to: i32) {
+    let _ = UNLOADERS.iter().find(|cell| cell.compare_exchange(from, to, AcqRel, Relaxed).is_ok());
+}
+
+/// Whether the calling thread is unloading a module: nothing is planted until it is done. Usable in
+/// a signal handler.
+pub(super) fn is_by_caller() -> bool {
+    let this = os::threads::current().0;
+    is_going_on() && UNLOADERS.iter().any(|cell| cell.load(Relaxed) == this)
+}
+
+/// Whether a thread is.
+pub(super) fn is_going_on() -> bool {
+    UNLOADING.load(Acquire) > 0
+}
+
+/// In a forked child: of the threads that were unloading only the one that has forked is there, if
+/// it is one. Returns whether others were.
+pub(super) fn inherit(unloads: bool) -> bool {
+    let others = UNLOADING.swap(u32::from(unloads), SeqCst) > u32::from(unloads);
+    UNLOADERS.iter().for_each(|cell| cell.store(0, Relaxed));
+    if unloads {
+        note(0, os::threads::current().0);
+    }
+    others
+}
+
+/// Whether the sites of a module that may be unloaded have to be left alone: a thread is unloading.
+pub(super) fn is_barred(site: &Site) -> bool {
+    UNLOADING.load(SeqCst) > 0 && site.module as usize >= guest::modules_at_start()
+}
+
+/// Unloads by `unload`, which is the program's own call: while it goes on no code switches sites
+/// that might go with it.
+pub(super) fn during<T>(unload: impl FnOnce() -> T) -> T {
+    begin();
+    let result = unload();
+    end();
+    result
+}
+
+/// The calling thread is about to unload modules.
+pub(super) fn begin() {
+    let garden = garden();
+    UNLOADING.fetch_add(1, SeqCst);
+    note(0, os::threads::current().0);
+    // Those who had begun before are gone in a moment.
+    for id in garden.transient_functions() {
+        wait_for(id.function());
+    }
+}
+
+/// It is done.
+pub(super) fn end() {
+    let mut garden = garden();
+    garden.bury();
+    note(os::threads::current().0, 0);
+    UNLOADING.fetch_sub(1, SeqCst);
+    // A thread that wanted to switch them meanwhile was not let.
+    let renewed = garden.transient_functions();
+    drop(garden);
+    renewed.into_iter().for_each(modes::renew);
+    // A thread that waits for a module was not answered meanwhile.
+    agent::call();
+}
+
+fn wait_for(function: &Function) {
+    for _ in 0..10_000 {
+        if !function.custody.is_carried() {
+            break;
+        }
+        os::threads::give_way();
+    }
+}
