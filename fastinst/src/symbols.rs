@@ -10,7 +10,7 @@ mod pattern;
 pub use demangle::demangled;
 pub use pattern::{Pattern, PatternError, Subject};
 
-use crate::discovery::registered::Registered;
+use crate::discovery::registered::{self, Registered};
 use crate::discovery::{Contents, DiscoveryError, Image, Module};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Symbols {
     functions: Table,
     debug: PathBuf,
     lines: Option<Option<addr2line::Loader>>,
-    /// Of code that a runtime has made, instead.
+    /// Of code that a runtime has made: its lines.
     registered: Option<Arc<Registered>>,
 }
 
@@ -50,10 +50,14 @@ impl Symbols {
     /// Reads the symbols of a module.
     pub fn load(module: &Module) -> Result<Self, DiscoveryError> {
         let mut functions = Table::default();
-        if module.registered.is_some() {
-            let (registered, lines) = (module.registered.clone(), Some(None));
-            let debug = module.path.clone();
-            return Ok(Self { bias: module.bias, functions, debug, lines, registered });
+        if let Some(registered) = &module.registered {
+            return Ok(Self {
+                bias: module.bias,
+                functions: Table::of_registered(registered),
+                debug: module.path.clone(),
+                lines: Some(None),
+                registered: module.registered.clone(),
+            });
         }
         let separate = with_images(module, |image| functions.read(image, module.bias))?;
         functions.sort();
@@ -102,27 +106,17 @@ impl Symbols {
 
     /// The function that an address lies in.
     pub fn name_at(&self, address: CodeAddr) -> Option<Symbol> {
-        match &self.registered {
-            Some(registered) => registered.at(address).map(|function| Symbol {
-                name: function.name.clone(),
-                start: function.span.start,
-                size: function.span.end.distance_from(function.span.start) as usize,
-            }),
-            None => self.functions.at(address),
-        }
+        self.functions.at(address)
     }
 
     /// Where the function begins that an address lies in.
     pub fn start_of(&self, address: CodeAddr) -> Option<CodeAddr> {
-        match &self.registered {
-            Some(registered) => registered.at(address).map(|function| function.span.start),
-            None => self.functions.row_at(address).map(|row| row.start),
-        }
+        self.functions.row_at(address).map(|row| row.start)
     }
 
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
-        self.functions.rows.is_empty() && self.registered.is_none()
+        self.functions.rows.is_empty()
     }
 
     /// The source file and line of an address, where the program has debug information.
@@ -180,6 +174,20 @@ struct Row {
 }
 
 impl Table {
+    /// What a runtime has told, which is in order.
+    fn of_registered(registered: &Registered) -> Self {
+        let mut text = Vec::new();
+        let row = |function: &registered::Function| {
+            let name = text.len() as u32;
+            text.extend_from_slice(function.name.as_bytes());
+            text.push(0);
+            let size = function.span.end.distance_from(function.span.start) as usize;
+            Row { start: function.span.start, size, text: 0, name }
+        };
+        let rows = registered.functions.iter().map(row).collect();
+        Self { rows, texts: vec![text.into()] }
+    }
+
     /// Adds the functions of an image.
     fn read(&mut self, image: &Image<'_>, bias: usize) {
         for table in image.function_tables() {

@@ -81,32 +81,15 @@ impl Library {
     }
 
     fn look() -> Option<Self> {
-        let symbol = |name: &CStr| {
-            // SAFETY: (1) a name.
-            let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-            (!found.is_null()).then_some(found)
-        };
         // SAFETY: (1) functions of these names have these types: `fastinst.h`.
         unsafe {
             Some(Self {
-                register: std::mem::transmute::<*mut c_void, c::Register>(symbol(
-                    c"fastinst_register_code",
-                )?),
-                unregister: std::mem::transmute::<*mut c_void, c::Unregister>(symbol(
-                    c"fastinst_unregister_code",
-                )?),
-                probe: std::mem::transmute::<*mut c_void, c::Probe>(symbol(
-                    c"fastinst_code_probe",
-                )?),
-                enter: std::mem::transmute::<*mut c_void, c::Event>(symbol(
-                    c"fastinst_code_enter",
-                )?),
-                leave: std::mem::transmute::<*mut c_void, c::Event>(symbol(
-                    c"fastinst_code_leave",
-                )?),
-                error: std::mem::transmute::<*mut c_void, c::LastError>(symbol(
-                    c"fastinst_last_error",
-                )?),
+                register: function(c"fastinst_register_code")?,
+                unregister: function(c"fastinst_unregister_code")?,
+                probe: function(c"fastinst_code_probe")?,
+                enter: function(c"fastinst_code_enter")?,
+                leave: function(c"fastinst_code_leave")?,
+                error: function(c"fastinst_last_error")?,
             })
         }
     }
@@ -180,6 +163,18 @@ impl Library {
     pub fn events(&self) -> [usize; 2] {
         [self.enter as usize, self.leave as usize]
     }
+}
+
+/// The function of a name.
+///
+/// # Safety
+/// `F` is its type, one of functions.
+unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: (1) a name.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: (1) the caller; (2) both are addresses.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
 /// What a runtime is called by.
