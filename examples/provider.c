@@ -1,5 +1,6 @@
 /*
- * A provider of probes: a program that makes machine code while it runs, finds its functions, names them and switches them itself.
+ * A provider of probes: a program that makes machine code while it runs, finds its functions, names them and switches
+ * them itself.
  *
  *   gcc -O2 -I fastinst/include examples/provider.c -o provider -ldl && fastinst run ./provider
  */

@@ -28,6 +28,23 @@ fn told(output: &Output) -> Vec<(String, f64)> {
     text(&output.stdout).lines().filter_map(line).collect()
 }
 
+/// The runtime in a part of its own, and its profile.
+fn observed(what: &str, policy: &str, arguments: &[&str]) -> (Output, serde_json::Value) {
+    let to = folder(&format!("registered-{what}"));
+    observed_of(&runtime(&to), policy, arguments, &to.join("profile"))
+}
+
+fn observed_of(
+    program: &Path,
+    policy: &str,
+    arguments: &[&str],
+    file: &Path,
+) -> (Output, serde_json::Value) {
+    let output = run(preloaded(program, policy, file).args(arguments));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    (output, profile(file))
+}
+
 #[test]
 fn calls_of_made_functions_are_counted_and_timed_as_native_ones_are() {
     let to = folder("registered-calls");
@@ -36,9 +53,8 @@ fn calls_of_made_functions_are_counted_and_timed_as_native_ones_are() {
         let plain = run(clean(std::process::Command::new(&program)).args([mode, "500"]));
         for policy in ["count", "exact", "adaptive"] {
             let file = to.join(format!("{mode}-{policy}"));
-            let output = run(preloaded(&program, policy, &file).args([mode, "500"]));
+            let (output, profile) = observed_of(&program, policy, &[mode, "500"], &file);
             assert_eq!(text(&output.stdout), text(&plain.stdout), "{}", text(&output.stderr));
-            let profile = profile(&file);
             for (name, expected) in told(&output) {
                 let row = function(&profile, &name);
                 assert_eq!(row["calls"]["value"].as_f64(), Some(expected), "{mode} {policy} {row}");
@@ -57,10 +73,7 @@ fn callers_are_told_on_both_sides_of_the_border() {
     let to = folder("registered-callers");
     // The runtime's own functions have hooks, too.
     let program = compile("registered.c", &to, &["-O1", "-finstrument-functions"]);
-    let file = to.join("profile");
-    let output = run(preloaded(&program, "exact", &file).args(["calls", "300"]));
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let profile = profile(&file);
+    let (_, profile) = observed_of(&program, "exact", &["calls", "300"], &to.join("profile"));
     let callers = |name: &str| -> BTreeSet<String> {
         let arcs = function(&profile, name)["callers"].as_array().unwrap().clone();
         arcs.iter().map(|arc| arc["caller"]["name"].as_str().unwrap_or("?").to_owned()).collect()
@@ -79,12 +92,7 @@ fn callers_are_told_on_both_sides_of_the_border() {
 
 #[test]
 fn the_clock_charges_made_functions() {
-    let to = folder("registered-clock");
-    let program = runtime(&to);
-    let file = to.join("profile");
-    let output = run(preloaded(&program, "adaptive", &file).args(["spin"]));
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let profile = profile(&file);
+    let (_, profile) = observed("clock", "adaptive", &["spin"]);
     if profile["header"]["clock"]["clock"] == "kernel" {
         // Half a thousand million turns of its own loop.
         let share = function(&profile, "outer")["share"]["value"].as_f64().unwrap();
@@ -94,24 +102,15 @@ fn the_clock_charges_made_functions() {
 
 #[test]
 fn code_that_is_taken_back_stays_in_the_profile_and_other_code_may_lie_there() {
-    let to = folder("registered-again");
-    let program = runtime(&to);
-    let file = to.join("profile");
-    let output = run(preloaded(&program, "count", &file).args(["again", "100"]));
+    let (output, profile) = observed("again", "count", &["again", "100"]);
     assert!(text(&output.stdout).contains("taken back: 1"), "{}", text(&output.stderr));
-    let profile = profile(&file);
     let found = ["outer", "inner", "second", "third"].map(|name| calls(&profile, name));
     assert_eq!(found, [100.0, 200.0, 200.0, 400.0], "{profile}");
 }
 
 #[test]
 fn code_comes_and_goes_while_the_agent_switches_it() {
-    let to = folder("registered-churn");
-    let program = runtime(&to);
-    let file = to.join("profile");
-    let output = run(preloaded(&program, "adaptive", &file).args(["churn", "20"]));
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let profile = profile(&file);
+    let (_, profile) = observed("churn", "adaptive", &["churn", "20"]);
     let functions = profile["functions"].as_array().unwrap();
     let outer = functions.iter().filter(|row| row["name"] == "outer");
     let calls: f64 = outer.map(|row| row["calls"]["value"].as_f64().unwrap()).sum();

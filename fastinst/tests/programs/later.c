@@ -6,12 +6,12 @@
 #include "fastinst.h"
 
 #define PLAIN __attribute__((no_instrument_function))
-#define CHECK(condition)                                                                                                \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, fastinst_last_error());                        \
-            return 1;                                                                                                  \
-        }                                                                                                              \
+#define CHECK(condition)                                                                                              \
+    do {                                                                                                              \
+        if (!(condition)) {                                                                                           \
+            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, fastinst_last_error());                       \
+            return 1;                                                                                                 \
+        }                                                                                                             \
     } while (0)
 
 static int heard, passed, loading;

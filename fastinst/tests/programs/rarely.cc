@@ -1,4 +1,5 @@
-// A function that spends its time in a part that the compiler takes for rarely executed, and splits off: its way out by an exception.
+// A function that spends its time in a part that the compiler takes for rarely executed, and splits off: its way out by
+// an exception.
 static volatile long sink;
 
 struct Slow {

@@ -10,13 +10,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../include/fastinst.h"
 
-enum { FUNCTIONS = 4, ROOM = 64 };
-static const char *const NAMES[FUNCTIONS] = {"outer", "inner", "thrower", "burner"};
+enum { FUNCTIONS = 3, ROOM = 64 };
+static const char *const NAMES[FUNCTIONS] = {"outer", "inner", "thrower"};
 
 static uint64_t (*register_code)(const fastinst_code *);
 static bool (*unregister_code)(uint64_t);
@@ -32,7 +31,6 @@ static volatile int states[FUNCTIONS];
 static volatile int highest;
 static volatile uint64_t entered[FUNCTIONS];
 static jmp_buf back;
-static volatile uint64_t sink;
 
 static made *function(int which) { return (made *)(code + which * ROOM); }
 
@@ -49,22 +47,12 @@ static void body(int which, void *frame) {
         break;
     case 2:
         longjmp(back, 1);
-    case 3: {
-        struct timespec now;
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-        int64_t end = now.tv_sec * 1000000000ll + now.tv_nsec + 600000000;
-        do {
-            for (int i = 0; i < 100000; i++)
-                sink += i;
-            clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-        } while (now.tv_sec * 1000000000ll + now.tv_nsec < end);
-    }
     }
     if (state == 2)
         code_leave(probes[which], frame);
 }
 
-/* lea rsi, [rsp]; mov edi, which; push rbp; mov rbp, rsp; mov rax, body; call rax; pop rbp; ret. A burner spins here instead. */
+/* lea rsi, [rsp]; mov edi, which; push rbp; mov rbp, rsp; mov rax, body; call rax; pop rbp; ret */
 static void make(int which) {
     uint8_t *at = code + which * ROOM;
     void (*call)(int, void *) = body;
@@ -93,7 +81,8 @@ static bool set(void *self, const uint32_t *which, size_t n, int state) {
 static uint64_t enroll(const char *module, const char *const *names, int count) {
     fastinst_code_function functions[FUNCTIONS];
     for (int i = 0; i < count; i++)
-        functions[i] = (fastinst_code_function){sizeof functions[i], names[i], "made.src", 10 + i, code + i * ROOM, 27};
+        functions[i] = (fastinst_code_function){
+            sizeof functions[i], names[i], "made.src", 10 + i, code + i * ROOM, 27};
     fastinst_code all = {sizeof all, module, functions, count, set, (void *)states};
     uint64_t number = register_code(&all);
     memset(functions, 0xff, sizeof functions);
@@ -178,8 +167,6 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "spin") == 0) {
         function(0)();
         function(0)();
-    } else if (strcmp(mode, "burn") == 0) {
-        function(3)();
     } else if (strcmp(mode, "again") == 0) {
         static const char *const OTHERS[] = {"second", "third"};
         many((void *)times);
