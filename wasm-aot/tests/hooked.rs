@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use wasm_aot::monitor::{Cell, Choices, Report, Watch};
-use wasm_aot::{Config, Engine, Linker, Store, Val};
+use wasm_aot::{Config, Engine, Linker, Module, Store, Val};
 
 /// What an interpreter writes down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,18 +96,24 @@ fn noted(template: &str, args: &[i32]) -> Vec<Note> {
     store.into_data()
 }
 
+/// What programs may import: a function of another module that throws.
+const RAISING: &str = r#"(module (tag $e) (func (export "raise") (throw $e)))"#;
+
 /// What monitors report when `f` was called with each argument.
 fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
     let watch = Watch::new(Choices::new(monitors.iter().copied()).expect("known")).expect("ready");
     let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
     let module =
         watch.compile(&engine, text(template, false).0).unwrap_or_else(|error| panic!("{error}"));
-    let mut linker = Linker::new(&engine);
-    linker.func_wrap("host", "twice", |x: i32| x * 2).expect("new");
+    let raising = Module::new(&engine, RAISING).expect("a module");
     // What an instance has seen is not lost when it ends.
     let (early, late) = args.split_at(args.len() / 2);
     for (args, ends) in [(early, true), (late, false)] {
         let mut store = Store::new(&engine, ());
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("host", "twice", |x: i32| x * 2).expect("new");
+        let other = linker.instantiate(&mut store, &raising).expect("an instance");
+        linker.instance(&mut store, "other", other).expect("new");
         let instance = linker.instantiate(&mut store, &module).expect("an instance");
         let function = instance.get_func(&mut store, "f").expect("exported");
         for arg in args {
@@ -362,6 +368,26 @@ fn exceptions_end_what_they_leave() {
         words(report, "way").into_iter().zip(counts(report, "calls")).collect();
     let expected = [("f", 4), ("f;after", 4), ("f;between", 4), ("f;between;throws", 4)];
     assert_eq!(found, expected.map(|(way, calls)| (way.to_owned(), calls)).into());
+}
+
+#[test]
+fn an_exception_of_an_imported_function_ends_its_call_where_it_is_caught() {
+    let text = r#"(module (import "other" "raise" (func $raise)) (func $after)
+        (func $passes (call $raise))
+        (func $f (export "f") (param i32) (result i32)
+            (block $h (try_table (catch_all $h) (call $raise)))
+            (call $after)
+            (block $h (try_table (catch_all $h) (call $passes)))
+            (call $after) (i32.const 1)))"#;
+    // So often that calls of each context are timed at first, and only counted later.
+    for monitor in ["profile", "profile,time-all"] {
+        let report = &observed(text, &[1; 40], &[monitor])[0];
+        let found: BTreeMap<String, u64> =
+            words(report, "way").into_iter().zip(counts(report, "calls")).collect();
+        let expected =
+            [("f", 40), ("f;after", 80), ("f;passes", 40), ("f;passes;raise", 40), ("f;raise", 40)];
+        assert_eq!(found, expected.map(|(way, calls)| (way.to_owned(), calls)).into());
+    }
 }
 
 #[test]

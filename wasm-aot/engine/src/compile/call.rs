@@ -178,9 +178,11 @@ impl Translator<'_> {
         for result in &returns {
             self.builder.append_block_param(normal, result.value_type);
         }
+        let watched = self.watch_call();
         let lists = &mut self.builder.func.dfg.value_lists;
         let returned = BlockCall::new(normal, (0..results as u32).map(BlockArg::TryCallRet), lists);
-        let thrown = BlockCall::new(landing, [BlockArg::TryCallExn(0)], lists);
+        let first = watched.unwrap_or(landing);
+        let thrown = BlockCall::new(first, [BlockArg::TryCallExn(0)], lists);
         let table =
             ExceptionTableData::new(signature, returned, [ExceptionTableItem::Default(thrown)]);
         let table = self.builder.func.dfg.exception_tables.push(table);
@@ -188,6 +190,9 @@ impl Translator<'_> {
             Called::Direct(function) => self.builder.ins().try_call(function, args, table),
             Called::Indirect(_, code) => self.builder.ins().try_call_indirect(code, args, table),
         };
+        if let Some(block) = watched {
+            self.fire_thrown(block, landing);
+        }
         self.builder.seal_block(normal);
         self.builder.switch_to_block(normal);
         self.builder.block_params(normal).to_vec()

@@ -1,7 +1,7 @@
 //! Hooks in the code of a function: where they fire, and what they can get hold of there.
 //!
 //! The translator tells of every [`Mode`] that it comes by. A hook's code stands in line with the
-//! function's, sees operands and locals as the values that they are at this mode, and is
+//! function's, sees operands and locals as the values that they are in it, and is
 //! optimised together with them; where nothing is planned, nothing is emitted.
 
 use super::access::Access;
@@ -31,7 +31,7 @@ pub(super) struct Hooking<'a> {
     first_word: u32,
     /// The types of the function's locals.
     locals: Vec<ValType>,
-    /// The types of operands at the present mode, from the top of the stack.
+    /// The types of operands in the present mode, from the top of the stack.
     operands: Vec<ValType>,
     /// How many of them the program may be given others for: those below belong to frames outside,
     /// which are entered by other ways, too.
@@ -219,7 +219,8 @@ impl<'a> Translator<'a> {
 
     /// Exceptions that leave the function come by, if that is wanted.
     pub(super) fn watch_unwinding(&mut self) {
-        if !self.hooking.at(0, Some(Mode::Unwind)).is_empty() {
+        let is_meant = |hook: &Hook| matches!(hook.mode, Mode::Unwind | Mode::Thrown);
+        if self.hooking.hooks.iter().any(is_meant) {
             let block = self.builder.create_block();
             self.builder.append_block_param(block, types::I64);
             self.hooking.unwinding = Some(block);
@@ -260,6 +261,28 @@ impl<'a> Translator<'a> {
         self.fire_all(self.hooking.at(0, Some(Mode::Unwind)));
         let exception = self.builder.block_params(block)[0];
         self.throw_exception(exception, None);
+    }
+
+    /// Where exceptions go first that the present call ends by, if that is hooked.
+    pub(super) fn watch_call(&mut self) -> Option<Block> {
+        (!self.is_nested() && self.is_hooked(Mode::Thrown)).then(|| {
+            let block = self.builder.create_block();
+            self.builder.append_block_param(block, types::I64);
+            self.builder.set_cold_block(block);
+            block
+        })
+    }
+
+    /// Writes what stands there, and the way on to the landing.
+    pub(super) fn fire_thrown(&mut self, block: Block, landing: Block) {
+        self.builder.seal_block(block);
+        self.builder.switch_to_block(block);
+        let operands = std::mem::take(&mut self.hooking.operands);
+        let stack = std::mem::take(&mut self.stack);
+        self.fire(Mode::Thrown);
+        (self.stack, self.hooking.operands) = (stack, operands);
+        let exception = self.builder.block_params(block)[0];
+        self.builder.ins().jump(landing, &arguments(&[exception]));
     }
 
     /// Fires what stands in a mode at the present instruction.

@@ -32,6 +32,8 @@ pub enum Mode {
     /// Control stands behind the instruction, having come through it. Its results are on the stack.
     /// What leaves for elsewhere does not come there.
     After,
+    /// The call has ended by an exception, which goes on from here to where it is caught.
+    Thrown,
     /// The branch goes back to its loop's beginning. What it takes along is on the stack.
     BackEdge,
     /// The function is about to be left for its caller, or for a tail call: results, or arguments,

@@ -167,7 +167,9 @@ pub(super) fn put_spans(
                 Mode::Before,
                 action(Span::Begin(function_index)),
             );
-            draft.hook(function.index, instruction.at, Mode::After, action(Span::End));
+            for mode in [Mode::After, Mode::Thrown] {
+                draft.hook(function.index, instruction.at, mode, action(Span::End));
+            }
         }
     }
 }
