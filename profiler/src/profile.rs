@@ -382,10 +382,15 @@ impl Function {
 
     /// One that was called no time that is known of.
     pub(crate) fn uncalled(id: FuncId) -> Self {
+        Self::counted(id, Label::default(), 0)
+    }
+
+    /// One of which only its calls are known so far, exactly.
+    pub fn counted(id: FuncId, label: Label, calls: u64) -> Self {
         Self {
             id,
-            label: Label::default(),
-            calls: Figure::exact(0.0),
+            label,
+            calls: Figure::exact(calls as f64),
             samples: 0,
             min: None,
             mean: None,

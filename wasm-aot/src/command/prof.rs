@@ -1,15 +1,12 @@
-//! The host interface `prof`, of programs that were rewritten to report callers and callees, how often
-//! and for how long (`whamm profile --host-api prof`).
+//! The host interface `prof`, of programs that were rewritten to report callers and callees, how
+//! often and for how long (`whamm profile --host-api prof`).
 //!
 //! Each instance has arcs of its own. All together are printed as gprof does, when the program asks
 //! for it, or when it has ended and has not asked.
 
 use super::modules::World;
 use parking_lot::Mutex;
-use profiler::{
-    Arc as ProfileArc, ClockSource, Figure, FuncId, Function, Header, Histogram, Label, Profile,
-    Timed,
-};
+use profiler::{Arc as ProfileArc, ClockSource, Figure, FuncId, Function, Header, Label, Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::sync::Arc;
@@ -137,23 +134,11 @@ impl Prof {
                 caller: (*caller != 0).then(|| self.label(*caller)),
             });
             Function {
-                id: FuncId(id),
-                label: self.label(id),
-                calls: Figure::exact(calls as f64),
                 samples: calls,
-                min: None,
-                mean: None,
-                max: None,
                 total: Some(Figure::exact(f64::min(total, whole))),
                 own: Some(Figure::exact((all - out).max(0.0))),
-                cpu: None,
-                wall: None,
-                unseen: false,
-                timed: Timed::default(),
-                lost: 0,
-                histogram: Histogram::default(),
                 arcs: arcs.collect(),
-                exemplars: Vec::new(),
+                ..Function::counted(FuncId(id), self.label(id), calls)
             }
         });
         let (clock, hz) = (ClockSource::Probes, 1e9);

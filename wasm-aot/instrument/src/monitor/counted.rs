@@ -2,7 +2,7 @@
 
 use super::kept::{self, ProfileFile};
 use super::{Cell, Choice, Report, listing};
-use profiler::{Arc, Function, Header, Label, Policy, Profile};
+use profiler::{Arc, FuncId, Function, Header, Label, Policy, Profile};
 use std::collections::{BTreeMap, HashMap};
 use wasm_aot_engine::instrument::runtime::{Counts, FunctionCounts, InstructionCount};
 use wasmparser::Operator;
@@ -218,7 +218,7 @@ fn write_calls(file: &ProfileFile, choice: &Choice, counts: &Counts) -> std::io:
     let called = all.iter().zip(labels).enumerate().filter(|(_, (one, _))| one.calls() > 0);
     let functions = called.map(|(place, (function, label))| Function {
         arcs: arcs.remove(&place).unwrap_or_default(),
-        ..kept::counted(function.index() + 1, label, function.calls())
+        ..Function::counted(FuncId(function.index() + 1), label, function.calls())
     });
     let functions = functions.collect();
     let header =

@@ -11,7 +11,7 @@ use super::outline::Outline;
 use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::InstBuilder;
 use parking_lot::Mutex;
-use profiler::{Figure, Function, Header, Policy, Profile, Spent, Timed};
+use profiler::{Figure, FuncId, Function, Header, Policy, Profile, Spent, Timed};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::CompileError;
@@ -109,7 +109,7 @@ impl Hooked for Functions {
                 let source = places.of_function(*index);
                 let label = kept::label_of(module.inner().label(*index), *index, &source);
                 let timed = Timed { own, ..Timed::default() };
-                Function { own, timed, ..kept::counted(index + 1, label, *calls) }
+                Function { own, timed, ..Function::counted(FuncId(index + 1), label, *calls) }
             };
             let header = Header {
                 policy: Policy::Exact.to_string(),

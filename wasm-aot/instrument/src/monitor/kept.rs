@@ -12,8 +12,8 @@
 use super::flame::{DEEPEST, rewrite};
 use super::profile::Table;
 use profiler::{
-    Arc, ClockEvidence, Figure, FuncId, Function, Header, Histogram, How, Label, Module, Packing,
-    Policy, Profile, Spent, Stack, Timed,
+    Arc, ClockEvidence, Figure, FuncId, Function, Header, How, Label, Module, Packing, Policy,
+    Profile, Spent, Stack, Timed,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -75,29 +75,6 @@ pub(super) fn label_of(name: String, index: u32, source: &str) -> Label {
         .and_then(|(file, line)| Some((file.to_owned(), line.parse().ok()?)));
     let (file, line) = place.unzip();
     Label { name, module: Some(0), offset: u64::from(index) + 1, file, line }
-}
-
-/// A function of which only its calls are known so far, exactly.
-pub(super) fn counted(id: u32, label: Label, calls: u64) -> Function {
-    Function {
-        id: FuncId(id),
-        label,
-        calls: Figure::exact(calls as f64),
-        samples: 0,
-        min: None,
-        mean: None,
-        max: None,
-        total: None,
-        own: None,
-        cpu: None,
-        wall: None,
-        unseen: false,
-        timed: Timed::default(),
-        lost: 0,
-        histogram: Histogram::default(),
-        arcs: Vec::new(),
-        exemplars: Vec::new(),
-    }
 }
 
 /// What is known of a function: calls, ticks of its own, and in all of its outermost activations,
@@ -231,7 +208,7 @@ impl Table<'_> {
                     caller: (*caller != 0).then(|| self.label(*caller)),
                 })
                 .collect(),
-            ..counted(id, self.label(id), sums.calls)
+            ..Function::counted(FuncId(id), self.label(id), sums.calls)
         }
     }
 
