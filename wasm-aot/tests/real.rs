@@ -138,23 +138,28 @@ fn counted(place: &Workshop, bytes: &[u8]) -> (BTreeMap<(usize, u32), u64>, Vec<
     (spelled.instructions.into_iter().enumerate().map(count).collect(), said.take())
 }
 
+/// Runs a program to its end: what it says.
+fn run(engine: &Engine, module: &Module, (world, said): (WasiCtx, Buffer)) -> Vec<u8> {
+    let mut store = Store::new(engine, world);
+    let mut linker = Linker::new(engine);
+    wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("the only one");
+    let instance = linker.instantiate(&mut store, module).expect("an instance");
+    match instance.get_func(&mut store, "_start").expect("a program").call(&mut store, &[]) {
+        Ok(_) | Err(Error::Exit(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+    said.take()
+}
+
 /// Runs a program under monitors; what it says comes with their reports.
 fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<Report>, Vec<u8>) {
     let watch =
         Watch::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
     let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
     let module = watch.compile(&engine, bytes).expect("a module");
-    let (world, said) = world(place, "other");
-    let mut store = Store::new(&engine, world);
-    let mut linker = Linker::new(&engine);
-    wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("the only one");
-    let instance = linker.instantiate(&mut store, &module).expect("an instance");
-    match instance.get_func(&mut store, "_start").expect("a program").call(&mut store, &[]) {
-        Ok(_) | Err(Error::Exit(_)) => {}
-        Err(error) => panic!("{error}"),
-    }
+    let said = run(&engine, &module, world(place, "other"));
     let reports = watch.reports(&module);
-    (module, reports, said.take())
+    (module, reports, said)
 }
 
 /// The calls of a program's functions by their names, as the program tells them that was rewritten
@@ -165,15 +170,7 @@ fn profiled(place: &Workshop, bytes: &[u8]) -> (BTreeMap<String, u64>, Vec<u8>) 
     let program = whamm_profile::profile(bytes, &options).unwrap_or_else(|e| panic!("{e}"));
     let engine = Engine::new(&Config::new()).expect("an engine");
     let module = Module::new(&engine, program.module).unwrap_or_else(|e| panic!("{e}"));
-    let (world, said) = world(place, "profiled");
-    let mut store = Store::new(&engine, world);
-    let mut linker = Linker::new(&engine);
-    wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("the only one");
-    let instance = linker.instantiate(&mut store, &module).expect("an instance");
-    match instance.get_func(&mut store, "_start").expect("a program").call(&mut store, &[]) {
-        Ok(_) | Err(Error::Exit(_)) => {}
-        Err(error) => panic!("{error}"),
-    }
+    let said = run(&engine, &module, world(place, "profiled"));
     let file = fs::read(place.path("profiled/calls.profile")).expect("it was written");
     let profile = profiler::Profile::from_file(&file).unwrap_or_else(|e| panic!("{e}"));
     assert!(profile.impossible().is_empty(), "{:?}", profile.impossible());
@@ -181,7 +178,7 @@ fn profiled(place: &Workshop, bytes: &[u8]) -> (BTreeMap<String, u64>, Vec<u8>) 
     for function in &profile.functions {
         *calls.entry(function.label.name.clone()).or_default() += function.calls.value as u64;
     }
-    (calls, said.take())
+    (calls, said)
 }
 
 /// Monitors that say more than how often instructions were executed.
