@@ -144,14 +144,14 @@ impl ModuleInner {
             }
         }
         if !lacking.is_empty() {
-            let before = variants.current.clone();
+            let now = |(function, _): &(usize, usize)| (*function, variants.current[*function]);
+            let before: Vec<(usize, Current)> = lacking.iter().map(now).collect();
             let jobs = jobs(variants, lacking, when);
             if let Err(error) = jobs.iter().try_for_each(|job| self.compile(variants, job)) {
                 // What is current of it leads back to what was.
                 before
-                    .iter()
-                    .enumerate()
-                    .for_each(|(function, before)| variants.switch(self, function, *before));
+                    .into_iter()
+                    .for_each(|(function, before)| variants.switch(self, function, before));
                 return Err(error);
             }
         }
