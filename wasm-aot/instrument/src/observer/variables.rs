@@ -15,6 +15,7 @@ use super::Observation;
 use super::merging::declaration;
 use crate::monitor::{Cell, field, table};
 use serde_json::{Map, Number, Value as Json, json};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use wasm_aot_body::report::{Declaration, Document, Row, Value};
 use wasm_aot_engine::Module;
@@ -45,7 +46,7 @@ struct Line {
 }
 
 /// Where a variable of a place belongs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Site {
     name: String,
     function: u32,
@@ -155,16 +156,22 @@ impl Variables {
     fn grids(&self) -> Vec<Grid> {
         let mut grids: Vec<(String, Grid)> = Vec::new();
         let mut places: Vec<(u16, &Site, Vec<&Line>)> = Vec::new();
+        // Where they are that are of the same script and site.
+        let mut known: HashMap<(u16, &Site), Vec<usize>> = HashMap::new();
         for line in &self.lines {
             match (&line.key, &line.place) {
                 (None, Some(site)) => {
-                    let place = places.iter_mut().rev().find(|(script, other, own)| {
-                        (*script, *other) == (line.script, site)
-                            && own.iter().all(|other| other.variable != line.variable)
-                    });
-                    match place {
-                        Some((_, _, own)) => own.push(line),
-                        None => places.push((line.script, site, vec![line])),
+                    let known = known.entry((line.script, site)).or_default();
+                    let lacks_it = |place: &&usize| {
+                        let (_, _, own) = &places[**place];
+                        own.iter().all(|other| other.variable != line.variable)
+                    };
+                    match known.iter().rev().find(lacks_it) {
+                        Some(place) => places[*place].2.push(line),
+                        None => {
+                            known.push(places.len());
+                            places.push((line.script, site, vec![line]));
+                        }
                     }
                 }
                 (None, None) => {
