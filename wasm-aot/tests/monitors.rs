@@ -6,6 +6,7 @@ mod place;
 
 use place::{Place, errors};
 use std::collections::HashMap;
+use std::fs;
 
 /// Adds up 0 to 9, odd numbers twice, prints a line, and exits with 7 from inside of a loop.
 const PROGRAM: &str = r#"(module $sum
@@ -48,7 +49,7 @@ fn observe(place: &Place, monitor: &str) -> Vec<HashMap<String, String>> {
         (output.status.code(), &output.stdout[..], errors(&output)),
         (Some(7), &b"hello\n"[..], String::new())
     );
-    rows(&std::fs::read_to_string(place.0.join("report.csv")).expect("a report"))
+    rows(&fs::read_to_string(place.0.join("report.csv")).expect("a report"))
 }
 
 /// The first row in which these columns are so.
@@ -222,6 +223,34 @@ fn a_filter_that_matches_nothing_is_refused_before_the_program_runs() {
         assert_eq!((code, text), (2, format!("wasm-aot: {line}\n")));
     }
     place.good(&["run", "--monitor", "hotness,function=parse*", &program]);
+}
+
+#[test]
+fn a_run_that_is_refused_leaves_files_of_earlier_ones_as_they_are() {
+    let place = Place::new("monitor-files");
+    let program = place.file("program.wat", "(module (func $begin (export \"_start\")))");
+    let file = place.file("earlier", "what was found before");
+    let found = || fs::read_to_string(&file).expect("it is there");
+    for monitor in [
+        format!("latency,file={file}"),
+        format!("profile,svg={file}"),
+        format!("calls,file={file}"),
+        format!("memory,trace={file}"),
+        format!("trace,form=csv,file={file}"),
+    ] {
+        let filtered = format!("{monitor},function=nosuch");
+        place.bad(&["run", "--monitor", &filtered, &program]);
+        place.bad(&["run", "--monitor", &filtered, "--report", &file, &program]);
+        assert_eq!(found(), "what was found before", "{monitor}");
+    }
+    place.good(&["run", "--monitor", &format!("trace,form=csv,file={file}"), &program]);
+    assert!(found().starts_with("depth,event,"), "{}", found());
+    // Nothing was read or written.
+    place.good(&["run", "--monitor", &format!("memory,trace={file}"), &program]);
+    assert_eq!(found(), "");
+    fs::write(&file, "what was found before").expect("a file");
+    place.good(&["run", "--monitor", "hotness", "--report", &file, &program]);
+    assert!(found().starts_with("== hotness =="), "{}", found());
 }
 
 #[test]

@@ -216,7 +216,8 @@ impl Monitoring {
                 || self.explain)
         {
             return Err(Failure::usage(
-                "--report, --report-format, --json, --csv and --explain belong to --monitor: nothing is observed without one",
+                "--report, --report-format, --json, --csv and --explain belong to --monitor: \
+                 nothing is observed without one",
             ));
         }
         let format = Format::asked(self.json, self.csv, self.report_format);
@@ -224,7 +225,10 @@ impl Monitoring {
             .report
             .as_ref()
             .map(|path| PathBuf::from(path.replace("%p", &std::process::id().to_string())));
-        let file = path.map(|path| match File::create(&path) {
+        // What is there stays until the program is known to have what is asked for.
+        let open =
+            |path: &Path| File::options().write(true).create(true).truncate(false).open(path);
+        let file = path.map(|path| match open(&path) {
             Ok(file) => Ok((path, file)),
             Err(error) => Err(Failure::new(format!("--report {}: {error}", path.display()))),
         });
@@ -240,6 +244,20 @@ impl Observation {
     /// Monitors that are modules.
     pub(crate) fn modules(&self) -> &[Chosen] {
         &self.modules
+    }
+
+    /// Refuses monitors that are to look at functions of which the program has none; then the
+    /// file of reports is made anew.
+    pub(crate) fn admit(&self, module: &Module) -> Result<(), Failure> {
+        let found = self.watch.require_functions(module);
+        found.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
+        match &self.file {
+            Some((path, file)) if file.metadata().is_ok_and(|found| found.is_file()) => {
+                let failed = |error| Failure::new(format!("--report {}: {error}", path.display()));
+                file.set_len(0).map_err(failed)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether it is to be told what became of the monitors.

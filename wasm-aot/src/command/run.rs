@@ -162,8 +162,7 @@ impl Run {
             _ => self.observed(&engine, &mut store, &observation, &carried)?,
         };
         let module = observed.module().clone();
-        let found = observation.watch().require_functions(&module);
-        found.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
+        observation.admit(&module)?;
         let limits = Limits {
             stack: self.max_stack,
             memory: self.max_memory.unwrap_or(usize::MAX >> 1),

@@ -5,8 +5,6 @@ use super::profile::Table;
 use profiler::protobuf::{Message, Strings};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{Seek as _, Write as _};
 
 /// How deep stacks may be that are written: what is called deeper belongs to who has called it.
 pub(super) const DEEPEST: u32 = 256;
@@ -34,16 +32,6 @@ impl Form {
             Self::File => "file",
         }
     }
-}
-
-/// Writes a file's contents anew.
-pub(super) fn rewrite(mut file: &File, contents: &[u8]) -> std::io::Result<()> {
-    // Devices and pipes have neither a length nor a place.
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
-        file.rewind()?;
-    }
-    file.write_all(contents)
 }
 
 impl Table<'_> {

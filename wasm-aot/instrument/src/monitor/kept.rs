@@ -9,7 +9,8 @@
 //! where they are more than the processors have worked, the profile is reconciled with that, as
 //! those of native programs are.
 
-use super::flame::{DEEPEST, rewrite};
+use super::flame::DEEPEST;
+use super::output::rewrite;
 use super::profile::Table;
 use profiler::{
     Arc, ClockEvidence, Figure, FuncId, Function, Header, How, Label, Module, Packing, Policy,

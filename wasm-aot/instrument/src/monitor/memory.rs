@@ -6,11 +6,11 @@
 
 use super::hooked::Hooked;
 use super::outline::{Instruction, Outline};
+use super::output::Stream;
 use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ const PAGES: u64 = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Memory {
     choice: Choice,
-    trace: Option<Mutex<BufWriter<File>>>,
+    trace: Option<Mutex<BufWriter<Stream>>>,
     /// The counters of each memory, once they are planned.
     pages: OnceLock<Vec<Pages>>,
     /// What calls of the host are about.
@@ -76,7 +76,7 @@ enum Event {
 
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
-    let trace = choice.file("trace")?.map(|file| Mutex::new(BufWriter::new(file)));
+    let trace = choice.file("trace")?.map(|file| Mutex::new(BufWriter::new(Stream::new(file))));
     let (pages, events, state) = Default::default();
     Ok(Arc::new(Memory { choice: choice.clone(), trace, pages, events, state }))
 }

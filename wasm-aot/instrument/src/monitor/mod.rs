@@ -23,6 +23,7 @@ mod meter;
 mod noted;
 mod options;
 mod outline;
+mod output;
 mod paths;
 mod profile;
 mod report;

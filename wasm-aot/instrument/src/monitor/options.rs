@@ -1,7 +1,7 @@
 //! What people write behind `--monitor`: a name, and options.
 
 use super::kept::ProfileFile;
-use super::{KINDS, Kind};
+use super::{KINDS, Kind, output};
 use globset::{Glob, GlobMatcher};
 use std::fs::File;
 use std::sync::Arc;
@@ -213,7 +213,7 @@ impl Choice {
         self.value(option)?.parse().ok()
     }
 
-    /// A file that an option names, made anew.
+    /// A file that an option names, to be written anew.
     pub(super) fn file(&self, option: &'static str) -> Result<Option<File>, MonitorError> {
         let Some(path) = self.value(option) else { return Ok(None) };
         let path = path.replace("%p", &std::process::id().to_string());
@@ -222,10 +222,10 @@ impl Choice {
             value: path.clone(),
             why: error.to_string(),
         };
-        File::create(&path).map(Some).map_err(failed)
+        output::open(&path).map(Some).map_err(failed)
     }
 
-    /// The file that its option `file` names, made anew.
+    /// The file that its option `file` names, to be written anew.
     pub(super) fn profile_file(&self) -> Result<Option<ProfileFile>, MonitorError> {
         Ok(self.file("file")?.map(|file| ProfileFile::new(file, self.program.clone())))
     }

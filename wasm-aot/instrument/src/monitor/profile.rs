@@ -17,6 +17,7 @@ use super::hooked::{Hooked, fingerprint};
 use super::kept::{NAMELESS, Run};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
+use super::output::rewrite;
 use super::tree::{BEYOND, NODES, Sum, Trees};
 use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
@@ -142,7 +143,7 @@ impl Hooked for Profile {
             None => table.text(&report, self.choice.top()),
         });
         for (form, file) in &self.files {
-            if let Err(error) = flame::rewrite(file, &table.drawn(*form, &run)) {
+            if let Err(error) = rewrite(file, &table.drawn(*form, &run)) {
                 report.remark(format!("{}: {error}", form.option()));
             }
         }

@@ -3,10 +3,10 @@
 
 use super::hooked::Hooked;
 use super::outline::Outline;
+use super::output::Stream;
 use super::{Choice, MonitorError, Report};
 use crate::lower::{Facts, Hooks};
 use parking_lot::Mutex;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::{Arc, OnceLock};
 use wasm_aot_engine::ValType;
@@ -33,6 +33,8 @@ struct TraceState {
     /// above.
     frames: Vec<(usize, Vec<usize>)>,
     lines: u64,
+    /// Whether what comes before all lines is written.
+    has_begun: bool,
     failure: Option<String>,
     form: Form,
 }
@@ -89,7 +91,7 @@ impl Form {
 /// Where lines go.
 #[derive(Debug)]
 enum Out {
-    File(BufWriter<File>),
+    File(BufWriter<Stream>),
     Stderr(BufWriter<std::io::Stderr>),
 }
 
@@ -123,15 +125,12 @@ enum Kind {
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let out = match choice.file("file")? {
-        Some(file) => Out::File(BufWriter::new(file)),
+        Some(file) => Out::File(BufWriter::new(Stream::new(file))),
         None => Out::Stderr(BufWriter::new(std::io::stderr())),
     };
     let form = Form::of(choice)?;
-    let mut state = TraceState { out, frames: Vec::new(), lines: 0, failure: None, form };
-    if let Form::Csv = form {
-        state.write("depth,event,function,offset,instruction,values");
-    }
-    let state = Mutex::new(state);
+    let (frames, lines, has_begun, failure) = Default::default();
+    let state = Mutex::new(TraceState { out, frames, lines, has_begun, failure, form });
     Ok(Arc::new(Trace { choice: choice.clone(), events: OnceLock::new(), state }))
 }
 
@@ -199,6 +198,7 @@ impl Hooked for Trace {
     fn report(&self, _: &Module) -> Report {
         let mut report = Report::new("trace", &[]);
         let mut state = self.state.lock();
+        state.begin();
         if let Err(error) = state.out.writer().flush() {
             state.failure.get_or_insert(format!("trace: {error}"));
         }
@@ -219,6 +219,7 @@ impl Receiver for Trace {
         let mut state = self.state.lock();
         let depth = state.depth(firing.vmctx, firing.frame, &event.kind);
         let line = state.form.line(depth, event, &values);
+        state.begin();
         state.lines += 1;
         state.write(line.trim_end());
     }
@@ -233,6 +234,14 @@ impl Receiver for Trace {
 }
 
 impl TraceState {
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.has_begun, true)
+            && let Form::Csv = self.form
+        {
+            self.write("depth,event,function,offset,instruction,values");
+        }
+    }
+
     fn write(&mut self, line: &str) {
         if let Err(error) = writeln!(self.out.writer(), "{line}") {
             self.failure.get_or_insert(format!("trace: {error}"));

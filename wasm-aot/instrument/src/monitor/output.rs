@@ -1,0 +1,62 @@
+//! Files that monitors write. They are opened before the program is known, so that what cannot be
+//! written is refused early, and keep their contents until the monitor has something to write: a
+//! run that is refused harms no earlier result.
+
+use std::fs::File;
+use std::io::{Result, Seek as _, Write};
+use std::path::Path;
+
+/// Opens a file, and makes it if there is none; its contents stay.
+pub(super) fn open(path: impl AsRef<Path>) -> Result<File> {
+    File::options().write(true).create(true).truncate(false).open(path)
+}
+
+/// Writes a file's contents anew.
+pub(super) fn rewrite(mut file: &File, contents: &[u8]) -> Result<()> {
+    empty(file)?;
+    file.write_all(contents)
+}
+
+fn empty(mut file: &File) -> Result<()> {
+    // Devices and pipes have neither a length nor a place.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+        file.rewind()?;
+    }
+    Ok(())
+}
+
+/// A file that is written piece by piece, anew from the first one on.
+#[derive(Debug)]
+pub(super) struct Stream {
+    file: File,
+    has_begun: bool,
+}
+
+impl Stream {
+    /// What it writes goes to a file.
+    pub(super) fn new(file: File) -> Self {
+        Self { file, has_begun: false }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if !self.has_begun {
+            empty(&self.file)?;
+            self.has_begun = true;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.begin()?;
+        self.file.write(bytes)
+    }
+
+    /// What was written before is gone afterwards, also if nothing has come in its place.
+    fn flush(&mut self) -> Result<()> {
+        self.begin()?;
+        self.file.flush()
+    }
+}
