@@ -41,7 +41,7 @@ pub use watch::Watch;
 
 use hooked::Hooked;
 use std::sync::Arc;
-use wasm_aot_engine::instrument::runtime::{Counts, Module};
+use wasm_aot_engine::instrument::runtime::Counts;
 
 /// A kind of monitor.
 #[derive(Clone, Copy, Debug)]
@@ -209,12 +209,6 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl Choice {
-    /// What there is to say of what the module's instances have done so far, if that is made of
-    /// counts. Nothing if nobody counted, see [`Module::counts`].
-    pub fn report(&self, module: &Module) -> Option<Report> {
-        self.report_of(&module.counts()?)
-    }
-
     /// What a monitor that is made of counts says of some.
     pub(crate) fn report_of(&self, counts: &Counts) -> Option<Report> {
         let Source::Counts { report, .. } = self.kind.source else { return None };
