@@ -38,7 +38,7 @@ impl Module {
         self.inner.options.counts || self.inner.variants.lock().observed.counts.is_on()
     }
 
-    /// How often counting has begun, if nothing counts at the mode: until it begins again,
+    /// How often counting has begun, if nothing counts at the moment: until it begins again,
     /// counters only tell of threads that are on their way out.
     pub(crate) fn idle_since(&self) -> Option<u64> {
         let variants = self.inner.variants.lock();
@@ -245,7 +245,7 @@ impl Module {
         self.counts_of(&self.reading()?)
     }
 
-    /// What counters say at the mode, if there are any.
+    /// What counters say at the moment, if there are any.
     pub(crate) fn reading(&self) -> Option<Reading> {
         let module = &self.inner;
         let is_there = module.options.counts || module.counting.get().is_some();

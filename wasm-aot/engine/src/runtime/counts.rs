@@ -132,7 +132,7 @@ pub struct BlockCount {
     pub count: u64,
 }
 
-/// What counters said at a mode, all instances' together: also of what left blocks in their
+/// What counters said at a moment, all instances' together: also of what left blocks in their
 /// middle, by the machine instruction.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {

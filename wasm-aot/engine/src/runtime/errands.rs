@@ -234,8 +234,8 @@ pub(crate) struct StopParts(Mutex<BTreeMap<BTreeSet<usize>, usize>>);
 const PLANS: usize = 32;
 
 impl Module {
-    /// The functions that threads are in at this mode, as far as they say so, by their places
-    /// among those that are defined.
+    /// The functions that threads are in at this moment, as far as they say so, by their
+    /// places among those that are defined.
     pub fn running(&self) -> Vec<usize> {
         self.inner.running()
     }

@@ -1,7 +1,7 @@
 //! Stopping code that runs away: by a deadline, or by the holder of a handle.
 //!
 //! Machine code has no checks for it. The thread that runs it is sent a signal; if it is in machine
-//! code at that mode, the handler ends the activation, as for a trap. If it is in the host, it is
+//! code at that moment, the handler ends the activation, as for a trap. If it is in the host, it is
 //! asked again a moment later, and host calls look when they return.
 
 use super::signals::INTERRUPT;

@@ -35,7 +35,7 @@ impl Module {
         self.inner.variants.lock().unmade.clone()
     }
 
-    /// The functions that threads are in at this mode, one for each thread.
+    /// The functions that threads are in at this moment, one for each thread.
     pub fn innermost_functions(&self) -> Vec<u32> {
         let first = self.inner.info.imported.functions;
         self.inner.innermost().iter().map(|(function, _)| first + *function as u32).collect()

@@ -34,7 +34,7 @@ pub struct ContextNode {
     pub places: [AtomicUsize; PLACES as usize],
 }
 
-/// The words of an instance by which it knows whom to charge.
+/// The words by which an instance knows the account that it charges.
 #[derive(Debug)]
 #[repr(C)]
 pub struct AccountClock {
@@ -42,7 +42,7 @@ pub struct AccountClock {
     pub current: u64,
     /// When the clock was read last.
     pub last: u64,
-    /// What a reading takes: it is nobody's time.
+    /// What a reading takes: no account is charged with it.
     pub reading: u64,
     /// Contexts whose calls take less than this, on average, are only counted from then on.
     pub least: u64,

@@ -1,10 +1,9 @@
-//! Time in machine code: who is charged for what has passed since the last time somebody looked at
-//! the clock.
+//! Time in machine code: an account is charged for what has passed since the clock was read last.
 //!
 //! An *account* is two words in memory: ticks, and how often it was opened. At each moment one
 //! account of an instance is charged. A switch to another one charges the present one with what has
-//! passed, so that no time is charged twice or to nobody, but for what reading the clock takes. The
-//! words of an instance by which it knows whom to charge are an [`AccountClock`].
+//! passed, so that every tick is charged once, but for what reading the clock takes. The words by
+//! which an instance knows the account that it charges are an [`AccountClock`].
 
 use super::outline::Function;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -17,7 +16,7 @@ use wasm_aot_engine::instrument::vm::context::AccountClock;
 use wasmparser::Operator;
 use wordpatch::Ticks;
 
-/// The words of an instance by which it knows whom to charge.
+/// The words by which an instance knows the account that it charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Meter {
     /// The first of them: the address of the account that is charged.

@@ -209,7 +209,7 @@ impl<'a> Table<'a> {
         source: &'a dyn Fn(u32) -> String,
     ) -> Self {
         let mut nested = sum.nested();
-        // What passes outside of all functions is nobody's.
+        // What passes outside of all functions is no function's.
         nested[0] -= sum.contexts[0].own;
         Self { sum, nested, hz, reading, name, source }
     }

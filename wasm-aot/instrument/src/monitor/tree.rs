@@ -2,9 +2,9 @@
 //!
 //! Machine code finds the node of a function that it enters in one of some places of the node that
 //! it is in, by the function's number; those that share a place are chained, in the order in which
-//! they were made. A node that is in none is made here. Nodes stay where they are while machine code
-//! may know them. An instance has a tree of its own, so that no two threads add to the same node;
-//! what it says is added to a sum when the instance ends, and its nodes are used again.
+//! they were made. A node that is in none is made here. Nodes stay where they are while machine
+//! code may know them. An instance has a tree of its own, so that no two threads add to the same
+//! node; what it says is added to a sum when the instance ends, and its nodes are used again.
 //!
 //! A node of which timing the calls would cost too much is only counted: its time is that of the
 //! nearest one above it that is timed. So it does not matter which of these is charged.
@@ -36,7 +36,7 @@ const fn unused() -> Node {
     }
 }
 
-/// What stands in places that nobody has, and ends chains.
+/// What stands in places that no function has, and ends chains.
 static NONE: Node = unused();
 
 fn none() -> usize {
@@ -244,7 +244,7 @@ impl Sum {
         })
     }
 
-    /// What is deeper belongs to who has called it.
+    /// What is deeper belongs to its caller.
     pub(super) fn cut(self, depth: u32) -> Self {
         let mut cut = Self::default();
         let mut places = Vec::with_capacity(self.contexts.len());

@@ -46,7 +46,7 @@ impl Counting {
         Self { module: module.clone(), switches, points, state: Mutex::new(state) }
     }
 
-    /// Reads what was counted since somebody has read it, if frames wait at these addresses.
+    /// Reads what was counted since it was read last, if frames wait at these addresses.
     fn read(&self, state: &mut CountingState, waiting: &[usize]) {
         let own = state
             .counted
