@@ -33,9 +33,11 @@ fn a_profiled_program_that_traps_tells_its_profile() {
     let text = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
         (memory (export "memory") 1)
         (func $divide (param i32) (result i32) (local $n i32)
-            (loop $l (br_if $l (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 9))))
+            (loop $l (br_if $l (i32.lt_u
+                (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 9))))
             (i32.div_u (i32.const 6) (local.get 0)))
-        (func (export "_start") (drop (call $divide (i32.const 2))) (drop (call $divide (i32.const 0)))))"#;
+        (func (export "_start")
+            (drop (call $divide (i32.const 2))) (drop (call $divide (i32.const 0)))))"#;
     let module = wat::parse_str(text).unwrap_or_else(|error| panic!("{error}"));
     for file in [None, Some("calls.profile".to_owned())] {
         let options = whamm_profile::Options { file: file.clone(), ..Default::default() };

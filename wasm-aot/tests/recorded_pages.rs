@@ -40,7 +40,8 @@ const ALL: &str = r#"globalThis.recordAll = async (bytes, count) => {
       found.push(exports.run(count));
     };
     const made = make(Object.freeze({ host: Object.freeze({ next }) }));
-    return made instanceof WebAssembly.Instance ? begin(made) : made.then((made) => begin(made.instance ?? made));
+    if (made instanceof WebAssembly.Instance) return begin(made);
+    return made.then((made) => begin(made.instance ?? made));
   };
   await run((imports) => new WebAssembly.Instance(new WebAssembly.Module(bytes), imports));
   await run((imports) => WebAssembly.instantiate(bytes, imports));
@@ -178,7 +179,8 @@ require("./glue.js");
   const found = await recordAll(bytes, 5000);
   // A worker has the script, too, and ends by itself.
   const text = `require("./all.js"); const bytes = require("node:fs").readFileSync("app.wasm");
-    recordAll(bytes, 3).then((found) => require("node:worker_threads").parentPort.postMessage(found));`;
+    const { parentPort } = require("node:worker_threads");
+    recordAll(bytes, 3).then((found) => parentPort.postMessage(found));`;
   const worker = new Worker(text, { eval: true, execArgv: ["--require", "./glue.js"] });
   worker.on("message", (more) => found.push(...more));
   worker.on("exit", () => {

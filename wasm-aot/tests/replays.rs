@@ -74,17 +74,20 @@ fn a_summary_compares_what_a_run_and_its_replay_execute() {
     // Callbacks, growth, a table of branches; and a trap.
     let traps = place.file(
         "traps.wat",
-        r#"(module (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+        r#"(module (import "wasi_snapshot_preview1" "random_get"
+                (func $random (param i32 i32) (result i32)))
             (memory (export "memory") 1 9)
             (func $pick (param i32) (result i32)
-                (block (block (block (br_table 0 1 2 (local.get 0))) (return (i32.const 5))) (return (i32.const 7)))
+                (block (block (block (br_table 0 1 2 (local.get 0)))
+                    (return (i32.const 5))) (return (i32.const 7)))
                 (i32.const 9))
             (func (export "_start") (local $i i32)
                 (drop (memory.grow (i32.const 2)))
                 (loop $l
                     (drop (call $random (i32.const 8) (i32.const 2)))
                     (drop (call $pick (i32.and (i32.load8_u (i32.const 8)) (i32.const 3))))
-                    (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 50))))
+                    (br_if $l (i32.lt_u
+                        (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 50))))
                 (drop (i32.div_u (i32.const 1) (i32.const 0)))))"#,
     );
     assert_eq!(place.run(&["record", "-o", "traps.r3", &traps]).status.code(), Some(134));
@@ -119,7 +122,8 @@ fn a_program_is_recorded_with_its_libraries_as_one_module() {
     let place = Place::new("preloaded");
     let library = place.file(
         "random.wat",
-        r#"(module (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+        r#"(module (import "wasi_snapshot_preview1" "random_get"
+                (func $random (param i32 i32) (result i32)))
             (memory (export "memory") 1) (data (i32.const 8) "\07")
             (func (export "number") (result i32) (drop (call $random (i32.const 0) (i32.const 4)))
                 (i32.add (i32.load (i32.const 0)) (i32.load (i32.const 8)))))"#,

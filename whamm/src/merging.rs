@@ -219,11 +219,13 @@ mod tests {
                 Some("fid, callee"),
             ),
             (
-                "wasm:opcode:i32.load:before { report var m: map<u32, u32>; m[effective_addr  / 64]++; }",
+                "wasm:opcode:i32.load:before { report var m: map<u32, u32>; \
+                 m[effective_addr  / 64]++; }",
                 Some("effective_addr / 64"),
             ),
             (
-                "report var m: map<u32, u32>; wasm:opcode:call:before { m[imm0]++; } wasm:opcode:nop:before { m[pc]++; }",
+                "report var m: map<u32, u32>; wasm:opcode:call:before { m[imm0]++; } \
+                 wasm:opcode:nop:before { m[pc]++; }",
                 None,
             ),
         ] {

@@ -197,7 +197,8 @@ impl Control {
         let program = self.asked.program.display();
         format!(
             "{program} is inside of `_start`, or of what --invoke names, and a recording begins \
-             where nothing is executed: record it from its beginning, by `wasm-aot record {program}`"
+             where nothing is executed: record it from its beginning, by \
+             `wasm-aot record {program}`"
         )
     }
 

@@ -238,8 +238,9 @@ fn answer(mut stream: &TcpStream, status: &str) -> io::Result<()> {
     // A browser shows an answer to pages of any origin: it says nothing but that.
     write!(
         stream,
-        "HTTP/1.1 {status}\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: POST\r\n\
-         Access-Control-Allow-Private-Network: true\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        "HTTP/1.1 {status}\r\nAccess-Control-Allow-Origin: *\r\n\
+         Access-Control-Allow-Methods: POST\r\nAccess-Control-Allow-Private-Network: true\r\n\
+         Content-Length: 0\r\nConnection: close\r\n\r\n"
     )?;
     stream.flush()
 }

@@ -31,7 +31,9 @@ pub fn socket_name(pid: u32) -> String {
 ///
 /// ```no_run
 /// # use wasm_aot::{Instance, Module, Store, recording::Requests, trace::Program};
-/// # fn serve(mut store: Store<()>, module: Module, instance: Instance, program: Program) -> std::io::Result<()> {
+/// # fn serve(
+/// #     mut store: Store<()>, module: Module, instance: Instance, program: Program,
+/// # ) -> std::io::Result<()> {
 /// let mut requests = Requests::listen("server.wasm")?;
 /// loop {
 ///     requests.carry_out(&mut store, &module, instance, &program);

@@ -86,10 +86,12 @@ fn modules_of_the_existing_compiler_are_recognised_and_run() {
 #[test]
 fn what_its_names_ask_for_at_calls_is_given_without_a_mode() {
     let place = Place::new("modules-existing-results");
-    let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32))) (import "wizeng" "putc" (func $put (param i32)))
+    let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32)))
+        (import "wizeng" "putc" (func $put (param i32)))
         (func (export "$18") (param i32) (result i32) (local.get 0))
         (func (export "wasm:opcode:call  ($18(opidx), res0)") (param $index i32) (param $result i32)
-            (call $print (local.get $index)) (call $put (i32.const 58)) (call $print (local.get $result)) (call $put (i32.const 32))))"#;
+            (call $print (local.get $index)) (call $put (i32.const 58))
+            (call $print (local.get $result)) (call $put (i32.const 32))))"#;
     let monitor = place.file("results.wat", monitor);
     let program = r#"(module (func $seven (result i32) (i32.const 7))
         (func (export "_start") nop (drop (call $seven)) nop (drop (call $seven))))"#;

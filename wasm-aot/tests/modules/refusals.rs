@@ -130,8 +130,10 @@ fn a_text_that_does_not_fit_is_cut_with_a_note_and_is_an_error_if_that_is_wanted
     let place = Place::new("modules-cut");
     let monitor = r#"(module (import "wizeng" "puts" (func $print (param i32 i32)))
         (memory (export "whamm_buffer") 1)
-        (global (export "whamm_buffer:start") i32 (i32.const 8)) (global (export "whamm_buffer:max") i32 (i32.const 4))
-        (func (export "$say") (param i32 i32) (result i32) (call $print (local.get 0) (local.get 1)) (local.get 1))
+        (global (export "whamm_buffer:start") i32 (i32.const 8))
+        (global (export "whamm_buffer:max") i32 (i32.const 4))
+        (func (export "$say") (param i32 i32) (result i32)
+            (call $print (local.get 0) (local.get 1)) (local.get 1))
         (func (export "wasm:opcode:nop ($say(fname))") (param i32)))"#;
     let monitor = place.file("narrow.wat", monitor);
     let program =

@@ -60,7 +60,8 @@ fn variables_of_scripts_are_tables_with_names_sorted_by_what_they_are() {
             (if (result i32) (i32.eqz (local.get 0)) (then (i32.const 0))
                 (else (call $down (i32.sub (local.get 0) (i32.const 1))))))
         (func $nothing)
-        (func (export "_start") (drop (call $down (i32.const 3))) (call $nothing) (call $nothing)))"#;
+        (func (export "_start")
+            (drop (call $down (i32.const 3))) (call $nothing) (call $nothing)))"#;
     let (program, script) = (place.file("p.wat", program), place.file("all.mm", SCRIPT));
     let done = run(&place, &[], &[&script], &program);
     assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), ""), "{}", errors(&done));

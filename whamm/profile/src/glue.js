@@ -5,8 +5,9 @@
 // Whatever is instantiated from then on and imports the module `prof` gets it. `WasmProf.saveResults()` asks all such instances for their
 // arcs: its `flatProfile(n)` and `callGraph(n)` print n functions, `functions` and `arcs` are values. `WasmProf.printResults()` prints both.
 //
-// Workers load it, too. They tell the page, or node's main thread, what they have, whenever they have returned to their event loop and at most
-// ten times a second; so results there are those of all threads. Workers that were started before the glue was loaded are not known.
+// Workers load it, too. They tell the page, or node's main thread, what they have, whenever they have returned to their
+// event loop and at most ten times a second; so results there are those of all threads. Workers that were started
+// before the glue was loaded are not known.
 (() => {
   "use strict";
   if (globalThis.WasmProf) return;
@@ -17,7 +18,8 @@
   };
   const programs = [];
 
-  // What workers have told last, by their numbers. The name of a page's worker ends with the number of the page, and loses that here.
+  // What workers have told last, by their numbers. The name of a page's worker ends with the number of the page, and
+  // loses that here.
   const others = new Map();
   const threads = globalThis.process?.getBuiltinModule?.("node:worker_threads");
   const isPages = !threads && typeof importScripts === "function";

@@ -160,7 +160,8 @@ const OUT_OF_BOUNDS: &str = r#"(module
     (func $step (call $work (i32.const 300000000)))
     (func (export "_start") (local $n i32)
         (loop $next (call $step)
-            (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 10))))
+            (br_if $next (i32.lt_u
+                (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 10))))
         (drop (i32.load (i32.const 0x7fffffff)))))"#;
 
 fn calls(file: &[u8], name: &str) -> f64 {

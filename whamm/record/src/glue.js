@@ -1,10 +1,12 @@
 // fi-record TOKEN
-// Records a program in browsers, workers and node. Load it before the program, in each page, frame and worker that has one:
+// Records a program in browsers, workers and node. Load it before the program, in each page, frame and worker that has
+// one:
 //
 //     <script src="glue.js"></script>      importScripts("glue.js");      node --require ./glue.js app.js
 //
-// Whatever compiles the program from then on gets it rewritten, so that it records itself. The trace of each instance goes, piece by piece,
-// to `wasm-aot record --serve`. It ends with the page or the process, or by `await WasmRecord.finish()`.
+// Whatever compiles the program from then on gets it rewritten, so that it records itself. The trace of each instance
+// goes, piece by piece, to `wasm-aot record --serve`. It ends with the page or the process, or by
+// `await WasmRecord.finish()`.
 ((config) => {
   "use strict";
   // A script that is loaded again, or for another program, finds what the first one has made.
@@ -81,7 +83,10 @@
       // What outlives its page may have 64 KiB.
       const keepalive = isLast && bytes.length < 60000;
       const sent = this.fetch(`http://127.0.0.1:${path}`, { method: "POST", body: bytes, keepalive })
-        .then((answer) => answer.ok || complain("the recorder refuses the trace"), () => complain("no recorder answers"))
+        .then(
+          (answer) => answer.ok || complain("the recorder refuses the trace"),
+          () => complain("no recorder answers"),
+        )
         .finally(() => {
           this.bytes -= bytes.length;
           this.waiting.delete(sent);
@@ -112,7 +117,8 @@
         parentPort.on("message", ({ path, bytes }) => {
           const [, port, rest] = /^(\\d+)(.*)$/.exec(path);
           const headers = { "Content-Length": bytes.length };
-          const request = http.request({ host: "127.0.0.1", port, path: rest, method: "POST", headers, agent }, (answer) => {
+          const asked = { host: "127.0.0.1", port, path: rest, method: "POST", headers, agent };
+          const request = http.request(asked, (answer) => {
             answer.resume();
             answer.on("end", () => end(answer.statusCode === 200));
           });

@@ -338,8 +338,8 @@ impl Observer {
         if len < text.len() {
             self.shortened.get_or_insert_with(|| {
                 format!(
-                    "`{text}` does not fit into the {room} bytes that are left of \"whamm_buffer\", and is cut there: its size \
-                     is \"whamm_buffer:max\""
+                    "`{text}` does not fit into the {room} bytes that are left of \
+                     \"whamm_buffer\", and is cut there: its size is \"whamm_buffer:max\""
                 )
             });
         }

@@ -156,7 +156,8 @@ pub enum ProbeError {
     },
     /// Control never comes there in this way.
     #[error(
-        "function {function} has nothing at {offset} that a probe of that kind could stand at: {mode:?}"
+        "function {function} has nothing at {offset} that a probe of that kind could stand at: \
+         {mode:?}"
     )]
     NotThere {
         /// The function.

@@ -1,4 +1,5 @@
-;; The profile goes to a file in the first folder of the program's that takes it; it is told on the console if there is none. The file has its name when it is whole.
+;; The profile goes to a file in the first folder of the program's that takes it; it is told on the console if there is
+;; none. The file has its name when it is whole.
 
   (func $print
     (if (call $write) (then (return)))

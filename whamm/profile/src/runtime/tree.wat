@@ -2,7 +2,8 @@
 ;;
 ;;   0 function (index + 1; 0 is the host)   4 parent   8 next sibling   12 first child
 ;;  16 calls      24 time of its own, in nanoseconds     32 when the call that is active was entered
-;;  40 time of timed calls, callees included, of each 64 times the least at most   48 whether it is timed    52 timed calls
+;;  40 time of timed calls, callees included, of each 64 times the least at most
+;;  48 whether it is timed    52 timed calls
 ;;  56, 64 what a report adds up: its own time and that of what is only counted below it, and all time
 ;;  72 what a tail call has put in the place of the call that is active: a node, 1 if that has ended, too, 0 if there was none
 ;;  80 calls of small leaf functions, eight bytes each, then direct callees, four bytes each: their nodes if these are not timed
@@ -13,7 +14,8 @@
   (global $cur (export "cur") (mut i32) (i32.const 128))
   ;; The node from which a function is called whose name the call does not say; 0 if there is no such call.
   (global $via (export "via") (mut i32) (i32.const 0))
-  ;; What a stand-in is called with beyond what its function takes: the caller's node, and where the function's slot is in that.
+  ;; What a stand-in is called with beyond what its function takes: the caller's node, and where the function's slot is
+  ;; in that.
   (global $from (export "from") (mut i32) (i32.const 0))
   (global $slot (export "slot") (mut i32) (i32.const 0))
   (global $heap (mut i32) (i32.const 0))

@@ -1,4 +1,5 @@
-// The glue in node's main thread and in two workers, each of which runs a module: what the main thread knows of all in the end, as JSON.
+// The glue in node's main thread and in two workers, each of which runs a module: what the main thread knows of all in
+// the end, as JSON.
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
@@ -14,7 +15,8 @@ if (isMainThread) {
   await Promise.all([begin(), begin()].map(ended));
   const called = () => {
     const { functions } = globalThis.WasmProf.saveResults();
-    return Object.fromEntries(functions.filter((f) => ["main", "leaf"].includes(f.name)).map((f) => [f.name, f.called]));
+    const known = functions.filter((f) => ["main", "leaf"].includes(f.name));
+    return Object.fromEntries(known.map((f) => [f.name, f.called]));
   };
   // What was told last may still be under way.
   const until = performance.now() + 20000;

@@ -110,8 +110,8 @@
     (call $block (i32.const 4))
     (if (global.get $alive) (then (call $close)))
     (global.set $alive (i32.const 0)))
-  ;; Calls of the host's have ended, down to so many, and it was not seen how: a trap, or an exception that has no tag here. The
-  ;; innermost was the program's where it ran; every other one was ended by that.
+  ;; Calls of the host's have ended, down to so many, and it was not seen how: a trap, or an exception that has no tag
+  ;; here. The innermost was the program's where it ran; every other one was ended by that.
   (func $unwind (export "unwind") (param $left i32)
     (block $end (loop $next
       (br_if $end (i32.le_u (global.get $depth) (local.get $left)))

@@ -70,7 +70,8 @@ impl Replaced {
                 return Ok(Remains { kept: stay, given: results[stay..].to_vec() });
             }
             let message = format!(
-                "the instruction gives {}, and its replacement leaves {stay} operands and returns {}",
+                "the instruction gives {}, and its replacement leaves {stay} operands and returns \
+                 {}",
                 values(results.len()),
                 returned.len()
             );
