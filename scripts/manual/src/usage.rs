@@ -1,7 +1,7 @@
 //! Command lines that mean nothing: one line on standard error and exit code 2, in every command.
 //!
 //! ```text
-//! wasm-aot: unexpected argument '--jsno' found: a similar argument exists: '--json' (see wasm-aot run --help)
+//! wasm-aot: unexpected argument '--jsno' found: a similar argument exists: '--json' (see …)
 //! ```
 
 use clap::error::{Error, ErrorKind};
@@ -46,8 +46,11 @@ fn complaint(text: &str, tool: &str) -> String {
     let said = said.map(|part| {
         let lines: Vec<&str> = part.lines().map(str::trim).collect();
         let (first, rest) = lines.split_first().unwrap_or((&"", &[]));
-        let rest =
-            rest.join(if rest.iter().all(|line| line.starts_with('<')) { ", " } else { " " });
+        let rest = rest.join(if rest.iter().all(|line| line.starts_with(['<', '-'])) {
+            ", "
+        } else {
+            " "
+        });
         format!("{first} {rest}").trim().trim_start_matches("tip: ").to_owned()
     });
     format!("{tool}: {} (see {command} --help)", said.collect::<Vec<_>>().join(": "))
@@ -73,6 +76,11 @@ mod tests {
             sort: Option<u32>,
             file: String,
         },
+        Send {
+            #[arg(long)]
+            to: String,
+            file: String,
+        },
     }
 
     #[test]
@@ -80,19 +88,28 @@ mod tests {
         for (arguments, line) in [
             (
                 &["show", "x", "--jsno"][..],
-                "tool: unexpected argument '--jsno' found: a similar argument exists: '--json' (see tool show --help)",
+                "tool: unexpected argument '--jsno' found: a similar argument exists: '--json' \
+                 (see tool show --help)",
             ),
             (
                 &["show"],
-                "tool: the following required arguments were not provided: <FILE> (see tool show --help)",
+                "tool: the following required arguments were not provided: <FILE> \
+                 (see tool show --help)",
+            ),
+            (
+                &["send"],
+                "tool: the following required arguments were not provided: --to <TO>, <FILE> \
+                 (see tool send --help)",
             ),
             (
                 &["show", "x", "--sort", "y"],
-                "tool: invalid value 'y' for '--sort <SORT>': invalid digit found in string (see tool --help)",
+                "tool: invalid value 'y' for '--sort <SORT>': invalid digit found in string \
+                 (see tool --help)",
             ),
             (
                 &["shwo"],
-                "tool: unrecognized subcommand 'shwo': a similar subcommand exists: 'show' (see tool --help)",
+                "tool: unrecognized subcommand 'shwo': a similar subcommand exists: 'show' \
+                 (see tool --help)",
             ),
         ] {
             let error = Cli::try_parse_from([&["tool"], arguments].concat()).expect_err("wrong");
