@@ -15,7 +15,8 @@ use std::cmp::Ordering;
 /// What is wrong with a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid pattern '{pattern}': {why}; write a glob such as 'parse_*', a regular expression such as '/^std::/', '@library', 'file.c:' or 'size<64'"
+    "invalid pattern '{pattern}': {why}; write a glob such as 'parse_*', a regular expression such \
+     as '/^std::/', '@library', 'file.c:' or 'size<64'"
 )]
 pub struct PatternError {
     pattern: String,
@@ -73,7 +74,7 @@ impl Pattern {
             return glob(module).map(Self::Module);
         }
         if let Some(size) = size(text) {
-            return Ok(size);
+            return size.map_err(|why| failed(why.to_owned()));
         }
         match text.strip_suffix(':') {
             Some(file) if !file.ends_with(':') => Ok(Self::File(file.to_owned())),
@@ -104,19 +105,26 @@ impl Pattern {
     }
 }
 
-/// `size<64` and the like. Names of C++ have no number behind such a sign at their end.
-fn size(text: &str) -> Option<Pattern> {
+/// `size<64` and the like. Names of C++ have no number behind such a sign at their end; what is
+/// neither that nor a number is a slip.
+fn size(text: &str) -> Option<Result<Pattern, &'static str>> {
     let rest = text.strip_prefix("size")?;
     let (order, rest) = match rest.split_at_checked(1)? {
         ("<", rest) => (Ordering::Less, rest),
         (">", rest) => (Ordering::Greater, rest),
+        ("=", _) => return Some(Err("sizes are compared by <, <=, > and >=")),
         _ => return None,
     };
     let (or_equal, bound) = match rest.strip_prefix('=') {
         Some(bound) => (true, bound),
         None => (false, rest),
     };
-    Some(Pattern::Size(order, or_equal, bound.parse().ok()?))
+    let may_be_name = order == Ordering::Less && !or_equal && bound.contains(['>', '*', '?']);
+    match bound.parse() {
+        Ok(bound) => Some(Ok(Pattern::Size(order, or_equal, bound))),
+        Err(_) if may_be_name => None,
+        Err(_) => Some(Err("a size is a number of bytes")),
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +161,11 @@ mod tests {
         assert!(names("size<65", "x") && !names("size<64", "x") && names("size<=64", "x"));
         assert!(names("size>63", "x") && !names("size>64", "x") && names("size>=64", "x"));
         assert!(names("size<64>", "size<64>"), "a name of C++");
+        assert!(names("size<*", "size<int>") && names("size*", "size_of"));
+        for slip in ["size<", "size>=x", "size=3", "size<64b", "size>int>"] {
+            let error = Pattern::parse(slip).expect_err(slip).to_string();
+            assert!(error.contains(slip) && error.contains("size<64"), "{error}");
+        }
         let unknown = Subject { name: "x", ..Subject::default() };
         assert!(!Pattern::parse("size>0").unwrap().matches(&unknown));
     }
