@@ -30,7 +30,10 @@ fn profile(folder: &Path) -> PathBuf {
             "command": ["/usr/bin/app"], "process": 7, "parent": 1, "processes": 1,
             "started": 1_700_000_000_000_000_000_u64, "seconds": 60.0, "processor": 0.06,
             "policy": "exact", "hz": 1e9, "step": 1, "bias": 0.0, "pair": 0.0, "machine": "",
-            "spent": { "probes": 2, "toggles": 0, "samples": 1000, "switching": 0.0, "agent": 0.0, "lost": 0 },
+            "spent": {
+                "probes": 2, "toggles": 0, "samples": 1000, "switching": 0.0, "agent": 0.0,
+                "lost": 0,
+            },
             "notes": [],
         },
         "modules": [{ "path": "/usr/bin/app", "build_id": "" }],
@@ -91,7 +94,8 @@ fn prometheus_scrapes_native_histograms() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
     let config = folder.join("prometheus.yml");
     let scrape = format!(
-        "scrape_configs:\n- job_name: fastinst\n  scrape_interval: 1s\n  static_configs:\n  - targets: ['{exporter}']\n"
+        "scrape_configs:\n- job_name: fastinst\n  scrape_interval: 1s\n  static_configs:\n\
+         \x20 - targets: ['{exporter}']\n"
     );
     std::fs::write(&config, scrape).expect("written");
     let _prometheus = Running(
@@ -236,5 +240,13 @@ fn a_server_that_refuses_or_is_not_there_is_named() {
     assert_eq!(std::fs::read(&file).expect("written"), request.body);
     assert!(said(&format!("http://{address}"), 1).contains("is a server running there?"));
     assert!(said("https://example.org", 2).contains("https is not spoken here"));
-    assert!(said("example.org:4318", 2).contains("expected http://HOST:PORT"));
+    for none in ["example.org:4318", "http://", "http://:4318", "http://a b/", "http://u@h:1/"] {
+        assert!(said(none, 2).contains("expected http://HOST:PORT"), "{none}");
+    }
+    for port in ["", "0", "99999", "9?x=1"] {
+        let text = said(&format!("http://127.0.0.1:{port}"), 2);
+        assert!(text.contains("a port is a number from 1 to 65535"), "{text}");
+    }
+    let text = said("http://[::1]:1/", 1);
+    assert!(text.contains("http://[::1]:1/v1development/profiles"), "{text}");
 }

@@ -33,11 +33,19 @@ impl Server {
             _ => return Err(refused("expected http://HOST:PORT")),
         };
         let (host, own) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        if host.is_empty() {
+        // An address of IP version 6 stands in brackets.
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+            _ => (host, None),
+        };
+        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || "?#@".contains(c)) {
             return Err(refused("expected http://HOST:PORT"));
         }
-        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let host = if has_port { host.to_owned() } else { format!("{host}:80") };
+        let host = match port.map(str::parse::<u16>) {
+            None => format!("{host}:80"),
+            Some(Ok(1..)) => host.to_owned(),
+            Some(_) => return Err(refused("a port is a number from 1 to 65535")),
+        };
         let path = if own.trim_end_matches('/').is_empty() { path } else { own };
         Ok(Self { host, path: path.to_owned() })
     }
