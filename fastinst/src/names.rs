@@ -98,9 +98,9 @@ impl Names {
         if let Some(symbol) = symbol {
             return Name {
                 shown: demangled(&symbol.name),
-                symbol: symbol.name,
                 start: symbol.start,
-                size: (symbol.size > 0).then_some(symbol.size),
+                size: symbol.known_size(),
+                symbol: symbol.name,
             };
         }
         let module = garden.beds.get(bed).map(|bed| &bed.module);

@@ -1,7 +1,7 @@
 //! Selection: which functions the user wants probed.
 
 use crate::discovery::Module;
-use crate::symbols::{Pattern, PatternError, Subject, Symbols, demangled};
+use crate::symbols::{Pattern, PatternError, Subject, Symbol, Symbols, demangled};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -52,7 +52,7 @@ impl Selector {
             .entry((module.path.clone(), registration, module.bias))
             .or_insert_with(|| Symbols::load(module).ok());
         let symbol = symbols.as_ref().and_then(|symbols| symbols.name_at(address));
-        let size = symbol.as_ref().map(|symbol| symbol.size).filter(|&size| size > 0);
+        let size = symbol.as_ref().and_then(Symbol::known_size);
         let name = symbol.map(|symbol| demangled(&symbol.name)).unwrap_or_default();
         let needs_file = self.include.iter().chain(&self.exclude).any(Pattern::needs_file);
         let file = symbols

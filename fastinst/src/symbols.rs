@@ -23,8 +23,15 @@ pub struct Symbol {
     pub name: String,
     /// Where it begins.
     pub start: CodeAddr,
-    /// How long it is; 0 if nobody knows.
+    /// How long it is; 0 where its table does not say.
     pub size: usize,
+}
+
+impl Symbol {
+    /// How long it is, where its table says.
+    pub fn known_size(&self) -> Option<usize> {
+        (self.size > 0).then_some(self.size)
+    }
 }
 
 /// The symbols of a module.

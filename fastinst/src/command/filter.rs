@@ -5,7 +5,7 @@ use super::launch::Options;
 use super::{Failure, say};
 use fastinst::discovery::{Module, discover, unmodified};
 use fastinst::spelling::nearest;
-use fastinst::symbols::{Pattern, Subject, Symbols, demangled};
+use fastinst::symbols::{Pattern, Subject, Symbol, Symbols, demangled};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -110,7 +110,7 @@ fn functions_of(module: &Module, needs_files: bool) -> BTreeSet<Candidate> {
     };
     let candidate = |address| {
         let symbol = symbols.name_at(address);
-        let size = symbol.as_ref().map(|symbol| symbol.size).filter(|&size| size > 0);
+        let size = symbol.as_ref().and_then(Symbol::known_size);
         let name = symbol.map(|symbol| demangled(&symbol.name));
         let offset = address.get() - module.bias;
         let name = name.unwrap_or_else(|| format!("{}+{offset:#x}", module.name));

@@ -5,7 +5,7 @@ mod prospects;
 use super::Failure;
 use fastinst::Kind;
 use fastinst::discovery::{Discovery, FoundSite, Module, discover};
-use fastinst::symbols::{Pattern, Subject, Symbols, demangled};
+use fastinst::symbols::{Pattern, Subject, Symbol, Symbols, demangled};
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ fn list<'m>(module: &'m Module, found: &Discovery, lines: &mut Vec<Line<'m>>) {
     for site in &found.sites {
         let function = site.function.or(site.within).unwrap_or(site.address);
         let symbol = symbols.as_ref().and_then(|symbols| symbols.name_at(function));
-        let size = symbol.as_ref().map(|symbol| symbol.size).filter(|&size| size > 0);
+        let size = symbol.as_ref().and_then(Symbol::known_size);
         let name = symbol.map(|symbol| demangled(&symbol.name));
         let name =
             name.unwrap_or_else(|| format!("{}+{:#x}", module.name, function.get() - module.bias));

@@ -3,7 +3,7 @@
 use super::{Args, Failure};
 use fastinst::discovery::Module;
 use fastinst::discovery::unmodified::{Maker, Prospect, prospects};
-use fastinst::symbols::{Pattern, Subject, Symbols, demangled};
+use fastinst::symbols::{Pattern, Subject, Symbol, Symbols, demangled};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -61,7 +61,7 @@ fn list<'m>(module: &'m Module, lines: &mut Vec<Line<'m>>) -> Result<(), Failure
     let found = prospects(module).map_err(|error| Failure::Refused(error.to_string()))?;
     for prospect in found {
         let symbol = symbols.as_ref().and_then(|symbols| symbols.name_at(prospect.address));
-        let size = symbol.as_ref().map(|symbol| symbol.size).filter(|&size| size > 0);
+        let size = symbol.as_ref().and_then(Symbol::known_size);
         let name = symbol.map(|symbol| demangled(&symbol.name));
         let offset = prospect.address.get() - module.bias;
         let function = name.unwrap_or_else(|| format!("{}+{offset:#x}", module.name));
