@@ -79,6 +79,8 @@ pub use impossible::{Contradiction, Impossible};
 pub use mode::{Draw, Mode, Probes, Rest, Skip};
 pub use policy::{NoPolicy, Policy};
 pub use profile::{Arc, Callee, Exemplar, Function, Header, Label, Module, Profile, Spent, Stack};
-pub use report::{HistogramOptions, NoFunction, Sort, StackFrame, StackSample, TableOptions};
+pub use report::{
+    HistogramOptions, NoFunction, Sort, StackFrame, StackSample, TableOptions, base64,
+};
 pub use timed::Timed;
 pub use unit::{Clock, Costs, FuncId, Ticks};

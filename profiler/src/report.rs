@@ -1,5 +1,6 @@
 //! Reports of a profile: one file for each form.
 
+mod base64;
 mod call_graph;
 mod callgrind;
 mod column;
@@ -30,6 +31,7 @@ mod table;
 mod trace;
 mod tree;
 
+pub use base64::base64;
 pub use histogram::HistogramOptions;
 pub use histogram::NoFunction;
 pub use order::Sort;

@@ -2,8 +2,10 @@
 //! JSON of their services.
 //!
 //! ```text
-//! Pyroscope  /push.v1.PusherService/Push   {"series":[{"labels":[{"name":…}],"samples":[{"rawProfile":…}]}]}
-//! Parca      /profiles/writeraw            {"normalized":true,"series":[{"labels":{"labels":[…]},"samples":[…]}]}
+//! Pyroscope  /push.v1.PusherService/Push
+//!     {"series":[{"labels":[{"name":…}],"samples":[{"rawProfile":…}]}]}
+//! Parca      /profiles/writeraw
+//!     {"normalized":true,"series":[{"labels":{"labels":[…]},"samples":[{"rawProfile":…}]}]}
 //! ```
 //!
 //! As published: `push/v1/push.proto` of grafana/pyroscope, and
@@ -11,6 +13,7 @@
 
 use crate::rows::Source;
 use flate2::{Compression, write::GzEncoder};
+use profiler::base64;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -32,7 +35,7 @@ pub fn parca(sources: &[Source]) -> String {
     json!({ "normalized": true, "series": series.collect::<Vec<_>>() }).to_string()
 }
 
-/// What a series is told apart by; both call the kind of profile `__name__`.
+/// The labels of a series; both servers call the kind of profile `__name__`.
 fn labels(source: &Source, program: &str) -> Vec<Value> {
     let process = source.profile.header.process.to_string();
     let labels = [
@@ -50,28 +53,4 @@ fn raw(source: &Source) -> String {
     let written = gzip.write_all(&source.profile.pprof()).and_then(|()| gzip.finish());
     // Memory is written to without failing.
     base64(&written.unwrap_or_default())
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let bits = (0..3).fold(0, |bits, at| bits << 8 | u32::from(*group.get(at).unwrap_or(&0)));
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= group.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn base_64_is_as_the_rfc_has_it() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(super::base64(bytes.as_bytes()), text);
-        }
-    }
 }

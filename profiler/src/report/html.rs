@@ -6,6 +6,7 @@
 //! upper size: where a profile is larger, details of the functions that rank last are left out
 //! first, then digits, then the middle of long names.
 
+use super::base64::base64;
 use super::human;
 use super::share::{self, Shares};
 use super::stacks::Frame;
@@ -326,34 +327,10 @@ fn compressed(data: &Value) -> String {
     base64(&gzip.finish().unwrap_or_default())
 }
 
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize] as char;
-            text.push(if at <= three.len() { letter } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::made_up::program_with_stacks;
-
-    #[test]
-    fn letters_are_those_of_the_standard() {
-        let pairs =
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
-        for (bytes, text) in pairs {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-    }
 
     #[test]
     fn numbers_keep_their_digits_and_no_more() {
