@@ -31,7 +31,8 @@ pub fn native(sources: &[Source]) -> Vec<u8> {
         ),
         family(
             "fastinst_call_duration_seconds",
-            "Wall-clock time of single calls that were timed, each for as many calls as it stands for.",
+            "Wall-clock time of single calls that were timed, each for as many calls as it stands \
+             for.",
             HISTOGRAM,
             &series,
             histogram,
@@ -97,8 +98,6 @@ fn histogram(row: &Row<'_>) -> Option<Message> {
     histogram.number(1, all.cast_unsigned());
     histogram.double(2, mean / 1e9 * all as f64);
     histogram.signed(5, SCHEMA);
-    // A histogram without steps is native by this alone.
-    histogram.double(6, 1e-10);
     let (mut spans, mut end): (Vec<(i64, u64)>, i64) = (Vec::new(), 0);
     for (number, (step, _)) in steps.iter().enumerate() {
         match spans.last_mut() {
