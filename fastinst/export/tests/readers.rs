@@ -169,6 +169,7 @@ fn otlp_has_each_stack_once_with_times_and_calls_of_all_sources() {
     );
     assert!(dictionary.stack_table[0].location_indices.is_empty());
     let string = |number: i32| dictionary.string_table[number as usize].as_str();
+    assert_eq!(request.resource_profiles.len(), sources.len());
     for (resource, source) in request.resource_profiles.iter().zip(&sources) {
         let host =
             resource.resource.as_ref().expect("a resource").attributes.iter().any(|attribute| {
