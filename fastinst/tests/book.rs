@@ -153,7 +153,7 @@ fn the_tutorial_does_what_it_says() {
     let (shown, said) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{script}\n{shown}\n{said}");
-    // What was seen of the program as it is and with probes, the slowest calls, and what is compared.
+    // What was seen of the program as it is and with probes, the slowest calls, and the comparison.
     for wanted in ["put (store.c:", "serve_client", "by_key (store.c:", "Slowest calls", "→"] {
         assert!(shown.contains(wanted), "{wanted}:\n{shown}\n{said}");
     }

@@ -239,8 +239,12 @@ fn a_page_of_ten_thousand_functions_has_only_the_rows_that_are_seen() {
     );
     assert_eq!(last, true);
     // Columns that this window hides leave their room to the others.
-    let fills = "(() => { const heads = [...document.querySelectorAll('#functions th')].filter((head) => head.offsetWidth); \
-        return heads.at(-1).getBoundingClientRect().right >= document.getElementById('list').clientWidth - 1; })()";
+    let fills = "(() => { \
+        const heads = [...document.querySelectorAll('#functions th')] \
+            .filter((head) => head.offsetWidth); \
+        return heads.at(-1).getBoundingClientRect().right \
+            >= document.getElementById('list').clientWidth - 1; \
+    })()";
     assert_eq!(browser.value(fills), true);
     let ready = browser.value("document.documentElement.dataset.ready");
     println!("10 000 functions: ready after {} ms", ready.as_str().unwrap());

@@ -28,7 +28,8 @@ pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
         format!("wasm-aot run --monitor {with} --invoke count {} 2000000000", program.display());
     writeln!(
         out,
-        "Runs a WebAssembly program under a monitor in Whamm, for as long as it takes:\n\n   $ {line}\n"
+        "Runs a WebAssembly program under a monitor in Whamm, for as long as it takes:\n\n   \
+         $ {line}\n"
     )?;
     let mut running = Command::new(&command);
     running.args(["run", "--monitor", &with, "--invoke", "count"]).arg(&program).arg("2000000000");
