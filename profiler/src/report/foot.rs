@@ -51,8 +51,8 @@ pub(super) fn marks(header: &Header) -> String {
     format!("{times} {MARKS}")
 }
 
-const MARKS: &str = "~ estimate, ? uncertain by more than its value, ≤ at most, ≥ at least, as far as \
-    seen, < less than can be told, ! over 100 times p99";
+const MARKS: &str = "~ estimate, ? uncertain by more than its value, ≤ at most, ≥ at least, \
+    as far as seen, < less than can be told, ! over 100 times p99";
 
 /// `30 functions (25 with exact counts), 7 514 calls timed, ran 1.58 s`.
 pub(super) fn summary(profile: &Profile) -> String {
