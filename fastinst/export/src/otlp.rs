@@ -190,7 +190,7 @@ fn attribute(key: &str, value: Value) -> KeyValue {
     }
 }
 
-/// Sixteen bytes that no other profile has, and the same profile always.
+/// Sixteen bytes that no other profile has: the same ones whenever a build of this command sends it.
 fn identity(source: &Source, kind: &str) -> Vec<u8> {
     let header = &source.profile.header;
     let mut hasher = DefaultHasher::new();
