@@ -3,7 +3,7 @@
 
 use callpatch::x86::{self, Movable, RET};
 use callpatch::{AdoptError, CallSite, Form, Landings, Retarget, RetargetError, Survey, Switch};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering::Relaxed};
 use wordpatch::{CodeAddr, CodeMemory, Policy};
 
 /// `push rbx; sub rsp, 0xf0; add rsp, 0xf0; pop rbx; mov eax, 1; ret`
@@ -15,6 +15,15 @@ const FUNCTION: [u8; 22] = [
 const MOVED: usize = 8;
 const ENTRANCE: usize = 512;
 const TRAMPOLINE: usize = 1024;
+
+/// A page of code with nothing within two gigabytes. Where the system would put a page, the pun's
+/// landing, whose place the bytes of [`FUNCTION`] say, may be what an allocator keeps for a thread.
+fn lonely() -> CodeMemory {
+    const FIRST: CodeAddr = CodeAddr::new(0x2000_0000_0000);
+    static NEXT: AtomicIsize = AtomicIsize::new(0);
+    let place = |()| FIRST.offset(NEXT.fetch_add(1, Relaxed) << 32);
+    std::iter::repeat_n((), 64).map(place).find_map(|at| CodeMemory::at(at, 4096).ok()).unwrap()
+}
 
 /// A function with a pun at its entry, and a second entrance that pushes itself and jumps into the
 /// middle of the pun.
@@ -29,7 +38,7 @@ struct Punned {
 impl Punned {
     fn new() -> Self {
         let count: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
-        let memory = Box::leak(Box::new(CodeMemory::new(4096).unwrap()));
+        let memory = Box::leak(Box::new(lonely()));
         memory.write(0, &FUNCTION);
         let entrance = memory.base().offset(ENTRANCE as isize);
         let into_the_middle = x86::jump(entrance.offset(1), memory.base().offset(1)).unwrap();
