@@ -4,9 +4,11 @@
 #[path = "../trace/tests/replays/micro.rs"]
 mod micro;
 
-use wasm_aot::replaying::replay_rewritten;
+use test_support::Folder;
+use wasm_aot::replaying::{replay, replay_rewritten};
 use wasm_aot::trace::{End, Ending, Event, Generation, Placed, Reader, Reduced, generate};
-use wasm_aot::{Engine, Instance, Module, Store, Val};
+use wasm_aot::wasi::{self, Permissions, WasiCtx};
+use wasm_aot::{Engine, Error, Instance, Linker, Module, Store, Val};
 use whamm_record::{Options, record};
 
 /// Programs that cannot be recorded so, or not to their end, since references have no names there.
@@ -200,7 +202,7 @@ fn functions_that_only_a_table_names_are_told_by_their_index() {
     let recording = record(&original, &Options::default()).expect("it can be recorded");
     let module = Module::new(&engine, &recording.module).expect("a module");
     let mut store = Store::new(&engine, ());
-    let mut linker = wasm_aot::Linker::new(&engine);
+    let mut linker = Linker::new(&engine);
     linker.func_wrap("h", "f", |x: i32| x * 10).expect("it is new");
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
     let table = instance.get_table(&mut store, "t").expect("a table");
@@ -232,4 +234,109 @@ fn functions_that_only_a_table_names_are_told_by_their_index() {
         "leave i32:80",
     ];
     assert_eq!(shown, expected);
+}
+
+/// What a program does with a zero that its host gives it: how that ends, if by a trap.
+const ENDS: [(&str, &str); 27] = [
+    ("unreachable", "(unreachable)"),
+    ("integer divide by zero", "(drop (i32.div_s (i32.const 7) (call $zero)))"),
+    ("integer divide by zero", "(drop (i32.rem_s (i32.const 7) (call $zero)))"),
+    ("integer divide by zero", "(drop (i64.rem_u (i64.const 7) (i64.extend_i32_u (call $zero))))"),
+    ("integer divide by zero", "(drop (i32.div_u (call $zero) (i32.const 0)))"),
+    (
+        "integer overflow",
+        "(drop (i32.div_s (i32.const -2147483648) (i32.sub (call $zero) (i32.const 1))))",
+    ),
+    ("integer overflow", "(drop (i64.div_s (i64.const -9223372036854775808) (i64.const -1)))"),
+    ("", "(drop (i32.div_s (i32.const -2147483648) (i32.add (call $zero) (i32.const 2))))"),
+    ("", "(drop (i32.rem_s (i32.const -2147483648) (i32.sub (call $zero) (i32.const 1))))"),
+    ("integer overflow", "(drop (i32.trunc_f64_s (f64.const 2147483648)))"),
+    ("", "(drop (i32.trunc_f64_s (f64.const 2147483647.9)))"),
+    ("", "(drop (i32.trunc_f64_s (f64.const -2147483648.9)))"),
+    ("integer overflow", "(drop (i64.trunc_f32_s (f32.const 9223372036854775808)))"),
+    ("", "(drop (i64.trunc_f32_s (f32.const -9223372036854775808)))"),
+    ("integer overflow", "(drop (i32.trunc_f32_u (f32.const -1)))"),
+    ("", "(drop (i32.trunc_f32_u (f32.const -0.99)))"),
+    ("invalid conversion to integer", "(drop (i64.trunc_f64_u (f64.const nan)))"),
+    ("out of bounds memory access", "(drop (i32.load offset=65533 (call $zero)))"),
+    ("", "(drop (i32.load offset=65532 (call $zero)))"),
+    (
+        "out of bounds memory access",
+        "(i64.store 1 (i32.sub (call $zero) (i32.const 8)) (i64.const 5))",
+    ),
+    (
+        "out of bounds memory access",
+        "(memory.fill (i32.const 65536) (i32.const 1) (i32.add (call $zero) (i32.const 1)))",
+    ),
+    ("", "(memory.fill (i32.const 65536) (i32.const 1) (call $zero))"),
+    (
+        "out of bounds memory access",
+        "(memory.copy 0 1 (call $zero) (i32.const 65530) (i32.const 7))",
+    ),
+    (
+        "out of bounds memory access",
+        "(v128.store 2 offset=65521 (i64.extend_i32_u (call $zero)) (v128.const i64x2 1 2))",
+    ),
+    ("undefined element", "(call_indirect (i32.add (call $zero) (i32.const 2)))"),
+    ("uninitialized element", "(call_indirect (call $zero))"),
+    ("", "(call_indirect (i32.add (call $zero) (i32.const 1)))"),
+];
+
+/// Runs a program that writes its trace to a file: how it ends, and what it has told.
+fn told_to_a_file(engine: &Engine, original: &[u8], folder: &Folder) -> (String, Vec<Event>) {
+    let options = Options { file: Some("trap.r3".into()), ..Options::default() };
+    let recording = record(original, &options).expect("it can be recorded");
+    let features = wasmparser::WasmFeatures::all();
+    let mut validator = wasmparser::Validator::new_with_features(features);
+    validator.validate_all(&recording.module).expect("it is valid");
+    let module = Module::new(engine, &recording.module).expect("a module");
+    let world = WasiCtx::builder().preopened_dir(folder, "/", Permissions::ReadWrite);
+    let mut store = Store::new(engine, world.build().expect("a world"));
+    let mut linker = Linker::new(engine);
+    wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("the only one");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    let start = instance.get_func(&mut store, "_start").expect("a program");
+    let ended = match start.call(&mut store, &[]) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+    };
+    let trace = std::fs::read(folder.join("trap.r3")).expect("it was written");
+    let mut reader = Reader::new(&trace[..]).expect("a trace");
+    let events = reader.by_ref().map(|event| event.expect("it is whole")).collect();
+    assert_eq!(reader.ending(), Some(&Ending::Whole), "{ended}");
+    (ended, events)
+}
+
+#[test]
+fn a_trace_in_a_file_is_whole_however_the_program_traps() {
+    let (engine, folder) = (Engine::default(), Folder::new("wasm-aot-traps-in-files"));
+    for (why, code) in ENDS {
+        let text = format!(
+            r#"(module (import "wasi_snapshot_preview1" "random_get"
+                    (func $random (param i32 i32) (result i32)))
+                (memory (export "memory") 1) (memory 1) (memory i64 1) (table 2 funcref)
+                (elem (i32.const 1) $fine) (func $fine)
+                (func $zero (result i32) (drop (call $random (i32.const 8) (i32.const 8)))
+                    (i32.and (i32.load (i32.const 8)) (i32.wrap_i64 (i64.const 0))))
+                (func (export "_start") (drop (call $zero)) {code}))"#
+        );
+        let original = wat::parse_str(&text).unwrap_or_else(|error| panic!("{code}: {error}"));
+        let (ended, events) = told_to_a_file(&engine, &original, &folder);
+        assert!(
+            if why.is_empty() { ended.is_empty() } else { ended.contains(why) },
+            "{code}: {ended}"
+        );
+        let expected = match why {
+            "" => End::Values(Vec::new()),
+            why => End::Trap(why.to_owned()),
+        };
+        assert_eq!(events.last(), Some(&Event::Leave(expected)), "{code}");
+        assert!(events.iter().any(|event| matches!(event, Event::Found(_))), "{code}: {events:?}");
+        // Its replay ends so, too.
+        let module = Module::new(&engine, &original).expect("a module");
+        let mut store = Store::new(&engine, ());
+        let done = replay(&mut store, &module, placed(events).into_iter().map(Ok), None);
+        assert!(done.is_ok() || matches!(done, Err(Error::Trap(_))), "{code}: {done:?}");
+        assert_eq!(done.is_ok(), why.is_empty(), "{code}");
+    }
 }

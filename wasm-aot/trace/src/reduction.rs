@@ -14,11 +14,14 @@ use crate::error::Error;
 use crate::event::{Change, Event};
 use crate::value::Value;
 use shadow::Shadow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// So many bytes of an access are compared at a time: what differs is told from the first byte that
 /// does to the last.
 const PIECE: usize = 256;
+/// What is found behind what was found last, with nothing between, is one event with it, up to so
+/// many bytes.
+const LONGEST: usize = (1 << 14) - 1;
 
 /// How many events of each kind there were, and how many were kept.
 pub type Effect = BTreeMap<&'static str, (u64, u64)>;
@@ -29,7 +32,17 @@ pub struct Reduced<I> {
     events: I,
     shadow: Shadow,
     effect: Effect,
-    ready: std::collections::VecDeque<Event>,
+    ready: VecDeque<Event>,
+    /// What was found last, which may go on.
+    open: Option<Found>,
+}
+
+/// Bytes that were found.
+#[derive(Debug)]
+struct Found {
+    memory: u32,
+    address: u64,
+    bytes: Vec<u8>,
 }
 
 impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
@@ -37,7 +50,7 @@ impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
     pub fn new(module: &[u8], events: I) -> Result<Self, Error> {
         let declared = Declared::read(module)?;
         let shadow = Shadow::new(module, &declared)?;
-        Ok(Self { events, shadow, effect: Effect::new(), ready: std::collections::VecDeque::new() })
+        Ok(Self { events, shadow, effect: Effect::new(), ready: VecDeque::new(), open: None })
     }
 
     /// What it has left out so far.
@@ -51,8 +64,19 @@ impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
     }
 
     fn keep(&mut self, event: Event) {
+        self.close();
         self.effect.entry(kind(&event)).or_default().1 += 1;
         self.ready.push_back(event);
+    }
+
+    /// Nothing more belongs to what was found last.
+    fn close(&mut self) {
+        if let Some(Found { memory, address, bytes }) = self.open.take() {
+            let event = Event::Found(Change::Write { memory, address, bytes });
+            // It counts as what was read.
+            self.effect.entry(kind(&event)).or_default().1 += 1;
+            self.ready.push_back(event);
+        }
     }
 
     fn take(&mut self, event: Event) {
@@ -106,10 +130,18 @@ impl<I: Iterator<Item = Result<Event, Error>>> Reduced<I> {
 
     fn found(&mut self, change: Change) {
         self.shadow.change(&change);
-        // It counts as what was read.
-        let event = Event::Found(change);
-        self.effect.entry(kind(&event)).or_default().1 += 1;
-        self.ready.push_back(event);
+        let Change::Write { memory, address, bytes } = change else {
+            return self.keep(Event::Found(change));
+        };
+        if let Some(open) = &mut self.open {
+            let is_next = open.address.checked_add(open.bytes.len() as u64) == Some(address);
+            let fits = open.bytes.len() + bytes.len() <= LONGEST;
+            if is_next && fits && open.memory == memory {
+                return open.bytes.extend(bytes);
+            }
+        }
+        self.close();
+        self.open = Some(Found { memory, address, bytes });
     }
 }
 
@@ -121,9 +153,13 @@ impl<I: Iterator<Item = Result<Event, Error>>> Iterator for Reduced<I> {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            match self.events.next()? {
-                Ok(event) => self.take(event),
-                Err(error) => return Some(Err(error)),
+            match self.events.next() {
+                Some(Ok(event)) => self.take(event),
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    self.close();
+                    return self.ready.pop_front().map(Ok);
+                }
             }
         }
     }

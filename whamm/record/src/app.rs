@@ -220,6 +220,15 @@ impl App {
         import.is_some_and(|(module, name)| module == WASI && name == "proc_exit")
     }
 
+    /// Whether a function is an import of WASI's that fills a list of buffers: the list, and how
+    /// many there are, are its second and third argument.
+    pub(crate) fn fills_buffers(&self, function: u32) -> bool {
+        let import = self.declared.imports.get(function as usize);
+        import.is_some_and(|(module, name)| {
+            module == WASI && ["fd_read", "fd_pread"].contains(&name.as_str())
+        })
+    }
+
     /// The memory that WASI knows.
     pub(crate) fn wasi_memory(&self) -> Option<u32> {
         let mut all = self.declared.exports.iter();

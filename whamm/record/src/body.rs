@@ -3,8 +3,9 @@
 use crate::Error;
 use crate::access::Access;
 use crate::app::App;
-use crate::gateway::Gateways;
-use crate::runtime::{Runtime, UNREACHABLE};
+use crate::gateway::{Gateways, SPAN};
+use crate::runtime::Runtime;
+use crate::trap::{self, Conversion, Division, Reason};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Encode, InstructionSink, ValType};
 use wasmparser::Operator;
@@ -29,12 +30,17 @@ pub(crate) fn plan(
     if is_raw {
         writer.entered(body.function);
     }
+    let mut constant = None;
     for (at, instruction) in all.into_iter().enumerate() {
+        let before = std::mem::replace(&mut constant, trap::constant(&instruction.operator));
         let place = instruction.place.clone();
         let bytes = &program.bytes[place.start as usize..place.end as usize];
         if is_raw && at == last {
             writer.own.put().end();
             writer.left();
+        }
+        if gateways.sees_traps {
+            writer.before_a_trap(&instruction.operator, bytes, before);
         }
         writer.instruction(instruction, bytes);
     }
@@ -98,13 +104,8 @@ impl Writer<'_> {
                 self.own.keep(place);
             }
             Operator::Unreachable => {
-                let (at, len) = self.runtime.texts[UNREACHABLE.as_bytes()];
-                let (traps, depth) = (self.runtime.functions["traps"], self.runtime.depth);
-                self.put().i32_const(at).i32_const(len).call(traps);
-                if let Some(last) = self.gateways.last {
-                    let mut sink = self.put();
-                    sink.global_get(depth).i32_eqz().if_(BlockType::Empty).call(last).end();
-                }
+                let traps = self.gateways.traps[&Reason::Unreachable];
+                self.put().call(traps);
                 self.own.keep(place);
             }
             Operator::Call { function_index } if *function_index < self.app.imported() => {
@@ -171,6 +172,136 @@ impl Writer<'_> {
                 _ => self.own.keep(place),
             },
         }
+    }
+
+    /// Looks whether the instruction that comes next will trap.
+    fn before_a_trap(&mut self, operator: &Operator<'_>, bytes: &[u8], before: Option<i64>) {
+        match operator {
+            Operator::CallIndirect { table_index, .. }
+            | Operator::ReturnCallIndirect { table_index, .. } => self.before_a_call(*table_index),
+            Operator::MemoryFill { mem } => self.before_a_range(*mem, None, self.address(*mem)),
+            // Its length is one of the segment's, and has 32 bits.
+            Operator::MemoryInit { mem, .. } => self.before_a_range(*mem, None, ValType::I32),
+            Operator::MemoryCopy { dst_mem, src_mem } => {
+                let len = self.length_of_copy(*dst_mem, *src_mem);
+                self.before_a_range(*dst_mem, Some(*src_mem), len);
+            }
+            _ => {
+                if let Some(division) = Division::read(operator, before) {
+                    self.before_a_division(division);
+                } else if let Some(conversion) = Conversion::read(operator) {
+                    self.before_a_conversion(conversion);
+                } else if let Some(access) = Access::read(bytes) {
+                    self.before_an_access(&access, before);
+                }
+            }
+        }
+    }
+
+    /// The program traps next if there is something else than zero on the stack.
+    fn traps_if(&mut self, reason: Reason) {
+        let traps = self.gateways.traps[&reason];
+        self.put().if_(BlockType::Empty).call(traps).end();
+    }
+
+    fn before_a_division(&mut self, division: Division) {
+        let (number, divisor) = (self.local(division.ty, 0), self.local(division.ty, 1));
+        let is_long = division.ty == ValType::I64;
+        let sink = &mut self.put();
+        sink.local_set(divisor).local_set(number).local_get(divisor);
+        if is_long {
+            sink.i64_eqz()
+        } else {
+            sink.i32_eqz()
+        };
+        self.traps_if(Reason::DivisionByZero);
+        if division.overflows {
+            let sink = &mut self.put();
+            sink.local_get(number);
+            if is_long {
+                sink.i64_const(i64::MIN).i64_eq().local_get(divisor).i64_const(-1).i64_eq();
+            } else {
+                sink.i32_const(i32::MIN).i32_eq().local_get(divisor).i32_const(-1).i32_eq();
+            }
+            sink.i32_and();
+            self.traps_if(Reason::Overflow);
+        }
+        self.put().local_get(number).local_get(divisor);
+    }
+
+    fn before_a_conversion(&mut self, conversion: Conversion) {
+        let number = self.local(conversion.from, 0);
+        self.put().local_set(number);
+        conversion.is_nan(&mut self.put(), number);
+        self.traps_if(Reason::Conversion);
+        conversion.overflows(&mut self.put(), number);
+        self.traps_if(Reason::Overflow);
+        self.put().local_get(number);
+    }
+
+    /// `before` is the address, if it is a constant and nothing stands above it.
+    fn before_an_access(&mut self, access: &Access, before: Option<i64>) {
+        let (is_wide, bounds) =
+            (self.app.is_wide(access.memory), self.gateways.bounds[&access.memory]);
+        let end = access.offset.saturating_add(access.width.into());
+        // Where it begins at the latest, if the memory was not grown.
+        let latest = bounds.least.checked_sub(end);
+        let constant = before.filter(|_| access.operands.is_empty());
+        let constant = constant.map(|at| if is_wide { at as u64 } else { u64::from(at as u32) });
+        if constant.zip(latest).is_some_and(|(at, latest)| at <= latest) {
+            return;
+        }
+        let address = self.spill(access);
+        let sink = &mut self.put();
+        sink.local_get(address);
+        match (end <= SPAN, latest, is_wide) {
+            (true, _, false) => sink.global_get(bounds.soft).i32_ge_u(),
+            (true, _, true) => sink.global_get(bounds.soft).i64_ge_u(),
+            (false, Some(latest), false) => sink.i32_const(latest as u32 as i32).i32_gt_u(),
+            (false, Some(latest), true) => sink.i64_const(latest.cast_signed()).i64_gt_u(),
+            (false, None, _) => sink.drop().i32_const(1),
+        };
+        sink.if_(BlockType::Empty).local_get(address).i64_const(end.cast_signed());
+        sink.call(bounds.outside);
+        self.traps_if(Reason::Memory);
+        self.put().end();
+        self.unspill(access, address);
+    }
+
+    /// An address, then another or anything else, and a length.
+    fn before_a_range(&mut self, to: u32, from: Option<u32>, len_ty: ValType) {
+        let target = self.local(self.address(to), 0);
+        let other = from.map_or(ValType::I32, |from| self.address(from));
+        let (other, len) = (self.local(other, 1), self.local(len_ty, 2));
+        self.put().local_set(len).local_set(other).local_set(target).local_get(target);
+        self.length(len, len_ty);
+        let outside = self.gateways.bounds[&to].outside;
+        self.put().call(outside);
+        if let Some(from) = from {
+            self.put().local_get(other);
+            self.length(len, len_ty);
+            let outside = self.gateways.bounds[&from].outside;
+            self.put().call(outside).i32_or();
+        }
+        self.traps_if(Reason::Memory);
+        self.put().local_get(target).local_get(other).local_get(len);
+    }
+
+    fn before_a_call(&mut self, table: u32) {
+        let is_wide = self.app.declared.tables[table as usize].table64;
+        let index = self.local(if is_wide { ValType::I64 } else { ValType::I32 }, 0);
+        let [outside, null] = [Reason::UndefinedElement, Reason::UninitializedElement]
+            .map(|reason| self.gateways.traps[&reason]);
+        let sink = &mut self.put();
+        sink.local_tee(index).table_size(table);
+        if is_wide {
+            sink.i64_ge_u()
+        } else {
+            sink.i32_ge_u()
+        };
+        sink.if_(BlockType::Empty).call(outside).else_();
+        sink.local_get(index).table_get(table).ref_is_null();
+        sink.if_(BlockType::Empty).call(null).end().end().local_get(index);
     }
 
     /// A call through a table comes next, whose index is on the stack: says so; whether the host
@@ -387,9 +518,15 @@ impl Writer<'_> {
         }
     }
 
+    /// The length of what is copied is the shorter of both addresses.
+    fn length_of_copy(&self, to: u32, from: u32) -> ValType {
+        let (to, from) = (self.address(to), self.address(from));
+        if to == from { to } else { ValType::I32 }
+    }
+
     fn copied(&mut self, to: u32, from: u32, place: std::ops::Range<u64>) {
         let (to_ty, from_ty) = (self.address(to), self.address(from));
-        let len_ty = if to_ty == from_ty { to_ty } else { ValType::I32 };
+        let len_ty = self.length_of_copy(to, from);
         let (target, source) = (self.local(to_ty, 0), self.local(from_ty, 1));
         let len = self.local(len_ty, 2);
         self.put().local_set(len).local_set(source).local_set(target);

@@ -5,9 +5,15 @@
 //! that does not name its callee says so in `via`; where that is not set while the program runs,
 //! the host goes on after a trap or an exception that has taken the program's calls away.
 
+mod bounds;
+mod reference;
+
 use crate::app::App;
 use crate::runtime::{Runtime, Why, variable};
+use crate::trap::Reason;
 use crate::{Error, Options};
+pub(crate) use bounds::{Bounds, SPAN};
+use reference::{Asking, is_of_functions};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Catch, Function, InstructionSink, RefType, ValType};
@@ -29,8 +35,20 @@ pub(crate) struct Gateways {
     sizes: u32,
     /// Tells an exception that ends a call: the exception, and the event's kind.
     thrown: Option<u32>,
-    /// What there is to do when a trap has ended all calls, if the host does not see to it.
-    pub(crate) last: Option<u32>,
+    /// Told before a trap.
+    pub(crate) traps: BTreeMap<Reason, u32>,
+    /// By memory, if traps have to be seen before they happen: the host does not ask for the trace.
+    pub(crate) bounds: BTreeMap<u32, Bounds>,
+    pub(crate) sees_traps: bool,
+}
+
+/// Where values go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// To the program.
+    In,
+    /// To its host.
+    Out,
 }
 
 /// Makes them.
@@ -43,6 +61,8 @@ struct Maker<'a, 'p> {
     /// The size that is known, by memory and by table.
     memory_sizes: BTreeMap<u32, u32>,
     table_sizes: BTreeMap<u32, u32>,
+    /// If references to functions may go to the host.
+    asking: Option<Asking>,
     is_raw: bool,
     has_file: bool,
 }
@@ -63,9 +83,11 @@ impl Gateways {
             made: Self::default(),
             memory_sizes: BTreeMap::new(),
             table_sizes: BTreeMap::new(),
+            asking: None,
             is_raw: options.raw,
             has_file: options.file.is_some(),
         };
+        maker.asking = maker.asking()?;
         maker.sizes()?;
         maker.globals()?;
         maker.stop_function();
@@ -76,14 +98,17 @@ impl Gateways {
             let stand_in = maker.import(import)?;
             maker.made.imports.push(stand_in);
             if app.referred.contains(&import) {
-                let reference = maker.import_reference(import, stand_in);
+                let reference = maker.import_reference(import, stand_in)?;
                 maker.plan.indices.refer(import, reference);
             }
         }
         maker.own_functions()?;
         maker.start()?;
-        let last = if app.is_command() { "finish" } else { "flush" };
-        maker.made.last = maker.has_file.then(|| maker.own(last));
+        maker.traps();
+        if maker.has_file {
+            maker.bounds();
+            maker.made.sees_traps = true;
+        }
         Ok(maker.made)
     }
 }
@@ -125,16 +150,22 @@ impl Maker<'_, '_> {
     }
 
     /// Values of locals, as an event has them.
-    fn values(&self, sink: &mut InstructionSink<'_>, first: u32, types: &[wasmparser::ValType]) {
+    fn values(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        first: u32,
+        types: &[wasmparser::ValType],
+        way: Way,
+    ) {
         sink.i64_const(types.len() as i64).call(self.own("number"));
         for (local, ty) in (first..).zip(types) {
             sink.local_get(local);
-            self.value(sink, local, *ty);
+            self.value(sink, local, *ty, way);
         }
     }
 
     /// The value that is on the stack, and in a local.
-    fn value(&self, sink: &mut InstructionSink<'_>, local: u32, ty: wasmparser::ValType) {
+    fn value(&self, sink: &mut InstructionSink<'_>, local: u32, ty: wasmparser::ValType, way: Way) {
         use wasmparser::ValType as Type;
         match ty {
             Type::I32 => sink.call(self.own("i32")),
@@ -146,11 +177,19 @@ impl Maker<'_, '_> {
                 .local_get(local)
                 .i64x2_extract_lane(1)
                 .call(self.own("v128")),
-            Type::Ref(ty) => {
-                let kind = if ty.is_extern_ref() { 0x6f } else { 0x70 };
+            Type::Ref(own) => {
+                let kind = if own.is_extern_ref() { 0x6f } else { 0x70 };
                 sink.ref_is_null().if_(BlockType::Empty);
                 sink.i32_const(kind).call(self.own("null")).else_();
-                self.stop(sink, Why::Reference, true);
+                match self.asking.filter(|_| way == Way::Out && is_of_functions(ty)) {
+                    Some(asking) => {
+                        sink.local_get(local).call(asking.ask).call(self.own("reference"));
+                        sink.if_(BlockType::Empty);
+                        self.stop(sink, Why::Reference, true);
+                        sink.end();
+                    }
+                    None => self.stop(sink, Why::Reference, true),
+                }
                 sink.end()
             }
         };
@@ -310,7 +349,7 @@ impl Maker<'_, '_> {
             });
             sink.i32_const(3).call(self.own("byte"));
             sink.i64_const(tag.into()).call(self.own("number"));
-            self.values(sink, first, types);
+            self.values(sink, first, types, Way::In);
             sink.br(1).end();
             first = end;
         }
@@ -332,7 +371,7 @@ impl Maker<'_, '_> {
                 let sink = &mut code.instructions();
                 this.begin(sink, kind, &[global.into()]);
                 sink.local_get(0);
-                this.value(sink, 0, own);
+                this.value(sink, 0, own, Way::In);
                 if let Some(shadow) = this.runtime.global_shadows.get(&global) {
                     sink.local_get(0).global_set(*shadow);
                 }
@@ -349,6 +388,26 @@ impl Maker<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Functions that tell that the program traps next; where that ends all calls and the host does
+    /// not ask for the trace, it is written.
+    fn traps(&mut self) {
+        let ty = self.signature(&[], &[]);
+        let last = if self.app.is_command() { "finish" } else { "flush" };
+        for reason in Reason::ALL {
+            let mut code = Function::new([]);
+            let sink = &mut code.instructions();
+            self.text(sink, reason.text());
+            sink.call(self.own("traps"));
+            if self.has_file {
+                sink.global_get(self.runtime.depth).i32_eqz().if_(BlockType::Empty);
+                sink.call(self.own(last)).end();
+            }
+            sink.end();
+            let function = self.add(ty, &format!("traps.{reason:?}"), code);
+            self.made.traps.insert(reason, function);
+        }
     }
 
     fn stop_function(&mut self) {
@@ -381,7 +440,7 @@ impl Maker<'_, '_> {
         self.stop(sink, Why::Thrown, false);
         sink.end();
         self.begin(sink, 3, &[import.into()]);
-        self.values(sink, 0, ty.params());
+        self.values(sink, 0, ty.params(), Way::Out);
         if self.app.is_exit(import) {
             sink.local_get(0).call(self.own("exits"));
         }
@@ -400,8 +459,12 @@ impl Maker<'_, '_> {
         sink.i32_const(1).global_set(inside);
         self.begin(sink, 4, &[]);
         sink.i32_const(0).call(self.own("byte"));
-        self.values(sink, params, ty.results());
+        self.values(sink, params, ty.results(), Way::In);
         sink.call(self.made.sizes);
+        if let Some(filled) = self.filled(import) {
+            sink.local_get(params).i32_eqz().if_(BlockType::Empty);
+            sink.local_get(1).local_get(2).call(filled).end();
+        }
         (params..saved).for_each(|local| {
             sink.local_get(local);
         });
@@ -410,8 +473,18 @@ impl Maker<'_, '_> {
         Ok(self.add(own, &format!("import.{import}"), code))
     }
 
+    /// What reads the buffers that an import fills, if it is WASI's, and of the type that WASI has.
+    fn filled(&self, import: u32) -> Option<u32> {
+        use wasmparser::ValType::{I32, I64};
+        let ty = self.app.declared.function(import)?;
+        let is_typed = matches!(ty.params(), [I32, I32, I32, I32] | [I32, I32, I32, I64, I32])
+            && ty.results() == [I32];
+        let memory = self.app.wasi_memory().filter(|_| is_typed && self.app.fills_buffers(import));
+        self.runtime.functions.get(&format!("filled:{}", memory?)).copied()
+    }
+
     /// What references to an import refer to: the host that calls it calls itself.
-    fn import_reference(&mut self, import: u32, stand_in: u32) -> u32 {
+    fn import_reference(&mut self, import: u32, stand_in: u32) -> Result<u32, Error> {
         let params = self.app.declared.function(import).expect("a valid module").params().len();
         let params = params as u32;
         let mut code = Function::new([]);
@@ -421,6 +494,7 @@ impl Maker<'_, '_> {
                 sink.local_get(local);
             });
         };
+        self.answer(sink, import)?;
         sink.global_get(self.runtime.inside).if_(BlockType::Empty);
         self.by_reference(sink, import);
         all(sink);
@@ -428,7 +502,7 @@ impl Maker<'_, '_> {
         all(sink);
         sink.call(self.plan.indices.function(import)).end();
         let own = self.app.declared.type_of(import).expect("a valid module");
-        self.add(own, &format!("import.reference.{import}"), code)
+        Ok(self.add(own, &format!("import.reference.{import}"), code))
     }
 
     /// The program has called a function without naming it: if by a table, that has it there.
@@ -481,6 +555,7 @@ impl Maker<'_, '_> {
         let inner = self.plan.indices.function(function);
         let sink = &mut code.instructions();
         let (via, depth) = (self.runtime.via, self.runtime.depth);
+        self.answer(sink, function)?;
         sink.global_get(inside).if_(BlockType::Empty);
         // The host goes on after a trap, in the only call that there was; or the program calls.
         sink.global_get(via).i32_eqz().global_get(depth).i32_const(1).i32_eq().i32_and();
@@ -518,7 +593,7 @@ impl Maker<'_, '_> {
     ) {
         let ty = self.app.declared.function(function).expect("a valid module").clone();
         let (inside, depth) = (self.runtime.inside, self.runtime.depth);
-        self.values(sink, 0, ty.params());
+        self.values(sink, 0, ty.params(), Way::In);
         sink.i32_const(1).global_set(inside);
         sink.global_get(depth).i32_const(1).i32_add().global_set(depth).call(self.made.sizes);
         (0..params).for_each(|local| {
@@ -536,7 +611,7 @@ impl Maker<'_, '_> {
         sink.global_get(depth).i32_const(1).i32_sub().global_set(depth);
         self.begin(sink, 2, &[]);
         sink.i32_const(0).call(self.own("byte"));
-        self.values(sink, params, ty.results());
+        self.values(sink, params, ty.results(), Way::Out);
         if is_start || (self.has_file && !self.app.is_command()) {
             let last = if is_start { "finish" } else { "flush" };
             sink.global_get(depth).i32_eqz().if_(BlockType::Empty).call(self.own(last)).end();
@@ -579,7 +654,7 @@ impl Maker<'_, '_> {
             let ty = self.app.declared.globals[global as usize].content_type;
             self.begin(sink, 0x22, &[global.into()]);
             sink.global_get(global).local_tee(global);
-            self.value(sink, global, ty);
+            self.value(sink, global, ty, Way::In);
         }
         if let Some(start) = start {
             sink.call(start);

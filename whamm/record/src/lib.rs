@@ -29,6 +29,7 @@ mod body;
 mod gateway;
 mod glue;
 mod runtime;
+mod trap;
 
 use app::App;
 use gateway::Gateways;

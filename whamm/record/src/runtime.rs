@@ -8,6 +8,7 @@
 //! ```
 
 use crate::app::{App, WASI};
+use crate::trap::Reason;
 use crate::{Error, Options};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -45,8 +46,6 @@ impl Why {
     }
 }
 
-/// What a trap is called where it is told: as the engine has it.
-pub(crate) const UNREACHABLE: &str = "unreachable";
 /// Where calls of the host's have not ended when it ends the trace.
 const UNENDED: &str = "calls of the host's have not returned";
 
@@ -68,10 +67,14 @@ pub(crate) struct Recorded {
 pub(crate) struct Runtime {
     pub(crate) functions: BTreeMap<String, u32>,
     pub(crate) inside: u32,
+    /// Whether the trace goes on.
+    pub(crate) alive: u32,
     pub(crate) depth: u32,
     pub(crate) via: u32,
     pub(crate) via_index: u32,
     pub(crate) memories: BTreeMap<u32, Recorded>,
+    /// Where each of the program's memories is in the output.
+    pub(crate) places: Vec<u32>,
     /// Globals that hold what the trace knows of the program's.
     pub(crate) global_shadows: BTreeMap<u32, u32>,
     /// Where texts are, and how long.
@@ -173,10 +176,14 @@ impl Runtime {
         let global = |name: &str| linked.globals.get(name).copied().ok_or_else(missing);
         let mut this = Self {
             inside: global("inside")?,
+            alive: global("alive")?,
             depth: global("depth")?,
             via: global("via")?,
             via_index: global("via_index")?,
             memories: BTreeMap::new(),
+            places: (0..app.declared.memories.len() as u32)
+                .map(|memory| plan.indices.memory(memory))
+                .collect(),
             global_shadows: BTreeMap::new(),
             texts: pool.known,
             own: *linked.memories.get("own").ok_or_else(missing)?,
@@ -295,7 +302,6 @@ fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Resul
         ("cut", cut.as_bytes()),
         ("heading", &heading),
         ("unended", UNENDED.as_bytes()),
-        ("unreachable", UNREACHABLE.as_bytes()),
     ];
     for (name, bytes) in texts {
         let (at, len) = pool.put(bytes);
@@ -303,6 +309,9 @@ fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Resul
     }
     for why in Why::ALL {
         pool.put(why.text().as_bytes());
+    }
+    for reason in Reason::ALL {
+        pool.put(reason.text().as_bytes());
     }
     for (name, ..) in &app.declared.exports {
         if name.len() > 4096 {
@@ -385,6 +394,9 @@ fn memory_text(app: &App, memory: u32, is_raw: bool) -> String {
         if is_raw { include_str!("runtime/raw.wat") } else { include_str!("runtime/shadow.wat") };
     out += include_str!("runtime/memory.wat");
     out += part;
+    if app.wasi_memory() == Some(memory) && !ty.memory64 {
+        out += include_str!("runtime/filled.wat");
+    }
     out.replace("{BEGIN}", begin)
         .replace("{SIZE}", size)
         .replace("{A}", address)

@@ -9,7 +9,7 @@
   (global $via (export "via") (mut i32) (i32.const 0))
   (global $via_index (export "via_index") (mut i32) (i32.const 0))
   ;; Whether the trace goes on; whether anything was written.
-  (global $alive (mut i32) (i32.const 1))
+  (global $alive (export "alive") (mut i32) (i32.const 1))
   (global $opened (mut i32) (i32.const 0))
   (global $events (mut i64) (i64.const 0))
   ;; Where the next byte goes, and where the event begins that is written.
@@ -42,6 +42,11 @@
   (func (export "v128") (param i64 i64)
     (call $byte (i32.const 0x7b)) (call $long (local.get 0)) (call $long (local.get 1)))
   (func (export "null") (param i32) (call $byte (local.get 0)) (call $byte (i32.const 0)))
+  ;; The index of a function and 1: whether it is none.
+  (func (export "reference") (param $function i32) (result i32)
+    (if (local.get $function) (then
+      (call $byte (i32.const 0x70)) (call $number (i64.extend_i32_u (local.get $function)))))
+    (i32.eqz (local.get $function)))
   (func (export "text") (param $from i32) (param $len i32)
     (call $number (i64.extend_i32_u (local.get $len)))
     (call $copy (local.get $from) (local.get $len)))
@@ -54,8 +59,35 @@
     (if (i32.eqz (global.get $alive)) (then (global.set $at (global.get $plain))))
     (if (i32.ge_u (i32.sub (global.get $at) (global.get $plain)) (i32.const 32768)) (then (call $flush)))
     (global.set $mark (global.get $at))
+    (global.set $tail (i32.const 0))
     (global.set $events (i64.add (global.get $events) (i64.const 1)))
     (call $byte (local.get $kind)))
+
+  ;; What was found last: where its event ends, if it is the last one; where its length is, in two bytes; its memory,
+  ;; its length, and the address behind it.
+  (global $tail (mut i32) (i32.const 0))
+  (global $length_at (mut i32) (i32.const 0))
+  (global $found_memory (mut i32) (i32.const 0))
+  (global $found_len (mut i32) (i32.const 0))
+  (global $found_end (mut i64) (i64.const 0))
+  ;; Whether so many bytes belong to it.
+  (func $goes_on (param $memory i32) (param $a i64) (param $n i32) (result i32)
+    (i32.and
+      (i32.and (i32.eq (global.get $at) (global.get $tail)) (i32.eq (local.get $memory) (global.get $found_memory)))
+      (i32.and (i64.eq (local.get $a) (global.get $found_end))
+        (i32.lt_u (i32.add (global.get $found_len) (local.get $n)) (i32.const 16384)))))
+  (func $open_length (param $memory i32)
+    (global.set $found_memory (local.get $memory))
+    (global.set $found_len (i32.const 0))
+    (global.set $length_at (global.get $at))
+    (global.set $at (i32.add (global.get $at) (i32.const 2))))
+  ;; So many bytes come next.
+  (func $longer (param $a i64) (param $n i32)
+    (global.set $found_len (i32.add (global.get $found_len) (local.get $n)))
+    (global.set $found_end (i64.add (local.get $a) (i64.extend_i32_u (local.get $n))))
+    (global.set $tail (i32.add (global.get $at) (local.get $n)))
+    (i32.store8 $own (global.get $length_at) (i32.or (global.get $found_len) (i32.const 128)))
+    (i32.store8 $own offset=1 (global.get $length_at) (i32.shr_u (global.get $found_len) (i32.const 7))))
 
   (func $flush (export "flush")
     (if (i32.gt_u (global.get $at) (global.get $plain)) (then (call $block (i32.const 3)))))

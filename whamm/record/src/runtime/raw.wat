@@ -8,7 +8,7 @@
       (local.set $a (i64.add (local.get $a) (local.get $c)))
       (local.set $n (i64.sub (local.get $n) (local.get $c)))
       (br $next))))
-  (func (export "read:{K}") (param $a i64) (param $n i64)
+  (func $check{K} (export "read:{K}") (param $a i64) (param $n i64)
     (call $all{K} (i32.const 0x30) (local.get $a) (local.get $n)))
   (func (export "wrote:{K}") (param $a i64) (param $n i64)
     (call $all{K} (i32.const 0x40) (local.get $a) (local.get $n)))

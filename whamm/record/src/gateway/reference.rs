@@ -1,0 +1,111 @@
+//! References to functions that go to the host: which function each is of.
+//!
+//! WebAssembly cannot compare references to functions. But as long as the trace goes on, all that
+//! the program has are of its own functions, or of imports that it refers to itself: one that comes
+//! from the host ends the trace. What stands for these functions can be asked. It is called with
+//! zeros while `asked` says so; it tells its index, does nothing else, and returns.
+
+use super::Maker;
+use crate::Error;
+use std::collections::BTreeSet;
+use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
+use wasm_encoder::{BlockType, Function, HeapType, InstructionSink, RefType, ValType};
+
+/// What is asked, and where the answer is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking {
+    /// -1 while a function is asked; then its index.
+    asked: u32,
+    /// Takes a reference that is not null: gives the function's index and 1, or 0 if it is not
+    /// known.
+    pub(super) ask: u32,
+}
+
+/// Whether values of a type are references to functions.
+pub(super) fn is_of_functions(ty: wasmparser::ValType) -> bool {
+    matches!(ty, wasmparser::ValType::Ref(ty) if ty.is_func_ref() || ty.is_concrete_type_ref())
+}
+
+/// Puts zeros of some types on the stack, if there are any.
+fn zeros(sink: &mut InstructionSink<'_>, types: &[ValType]) {
+    for ty in types {
+        match ty {
+            ValType::I32 => sink.i32_const(0),
+            ValType::I64 => sink.i64_const(0),
+            ValType::F32 => sink.f32_const(0.0.into()),
+            ValType::F64 => sink.f64_const(0.0.into()),
+            ValType::V128 => sink.v128_const(0),
+            ValType::Ref(ty) => sink.ref_null(ty.heap_type),
+        };
+    }
+}
+
+impl Maker<'_, '_> {
+    /// Parameters and results of a function that can be asked: all of them can be zero.
+    fn askable(&self, function: u32) -> Result<Option<[Vec<ValType>; 2]>, Error> {
+        let ty = self.app.declared.function(function).expect("a valid module");
+        let read = |types: &[wasmparser::ValType]| {
+            types.iter().map(|ty| RoundtripReencoder.val_type(*ty)).collect::<Result<Vec<_>, _>>()
+        };
+        let both = [read(ty.params())?, read(ty.results())?];
+        let is_zero = |ty: &ValType| !matches!(ty, ValType::Ref(ty) if !ty.nullable);
+        Ok(both.iter().flatten().all(is_zero).then_some(both))
+    }
+
+    /// Makes the function that asks, if the program has references to functions among what its
+    /// functions pass.
+    pub(super) fn asking(&mut self) -> Result<Option<Asking>, Error> {
+        let declared = &self.app.declared;
+        let types = (0..).map_while(|function| declared.function(function));
+        let passes = types
+            .into_iter()
+            .any(|ty| ty.params().iter().chain(ty.results()).any(|ty| is_of_functions(*ty)));
+        if !passes {
+            return Ok(None);
+        }
+        let asked = super::variable(self.plan, self.program, ValType::I32);
+        let mut code = Function::new([]);
+        let sink = &mut code.instructions();
+        // Of a program whose trace has ended, nothing is known.
+        sink.global_get(self.runtime.alive).i32_eqz().if_(BlockType::Empty);
+        sink.i32_const(0).return_().end();
+        sink.i32_const(-1).global_set(asked).block(BlockType::Empty);
+        let mut known = BTreeSet::new();
+        for function in &self.app.referred {
+            let ty = declared.type_of(*function).expect("a valid module");
+            let Some([params, results]) = self.askable(*function)? else { continue };
+            if !known.insert(ty) {
+                continue;
+            }
+            let concrete = HeapType::Concrete(ty);
+            sink.local_get(0).ref_test_non_null(concrete).if_(BlockType::Empty);
+            zeros(sink, &params);
+            sink.local_get(0).ref_cast_non_null(concrete).call_ref(ty);
+            results.iter().for_each(|_| {
+                sink.drop();
+            });
+            sink.br(1).end();
+        }
+        sink.end();
+        // Nothing was called that could answer: -1 and 1 is 0.
+        sink.global_get(asked).i32_const(0).global_set(asked).i32_const(1).i32_add().end();
+        let ty = self.signature(&[ValType::Ref(RefType::FUNCREF)], &[ValType::I32]);
+        let ask = self.add(ty, "ask", code);
+        Ok(Some(Asking { asked, ask }))
+    }
+
+    /// What stands for a function answers first, if it is asked.
+    pub(super) fn answer(
+        &self,
+        sink: &mut InstructionSink<'_>,
+        function: u32,
+    ) -> Result<(), Error> {
+        let Some(Asking { asked, .. }) = self.asking else { return Ok(()) };
+        let Some([_, results]) = self.askable(function)? else { return Ok(()) };
+        sink.global_get(asked).i32_const(-1).i32_eq().if_(BlockType::Empty);
+        sink.i32_const(function.cast_signed()).global_set(asked);
+        zeros(sink, &results);
+        sink.return_().end();
+        Ok(())
+    }
+}
