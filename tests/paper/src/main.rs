@@ -12,6 +12,7 @@ mod fig10;
 mod fig14;
 mod fig9;
 mod hostility;
+mod journal;
 mod latent;
 mod monitors;
 mod peers;

@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) ratio: Option<f64>,
     pub(crate) lo: Option<f64>,
     pub(crate) hi: Option<f64>,
+    /// The literature's own value, where it has one: of the value, or of the ratio if there is one.
+    pub(crate) paper: Option<f64>,
     /// How many samples, or pairs of samples.
     pub(crate) n: u64,
 }
@@ -34,7 +36,26 @@ pub(crate) struct Row {
 impl Row {
     /// A figure that is compared with nothing.
     pub(crate) fn plain(name: impl Into<String>, value: f64, unit: &'static str, n: u64) -> Self {
-        Self { name: name.into(), value, unit, baseline: None, ratio: None, lo: None, hi: None, n }
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            baseline: None,
+            ratio: None,
+            lo: None,
+            hi: None,
+            paper: None,
+            n,
+        }
+    }
+
+    /// A figure beside another that is the same whenever it is measured.
+    pub(crate) fn counted(name: impl Into<String>, value: u64, baseline: u64) -> Self {
+        Self {
+            baseline: Some(baseline as f64),
+            ratio: Some(value as f64 / baseline.max(1) as f64),
+            ..Self::plain(name, value as f64, "", 1)
+        }
     }
 
     /// A figure beside its baseline.
@@ -48,8 +69,14 @@ impl Row {
             ratio: Some(median),
             lo: Some(lo),
             hi: Some(hi),
+            paper: None,
             n: pairs,
         }
+    }
+
+    /// With what the literature has.
+    pub(crate) fn beside(self, paper: f64) -> Self {
+        Self { paper: Some(paper), ..self }
     }
 }
 
@@ -59,26 +86,39 @@ impl Report {
     }
 }
 
+/// A number of any size with the places that tell something.
+fn short(number: f64) -> String {
+    match number.abs() {
+        size if size > 0.0 && size < 0.001 => format!("{number:.1e}"),
+        size if size < 100.0 => format!("{number:.3}"),
+        _ => format!("{number:.0}"),
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} on {}\n", self.experiment, self.machine)?;
         let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(4).max(4);
-        writeln!(
+        let is_beside = self.rows.iter().any(|row| row.paper.is_some());
+        write!(
             f,
-            "{:width$} {:>12} {:8} {:>12} {:>24} {:>10}",
+            "{:width$} {:>14} {:8} {:>14} {:>24} {:>10}",
             "name", "value", "", "baseline", "ratio [95 %]", "n"
         )?;
+        writeln!(f, "{}", if is_beside { "      paper" } else { "" })?;
         for row in &self.rows {
             let baseline = row.baseline.map_or(String::new(), |b| format!("{b:.1}"));
             let ratio = match (row.ratio, row.lo, row.hi) {
                 (Some(ratio), Some(lo), Some(hi)) => format!("{ratio:.3} [{lo:.3}, {hi:.3}]"),
+                (Some(ratio), ..) => short(ratio),
                 _ => String::new(),
             };
-            writeln!(
-                f,
-                "{:width$} {:>12.1} {:8} {baseline:>12} {ratio:>24} {:>10}",
+            let paper = row.paper.map_or(String::new(), short);
+            let line = format!(
+                "{:width$} {:>14.1} {:8} {baseline:>14} {ratio:>24} {:>10} {paper:>10}",
                 row.name, row.value, row.unit, row.n
-            )?;
+            );
+            writeln!(f, "{}", line.trim_end())?;
         }
         for note in &self.notes {
             writeln!(f, "\n{note}")?;

@@ -13,18 +13,24 @@
 //! | `table6.3/P/time-all@ENGINE` | the same, every call timed, of programs that do little but call |
 //! | `table6.3/P/monitor@wasm-aot` | running the program under the engine's monitor, and without |
 //! | `peer/cpu-prof/P@node` | running the program under node's sampling profiler, and without |
+//! | `outputs` | programs that print the same profiled and under the monitor as by themselves, in every engine, and how many there are |
+//! | `clock@ENGINE` | one reading of the clock by a program |
 //! | `geomean/…`, `worst/…` | over programs: `calls` are those that do little but call, `rest` the others |
 //! | `validation/…` | see `validation` |
 
+mod clock;
+mod published;
 mod validation;
 
 use crate::corpus::{Corpus, CorpusError, Program};
 use crate::engine::peer::{self, Peer, Subject};
 use crate::engine::tools::Tools;
 use crate::engine::{exactly, program, thousandths};
+use crate::journal::Journal;
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
 use crate::selection::Selection;
+use published::Published;
 use std::collections::BTreeMap;
 use std::error::Error;
 use whamm_profile::Options;
@@ -69,6 +75,15 @@ const KERNELS: [Program; 8] = [
 /// Times with something, and without it.
 type Pair = [Vec<u64>; 2];
 
+/// A round of a program's runs: times by what is run, of compiling, and whether the outputs are the
+/// program's.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Round {
+    runs: BTreeMap<String, [u64; 2]>,
+    compiled: Option<[u64; 2]>,
+    differs: Option<String>,
+}
+
 /// A program, as it is and profiled, on an engine or under its monitor.
 struct Series {
     name: String,
@@ -77,15 +92,18 @@ struct Series {
     engines: Vec<Peer>,
     /// Whether the engine's monitor and node's profiler are run, too.
     is_default: bool,
-    /// Times, by what is run: beside it, and with it.
+    /// Times, by what is run: with it, and beside it.
     runs: BTreeMap<String, Pair>,
     compiled: Pair,
+    /// What prints something else than the program.
+    differs: Option<String>,
 }
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
     let candidates = program::candidates();
     let names = candidates.iter().map(program::Candidate::name).chain(KERNELS.map(|it| it.name));
     let selection = Selection::new(only, names.chain(["validation"]))?;
+    let validates = selection.holds("validation");
     let corpus = Corpus::prepare()?;
     let tools = Tools::prepare(&corpus, false)?;
     let mut report = Report::new("wasmprof");
@@ -99,6 +117,7 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
         "Wasabi's profiler was not measured: no package of it was found on npm or crates.io."
             .into(),
     );
+    report.notes.push(published::NOTE.into());
     let mut all = Vec::new();
     for candidate in candidates.iter().filter(|it| selection.holds(it.name())) {
         let plain = candidate.subject(&corpus, &tools)?;
@@ -112,16 +131,22 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
         Series::prepare(&tools, plain, &engines, &mut all)?;
     }
     let rounds = if quick { 3 } else { 20 };
+    let open = corpus.folder().join(if quick { "wasmprof/quick" } else { "wasmprof/open" });
+    let journal = Journal::open(&open, &[&std::env::current_exe()?])?;
     for round in 0..rounds {
         for series in &mut all {
-            series.run(&tools)?;
+            let name = format!("{}-{round}", series.name.replace('/', "-"));
+            series.take(journal.kept(&name, || series.run(&tools))?);
         }
         eprintln!("wasmprof: round {} of {rounds}", round + 1);
     }
     rows(&all, &mut report)?;
-    if selection.holds("validation") {
-        validation::measure(&tools, &engines, quick, &mut report)?;
+    if validates {
+        let on = [&engines[..], &[Peer::WasmAot]].concat();
+        let clocks = clock::measure(&tools, &on, &mut report)?;
+        validation::measure(&tools, &engines, &clocks, &journal, quick, &mut report)?;
     }
+    report.notes.push(format!("The runs are in {}.", journal.close()?.display()));
     Ok(report)
 }
 
@@ -161,6 +186,7 @@ impl Series {
                 is_default,
                 runs: BTreeMap::new(),
                 compiled: Default::default(),
+                differs: None,
             });
             Ok::<(), CorpusError>(())
         };
@@ -175,41 +201,50 @@ impl Series {
         Ok(())
     }
 
-    fn run(&mut self, tools: &Tools) -> Result<(), CorpusError> {
-        let differs = |build| CorpusError::Differs { program: self.plain.name, build };
-        let mut pairs = Vec::new();
+    fn run(&self, tools: &Tools) -> Result<Round, CorpusError> {
+        let mut runs = BTreeMap::new();
+        let (mut compiled, mut differs) = (None, None);
+        let mut compare = |what: String, said: &[u8], expected: &[u8]| {
+            if said != expected {
+                differs.get_or_insert(what);
+            }
+        };
         for engine in &self.engines {
             let (plain, expected) = peer::run(tools, *engine, &self.plain)?;
             let (figures, said) = peer::run(tools, *engine, &self.profiled)?;
-            if said != expected {
-                return Err(differs("profiled"));
-            }
+            compare(format!("{} profiled, in {}", self.name, engine.name()), &said, &expected);
             let name = format!("table6.3/{}@{}", self.name, engine.name());
-            pairs.push((name, [figures.cpu, plain.cpu]));
+            runs.insert(name, [figures.cpu, plain.cpu]);
             if *engine == Peer::Node && self.is_default {
                 let sampled = peer::run_sampled(tools, &self.plain)?;
                 let name = format!("peer/cpu-prof/{}@node", self.name);
-                pairs.push((name, [sampled.cpu, plain.cpu]));
+                runs.insert(name, [sampled.cpu, plain.cpu]);
             }
         }
         if self.is_default {
             let (plain, expected) = peer::run(tools, Peer::WasmAot, &self.plain)?;
             let (figures, said) = peer::run_monitored(tools, &self.plain, &["profile"])?;
-            if said != expected {
-                return Err(differs("monitored"));
-            }
+            compare(format!("{} under the engine's monitor", self.name), &said, &expected);
             let name = format!("table6.3/{}/monitor@wasm-aot", self.name);
-            pairs.push((name, [figures.cpu, plain.cpu]));
-            for (times, subject) in self.compiled.iter_mut().zip([&self.profiled, &self.plain]) {
-                times.push(peer::compile(tools, Peer::Wasmtime, subject)?.cpu);
-            }
+            runs.insert(name, [figures.cpu, plain.cpu]);
+            let compile = |subject| peer::compile(tools, Peer::Wasmtime, subject);
+            compiled = Some([compile(&self.profiled)?.cpu, compile(&self.plain)?.cpu]);
         }
-        for (name, [with, without]) in pairs {
-            let times = self.runs.entry(name).or_default();
+        Ok(Round { runs, compiled, differs })
+    }
+
+    fn take(&mut self, round: Round) {
+        let add = |times: &mut Pair, [with, without]: [u64; 2]| {
             times[0].push(with);
             times[1].push(without);
+        };
+        for (name, pair) in round.runs {
+            add(self.runs.entry(name).or_default(), pair);
         }
-        Ok(())
+        if let Some(pair) = round.compiled {
+            add(&mut self.compiled, pair);
+        }
+        self.differs = self.differs.take().or(round.differs);
     }
 
     fn does_little_but_call(&self) -> bool {
@@ -225,24 +260,33 @@ fn ratio([with, without]: &Pair) -> Option<Ratio> {
 fn rows(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
     let mut kinds: BTreeMap<String, Vec<(&str, Pair)>> = BTreeMap::new();
     for series in all {
+        let published = series.is_default.then(|| published::of(&series.name)).flatten();
+        let beside = |row: Row, of: fn(Published) -> f64| Row { paper: published.map(of), ..row };
         if series.is_default {
             let sizes = [&series.profiled, &series.plain].map(|it| peer::module_size(&it.module));
             let [with, without] = sizes;
             let sizes = exactly([with?, without?]);
-            report.rows.push(Row::compared(format!("table6.1/{}", series.name), "kB", &sizes));
+            let row = Row::compared(format!("table6.1/{}", series.name), "kB", &sizes);
+            report.rows.push(beside(row, |it| it.size));
             if let Some(ratio) = ratio(&series.compiled) {
                 let name = format!("table6.2/{}@wasmtime", series.name);
-                report.rows.push(Row::compared(name, "us", &ratio));
+                report.rows.push(beside(Row::compared(name, "us", &ratio), |it| it.compile));
             }
         }
         for (name, times) in &series.runs {
             let Some(ratio) = ratio(times) else { continue };
-            report.rows.push(Row::compared(name.clone(), "us", &ratio));
+            let row = Row::compared(name.clone(), "us", &ratio);
+            let is_published = name.starts_with("table6.3") && name.ends_with("@node");
+            report.rows.push(if is_published { beside(row, |it| it.run) } else { row });
             let kind = if series.does_little_but_call() { "calls" } else { "rest" };
             let kind = name.replace(series.plain.name, kind);
             kinds.entry(kind).or_default().push((series.plain.name, times.clone()));
         }
     }
+    let same = all.iter().filter(|series| series.differs.is_none()).count() as u64;
+    report.rows.push(Row::counted("outputs", same, all.len() as u64));
+    let differ = all.iter().filter_map(|series| series.differs.as_ref());
+    report.notes.extend(differ.map(|what| format!("It prints something else: {what}.")));
     for (kind, each) in kinds {
         let pairs: Vec<_> = each.iter().map(|(_, times)| times.clone()).collect();
         if let Some(mean) = Ratio::geometric(&pairs) {

@@ -186,14 +186,14 @@ pub(crate) fn run(
     run_with(tools, peer, subject, command(tools, peer, "run"))
 }
 
-/// Runs it, and gives what it writes to the error output, and nothing else.
+/// Runs it, and gives what it writes to the error output.
 pub(crate) fn run_told(
     tools: &Tools,
     peer: Peer,
     subject: &Subject,
-) -> Result<String, CorpusError> {
-    let (_, outcome) = outcome_with(tools, peer, subject, command(tools, peer, "run"))?;
-    Ok(String::from_utf8_lossy(&outcome.stderr).into_owned())
+) -> Result<(Figures, String), CorpusError> {
+    let (figures, outcome) = outcome_with(tools, peer, subject, command(tools, peer, "run"))?;
+    Ok((figures, String::from_utf8_lossy(&outcome.stderr).into_owned()))
 }
 
 fn run_with(

@@ -56,6 +56,14 @@ impl Candidate {
         }
     }
 
+    /// How it is compiled, if it is in C or C++.
+    pub(crate) fn in_c(&self) -> Option<&Program> {
+        match &self.source {
+            Source::C(program) => Some(program),
+            Source::Rust(..) => None,
+        }
+    }
+
     /// Its module, built if it is not there.
     pub(crate) fn subject(&self, corpus: &Corpus, tools: &Tools) -> Result<Subject, CorpusError> {
         let name = self.name();

@@ -254,8 +254,9 @@ pub(super) fn watch(
         for ring in &rings {
             ring.drain(|kind, flags, record| watched.take(kind, flags, record));
         }
-        if round < 20 || round.is_multiple_of(50) {
-            watched.look_at_mappings(pid);
+        // On a busy machine the shell may wait for a processor: until the program is there.
+        if round < 20 || round.is_multiple_of(50) || !watched.has_mapped(program) {
+            watched.look_at_mappings(pid, program);
         }
         match ended {
             Some(true) => return Ok(watched),
@@ -276,17 +277,22 @@ impl Watched {
         }
     }
 
-    /// The mappings as they are, if they have become more: those of a process that ends are gone.
-    fn look_at_mappings(&mut self, pid: u32) {
-        let mappings =
-            mappings(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default());
-        let is_shell = mappings.first().is_some_and(|first| {
-            fs::canonicalize("/bin/sh").is_ok_and(|sh| sh.as_os_str() == &*first.path)
-        });
-        if mappings.len() >= self.mappings.len() && !is_shell {
-            self.mappings = mappings;
+    /// The program's mappings as they are, if they have become more: what runs before it has
+    /// others, and those of a process that ends are gone.
+    fn look_at_mappings(&mut self, pid: u32, program: &Command) {
+        let now = mappings(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default());
+        if now.len() >= self.mappings.len() && is_mapped(program, &now) {
+            self.mappings = now;
         }
     }
+
+    fn has_mapped(&self, program: &Command) -> bool {
+        is_mapped(program, &self.mappings)
+    }
+}
+
+fn is_mapped(program: &Command, mappings: &[Mapping]) -> bool {
+    mappings.iter().any(|mapping| program.get_program() == &*mapping.path)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {

@@ -8,11 +8,11 @@
 //! | `compare/wrong` | functions that were not slowed down and are called changed in these, in per cent |
 
 use super::conditions::Condition;
-use super::journal::Journal;
 use super::launch::Launcher;
 use super::programs::{Subject, Variant};
 use super::truths::{PATIENCE, command};
 use crate::corpus::Corpus;
+use crate::journal::Journal;
 use crate::report::{Report, Row};
 use serde_json::Value;
 use std::error::Error;

@@ -4,10 +4,10 @@
 //! counts as at least one in the geometric mean: what comes out below is noise, and must not pay
 //! for others.
 
-use super::journal::Journal;
 use super::programs::{Subject, Variant};
 use super::truths::command;
 use crate::corpus::{Corpus, child};
+use crate::journal::Journal;
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
 use crate::table3;

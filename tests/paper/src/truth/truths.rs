@@ -9,12 +9,12 @@
 use super::clock;
 use super::conditions::Condition;
 use super::errors::{Truth, quantile};
-use super::journal::Journal;
 use super::launch::Launcher;
 use super::programs::{Subject, Variant};
 use super::stacks::{self, Shares};
 use super::told::ToldProfile;
 use crate::corpus::{Corpus, child};
+use crate::journal::Journal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -7,6 +7,8 @@
 //! | `validation/add/calls/HOW@ENGINE` | calls of `add`, and how many it makes |
 //! | `validation/FUNCTION/HOW@ENGINE` | time of a call of a function, and of `f_main_1` in the same run |
 //!
+//! | `validation/call/HOW@ENGINE` | processors' time that a call takes more, and that of two readings of the clock |
+//!
 //! HOW is `timed` or `untimed` by whether calls of `add` are; `monitor` is the engine's.
 
 use super::{failed, profiled};
@@ -14,6 +16,7 @@ use crate::corpus::CorpusError;
 use crate::engine::peer::{self, Peer, Subject};
 use crate::engine::tools::Tools;
 use crate::engine::{exactly, thousandths};
+use crate::journal::Journal;
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
 use profiler::Profile;
@@ -31,6 +34,8 @@ type Told = BTreeMap<String, (u64, f64)>;
 pub(super) fn measure(
     tools: &Tools,
     engines: &[Peer],
+    clocks: &BTreeMap<&'static str, f64>,
+    journal: &Journal,
     quick: bool,
     report: &mut Report,
 ) -> Result<(), CorpusError> {
@@ -44,6 +49,7 @@ pub(super) fn measure(
     let module = tools.folder().join("validation.wasm");
     std::fs::write(&module, bytes).map_err(CorpusError::io("validation.wasm"))?;
     let plain = Subject::new("validation", module);
+    peer::compile(tools, Peer::Wasmtime, &plain)?;
     let options = |time_all| Options { time_all, ..Options::default() };
     let ways = [("untimed", options(false)), ("timed", options(true))];
     let mut subjects = Vec::new();
@@ -53,22 +59,40 @@ pub(super) fn measure(
         subjects.push((how, subject));
     }
     let mut runs: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+    let mut more: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
     let rounds = if quick { 3 } else { 20 };
     for round in 0..rounds {
         for engine in engines {
+            let name = format!("validation-{}-{round}", engine.name());
+            let without: u64 =
+                journal.kept(&name, || Ok(peer::run(tools, *engine, &plain)?.0.cpu))?;
             for (how, subject) in &subjects {
-                let told = read(&peer::run_told(tools, *engine, subject)?);
+                let name = format!("validation-{how}-{}-{round}", engine.name());
+                let (with, told): (u64, Told) = journal.kept(&name, || {
+                    let (figures, text) = peer::run_told(tools, *engine, subject)?;
+                    Ok((figures.cpu, read(&text)))
+                })?;
                 runs.entry(format!("{how}@{}", engine.name())).or_default().push(told);
+                more.entry((*how, engine.name())).or_default().push(with.saturating_sub(without));
             }
         }
         if let Some(command) = tools.command() {
-            let told = monitored(&command, tools, &plain)?;
+            let name = format!("validation-monitor-{round}");
+            let told = journal.kept(&name, || monitored(&command, tools, &plain))?;
             runs.entry("monitor@wasm-aot".to_owned()).or_default().push(told);
         }
         eprintln!("wasmprof: validation, round {} of {rounds}", round + 1);
     }
+    let calls = calls / 4 * 21;
     for (how, told) in &runs {
-        rows(how, told, calls / 4 * 21, report)?;
+        rows(how, told, calls, report)?;
+    }
+    for ((how, engine), times) in more {
+        let name = format!("validation/call/{how}@{engine}");
+        let (each, pairs) = (Blocks::of(times.iter().copied()).median(0.0), times.len() as u64);
+        let baseline = clocks.get(engine).map(|clock| 2.0 * clock);
+        let row = Row::plain(name, each / calls as f64, "ns", pairs);
+        report.rows.push(Row { baseline, ..row });
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! the experiment has ended the folder is renamed: the next one measures again, and the files of
 //! the last are there to look at.
 
+use crate::corpus::CorpusError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};
@@ -14,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 /// The runs of an experiment.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     folder: PathBuf,
 }
 
 impl Journal {
     /// The one in a folder, of the build whose files are given.
-    pub(super) fn open(folder: &Path, build: &[&Path]) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path, build: &[&Path]) -> io::Result<Self> {
         let mut hash = DefaultHasher::new();
         for file in build {
             let mut bytes = Vec::new();
@@ -38,24 +39,38 @@ impl Journal {
     }
 
     /// How many runs it holds.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         fs::read_dir(&self.folder).map_or(0, Iterator::count).saturating_sub(1)
     }
 
     /// What is written under a name.
-    pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_slice(&fs::read(self.file(name)).ok()?).ok()
     }
 
     /// Writes it, whole or not at all.
-    pub(super) fn put<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+    pub(crate) fn put<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let unfinished = self.folder.join("unfinished");
         fs::write(&unfinished, serde_json::to_vec(value)?)?;
         fs::rename(unfinished, self.file(name))
     }
 
+    /// What is written under a name, or is found now and written.
+    pub(crate) fn kept<T: Serialize + DeserializeOwned>(
+        &self,
+        name: &str,
+        find: impl FnOnce() -> Result<T, CorpusError>,
+    ) -> Result<T, CorpusError> {
+        if let Some(known) = self.get(name) {
+            return Ok(known);
+        }
+        let found = find()?;
+        self.put(name, &found).map_err(CorpusError::io(name))?;
+        Ok(found)
+    }
+
     /// The experiment has ended: the journal is kept as the last one.
-    pub(super) fn close(self) -> io::Result<PathBuf> {
+    pub(crate) fn close(self) -> io::Result<PathBuf> {
         let last = self.folder.with_file_name("last");
         let _ = fs::remove_dir_all(&last);
         fs::rename(&self.folder, &last)?;
