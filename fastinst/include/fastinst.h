@@ -112,13 +112,19 @@ typedef struct {
     const fastinst_code_function *functions;
     size_t count;
     /*
-     * Switches the probes of `which` functions, `n` places in `functions`, to a state: 0 off, 1 count (enter is
-     * called), 2 time (enter and leave are called). Returns false if it does not. Called by a thread of the library's,
-     * with no lock of the library held, also before fastinst_register_code returns: so the caller of that holds no lock
-     * that `set` takes. It registers and unregisters nothing.
+     * Switches the probes of `which` functions, `n` places in `functions`, to a state: 0 off, 1 count (enter is called,
+     * or `counts` tells), 2 time (enter and leave are called). Returns false if it does not. Called by a thread of the
+     * library's, with no lock of the library held, also before fastinst_register_code returns: so the caller of that
+     * holds no lock that `set` takes. It registers and unregisters nothing.
      */
     bool (*set)(void *self, const uint32_t *which, size_t n, int state);
     void *self;
+    /*
+     * Tells how often each of `which` functions was entered in state 1, all threads together, since it was registered;
+     * null if fastinst_code_enter is called then. An event costs 10 ns and more, and a counter in the machine code one:
+     * a runtime whose functions are short counts itself. Called as `set`, and by fastinst_unregister_code.
+     */
+    void (*counts)(void *self, const uint32_t *which, size_t n, uint64_t *entries);
 } fastinst_code;
 
 /*
@@ -139,6 +145,13 @@ bool fastinst_unregister_code(uint64_t registration);
  * activated above.
  */
 uint32_t fastinst_code_probe(uint64_t registration, uint32_t function);
+
+/*
+ * The function's code also lies there, in no other code: another tier of it, or another variant. Without this, the
+ * sampling clock finds no function there, and calls from there have no caller. To be called before the code runs;
+ * unregistering takes it back.
+ */
+bool fastinst_code_also(uint64_t registration, uint32_t function, const void *code, size_t length);
 
 /*
  * `frame` is where the function's return address lies on the calling thread's stack, in both calls: it says which call

@@ -240,6 +240,17 @@ pub extern "C" fn fastinst_code_probe(number: u64, function: u32) -> ProbeNumber
     registered::probe(number, function).unwrap_or(ProbeNumber::MAX)
 }
 
+/// Says that a function's code also lies there.
+#[unsafe(no_mangle)]
+pub extern "C" fn fastinst_code_also(
+    number: u64,
+    function: u32,
+    code: *const c_void,
+    length: usize,
+) -> bool {
+    answer(|| registered::also(number, function, code.addr(), length).map_err(Error::Code))
+}
+
 /// A function was entered, whose probe counts or times.
 #[unsafe(no_mangle)]
 pub extern "C" fn fastinst_code_enter(probe: ProbeNumber, frame: *const c_void) {

@@ -1,6 +1,6 @@
 //! The command line, defined once: help, manual pages and completions all come from here.
 
-use crate::command::{attach, compare, demo, diff, export, merge, report, run};
+use crate::command::{attach, compare, ctl, demo, diff, export, merge, report, run};
 use clap::{Parser, Subcommand};
 
 /// Low-overhead function profiler with self-disabling probes
@@ -22,6 +22,8 @@ Examples:
   fastinst run ./app                              profile it, print a table when it ends
   fastinst run -o app.profile ./app               keep the profile
   fastinst attach --for 10s 4711                  profile what runs already
+  fastinst top 4711                               watch a program that is being profiled
+  fastinst ctl 4711 only 'parse_*'                steer a program that is being profiled
   fastinst report --sort mean app.profile         look at it again
   fastinst report --histogram parse app.profile   one function: its latencies and slowest calls
   fastinst diff base*.profile -- new*.profile     what has changed
@@ -29,7 +31,7 @@ Examples:
   fastinst doctor ./app                           what could be better, and how
 
 Without this command: LD_PRELOAD=libfastinst.so ./app writes fastinst.PID; every option of `run` is a variable FASTINST_….
-Exit status: 0 done, 1 not done, 2 wrong option; `run` exits as the program does.";
+Exit status: 0 done, 1 not done, 2 wrong option; `run` exits as the program does (126: it cannot be executed, 127: there is none).";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -38,6 +40,11 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Profile a process that runs already
     Attach(attach::Args),
+    /// Watch a program in the terminal, as a table that changes
+    #[cfg(feature = "top")]
+    Top(crate::command::top::Args),
+    /// Ask or steer a program that is being profiled; alone: list them
+    Ctl(ctl::Args),
     /// Print saved profiles
     Report(report::Args),
     /// Add saved profiles up, of several processes or machines

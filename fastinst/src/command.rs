@@ -4,6 +4,7 @@ pub(crate) mod attach;
 pub(crate) mod cc;
 mod channel;
 pub(crate) mod compare;
+pub(crate) mod ctl;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
@@ -21,6 +22,8 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sample;
 mod scrape;
+#[cfg(feature = "top")]
+pub(crate) mod top;
 
 use crate::cli::{Cli, Command};
 use std::io::{self, Write};
@@ -41,6 +44,24 @@ pub(crate) enum Failure {
     /// A command line that means nothing.
     #[error("{0}")]
     Usage(String),
+    /// There is no program of this name.
+    #[error("{0}")]
+    NoProgram(String),
+    /// There is a file, and it cannot be executed.
+    #[error("{0}")]
+    NotExecutable(String),
+}
+
+impl Failure {
+    /// The exit status, with the numbers that shells use for programs that cannot be run.
+    const fn status(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::NotExecutable(_) => 126,
+            Self::NoProgram(_) => 127,
+            Self::Read { .. } | Self::Write { .. } | Self::Stdout(_) | Self::Refused(_) => 1,
+        }
+    }
 }
 
 /// Does what the command line says; tells what went wrong on standard error.
@@ -48,6 +69,9 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Attach(args) => attach::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
+        #[cfg(feature = "top")]
+        Command::Top(args) => top::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Export(args) => export::run(&args),
@@ -68,7 +92,7 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
         }
         Err(failure) => {
             say(&failure.to_string());
-            if matches!(failure, Failure::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+            ExitCode::from(failure.status())
         }
     }
 }

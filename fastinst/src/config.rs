@@ -1,7 +1,11 @@
 //! What the environment asks for: every key that begins with `FASTINST_`.
 
+use crate::arguments::Question;
+use crate::discovery::points::Pair;
 use crate::discovery::unmodified::Maker;
 use crate::format::Format;
+use crate::quantity::{duration, share};
+use crate::trigger::{Trigger, TriggerError};
 use profiler::Policy;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,6 +45,26 @@ pub struct Config {
     /// and those that `include` names before the program begins, and others when they were seen to
     /// run.
     pub plant: Option<Planting>,
+    /// `FASTINST_CONTROL`: whether the process can be asked and steered while it runs.
+    pub control: ControlChoice,
+    /// `FASTINST_STAYS`: the library, attached, stays until the process ends or it is told to stop.
+    /// Set by `fastinst ctl` only.
+    pub stays: bool,
+    /// `FASTINST_PAIRS`: points between which time passes, besides those whose names say so:
+    /// `app:load,app:ready`, separated by semicolons.
+    pub pairs: Vec<Pair>,
+    /// `FASTINST_ARGUMENTS`: what is read of arguments: `parse_*@arg1/s,retval`, separated by
+    /// semicolons.
+    pub arguments: Vec<Question>,
+    /// `FASTINST_START_ON`, `FASTINST_STOP_ON`: what begins recording, and what ends it, separated
+    /// by commas. Nothing is recorded until something begins it, if anything does.
+    pub start_on: Vec<Trigger>,
+    /// See `start_on`.
+    pub stop_on: Vec<Trigger>,
+    /// `FASTINST_UNDER`: patterns of functions: only calls inside of theirs are recorded.
+    pub under: Vec<String>,
+    /// `FASTINST_DEPTH`: only calls so deep are recorded.
+    pub depth: Option<u32>,
     /// `FASTINST_RUN`: the process of `fastinst run`. Set by that command only.
     pub run: Option<i32>,
 }
@@ -61,10 +85,12 @@ pub enum Provider {
     Only(Maker),
     /// Those that a compiler has prepared, and all others.
     Symbols,
+    /// None, but the points that a program's author has named.
+    Points,
 }
 
 impl Provider {
-    const NAMES: [(&str, Self); 7] = [
+    const NAMES: [(&str, Self); 8] = [
         ("auto", Self::Auto),
         ("compiled", Self::Compiled),
         ("hooks", Self::Hooks),
@@ -72,14 +98,15 @@ impl Provider {
         ("xray", Self::Only(Maker::Xray)),
         ("mcount", Self::Only(Maker::Mcount)),
         ("symbols", Self::Symbols),
+        ("usdt", Self::Points),
     ];
-    const EXPECTED: &str = "auto, compiled, hooks, patchable, xray, mcount or symbols";
+    const EXPECTED: &str = "auto, compiled, hooks, patchable, xray, mcount, symbols or usdt";
 
     /// Whether functions get probes that a compiler has prepared so.
     pub(crate) fn takes(self, maker: Maker) -> bool {
         match self {
             Self::Auto | Self::Compiled | Self::Symbols => true,
-            Self::Hooks => false,
+            Self::Hooks | Self::Points => false,
             Self::Only(only) => only == maker,
         }
     }
@@ -100,7 +127,7 @@ impl Config {
     /// others have some, or none has.
     pub(crate) fn takes_any(&self, has_others: bool, parent: i32) -> bool {
         match self.provider {
-            Provider::Compiled | Provider::Hooks | Provider::Only(_) => false,
+            Provider::Compiled | Provider::Hooks | Provider::Only(_) | Provider::Points => false,
             Provider::Auto => !has_others && self.run.is_none_or(|run| run == parent),
             Provider::Symbols => true,
         }
@@ -132,6 +159,31 @@ impl std::str::FromStr for Planting {
         match text {
             "seen" => Ok(Self::Seen),
             "all" => Ok(Self::All),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Whether there is a control socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ControlChoice {
+    /// Where there can be one; not where a filter of system calls was there from the beginning.
+    #[default]
+    Auto,
+    /// The same, also under such a filter; one line says why where there is none.
+    On,
+    /// No.
+    Off,
+}
+
+impl std::str::FromStr for ControlChoice {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
             _ => Err(()),
         }
     }
@@ -174,6 +226,16 @@ pub enum ConfigError {
         /// The key.
         key: String,
     },
+    /// No trigger.
+    #[error("{key}={value}: {error}")]
+    Trigger {
+        /// The key.
+        key: &'static str,
+        /// What it was given.
+        value: String,
+        /// What is wrong with it.
+        error: TriggerError,
+    },
     /// A value that the key cannot have.
     #[error("{key}={value} is not {expected}")]
     Value {
@@ -204,6 +266,13 @@ const KEYS: &[&str] = &[
     "FASTINST_WITNESS",
     "FASTINST_PROVIDER",
     "FASTINST_PLANT",
+    "FASTINST_CONTROL",
+    "FASTINST_PAIRS",
+    "FASTINST_ARGUMENTS",
+    "FASTINST_START_ON",
+    "FASTINST_STOP_ON",
+    "FASTINST_UNDER",
+    "FASTINST_DEPTH",
 ];
 
 impl Default for Config {
@@ -222,6 +291,14 @@ impl Default for Config {
             witness: WitnessChoice::Auto,
             provider: Provider::Compiled,
             plant: None,
+            control: ControlChoice::Auto,
+            stays: false,
+            pairs: Vec::new(),
+            arguments: Vec::new(),
+            start_on: Vec::new(),
+            stop_on: Vec::new(),
+            under: Vec::new(),
+            depth: None,
             run: None,
         }
     }
@@ -250,7 +327,15 @@ impl Config {
             config.take(key, &value.to_string_lossy(), &mut tuning)?;
         }
         config.policy = tuning.apply(config.policy)?;
+        if config.triggers().any(|trigger| *trigger == Trigger::Signal(config.signal)) {
+            config.signal = 0;
+        }
         Ok(config)
+    }
+
+    /// What begins recording, and what ends it.
+    pub fn triggers(&self) -> impl Iterator<Item = &Trigger> {
+        self.start_on.iter().chain(&self.stop_on)
     }
 
     fn take(&mut self, key: &str, value: &str, tuning: &mut Tuning) -> Result<(), ConfigError> {
@@ -332,6 +417,30 @@ impl Config {
                 self.plant =
                     Some(value.parse().map_err(|()| wrong("FASTINST_PLANT", "seen or all"))?);
             }
+            "FASTINST_CONTROL" => {
+                self.control =
+                    value.parse().map_err(|()| wrong("FASTINST_CONTROL", "auto, on or off"))?;
+            }
+            "FASTINST_STAYS" => self.stays = true,
+            "FASTINST_PAIRS" => {
+                let pairs = value.split(';').map(str::parse).collect::<Result<_, _>>();
+                self.pairs = pairs.map_err(|_| {
+                    wrong("FASTINST_PAIRS", "two points such as app:load,app:ready; more behind ;")
+                })?;
+            }
+            "FASTINST_ARGUMENTS" => {
+                self.arguments = Question::several(value).map_err(|_| {
+                    wrong("FASTINST_ARGUMENTS", "of the form 'parse_*@arg1/s,retval;other@arg2'")
+                })?;
+            }
+            "FASTINST_START_ON" => self.start_on = triggers("FASTINST_START_ON", value)?,
+            "FASTINST_STOP_ON" => self.stop_on = triggers("FASTINST_STOP_ON", value)?,
+            "FASTINST_UNDER" => self.under = list(value),
+            "FASTINST_DEPTH" => {
+                let depth = value.parse().ok().filter(|&depth| depth > 0);
+                self.depth =
+                    Some(depth.ok_or_else(|| wrong("FASTINST_DEPTH", "a number above 0"))?);
+            }
             "FASTINST_RUN" => {
                 let run = value.parse().map_err(|_| wrong("FASTINST_RUN", "a process"))?;
                 self.run = Some(run);
@@ -376,29 +485,6 @@ impl Tuning {
     }
 }
 
-/// A share: `1%`, `0.01`.
-pub fn share(text: &str) -> Option<f64> {
-    let value = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
-        None => text.parse().ok()?,
-    };
-    (value > 0.0 && value <= 1.0).then_some(value)
-}
-
-/// A time: `10ms`, `1s`, `2m`, `500us`.
-pub fn duration(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(char::is_alphabetic);
-    let unit = match &text[digits.len()..] {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
-}
-
 /// Patterns that commas separate. Those within a regular expression belong to it.
 fn list(text: &str) -> Vec<String> {
     let mut patterns: Vec<String> = Vec::new();
@@ -410,6 +496,12 @@ fn list(text: &str) -> Vec<String> {
         }
     }
     patterns
+}
+
+/// Triggers, likewise.
+fn triggers(key: &'static str, text: &str) -> Result<Vec<Trigger>, ConfigError> {
+    let wrong = |error| ConfigError::Trigger { key, value: text.to_owned(), error };
+    list(text).iter().map(|one| one.parse().map_err(wrong)).collect()
 }
 
 /// Whether a pattern is the beginning of a regular expression.
@@ -443,6 +535,14 @@ mod tests {
         Config::from_vars(
             vars.iter().map(|(key, value)| (OsString::from(key), OsString::from(value))),
         )
+    }
+
+    #[test]
+    fn signals_have_names_and_numbers() {
+        assert_eq!(
+            (signal("SIGUSR1"), signal("12"), signal("0")),
+            (Some(libc::SIGUSR1), Some(12), Some(0))
+        );
     }
 
     #[test]
@@ -489,6 +589,10 @@ mod tests {
             ("FASTINST_WITNESS", "timer"),
             ("FASTINST_PROVIDER", "all"),
             ("FASTINST_PLANT", "now"),
+            ("FASTINST_CONTROL", "yes"),
+            ("FASTINST_START_ON", "SIGKILL"),
+            ("FASTINST_STOP_ON", "5"),
+            ("FASTINST_DEPTH", "0"),
         ] {
             assert!(wrong(key, value).contains(key), "{key}={value}");
         }
@@ -515,6 +619,15 @@ mod tests {
     }
 
     #[test]
+    fn a_signal_that_switches_recording_asks_for_no_profile() {
+        let config = from(&[("FASTINST_START_ON", "parse_*,2s"), ("FASTINST_STOP_ON", "SIGUSR2")]);
+        let config = config.unwrap();
+        assert_eq!(config.start_on.len(), 2);
+        assert_eq!((config.stop_on, config.signal), (vec![Trigger::Signal(libc::SIGUSR2)], 0));
+        assert_eq!(from(&[("FASTINST_STOP_ON", "SIGUSR1")]).unwrap().signal, libc::SIGUSR2);
+    }
+
+    #[test]
     fn what_was_asked_for_by_name_gets_its_probes_before_the_program_begins() {
         let before = |keys: &[(&'static str, &str)]| {
             let config = from(keys).unwrap();
@@ -532,20 +645,5 @@ mod tests {
         assert_eq!(list("a*,,/x{1,2}/,@lib"), ["a*", "/x{1,2}/", "@lib"]);
         assert_eq!(list("/open,end"), ["/open,end"]);
         assert!(list("").is_empty());
-    }
-
-    #[test]
-    fn times_and_shares_are_read_as_people_write_them() {
-        assert_eq!(duration("1.5s"), Some(Duration::from_millis(1500)));
-        assert_eq!(duration("500us"), Some(Duration::from_micros(500)));
-        assert_eq!((duration("5"), duration("5 parsecs"), duration("")), (None, None, None));
-        assert_eq!(
-            (share("1%"), share("0.5"), share("0"), share("x")),
-            (Some(0.01), Some(0.5), None, None)
-        );
-        assert_eq!(
-            (signal("SIGUSR1"), signal("12"), signal("0")),
-            (Some(libc::SIGUSR1), Some(12), Some(0))
-        );
     }
 }

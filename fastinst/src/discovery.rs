@@ -8,7 +8,8 @@
 //!
 //! - `module` says what is loaded, or what a file would be.
 //! - `hooks` says how a module reaches the hooks.
-//! - `registered` is what a runtime tells of code that it has made.
+//! - `points` are places that a program's author has named for tools.
+//! - `registered` is what a runtime tells of code that it has made, and `jit` what it tells perf.
 //! - `unmodified` finds sites in functions that call no hook.
 //! - `scan` finds the places that could be sites, `walk` proves them and says which function they
 //!   tell the hook.
@@ -16,7 +17,9 @@
 mod flow;
 mod hooks;
 mod image;
+pub mod jit;
 mod module;
+pub mod points;
 pub(crate) mod registered;
 mod scan;
 pub mod unmodified;

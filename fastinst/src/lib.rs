@@ -23,6 +23,7 @@
 //! knows no instruction that it writes, which is `callpatch`'s.
 
 pub mod api;
+pub mod arguments;
 pub mod attachment;
 mod attribution;
 pub mod capi;
@@ -36,10 +37,12 @@ pub mod lines;
 mod names;
 mod output;
 mod probe;
+pub mod quantity;
 mod runtime;
 mod selection;
 pub mod spelling;
 pub mod symbols;
+pub mod trigger;
 
 pub use api::{Batch, Callback, Error, Probe, Session};
 pub use probe::{Kind, ProbeId};

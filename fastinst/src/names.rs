@@ -159,26 +159,29 @@ impl Names {
         address: CodeAddr,
         plain: bool,
     ) -> Label {
-        let Some(bed) = bed.or_else(|| garden.bed_of(address).map(|(bed, _)| bed)) else {
+        let Some(of) = bed.or_else(|| garden.bed_of(address).map(|(bed, _)| bed)) else {
             return Label {
                 name: format!("{address}"),
                 offset: address.get() as u64,
                 ..Label::default()
             };
         };
-        let symbol = self.at(garden, bed, address);
+        let symbol = self.at(garden, of, address);
+        // A variant is shown as the function.
+        let registered = garden.beds.get(of).and_then(|bed| bed.module.registered.as_ref());
+        let bed = registered.and_then(|registered| registered.home).unwrap_or(of);
         let name = match symbol.filter(|_| !plain) {
             Some(symbol) => {
                 Name { shown: symbol.name, symbol: String::new(), start: symbol.start, size: None }
             }
-            None => self.in_bed(garden, bed, address),
+            None => self.in_bed(garden, of, address),
         };
         let module = garden.beds.get(bed).map(|bed| &bed.module);
         let offset = name.start.get().wrapping_sub(module.map_or(0, |module| module.bias)) as u64;
         // Lines of files are looked up by the reader of a profile.
         let registered = module.and_then(|module| module.registered.as_ref()?.at(name.start));
         let (file, line) =
-            registered.map_or((None, None), |function| (function.file.clone(), function.line));
+            registered.map_or((None, None), |function| (function.file, function.line));
         Label { name: name.shown, module: Some(bed as u32), offset, file, line }
     }
 }

@@ -5,7 +5,10 @@ use crate::format::Format;
 use crate::names::Names;
 use crate::runtime::functions::Id;
 use crate::runtime::plant::{Bed, Garden};
-use profiler::{Clock, ClockEvidence, Module, Profile, Spent, TableOptions};
+use crate::runtime::scope;
+use crate::runtime::spans::{self, Recorded};
+use crate::runtime::witness::{JIT, Jit};
+use profiler::{Clock, ClockEvidence, Label, Module, Profile, Spent, TableOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -23,6 +26,8 @@ pub(crate) struct Facts {
     /// How long the program was watched; its processor time, and that of the agent, in seconds.
     pub(crate) seconds: f64,
     pub(crate) processor: f64,
+    /// When that was, if recording is switched.
+    pub(crate) recorded: Option<Recorded>,
     /// What a sampling clock has seen.
     pub(crate) evidence: ClockEvidence,
     pub(crate) toggles: u64,
@@ -56,6 +61,7 @@ pub(crate) fn describe(
     names: &mut Names,
     facts: &Facts,
     format: Format,
+    jit: Option<&Jit>,
     bed_of: impl Fn(Id) -> Option<usize>,
 ) {
     let plain = format != Format::Profile;
@@ -65,7 +71,12 @@ pub(crate) fn describe(
     let evidence = by_probes.as_ref().unwrap_or(&facts.evidence);
     profile.admit(evidence);
     profile.modules = garden.beds.iter().map(|bed| module(&bed.module)).collect();
+    profile.modules.push(Module { path: JIT.to_owned(), build_id: String::new() });
+    let made = |id| jit.and_then(|jit| jit.label(id));
     profile.label(|id| {
+        if let Some(label) = made(id) {
+            return Label { module: Some(garden.beds.len() as u32), ..label.clone() };
+        }
         let id = Id(id.0);
         let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
         names.label(garden, bed_of(id), address, plain)
@@ -87,6 +98,10 @@ pub(crate) fn describe(
     header.started = facts.started;
     header.seconds = facts.seconds;
     header.processor = facts.processor;
+    header.recorded = facts.recorded.as_ref().map(|recorded| profiler::Recorded {
+        spans: recorded.spans,
+        first: recorded.first.iter().map(|&[from, to]| span(from, to, facts.clock.hz)).collect(),
+    });
     header.threads = facts.threads;
     header.machine = wordpatch::os::cpu::brand();
     header.spent = Spent {
@@ -99,7 +114,18 @@ pub(crate) fn describe(
         counting: header.spent.counting,
     };
     header.notes.extend(notes(garden, facts));
+    header.notes.extend(jit.map(Jit::notes).unwrap_or_default());
+    let name = |id: Id| {
+        let function = profile.functions.iter().find(|function| function.id.0 == id.0)?;
+        Some(function.label.name.clone())
+    };
+    profile.header.arguments = crate::runtime::arguments::told(facts.clock.hz, name);
     profile.reconcile(evidence);
+}
+
+fn span(from: u64, to: u64, hz: f64) -> profiler::Span {
+    let [from, to] = [from, to].map(|counter| spans::since_the_beginning(counter, hz));
+    profiler::Span { from, to }
 }
 
 fn module(module: &crate::discovery::Module) -> Module {
@@ -139,6 +165,8 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
             .push(format!("{} more probes or modules were refused", garden.refusals.len() - SHOWN));
     }
     notes.extend(garden.unmodified.as_ref().map(|unmodified| unmodified.note()));
+    notes.extend(spans::notes());
+    notes.extend(scope::notes());
     let mut tell = |count: u64, what: &str| {
         if count > 0 {
             notes.push(format!("{count} {what}"));

@@ -28,10 +28,12 @@
 //!   something else than probes.
 
 pub(crate) mod agent;
+pub(crate) mod arguments;
 mod arrivals;
 mod attached;
 mod boards;
 pub(crate) mod clock;
+mod complaint;
 pub(crate) mod doors;
 pub(crate) mod drain;
 pub(crate) mod event;
@@ -48,9 +50,11 @@ pub(crate) mod plant;
 mod protection;
 pub(crate) mod registered;
 mod sandbox;
+pub(crate) mod scope;
 mod sharing;
 pub(crate) mod sites;
 pub(crate) mod skip;
+pub(crate) mod spans;
 pub(crate) mod stub;
 pub(crate) mod tally;
 pub(crate) mod threads;

@@ -60,8 +60,12 @@ impl Selector {
             .filter(|_| needs_file)
             .and_then(|symbols| symbols.line_of(address))
             .map(|(file, _)| file);
-        let subject = Subject { name: &name, module: &module.name, file: file.as_deref(), size };
-        let named = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(&subject));
+        self.names(&Subject { name: &name, module: &module.name, file: file.as_deref(), size })
+    }
+
+    /// Whether a function is wanted that is described so.
+    pub(crate) fn names(&self, subject: &Subject<'_>) -> bool {
+        let named = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(subject));
         (self.include.is_empty() || named(&self.include)) && !named(&self.exclude)
     }
 }

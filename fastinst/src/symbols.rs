@@ -10,7 +10,8 @@ mod pattern;
 pub use demangle::demangled;
 pub use pattern::{Pattern, PatternError, Subject};
 
-use crate::discovery::registered::{self, Registered};
+use crate::discovery::points::PointNames;
+use crate::discovery::registered::Registered;
 use crate::discovery::{Contents, DiscoveryError, Image, Module};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,8 +41,11 @@ pub struct Symbols {
     functions: Table,
     debug: PathBuf,
     lines: Option<Option<addr2line::Loader>>,
-    /// Of code that a runtime has made: its lines.
+    /// Of code that a runtime has made: its functions, which get variants while it runs, and their
+    /// lines.
     registered: Option<Arc<Registered>>,
+    /// Points that have probes.
+    points: Option<Arc<PointNames>>,
 }
 
 impl std::fmt::Debug for Symbols {
@@ -57,14 +61,11 @@ impl Symbols {
     /// Reads the symbols of a module.
     pub fn load(module: &Module) -> Result<Self, DiscoveryError> {
         let mut functions = Table::default();
-        if let Some(registered) = &module.registered {
-            return Ok(Self {
-                bias: module.bias,
-                functions: Table::of_registered(registered),
-                debug: module.path.clone(),
-                lines: Some(None),
-                registered: module.registered.clone(),
-            });
+        if module.registered.is_some() {
+            let (registered, lines) = (module.registered.clone(), Some(None));
+            let debug = module.path.clone();
+            let (bias, points) = (module.bias, None);
+            return Ok(Self { bias, functions, debug, lines, registered, points });
         }
         let separate = with_images(module, |image| functions.read(image, module.bias))?;
         functions.sort();
@@ -74,6 +75,7 @@ impl Symbols {
             debug: separate.unwrap_or_else(|| module.path.clone()),
             lines: None,
             registered: None,
+            points: module.points.clone(),
         })
     }
 
@@ -111,26 +113,38 @@ impl Symbols {
         ))
     }
 
-    /// The function that an address lies in.
+    /// The point that is there, or the function that an address lies in.
     pub fn name_at(&self, address: CodeAddr) -> Option<Symbol> {
-        self.functions.at(address)
+        let point = self.points.as_ref().and_then(|points| points.get(&address));
+        match (&self.registered, point) {
+            (_, Some(name)) => Some(Symbol { name: name.clone(), start: address, size: 0 }),
+            (Some(registered), _) => registered.at(address).map(|function| Symbol {
+                size: function.size(),
+                name: function.name,
+                start: function.start,
+            }),
+            (None, _) => self.functions.at(address),
+        }
     }
 
     /// Where the function begins that an address lies in.
     pub fn start_of(&self, address: CodeAddr) -> Option<CodeAddr> {
-        self.functions.row_at(address).map(|row| row.start)
+        match &self.registered {
+            Some(registered) => registered.at(address).map(|function| function.start),
+            None => self.functions.row_at(address).map(|row| row.start),
+        }
     }
 
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
-        self.functions.rows.is_empty()
+        self.functions.rows.is_empty() && self.registered.is_none()
     }
 
     /// The source file and line of an address, where the program has debug information.
     pub fn line_of(&mut self, address: CodeAddr) -> Option<(String, u32)> {
         if let Some(registered) = &self.registered {
             let function = registered.at(address)?;
-            return Some((function.file.clone()?, function.line.unwrap_or(0)));
+            return Some((function.file?, function.line.unwrap_or(0)));
         }
         let debug = &self.debug;
         let lines = self.lines.get_or_insert_with(|| addr2line::Loader::new(debug).ok());
@@ -181,20 +195,6 @@ struct Row {
 }
 
 impl Table {
-    /// What a runtime has told, which is in order.
-    fn of_registered(registered: &Registered) -> Self {
-        let mut text = Vec::new();
-        let row = |function: &registered::Function| {
-            let name = text.len() as u32;
-            text.extend_from_slice(function.name.as_bytes());
-            text.push(0);
-            let size = function.span.end.distance_from(function.span.start) as usize;
-            Row { start: function.span.start, size, text: 0, name }
-        };
-        let rows = registered.functions.iter().map(row).collect();
-        Self { rows, texts: vec![text.into()] }
-    }
-
     /// Adds the functions of an image.
     fn read(&mut self, image: &Image<'_>, bias: usize) {
         for table in image.function_tables() {

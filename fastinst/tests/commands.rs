@@ -135,14 +135,15 @@ fn what_cannot_be_profiled_is_refused_with_a_remedy() {
         output.status.code() == Some(1) && text(&output.stderr).contains("is no profile"),
         "{output:?}"
     );
-    for wrong in [
-        &["run", "--policy", "best", "true"][..],
-        &["run", "-n", "5", "true"],
-        &["run", "./no-such-program"],
+    for (wrong, code) in [
+        (&["run", "--policy", "best", "true"][..], 2),
+        (&["run", "-n", "5", "true"], 2),
+        (&["run", "./no-such-program"], 127),
+        (&["run", "no-such-program"], 127),
     ] {
         let output = run(fastinst().args(wrong));
         assert!(
-            output.status.code() == Some(1) && text(&output.stderr).lines().count() == 1,
+            output.status.code() == Some(code) && text(&output.stderr).lines().count() == 1,
             "{wrong:?}: {output:?}"
         );
     }
@@ -170,8 +171,8 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
     for (args, key, code, says) in [
         (&["--polcy", "exact"][..], None, 2, "unknown option --polcy; did you mean --policy?"),
         (&["-F", "leef"], None, 1, "matches 'leef'; did you mean leaf?"),
-        (&["-F", "/[/"], None, 1, "invalid pattern '/[/'"),
-        (&["-N", "["], None, 1, "invalid pattern '['"),
+        (&["-F", "/[/"], None, 2, "invalid pattern '/[/'"),
+        (&["-N", "["], None, 2, "invalid pattern '['"),
         (&["-F", "@libz*"], None, 1, "no function with probes matches '@libz*'"),
         (
             &[],
@@ -179,10 +180,10 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
             1,
             "unknown key FASTINST_POLCY; did you mean FASTINST_POLICY?",
         ),
-        (&["--interval", "5"], None, 1, "--interval 5"),
-        (&["."], None, 1, ". is a directory"),
-        (&["./no-such-program"], None, 1, "No such file: ./no-such-program"),
-        (&["./calls.txt"], None, 1, "is not executable"),
+        (&["--interval", "5"], None, 2, "--interval 5"),
+        (&["."], None, 126, ". is a directory"),
+        (&["./no-such-program"], None, 127, "No such file: ./no-such-program"),
+        (&["./calls.txt"], None, 126, "is not executable"),
     ] {
         std::fs::write(to.join("calls.txt"), "").unwrap();
         let (status, line) = refused(args, key);
@@ -222,6 +223,12 @@ fn probes_and_doctor_say_what_a_program_has() {
     let output = run(fastinst().args(["probes", "--json", "-F", "leaf"]).arg(&program));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json["probes"].as_array().unwrap().iter().all(|probe| probe["function"] == "leaf"));
+    for (pattern, says) in [("leef", "'leef'; did you mean leaf?"), ("nothing", "'nothing'")] {
+        let output = run(fastinst().args(["probes", "-F", pattern]).arg(&program));
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert_eq!(said, format!("fastinst: no function matches {says}\n"));
+    }
     let doctor = text(&run(fastinst().arg("doctor").arg(&program)).stdout);
     assert!(doctor.contains("all can be switched") && doctor.contains("processor:"), "{doctor}");
     // What a signal takes is the machine's; a program that sets stacks aside is told what each

@@ -49,11 +49,13 @@ fn observed_of(
 fn calls_of_made_functions_are_counted_and_timed_as_native_ones_are() {
     let to = folder("registered-calls");
     let program = runtime(&to);
-    for mode in ["calls", "threads", "jumps"] {
+    let counters = ["ours", "itself"];
+    let modes = ["calls", "threads", "jumps"].into_iter();
+    for (mode, counter) in modes.flat_map(|mode| counters.map(|counter| (mode, counter))) {
         let plain = run(clean(std::process::Command::new(&program)).args([mode, "500"]));
         for policy in ["count", "exact", "adaptive"] {
             let file = to.join(format!("{mode}-{policy}"));
-            let (output, profile) = observed_of(&program, policy, &[mode, "500"], &file);
+            let (output, profile) = observed_of(&program, policy, &[mode, "500", counter], &file);
             assert_eq!(text(&output.stdout), text(&plain.stdout), "{}", text(&output.stderr));
             for (name, expected) in told(&output) {
                 let row = function(&profile, &name);
@@ -101,16 +103,40 @@ fn the_clock_charges_made_functions() {
 }
 
 #[test]
+fn variants_of_a_function_are_that_function_to_callers_and_to_the_clock() {
+    let to = folder("registered-variants");
+    let program = compile("registered.c", &to, &["-O1", "-finstrument-functions"]);
+    for policy in ["exact", "adaptive"] {
+        let file = to.join(policy);
+        let (output, profile) = observed_of(&program, policy, &["variants", "100"], &file);
+        assert!(text(&output.stdout).contains("variants: 3"), "{}", text(&output.stderr));
+        assert_eq!(["outer", "inner"].map(|name| calls(&profile, name)), [200.0, 500.0]);
+        if policy == "exact" {
+            let arcs = function(&profile, "body")["callers"].as_array().unwrap().clone();
+            let callers: BTreeSet<&str> =
+                arcs.iter().map(|arc| arc["caller"]["name"].as_str().unwrap_or("?")).collect();
+            assert_eq!(callers, BTreeSet::from(["inner", "outer"]), "{profile}");
+        }
+        if profile["header"]["clock"]["clock"] == "kernel" {
+            let share = function(&profile, "outer")["share"]["value"].as_f64().unwrap();
+            assert!(share > 0.5, "{profile}");
+        }
+    }
+}
+
+#[test]
 fn code_that_is_taken_back_stays_in_the_profile_and_other_code_may_lie_there() {
-    let (output, profile) = observed("again", "count", &["again", "100"]);
-    assert!(text(&output.stdout).contains("taken back: 1"), "{}", text(&output.stderr));
-    let found = ["outer", "inner", "second", "third"].map(|name| calls(&profile, name));
-    assert_eq!(found, [100.0, 200.0, 200.0, 400.0], "{profile}");
+    for counter in ["ours", "itself"] {
+        let (output, profile) = observed("again", "count", &["again", "100", counter]);
+        assert!(text(&output.stdout).contains("taken back: 1"), "{}", text(&output.stderr));
+        let found = ["outer", "inner", "second", "third"].map(|name| calls(&profile, name));
+        assert_eq!(found, [100.0, 200.0, 200.0, 400.0], "{counter} {profile}");
+    }
 }
 
 #[test]
 fn code_comes_and_goes_while_the_agent_switches_it() {
-    let (_, profile) = observed("churn", "adaptive", &["churn", "20"]);
+    let (_, profile) = observed("churn", "adaptive", &["churn", "20", "itself"]);
     let functions = profile["functions"].as_array().unwrap();
     let outer = functions.iter().filter(|row| row["name"] == "outer");
     let calls: f64 = outer.map(|row| row["calls"]["value"].as_f64().unwrap()).sum();
@@ -147,6 +173,12 @@ fn what_cannot_be_registered_is_refused_and_says_why() {
         ("none: ", "it has no functions"),
         ("good: ", "taken"),
         ("again: ", "lies where bad does"),
+        ("stranger: ", "there is no registration 77"),
+        ("missing: ", "registration 2 has no function 1"),
+        ("hollow: ", "the variant has no code"),
+        ("inside: ", "a variant of f lies where bad does"),
+        ("variant: ", "taken"),
+        ("twice: ", "a variant of f lies there"),
         ("unknown: ", "there is no registration 77"),
     ];
     for (line, (what, why)) in stdout.lines().zip(expected) {

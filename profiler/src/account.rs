@@ -34,6 +34,12 @@ const SITES: usize = 32;
 /// the entries that were not seen.
 const UNKNOWN: f64 = 0.1;
 
+/// What counting an entry takes may be so many times what it is known to take: the code that counts
+/// may be the runtime's own, or wait for the count before it. A window in which it takes longer
+/// shows too low a rate, at most this many times.
+const COUNTING: f64 = 2.0;
+const MOST_SLOWED: f64 = 3.0;
+
 /// So many windows tell a function that has fallen silent from one that is called in bursts.
 const FEW_WINDOWS: f64 = 4.0;
 
@@ -66,6 +72,8 @@ pub(crate) struct Account {
     pub(crate) arcs: SmallVec<[(u64, u64, u64); 1]>,
     pub(crate) other_arcs: (u64, u64),
     pub(crate) lost: u64,
+    /// What counting an entry takes, in ticks.
+    count: f64,
     /// How far what is taken off each timed call may be wrong.
     spread: f64,
     pub(crate) slowest: Slowest,
@@ -270,6 +278,7 @@ impl Account {
 
     /// The window ends. Each entry has cost so many ticks.
     pub(crate) fn close_window(&mut self, now: Ticks, cost: f64) {
+        self.count = cost;
         let Some((from, before)) = self.cycle.opened else { return };
         let (span, entries) =
             (now.since(from).0.max(1) as f64, (self.cycle.entries - before) as f64);
@@ -400,7 +409,17 @@ impl Account {
         // when it was watched.
         let as_watched = self.entries as f64 / unseen.watched.max(1.0) * unseen.hidden;
         let more = (as_watched - unseen.entries - half).max(0.0) * (FEW_WINDOWS / n).min(1.0);
+        let more = more.max(self.slowed_by_counting() - half);
         Figure::estimated(value, half, self.entries as f64).with_more_above(more)
+    }
+
+    /// How many more entries there were that were not seen, if counting has slowed the windows down
+    /// by more than is known.
+    fn slowed_by_counting(&self) -> f64 {
+        let unseen = &self.unseen;
+        let rate = unseen.entries.max(0.0) / unseen.hidden.max(1.0);
+        let part = (rate * COUNTING * self.count).min(1.0 - 1.0 / MOST_SLOWED);
+        unseen.entries.max(0.0) * (1.0 / (1.0 - part) - 1.0)
     }
 
     /// The same where rates were learned while a few calls were timed, in less time than a switch
@@ -524,6 +543,33 @@ mod tests {
         }
         account.turn(Ticks((cycles + 1) * SPAN));
         account.calls()
+    }
+
+    #[test]
+    fn what_counting_takes_beyond_what_is_known_is_in_the_interval() {
+        const SPAN: u64 = 10_000_000;
+        // Calls of so many ticks, which take twice as many longer while they are counted.
+        let calls = |ticks: u64, cost: u64| {
+            let mut account = Account::new(Ticks(0));
+            for cycle in 0..8 {
+                let began = Ticks(cycle * SPAN);
+                account.turn(began);
+                account.open_window(began);
+                let end = Ticks(began.0 + SPAN / 100);
+                account.entered(SPAN / 100 / (ticks + 2 * cost));
+                account.close_window(end, cost as f64);
+                account.stop_counting(began, end);
+            }
+            account.turn(Ticks(8 * SPAN));
+            (account.calls(), 8.0 * SPAN as f64 / ticks as f64)
+        };
+        // Told as 8.0 of 11.4 million.
+        let (told, truth) = calls(7, 3);
+        let (lo, hi) = told.interval();
+        assert!(told.value < 0.75 * truth && lo <= truth && truth <= hi, "{told:?} of {truth}");
+        // Of calls that are long it says nothing.
+        let (told, truth) = calls(700, 3);
+        assert!(told.interval().1 < 1.15 * truth, "{told:?} of {truth}");
     }
 
     #[test]

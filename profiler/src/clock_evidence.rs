@@ -33,6 +33,22 @@ pub struct ClockEvidence {
     pub invisible: Vec<FuncId>,
 }
 
+impl ClockEvidence {
+    /// Takes away in proportion what is more than there was.
+    pub fn limit(&mut self, processor: f64) {
+        let factor = processor / self.processor;
+        if factor.is_nan() || factor >= 1.0 {
+            return;
+        }
+        let sums = [&mut self.processor, &mut self.system, &mut self.unknown];
+        let functions = self.functions.iter_mut().flat_map(|function| {
+            [&mut function.innermost, &mut function.elsewhere, &mut function.on_stack]
+        });
+        let stacks = self.stacks.iter_mut().map(|stack| &mut stack.time);
+        sums.into_iter().chain(functions).chain(stacks).for_each(|time| *time *= factor);
+    }
+}
+
 /// What kind of clock it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "clock", rename_all = "lowercase")]
@@ -90,4 +106,37 @@ pub struct ClockStack {
     pub time: f64,
     /// How often it was seen.
     pub samples: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_of_more_than_there_was_is_cut_down_in_proportion() {
+        let function = ClockFunction {
+            innermost: 6.0,
+            elsewhere: 2.0,
+            on_stack: 8.0,
+            ..ClockFunction::default()
+        };
+        let mut evidence = ClockEvidence {
+            processor: 10.0,
+            system: 1.0,
+            unknown: 3.0,
+            functions: vec![function],
+            stacks: vec![ClockStack { time: 6.0, ..ClockStack::default() }],
+            ..ClockEvidence::default()
+        };
+        let before = evidence.clone();
+        evidence.limit(20.0);
+        assert_eq!(evidence, before);
+        evidence.limit(5.0);
+        assert_eq!((evidence.processor, evidence.system, evidence.unknown), (5.0, 0.5, 1.5));
+        let times = |of: ClockFunction| [of.innermost, of.elsewhere, of.on_stack];
+        assert_eq!((times(evidence.functions[0]), evidence.stacks[0].time), ([3.0, 1.0, 4.0], 3.0));
+        ClockEvidence::default().limit(1.0);
+        evidence.limit(0.0);
+        assert_eq!(evidence.processor, 0.0);
+    }
 }

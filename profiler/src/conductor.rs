@@ -139,6 +139,11 @@ impl Conductor {
         }
     }
 
+    /// Another budget, of the same policy, from now on.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
     fn part(&mut self, function: FuncId) -> &mut Part {
         let at = function.0 as usize;
         if at >= self.functions.len() {

@@ -63,6 +63,18 @@ impl Histogram {
         }
     }
 
+    /// What has come since an earlier one of the same calls. Weights are estimates, which may have
+    /// become less: such a bucket has got nothing.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut before = earlier.0.iter().peekable();
+        let new = self.0.iter().filter_map(|&(bucket, weight)| {
+            while before.next_if(|(known, _)| *known < bucket).is_some() {}
+            let known = before.next_if(|(known, _)| *known == bucket).map_or(0.0, |known| known.1);
+            (weight > known).then_some((bucket, weight - known))
+        });
+        Self(new.collect())
+    }
+
     /// How many calls it stands for.
     pub fn weight(&self) -> f64 {
         self.0.iter().map(|(_, weight)| weight).sum()
@@ -124,6 +136,17 @@ mod tests {
         for number in 0..LAST_BUCKET {
             assert_eq!(bounds(number).1 + 1, bounds(number + 1).0, "{number}");
         }
+    }
+
+    #[test]
+    fn what_has_come_since_is_the_difference() {
+        let of = |buckets: &[(u16, f64)]| Histogram::of(buckets.to_vec());
+        let now = of(&[(1, 5.0), (3, 2.0), (7, 1.0)]);
+        assert_eq!(now.since(&of(&[(1, 5.0), (2, 1.0), (3, 1.5)])), of(&[(3, 0.5), (7, 1.0)]));
+        assert_eq!(
+            (now.since(&Histogram::default()), now.since(&now).is_empty()),
+            (now.clone(), true)
+        );
     }
 
     #[test]

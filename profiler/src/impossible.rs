@@ -4,8 +4,9 @@
 //! made. The check owes nothing to how they came about: it looks at a profile as a reader of its
 //! file does.
 
+use crate::figure::Mark;
 use crate::profile::{Function, Profile};
-use crate::reconcile::Callers;
+use crate::reconcile::{Callers, SHORT};
 use crate::{Figure, Header};
 use serde::Serialize;
 
@@ -46,6 +47,8 @@ pub enum Contradiction {
     PercentileAboveMax,
     /// A percentile is below the shortest call.
     PercentileBelowMin,
+    /// The mean is below the shortest call, and is not said to be a lower bound.
+    MeanBelowMin,
     /// The shortest call is longer than the longest.
     MinAboveMax,
     /// Self times, `[system]` and `[unknown]` add up to more than the processor time.
@@ -153,6 +156,12 @@ impl Function {
         }
         let (min, max) = (self.min.unwrap_or(0.0), self.max.unwrap_or(f64::INFINITY));
         check(is_above(min, max), Contradiction::MinAboveMax, min, max);
+        // What sampling adds to a call is in single calls, and no longer in the mean.
+        let mean = self.mean.filter(|mean| mean.value >= SHORT && mean.mark() != Mark::AtLeast);
+        if let Some(Figure { value, .. }) = mean {
+            let is_below = is_above(min, value + self.floor(header).max(SHORT));
+            check(is_below, Contradiction::MeanBelowMin, value, min);
+        }
         for share in [0.5, 0.9, 0.99, 0.999] {
             if let Some(value) = self.percentile(share, header) {
                 check(!value.is_finite(), Contradiction::NoNumber, value, 0.0);
@@ -241,6 +250,8 @@ mod tests {
             [OutsideOfItsInterval]
         );
         assert_eq!(with(&|one| (one.min, one.max) = (Some(2.0), Some(1.0))), [MinAboveMax]);
+        let mean = Some(Figure::exact(142e6));
+        assert_eq!(with(&|one| (one.min, one.mean) = (Some(229e6), mean)), [MeanBelowMin]);
     }
 
     #[test]

@@ -47,6 +47,7 @@
 //! It does not find probes, switch them, or know what a function is called: names are given to it.
 
 mod account;
+mod arguments;
 mod clock_evidence;
 mod compare;
 mod conductor;
@@ -68,6 +69,7 @@ mod student;
 mod timed;
 mod unit;
 
+pub use arguments::{ArgumentValue, Arguments};
 pub use clock_evidence::{ClockEvidence, ClockFunction, ClockSource, ClockStack};
 pub use compare::{Change, Compared, Comparison, Verdict};
 pub use conductor::{Conductor, Sample, Tally};
@@ -78,9 +80,13 @@ pub use histogram::{Histogram, LAST_BUCKET, bounds, bucket};
 pub use impossible::{Contradiction, Impossible};
 pub use mode::{Draw, Mode, Probes, Rest, Skip};
 pub use policy::{NoPolicy, Policy};
-pub use profile::{Arc, Callee, Exemplar, Function, Header, Label, Module, Profile, Spent, Stack};
+pub use profile::{
+    Arc, Callee, Exemplar, Function, Header, Label, Module, Profile, Recorded, Span, Spent, Stack,
+};
+pub use report::human;
 pub use report::{
-    HistogramOptions, NoFunction, Sort, StackFrame, StackSample, TableOptions, base64,
+    Grid, GridColumn, GridRow, HistogramOptions, NoFunction, Sort, StackFrame, StackSample,
+    TableOptions, base64, width_of,
 };
 pub use timed::Timed;
 pub use unit::{Clock, Costs, FuncId, Ticks};

@@ -2,8 +2,9 @@
 //! in each adds up in their sum, too: functions whose callers are known in one process only have
 //! unknown callers in the sum, and bounds are met again.
 
+use crate::arguments::Arguments;
 use crate::histogram::bounds;
-use crate::profile::{Arc, Exemplar, Function, Header, Label, Module, Profile, Stack};
+use crate::profile::{Arc, Exemplar, Function, Header, Label, Module, Profile, Recorded, Stack};
 use crate::timed::{mean_of, sum};
 use crate::{FuncId, Histogram, Spent};
 use std::collections::{BTreeMap, HashMap};
@@ -126,6 +127,15 @@ impl Profile {
 
     fn add_header(&mut self, other: &Self) {
         let (mine, theirs) = (&mut self.header, &other.header);
+        for arguments in &theirs.arguments {
+            let is_same = |known: &&mut Arguments| {
+                known.function == arguments.function && known.what == arguments.what
+            };
+            match mine.arguments.iter_mut().find(is_same) {
+                Some(known) => known.add(arguments),
+                None => mine.arguments.push(arguments.clone()),
+            }
+        }
         mine.processes += theirs.processes;
         // What is not known of one is not known of both.
         mine.processor = if mine.processor.min(theirs.processor) > 0.0 {
@@ -141,6 +151,12 @@ impl Profile {
         mine.null = mine.null.max(theirs.null);
         mine.threads =
             if mine.threads.min(theirs.threads) == 0 { 0 } else { mine.threads + theirs.threads };
+        if mine.recorded.is_some() || theirs.recorded.is_some() {
+            // One that was recorded all the time has one span.
+            let spans = |header: &Header| header.recorded.as_ref().map_or(1, |all| all.spans);
+            let spans = spans(mine) + spans(theirs);
+            mine.recorded = Some(Recorded { spans, first: Vec::new() });
+        }
         mine.seconds = mine.seconds.max(theirs.seconds);
         mine.started = mine.started.min(theirs.started);
         let step = theirs.step as f64 / theirs.hz * mine.hz;

@@ -1,6 +1,7 @@
 //! A profile: what is known of a program's functions, as plain data.
 
 use crate::account::Account;
+use crate::arguments::Arguments;
 use crate::exemplars::{Inner, Slow};
 use crate::figure::{Figure, Mark};
 use crate::histogram::Histogram;
@@ -48,6 +49,9 @@ pub struct Header {
     pub started: u64,
     /// How long the program was watched, in seconds.
     pub seconds: f64,
+    /// When that was, if not from its beginning to its end: then all figures are of these spans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
     /// How many threads it has had that were watched; 0 if that is not known.
     #[serde(default)]
     pub threads: u32,
@@ -92,6 +96,9 @@ pub struct Header {
     pub spent: Spent,
     /// What is missing, one line each.
     pub notes: Vec<String>,
+    /// What functions were called with, where that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<Arguments>,
 }
 
 impl Header {
@@ -99,6 +106,24 @@ impl Header {
     pub(crate) fn kind_of_time(&self) -> &'static str {
         if self.wall { "wall" } else { "CPU" }
     }
+}
+
+/// The spans in which a program was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// How many.
+    pub spans: u64,
+    /// The first of them; none where several processes were added up.
+    pub first: Vec<Span>,
+}
+
+/// From when to when, in seconds since the process began to be watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// From when.
+    pub from: f64,
+    /// To when.
+    pub to: f64,
 }
 
 /// What measuring has taken.
@@ -254,10 +279,24 @@ pub struct Arc {
     pub caller: Option<Label>,
 }
 
+impl Function {
+    /// Whether it has timed calls, and all were shorter than that, in nanoseconds.
+    pub fn is_shorter_than(&self, time: f64) -> bool {
+        self.max.is_some_and(|max| max < time)
+    }
+}
+
 /// A percentile is told if so many calls were timed.
 const ENOUGH: [(f64, u64); 4] = [(0.5, 5), (0.9, 30), (0.99, 300), (0.999, 3000)];
 
 impl Profile {
+    /// Leaves out slow calls that were shorter than that, in nanoseconds.
+    pub fn keep_calls_of(&mut self, time: f64) {
+        for function in &mut self.functions {
+            function.exemplars.retain(|call| call.time >= time);
+        }
+    }
+
     pub(crate) fn of(
         policy: &Policy,
         clock: Clock,
@@ -333,6 +372,9 @@ impl Profile {
             });
         };
         self.functions.iter_mut().for_each(callers);
+        for arguments in &mut self.header.arguments {
+            arguments.function = rename(&arguments.function);
+        }
     }
 
     /// Names the callers, by the return addresses of their calls.

@@ -32,10 +32,10 @@ mod wall;
 #[cfg(test)]
 mod tests;
 
-use crate::profile::{Profile, Stack};
-use crate::{ClockEvidence, ClockFunction, ClockSource, Figure, FuncId};
+use crate::profile::{Function, Profile, Stack};
+use crate::{ClockEvidence, ClockFunction, ClockSource, Figure, FuncId, How};
 pub(crate) use callers::Callers;
-pub(crate) use mean::quotient;
+pub(crate) use mean::{SHORT, quotient};
 use std::collections::BTreeSet;
 
 /// Where every call was timed, a clock with fewer samples says less than the probes do.
@@ -126,6 +126,11 @@ impl Profile {
             function.wall = function
                 .wall
                 .map(|wall| wall.clipped(total.map_or(0.0, |total| total.value), f64::MAX));
+            // A lower bound and a mean that is known have a lower bound as their mean.
+            let mean = function.mean.filter(|mean| mean.value >= SHORT);
+            if let Some(mean) = mean {
+                function.mean = Some(mean::at_least_if_shorter(mean, function, &self.header));
+            }
         }
     }
 
@@ -237,8 +242,8 @@ impl Profile {
     }
 
     /// Adds functions that the clock has seen and probes have not, such as one that was running
-    /// when the program was first watched: they were called no time that is known of. To be called
-    /// before functions are labelled.
+    /// when the program was first watched: they were called once at least. To be called before
+    /// functions are labelled.
     pub fn admit(&mut self, evidence: &ClockEvidence) {
         let known = self.positions();
         let mut more: Vec<FuncId> = evidence
@@ -249,7 +254,11 @@ impl Profile {
             .collect();
         more.sort_unstable();
         more.dedup();
-        self.functions.extend(more.into_iter().map(crate::Function::uncalled));
+        // No call takes less than a nanosecond.
+        let most = time(evidence.processor).max(1.0);
+        let calls = Figure { value: 1.0, how: How::Estimated { lo: 1.0, hi: most } };
+        self.functions
+            .extend(more.into_iter().map(|id| Function { calls, ..Function::uncalled(id) }));
         self.functions.sort_by_key(|function| function.id);
     }
 }
@@ -272,5 +281,5 @@ fn time(value: f64) -> f64 {
 /// A figure from a value and an interval, each within bounds; the interval always holds the value.
 fn estimate(value: f64, (lo, hi): (f64, f64), least: f64, most: f64) -> Figure {
     let (lo, hi) = (lo.max(least).min(value), hi.min(most).max(value));
-    Figure { value, how: crate::How::Estimated { lo, hi } }
+    Figure { value, how: How::Estimated { lo, hi } }
 }

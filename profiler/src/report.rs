@@ -12,9 +12,10 @@ mod firefox;
 mod folded;
 mod foot;
 mod gprof;
+mod grid;
 mod histogram;
 mod html;
-pub(crate) mod human;
+pub mod human;
 mod json;
 mod latency;
 #[cfg(test)]
@@ -30,8 +31,10 @@ mod svg;
 mod table;
 mod trace;
 mod tree;
+mod values;
 
 pub use base64::base64;
+pub use grid::{Grid, GridColumn, GridRow, width_of};
 pub use histogram::HistogramOptions;
 pub use histogram::NoFunction;
 pub use order::Sort;

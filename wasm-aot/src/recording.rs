@@ -13,7 +13,7 @@ use crate::{
     Error, Extern, ExternRef, Instance, Memory, Module, Store, StoreContextMut, Trap, Val,
 };
 use host_time::HostTime;
-pub use requests::{Requests, socket_name};
+pub use requests::Requests;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use test_support::eventually;
+use test_support::{OnTerminal, eventually};
 
 /// Calls a function for ever.
 const PROGRAM: &str = r#"(module
@@ -511,4 +511,120 @@ fn the_environment_says_how_cores_come_to_see_a_switch() {
     eventually("something is counted", || signalled.calls() > 0);
     let (went_well, said) = start("never").ask(&["attach", "icount"]);
     assert!(!went_well && said.contains("WORDPATCH_BARRIER"), "{said}");
+}
+
+/// Calls a function that takes a while, and one that takes longer.
+const BUSY: &str = r#"(module
+    (func $short (result i32) (local i32)
+        (loop $l (local.set 0 (i32.add (local.get 0) (i32.const 1)))
+            (br_if $l (i32.lt_u (local.get 0) (i32.const 2000)))) (local.get 0))
+    (func $long (result i32) (local i32)
+        (loop $l (local.set 0 (i32.add (local.get 0) (i32.const 1)))
+            (br_if $l (i32.lt_u (local.get 0) (i32.const 20000)))) (call $short))
+    (func (export "_start")
+        (loop $l (drop (call $short)) (drop (call $long)) (br $l))))"#;
+
+/// One set of words for programs of both kinds.
+#[test]
+fn the_words_of_native_programs_are_taken() {
+    let place = Place::new("control-words");
+    let running = Running::start_program(&place, BUSY, &[]);
+    let file = place.0.join("now.profile");
+    let snapshot = ["snapshot", "-o", file.to_str().expect("a path")];
+    let refused = |request: &[&str], why: &str| {
+        let (went_well, text) = running.ask(request);
+        assert!(!went_well && text.contains(why), "{request:?}: {text}");
+        assert_eq!(text.trim_end().lines().count(), 1, "{request:?}: {text}");
+    };
+    refused(&snapshot, "no monitor that measures times is attached");
+    refused(&["reset"], "no built-in monitor is attached");
+    refused(&["budget", "1%"], "no built-in monitor is attached");
+    running.good(&["attach", "latency"]);
+    let functions = || {
+        running.good(&snapshot);
+        let bytes = std::fs::read(&file).expect("written");
+        let profile = profiler::Profile::from_file(&bytes).expect("a profile");
+        assert!(profile.header.command[0].contains("spin"), "{:?}", profile.header);
+        let called = profile.functions.into_iter().filter(|function| function.calls.value > 0.0);
+        called.map(|function| (function.label.name, function.samples)).collect::<Vec<_>>()
+    };
+    let sees =
+        |name: &str| functions().iter().any(|(other, samples)| other == name && *samples > 0);
+    eventually("both are timed", || sees("short") && sees("long"));
+    assert_eq!(running.good(&["only", "sh*"]), "latency,function=sh* begins anew\n");
+    eventually("it is timed", || sees("short"));
+    assert!(!sees("long"));
+    assert_eq!(running.good(&["exclude"]), "latency,function=sh* begins anew\n");
+    refused(&["exclude", "s*"], "exclude=s*: no function is left");
+    refused(&["only", "long", "nosuch"], "function=nosuch: no function is called nosuch");
+    refused(&["only", "/sh.*/"], "named by globs");
+    assert!(running.good(&["status"]).contains("latency,function=sh* for"));
+    assert_eq!(running.good(&["budget", "50%"]), "latency,function=sh*,budget=50 begins anew\n");
+    refused(&["budget", "much"], "a share such as");
+    assert_eq!(running.good(&["only"]), "latency,budget=50 begins anew\n");
+    assert_eq!(
+        running.good(&["exclude", "short"]),
+        "latency,budget=50,exclude=short begins anew\n"
+    );
+    eventually("the other one is timed", || sees("long") && !sees("short"));
+    assert!(running.good(&["off"]).contains("rests"));
+    let before = functions();
+    assert_eq!(functions(), before);
+    assert_eq!(running.good(&["reset"]), "latency,budget=50,exclude=short begins anew\n");
+    assert_eq!(functions(), [], "it rests, and begins anew");
+    assert!(running.good(&["on"]).contains("observes"));
+    eventually("it is timed again", || sees("long"));
+    assert!(running.good(&["snapshot"]).contains("long"), "a table");
+    assert!(running.good(&["probes"]).contains("functions "));
+    assert!(running.good(&["stop"]).contains("detached"));
+    refused(&snapshot, "no monitor that measures times is attached");
+}
+
+/// The other command, which is built with the tests of all.
+fn fastinst() -> Option<std::process::Command> {
+    let beside = std::path::Path::new(env!("CARGO_BIN_EXE_wasm-aot")).with_file_name("fastinst");
+    if !beside.is_file() {
+        test_support::skip("fastinst is not built: cargo build -p fastinst");
+        return None;
+    }
+    Some(std::process::Command::new(beside))
+}
+
+#[test]
+fn fastinst_asks_and_shows_programs_of_webassembly() {
+    let Some(mut top) = fastinst() else { return };
+    let place = Place::new("control-fastinst");
+    let running = Running::start_program(&place, BUSY, &[]);
+    let pid = running.child.id().to_string();
+    let ctl = |words: &[&str]| {
+        let mut command = fastinst()?;
+        let output = command.arg("ctl").arg(&pid).args(words).output().expect("it starts");
+        let all = [output.stdout, output.stderr].concat();
+        Some((output.status.success(), String::from_utf8(all).expect("text")))
+    };
+    let (went_well, status) = ctl(&["status"]).expect("it is there");
+    assert!(went_well && status.contains("spin.wat"), "{status}");
+    let (went_well, why) = ctl(&["snapshot"]).expect("it is there");
+    assert!(!went_well && why.contains("attach latency or profile"), "{why}");
+
+    top.args(["top", "--interval", "100ms", &pid]).env("TERM", "xterm");
+    let mut top = OnTerminal::start(top, (80, 24));
+    for what in ["function", "calls/s", "long", "short", "quit"] {
+        top.shows(what);
+    }
+    let (_, status) = ctl(&["status"]).expect("it is there");
+    assert!(status.contains("attached  latency for "), "{status}");
+    let (went_well, table) = ctl(&["snapshot"]).expect("it is there");
+    assert!(went_well && table.contains("long"), "{table}");
+    top.press("/long\r");
+    top.shows("/long");
+    top.press("\r");
+    top.shows("timed;");
+    // Not before: where a monitor has just begun anew there is no function to look at.
+    let (went_well, told) = ctl(&["exclude", "short"]).expect("it is there");
+    assert!(went_well && told == "latency,exclude=short begins anew\n", "{told}");
+    top.press("qq");
+    let output = top.end();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(!running.good(&["status"]).contains("latency"), "it has gone with the table");
 }

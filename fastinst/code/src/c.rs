@@ -34,19 +34,26 @@ pub struct Code {
     pub count: usize,
     /// Switches probes.
     pub set: Option<Set>,
-    /// What `set` is given.
+    /// What `set` and `counts` are given.
     pub this: *mut c_void,
+    /// Tells what the runtime has counted itself; null if it calls `fastinst_code_enter` instead.
+    pub counts: Option<Counts>,
 }
 
 /// Switches the probes of `which` functions, so many, to a state: 0 off, 1 count, 2 time.
 pub type Set =
     unsafe extern "C" fn(this: *mut c_void, which: *const u32, count: usize, state: c_int) -> bool;
+/// Tells how often each of `which` functions, so many, was entered in state 1.
+pub type Counts =
+    unsafe extern "C" fn(this: *mut c_void, which: *const u32, count: usize, entries: *mut u64);
 /// `fastinst_register_code`.
 pub type Register = unsafe extern "C" fn(*const Code) -> u64;
 /// `fastinst_unregister_code`.
 pub type Unregister = unsafe extern "C" fn(u64) -> bool;
 /// `fastinst_code_probe`.
 pub type Probe = unsafe extern "C" fn(u64, u32) -> u32;
+/// `fastinst_code_also`.
+pub type Also = unsafe extern "C" fn(u64, u32, *const c_void, usize) -> bool;
 /// `fastinst_code_enter` and `fastinst_code_leave`.
 pub type Event = unsafe extern "C" fn(u32, *const c_void);
 /// `fastinst_last_error`.

@@ -13,7 +13,7 @@
 //! if let Some(library) = Library::find() {
 //!     let functions = [Function { name: "f", file: None, line: 0, code, length }];
 //!     let switch = |which: &[u32], state: State| !which.is_empty() || state == State::Off;
-//!     let registration = library.register("app.wasm", &functions, switch)?;
+//!     let registration = library.register("app.wasm", &functions, switch, None)?;
 //!     println!("{:?}", registration.probe(0));
 //! }
 //! # Ok::<(), fastinst_code::Refused>(())
@@ -36,7 +36,7 @@ use std::sync::OnceLock;
 pub enum State {
     /// Nothing.
     Off,
-    /// Its entries are told.
+    /// Its entries are told, or counted by the runtime itself.
     Count,
     /// Its entries and its exits are told.
     Time,
@@ -68,6 +68,7 @@ pub struct Library {
     register: c::Register,
     unregister: c::Unregister,
     probe: c::Probe,
+    also: c::Also,
     enter: c::Event,
     leave: c::Event,
     error: c::LastError,
@@ -87,6 +88,7 @@ impl Library {
                 register: function(c"fastinst_register_code")?,
                 unregister: function(c"fastinst_unregister_code")?,
                 probe: function(c"fastinst_code_probe")?,
+                also: function(c"fastinst_code_also")?,
                 enter: function(c"fastinst_code_enter")?,
                 leave: function(c"fastinst_code_leave")?,
                 error: function(c"fastinst_last_error")?,
@@ -95,12 +97,14 @@ impl Library {
     }
 
     /// Registers the functions of a module. `switch` is told which of them shall do what from now
-    /// on, by the library's own thread, and returns whether that was done.
+    /// on, by the library's own thread, and returns whether that was done. Where the runtime counts
+    /// itself, `counts` tells how often each was entered in [`State::Count`] so far.
     pub fn register(
         &'static self,
         module: &str,
         functions: &[Function<'_>],
         switch: impl Fn(&[u32], State) -> bool + Send + Sync + 'static,
+        counts: Option<Counts>,
     ) -> Result<Registration, Refused> {
         let text = |text: &str| CString::new(text.replace('\0', " ")).unwrap_or_default();
         let names: Vec<(CString, Option<CString>)> = functions
@@ -120,24 +124,30 @@ impl Library {
             })
             .collect();
         let module = text(module);
-        let switch: Box<Switch> = Box::new(Box::new(switch));
+        let runtime = Box::new(Runtime { switch: Box::new(switch), counts });
         let code = c::Code {
             size: size_of::<c::Code>() as u32,
             module: module.as_ptr(),
             functions: functions.as_ptr(),
             count: functions.len(),
             set: Some(set),
-            this: std::ptr::from_ref(&*switch).cast_mut().cast(),
+            this: std::ptr::from_ref(&*runtime).cast_mut().cast(),
+            counts: runtime.counts.as_ref().map(|_| self::counts as c::Counts),
         };
-        // SAFETY: (1) all that is pointed to lives until the call returns, and the switch until it
+        // SAFETY: (1) all that is pointed to lives until the call returns, and the runtime until it
         // is unregistered.
         let number = unsafe { (self.register)(&raw const code) };
         if number == 0 {
-            // SAFETY: (1) a text that lives until this thread's next failure.
-            let why = unsafe { CStr::from_ptr((self.error)()) };
-            return Err(Refused(why.to_string_lossy().into_owned()));
+            return Err(self.refusal());
         }
-        Ok(Registration { library: self, number, _switch: switch })
+        Ok(Registration { library: self, number, _runtime: runtime })
+    }
+
+    /// Why the library has refused what this thread asked for last.
+    fn refusal(&self) -> Refused {
+        // SAFETY: (1) a text that lives until this thread's next failure.
+        let why = unsafe { CStr::from_ptr((self.error)()) };
+        Refused(why.to_string_lossy().into_owned())
     }
 
     /// A function was entered, whose probe counts or times.
@@ -177,15 +187,23 @@ unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
-/// What a runtime is called by.
+/// Tells how often each of some functions was entered, in their order.
+pub type Counts = Box<dyn Fn(&[u32], &mut [u64]) + Send + Sync>;
+
 type Switch = Box<dyn Fn(&[u32], State) -> bool + Send + Sync>;
+
+/// What a runtime is called by.
+struct Runtime {
+    switch: Switch,
+    counts: Option<Counts>,
+}
 
 /// Code that is registered, as long as this lives.
 pub struct Registration {
     library: &'static Library,
     number: u64,
     /// The library has its address.
-    _switch: Box<Switch>,
+    _runtime: Box<Runtime>,
 }
 
 impl std::fmt::Debug for Registration {
@@ -200,6 +218,13 @@ impl Registration {
         // SAFETY: (1) numbers only.
         let probe = unsafe { (self.library.probe)(self.number, function) };
         (probe != u32::MAX).then_some(probe)
+    }
+
+    /// Says that a function's code also lies there: another tier, or another variant of it.
+    pub fn also(&self, function: u32, code: *const u8, length: usize) -> Result<(), Refused> {
+        // SAFETY: (1) numbers and a place, which the library does not access.
+        let is_taken = unsafe { (self.library.also)(self.number, function, code.cast(), length) };
+        if is_taken { Ok(()) } else { Err(self.library.refusal()) }
     }
 }
 
@@ -219,7 +244,20 @@ unsafe extern "C" fn set(this: *mut c_void, which: *const u32, count: usize, sta
         _ => return false,
     };
     // SAFETY: (1) what `register` has given it, which lives; (2) so many numbers.
-    let (switch, which) =
-        unsafe { (&*this.cast::<Switch>(), std::slice::from_raw_parts(which, count)) };
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| switch(which, state))).unwrap_or(false)
+    let (runtime, which) =
+        unsafe { (&*this.cast::<Runtime>(), std::slice::from_raw_parts(which, count)) };
+    let switch = || (runtime.switch)(which, state);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(switch)).unwrap_or(false)
+}
+
+/// Called by the library.
+unsafe extern "C" fn counts(this: *mut c_void, which: *const u32, count: usize, told: *mut u64) {
+    // SAFETY: (1) what `register` has given it, which lives; (2) so many numbers, and room for as
+    // many.
+    let (runtime, which, told) = unsafe {
+        let told = std::slice::from_raw_parts_mut(told, count);
+        (&*this.cast::<Runtime>(), std::slice::from_raw_parts(which, count), told)
+    };
+    let counts = || runtime.counts.iter().for_each(|counts| counts(which, told));
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(counts));
 }

@@ -18,8 +18,8 @@ mod thread_data;
 use super::launch::Options;
 use super::run::Kept;
 use super::{Failure, say};
-use fastinst::config::duration;
 use fastinst::handover::{Attachment, Handover};
+use fastinst::quantity::duration;
 use fastinst::symbols::demangled;
 use profiler::Profile;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ extern "C" fn interrupt(_: i32) {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let time = args.time.as_deref().map(time).transpose()?;
     args.kept.check()?;
-    let target = Target::look(args.process, args.force)?;
+    let target = Target::take(args.process, args.force)?;
     let library = place::library_for(&target, &args.place)?;
     let settings: Vec<String> = args
         .options
@@ -110,6 +110,33 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     args.kept.keep(&profile)?;
     end?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a process has the library loaded.
+pub(crate) fn has_library(process: i32) -> bool {
+    Target::look(process, false).is_ok_and(|target| place::is_loaded(&target))
+}
+
+/// Has a library that waits in a process begin, under the settings that the process was started
+/// with, and stay until the process ends.
+pub(crate) fn arm(process: i32) -> Result<(), Failure> {
+    let target = Target::take(process, false)?;
+    let library = place::library_for(&target, Path::new("/tmp"))?;
+    let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    let is_setting = |pair: &str| {
+        let is_start = ["FASTINST_START=", "FASTINST_ENABLED="];
+        pair.starts_with("FASTINST_") && !is_start.iter().any(|key| pair.starts_with(key))
+    };
+    let settings: Vec<String> = environment
+        .split(|&byte| byte == 0)
+        .map(|pair| String::from_utf8_lossy(pair).into_owned())
+        .filter(|pair| is_setting(pair))
+        .chain(["FASTINST_STAYS=1".to_owned()])
+        .collect();
+    let injected = injection::inject(&target, library.path(), &settings);
+    library.remove();
+    injected.map_err(Failure::Refused)?.acknowledge(&target);
+    Ok(())
 }
 
 fn time(text: &str) -> Result<Duration, Failure> {

@@ -233,6 +233,7 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
     }
     findings.extend(of_probes(path, &module, &found));
     findings.extend(of_signal_stacks(path, &module));
+    findings.extend(of_runtime(path, &module));
     Ok(findings)
 }
 
@@ -294,6 +295,20 @@ fn of_signal_stacks(path: &Path, module: &Module) -> Option<Finding> {
             "look at the sizes that it gives to sigaltstack: sysconf(_SC_SIGSTKSZ) is enough, a constant may not be",
         )
     })
+}
+
+/// Whether it makes code while it runs, and how that gets names.
+fn of_runtime(path: &Path, module: &Module) -> Option<Finding> {
+    // As tables of symbols have them.
+    let runtimes = [
+        ("\0_ZN4node5StartEiPPc\0", "node --perf-basic-prof"),
+        ("\0JLI_Launch\0", "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"),
+    ];
+    let (_, option) = runtimes.into_iter().find(|(symbol, _)| module.mentions(symbol))?;
+    Some(note(
+        format!("{}: it makes functions while it runs, which have no file", path.display()),
+        format!("{option} names them for the sampling clock"),
+    ))
 }
 
 /// What its symbols tell: names, and how many probes are not the user's own code.

@@ -1,8 +1,9 @@
 //! Filters, before the program starts: one that is malformed, or names no function, would leave a
 //! profile that says nothing.
 
-use super::launch::Options;
+use super::launch::{Options, POINTS};
 use super::{Failure, say};
+use fastinst::discovery::points::points;
 use fastinst::discovery::{Module, discover, unmodified};
 use fastinst::spelling::nearest;
 use fastinst::symbols::{Pattern, Subject, Symbol, Symbols, demangled};
@@ -49,10 +50,15 @@ impl Candidate {
 /// can load libraries it is only told, as it is of a filter that excludes nothing.
 pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
     let parse = |text: &String| Pattern::parse(text).map(|pattern| (text.clone(), pattern));
+    let triggers = options.triggers()?;
+    let needed = options.include.iter().chain(&options.under).chain(&triggers);
     let patterns: Result<Vec<(String, Pattern)>, _> =
-        options.include.iter().chain(&options.exclude).map(parse).collect();
-    let patterns = patterns.map_err(|error| Failure::Refused(error.to_string()))?;
+        needed.clone().chain(&options.exclude).map(parse).collect();
+    let patterns = patterns.map_err(|error| Failure::Usage(error.to_string()))?;
     let Ok(module) = Module::of_file(program) else { return Ok(()) };
+    if options.provider == POINTS {
+        return check_points(options, &patterns, program, &module);
+    }
     let takes_any = matches!(&*options.provider, "auto" | "symbols");
     if patterns.is_empty() {
         return Ok(());
@@ -88,7 +94,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
             "no function with probes matches '{text}'{near}; fastinst probes {} lists them",
             program.display()
         );
-        if at < options.include.len() && !later {
+        if at < needed.clone().count() && !later {
             return Err(Failure::Refused(why));
         }
         say(&if later {
@@ -96,6 +102,52 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
         } else {
             why
         });
+    }
+    Ok(())
+}
+
+/// The same where points have probes: those of the program and of the libraries that it names.
+fn check_points(
+    options: &Options,
+    patterns: &[(String, Pattern)],
+    program: &Path,
+    module: &Module,
+) -> Result<(), Failure> {
+    let libraries = libraries(program);
+    let libraries = libraries.iter().filter_map(|path| Module::of_file(path).ok());
+    let mut candidates = BTreeSet::new();
+    for module in std::iter::once(module.clone()).chain(libraries) {
+        let candidate =
+            |name| Candidate { name, module: module.name.clone(), file: None, size: None };
+        candidates.extend(points(&module).into_iter().flatten().map(|p| candidate(p.title())));
+    }
+    if candidates.is_empty() {
+        say(&format!(
+            "{} and the libraries that it names have no points; what it starts may have some",
+            program.display()
+        ));
+        return Ok(());
+    }
+    let is_there = |title: &String| candidates.iter().any(|one| one.name == *title);
+    let mut missing: Vec<&String> =
+        options.pairs.iter().flat_map(|pair| [&pair.begin, &pair.end]).collect();
+    missing.retain(|title| !is_there(title));
+    let unmatched = patterns
+        .iter()
+        .take(options.include.len())
+        .filter(|(_, pattern)| !candidates.iter().any(|one| pattern.matches(&one.subject())));
+    missing.extend(unmatched.map(|(text, _)| text));
+    let starts = STARTING.iter().any(|name| module.imports(name));
+    for text in missing {
+        let why = format!(
+            "no point matches '{text}'{}; fastinst probes {} lists a file's",
+            near(text, &candidates),
+            program.display()
+        );
+        if !starts {
+            return Err(Failure::Refused(why));
+        }
+        say(&format!("{why}; what the program starts may have some"));
     }
     Ok(())
 }

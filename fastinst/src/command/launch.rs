@@ -9,7 +9,10 @@ use super::channel::Channel;
 pub(crate) use super::library::library;
 use super::program::{examine, find};
 use super::{Failure, filter};
+use fastinst::arguments::{Question, QuestionError};
 use fastinst::discovery::Module;
+use fastinst::discovery::points::{Pair, PairError};
+use fastinst::trigger::Trigger;
 use profiler::{Policy, Profile};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -18,6 +21,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+
+/// The provider of points.
+pub(super) const POINTS: &str = "usdt";
 
 /// How a program is profiled.
 #[derive(Clone, Debug, clap::Args)]
@@ -41,6 +47,20 @@ pub(crate) struct Options {
     /// Leave these functions out (may be repeated)
     #[arg(short = 'N', long = "exclude", value_name = "PATTERN")]
     pub(crate) exclude: Vec<String>,
+    /// Record only calls inside of calls of these functions, and these (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) under: Vec<String>,
+    /// Record only calls at most so deep, counted in functions with probes: from the beginning of
+    /// the thread, or from a call of --under, which is 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) depth: Option<u32>,
+    /// Record nothing until this happens: a function is entered (a pattern as for -F), a signal
+    /// arrives (SIGUSR1), or a time has passed since the program began (2s) (may be repeated)
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) start_on: Vec<String>,
+    /// Stop recording when this happens, until --start-on begins it again (may be repeated)
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) stop_on: Vec<String>,
     /// Follow child processes
     #[arg(long, value_name = "WHOM", default_value = "children", value_parser = ["children", "none"])]
     pub(crate) follow: String,
@@ -50,14 +70,27 @@ pub(crate) struct Options {
     pub(crate) witness: Option<String>,
     /// Which functions have probes: those with compiled-in hooks (hooks), and those that a compiler
     /// has prepared in one way (patchable, xray, mcount) or any (compiled); these and all others
-    /// (symbols), or others where none is prepared (auto)
-    #[arg(long, value_name = "PROVIDER", default_value = "auto", value_parser = ["auto", "compiled", "hooks", "patchable", "xray", "mcount", "symbols"])]
+    /// (symbols), or others where none is prepared (auto); or the points that programs and
+    /// libraries name for tools, and no functions (usdt)
+    #[arg(long, value_name = "PROVIDER", default_value = "auto", value_parser = ["auto", "compiled", "hooks", "patchable", "xray", "mcount", "symbols", "usdt"])]
     pub(crate) provider: String,
+    /// Read arguments of functions that are called rarely, and count calls by their values: arg1 to
+    /// arg6 and retval, as /i, /u, /x (8 to 64 bits), /c or /s (may be repeated)
+    #[arg(short = 'A', long = "argument", value_name = "FUNCTION@VALUE,…", value_parser = question)]
+    pub(crate) arguments: Vec<Question>,
+    /// Time from one point to another, besides those whose names say so, such as x__start and
+    /// x__done (provider usdt; may be repeated)
+    #[arg(long = "pair", value_name = "POINT,POINT", value_parser = pair)]
+    pub(crate) pairs: Vec<Pair>,
     /// When functions without compiled-in hooks get their probes: when they were seen to run, or
     /// all before the program begins, so that every call is counted [default: those that a compiler
     /// has prepared, or that -F names, before; others when seen]
     #[arg(long, value_name = "WHEN", value_parser = ["seen", "all"])]
     pub(crate) plant: Option<String>,
+    /// Whether `fastinst ctl` and `top` reach the program: where they can, also under a filter of
+    /// system calls that was there before (on), or not (off) [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
+    pub(crate) control: Option<String>,
 }
 
 impl Default for Options {
@@ -71,10 +104,17 @@ impl Default for Options {
             epoch,
             include,
             exclude,
+            under: Vec::new(),
+            depth: None,
+            start_on: Vec::new(),
+            stop_on: Vec::new(),
             follow: words("children"),
             witness: None,
             provider: words("auto"),
+            pairs: Vec::new(),
+            arguments: Vec::new(),
             plant: None,
+            control: None,
         }
     }
 }
@@ -101,8 +141,16 @@ pub(crate) struct Ended {
     pub(crate) note: Option<String>,
 }
 
+fn question(text: &str) -> Result<Question, String> {
+    text.parse().map_err(|error: QuestionError| error.to_string())
+}
+
+fn pair(text: &str) -> Result<Pair, String> {
+    text.parse().map_err(|error: PairError| error.to_string())
+}
+
 fn share(text: &str) -> Result<f64, String> {
-    fastinst::config::share(text).ok_or_else(|| "a share such as 1% or 0.01".to_owned())
+    fastinst::quantity::share(text).ok_or_else(|| "a share such as 1% or 0.01".to_owned())
 }
 
 /// Runs a program, the first of these words, under the profiler; the others are its arguments.
@@ -123,10 +171,13 @@ pub(crate) fn profile_of(
     }
     listen();
     let child = command.spawn();
-    let child = child
-        .map_err(|error| Failure::Refused(format!("cannot run {}: {error}", program.display())))?;
+    let child = child.map_err(|error| {
+        Failure::NotExecutable(format!("cannot run {}: {error}", program.display()))
+    })?;
     let status = while_watching(&channel, around, || attend(child))?;
     let profile = channel.profile();
+    // Of processes that were killed.
+    control::registry::sweep();
     Ok(Ended { status, profile, note })
 }
 
@@ -186,15 +237,26 @@ impl Options {
     /// What they are called in the environment.
     pub(super) fn variables(&self) -> Result<Vec<(&'static str, String)>, Failure> {
         let policy: Policy = self.policy.parse().map_err(|_| {
-            Failure::Refused(format!(
+            Failure::Usage(format!(
                 "--policy {}: the policies are adaptive, periodic (paper), exact and count",
                 self.policy
             ))
         })?;
         let is_paper = matches!(policy, Policy::Paper { .. });
         if !is_paper && (self.samples.is_some() || self.epoch.is_some()) {
-            return Err(Failure::Refused("-n and -e belong to --policy periodic".to_owned()));
+            return Err(Failure::Usage("-n and -e belong to --policy periodic".to_owned()));
         }
+        if !self.pairs.is_empty() && self.provider != POINTS {
+            return Err(Failure::Refused(format!("--pair belongs to --provider {POINTS}")));
+        }
+        if !self.arguments.is_empty() && matches!(&*self.provider, POINTS | "hooks") {
+            return Err(Failure::Refused(format!(
+                "-A reads arguments at the beginning of functions, where --provider {} has no probes: use --provider symbols",
+                self.provider
+            )));
+        }
+        let arguments: Vec<String> = self.arguments.iter().map(ToString::to_string).collect();
+        let pairs: Vec<String> = self.pairs.iter().map(ToString::to_string).collect();
         let optional = [
             ("FASTINST_POLICY", Some(self.policy.clone())),
             ("FASTINST_FOLLOW", Some(self.follow.clone())),
@@ -204,12 +266,36 @@ impl Options {
             ("FASTINST_WITNESS", self.witness.clone()),
             ("FASTINST_PROVIDER", Some(self.provider.clone())),
             ("FASTINST_PLANT", self.plant.clone()),
+            ("FASTINST_CONTROL", self.control.clone()),
+            ("FASTINST_ARGUMENTS", (!arguments.is_empty()).then(|| arguments.join(";"))),
+            ("FASTINST_PAIRS", (!pairs.is_empty()).then(|| pairs.join(";"))),
             ("FASTINST_RUN", Some(std::process::id().to_string())),
-            ("FASTINST_INCLUDE", (!self.include.is_empty()).then(|| self.include.join(","))),
-            ("FASTINST_EXCLUDE", (!self.exclude.is_empty()).then(|| self.exclude.join(","))),
+            ("FASTINST_UNDER", joined(&self.under)),
+            ("FASTINST_DEPTH", self.depth.map(|depth| depth.to_string())),
+            ("FASTINST_START_ON", joined(&self.start_on)),
+            ("FASTINST_STOP_ON", joined(&self.stop_on)),
+            ("FASTINST_INCLUDE", joined(&self.include)),
+            ("FASTINST_EXCLUDE", joined(&self.exclude)),
         ];
         Ok(optional.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
     }
+
+    /// Patterns of functions that switch recording.
+    pub(super) fn triggers(&self) -> Result<Vec<String>, Failure> {
+        let mut patterns = Vec::new();
+        for (option, events) in [("--start-on", &self.start_on), ("--stop-on", &self.stop_on)] {
+            for event in events {
+                let refused = |error| Failure::Usage(format!("{option} {event}: {error}"));
+                patterns.extend(event.parse::<Trigger>().map_err(refused)?.pattern());
+            }
+        }
+        Ok(patterns)
+    }
+}
+
+/// As variables have several values.
+fn joined(values: &[String]) -> Option<String> {
+    (!values.is_empty()).then(|| values.join(","))
 }
 
 /// The runtime of a sanitizer that the program names among its libraries.
@@ -225,7 +311,7 @@ fn check(command: &Command) -> Result<(), Failure> {
         command.get_envs().filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
     fastinst::config::Config::from_vars(vars)
         .map(drop)
-        .map_err(|error| Failure::Refused(error.to_string()))
+        .map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// Keys that we set ourselves may be set outside, to whatever; one that does not exist was meant to

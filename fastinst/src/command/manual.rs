@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 pub(crate) fn run(manual: &Manual) -> Result<ExitCode, Failure> {
     let text = manual.text(Cli::command()).map_err(|error| match error {
-        Error::NoSuchCommand { .. } => Failure::Refused(error.to_string()),
+        Error::NoSuchCommand { .. } => Failure::Usage(error.to_string()),
         Error::Page(why) => Failure::from(why),
     })?;
     io::stdout().write_all(&text)?;

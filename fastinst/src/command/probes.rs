@@ -1,10 +1,12 @@
 //! `fastinst probes`: the probes of a program, a library or a process.
 
+mod points;
 mod prospects;
 
-use super::Failure;
+use super::{Failure, say};
 use fastinst::Kind;
 use fastinst::discovery::{Discovery, FoundSite, Module, discover};
+use fastinst::spelling::question;
 use fastinst::symbols::{Pattern, Subject, Symbol, Symbols, demangled};
 use serde_json::json;
 use std::io::{self, Write};
@@ -35,6 +37,7 @@ Examples:
   fastinst probes --json ./app | jq '.probes | length'
 
 Where a compiler has prepared none, functions are listed that get probes as they are, if landings are free where they lead.
+Points that the file names for tools (--provider usdt) are listed behind them.
 
 Exit status: 1 if there are none.";
 
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let parse = |patterns: &[String]| {
         let parsed =
             patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>();
-        parsed.map_err(|error| Failure::Refused(error.to_string()))
+        parsed.map_err(|error| Failure::Usage(error.to_string()))
     };
     let (include, exclude) = (parse(&args.include)?, parse(&args.exclude)?);
     let modules = modules(&args.target)?;
@@ -70,14 +73,41 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let named = |patterns: &[Pattern], line: &Line<'_>| {
         patterns.iter().any(|pattern| pattern.matches(&line.subject()))
     };
-    let all = lines.len();
-    lines.retain(|line| (include.is_empty() || named(&include, line)) && !named(&exclude, line));
-    if all == 0 {
+    if lines.is_empty() {
         return prospects::run(args, &modules, &include, &exclude);
     }
-    let text = if args.json { as_json(&lines) } else { as_text(&lines) };
+    let names: Vec<String> = lines.iter().map(|line| line.function.clone()).collect();
+    lines.retain(|line| (include.is_empty() || named(&include, line)) && !named(&exclude, line));
+    let points = points::list(&modules, &include, &exclude)?;
+    let text = match args.json {
+        true => pretty(&json!({ "probes": as_json(&lines), "points": points::as_json(&points) })),
+        false => as_text(&lines) + &points::as_text(&points),
+    };
     io::stdout().write_all(text.as_bytes())?;
-    Ok(if lines.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let is_empty = lines.is_empty() && points.is_empty();
+    if is_empty {
+        say(&args.nothing_matches(&names));
+    }
+    Ok(if is_empty { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+impl Args {
+    /// What to say where filters leave nothing of the functions of these names.
+    fn nothing_matches(&self, names: &[String]) -> String {
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        match self.include.as_slice() {
+            [] => "-N leaves no function".to_owned(),
+            [one] => {
+                let meant = question(one.trim_matches(['*', '/', '^', '$']), &known);
+                format!("no function matches '{one}'{meant}")
+            }
+            many => format!("no function matches any of '{}'", many.join("', '")),
+        }
+    }
 }
 
 /// A file, or what a process has loaded.
@@ -154,8 +184,8 @@ fn as_text(lines: &[Line<'_>]) -> String {
     text
 }
 
-fn as_json(lines: &[Line<'_>]) -> String {
-    let probes: Vec<_> = lines
+fn as_json(lines: &[Line<'_>]) -> Vec<serde_json::Value> {
+    lines
         .iter()
         .enumerate()
         .map(|(id, line)| {
@@ -171,6 +201,5 @@ fn as_json(lines: &[Line<'_>]) -> String {
                 "own": line.site.own,
             })
         })
-        .collect();
-    serde_json::to_string_pretty(&json!({ "probes": probes })).unwrap_or_default() + "\n"
+        .collect()
 }

@@ -22,17 +22,17 @@ pub(super) fn find(program: &OsStr) -> Result<PathBuf, Failure> {
         } else {
             String::new()
         };
-        Failure::Refused(format!("No such program in PATH: {}{here}", path.display()))
+        Failure::NoProgram(format!("No such program in PATH: {}{here}", path.display()))
     })
 }
 
 /// Whether there is a file that the kernel would execute; otherwise why not.
 fn can_be_executed(path: &Path) -> Result<(), Failure> {
-    let refused = |why: String| Err(Failure::Refused(why));
+    let refused = |why: String| Err(Failure::NotExecutable(why));
     let name = path.display();
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            refused(format!("No such file: {name}"))
+            Err(Failure::NoProgram(format!("No such file: {name}")))
         }
         Err(error) => refused(format!("{name}: {error}")),
         Ok(data) if data.is_dir() => {

@@ -6,8 +6,9 @@ use super::{Failure, write_file};
 use clap::ValueEnum;
 use fastinst::format::Format;
 use fastinst::lines;
-use fastinst::symbols::demangled;
+use fastinst::symbols::{Pattern, Subject, demangled};
 use profiler::{Profile, TableOptions};
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,6 +26,10 @@ pub(crate) struct Args {
     /// How many functions the table shows; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
+    /// Leave functions out of the table of which all timed calls took less than this, and slow
+    /// calls that did; counts stay those of all calls
+    #[arg(long, value_name = "TIME", value_parser = shortest)]
+    min_time: Option<Duration>,
     /// Show all columns, however wide the table gets
     #[arg(long)]
     wide: bool,
@@ -38,6 +43,10 @@ pub(crate) struct Args {
     /// of them
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["format", "json"])]
     histogram: Option<String>,
+    /// Show what functions with this name were called with (see run -A), all values; a glob or
+    /// /regex/
+    #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["format", "json", "histogram"])]
+    arguments: Option<String>,
     /// How many of the slowest calls to show with --histogram
     #[arg(long, value_name = "N", default_value_t = 3, requires = "histogram")]
     slowest: usize,
@@ -129,11 +138,19 @@ pub(crate) struct Shape {
     pub(crate) width: usize,
     pub(crate) color: bool,
     pub(crate) wide: bool,
+    pub(crate) min_time: Duration,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { sort: Sort::Own, rows: 30, width: 160, color: false, wide: false }
+        Self {
+            sort: Sort::Own,
+            rows: 30,
+            width: 160,
+            color: false,
+            wide: false,
+            min_time: Duration::ZERO,
+        }
     }
 }
 
@@ -182,6 +199,7 @@ fn once(args: &Args) -> Result<(), Failure> {
         width: Shape::width(terminal),
         color: args.color.is_on(terminal),
         wide: args.wide,
+        min_time: args.min_time.unwrap_or_default(),
     };
     let pictures = [(&args.html, Format::Html), (&args.svg, Format::Svg)];
     for (path, format) in pictures.iter().filter_map(|(path, form)| Some((path.as_ref()?, *form))) {
@@ -190,9 +208,10 @@ fn once(args: &Args) -> Result<(), Failure> {
     if args.html.is_some() || args.svg.is_some() {
         return Ok(());
     }
-    let text = match &args.histogram {
-        Some(pattern) => histograms(&profile, pattern, args, &shape)?,
-        None => show(&profile, if args.json { Format::Json } else { args.format }, &shape)?,
+    let text = match (&args.histogram, &args.arguments) {
+        (Some(pattern), _) => histograms(&profile, pattern, args, &shape)?,
+        (_, Some(pattern)) => arguments(&profile, pattern)?,
+        (None, None) => show(&profile, if args.json { Format::Json } else { args.format }, &shape)?,
     };
     match &args.output {
         Some(path) => write_file(path, &text),
@@ -209,7 +228,30 @@ pub(crate) fn print(text: &[u8]) -> io::Result<()> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    fastinst::config::duration(text).ok_or_else(|| "a time such as 30s, 500ms or 5m".to_owned())
+    fastinst::quantity::duration(text).ok_or_else(|| "a time such as 30s, 500ms or 5m".to_owned())
+}
+
+/// What functions were called with.
+fn arguments(profile: &Profile, pattern: &str) -> Result<Vec<u8>, Failure> {
+    let parsed = Pattern::parse(pattern).map_err(|error| Failure::Refused(error.to_string()))?;
+    let named = |name: &str| parsed.matches(&Subject { name, ..Subject::default() });
+    let text = profile.argument_tables(named, 0);
+    if text.is_empty() {
+        let known: BTreeSet<&str> =
+            profile.header.arguments.iter().map(|known| &*known.function).collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        let there = match &known[..] {
+            [] => "no arguments were read: run with -A 'FUNCTION@arg1'".to_owned(),
+            known => format!("arguments were read of {}", known.join(", ")),
+        };
+        return Err(Failure::Refused(format!("no arguments of '{pattern}' are there; {there}")));
+    }
+    Ok(text.into_bytes())
+}
+
+/// A time that calls take.
+pub(crate) fn shortest(text: &str) -> Result<Duration, String> {
+    fastinst::quantity::duration(text).ok_or_else(|| "a time such as 10us or 1ms".to_owned())
 }
 
 /// The histograms of a function, or of those that a name stands for.
@@ -220,6 +262,7 @@ fn histograms(
     shape: &Shape,
 ) -> Result<Vec<u8>, Failure> {
     let mut profile = profile.clone();
+    profile.keep_calls_of(shape.min_time.as_nanos() as f64);
     lines::find(&mut profile);
     let options = profiler::HistogramOptions {
         width: shape.width,
@@ -243,6 +286,10 @@ pub(crate) fn read(path: &Path) -> Result<Profile, Failure> {
 /// A profile in a format.
 pub(crate) fn show(profile: &Profile, format: Format, shape: &Shape) -> Result<Vec<u8>, Failure> {
     let mut profile = profile.clone();
+    let min_time = shape.min_time.as_nanos() as f64;
+    if format != Format::Profile {
+        profile.keep_calls_of(min_time);
+    }
     if !matches!(format, Format::Profile | Format::Csv) {
         lines::find(&mut profile);
     }
@@ -257,6 +304,6 @@ pub(crate) fn show(profile: &Profile, format: Format, shape: &Shape) -> Result<V
         Sort::Name => profiler::Sort::Name,
     };
     let Shape { width, rows, color, wide, .. } = *shape;
-    let options = TableOptions { width, sort, rows, color, wide, ..Default::default() };
+    let options = TableOptions { width, sort, rows, color, wide, min_time, ..Default::default() };
     Ok(format.bytes(&profile, &options)?)
 }

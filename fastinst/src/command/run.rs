@@ -2,7 +2,7 @@
 //! it ends.
 
 use super::launch::{self, Options, Surroundings};
-use super::report::{Color, Shape, show};
+use super::report::{Color, Shape, shortest, show};
 use super::{Failure, say, write_file};
 use crate::cli::Cli;
 use clap::CommandFactory;
@@ -12,7 +12,7 @@ use profiler::Profile;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -48,6 +48,10 @@ pub(crate) struct Kept {
     /// How many functions the table shows; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
+    /// Leave functions out of the table of which all timed calls took less than this, and slow
+    /// calls that did; counts stay those of all calls
+    #[arg(long, value_name = "TIME", value_parser = shortest)]
+    min_time: Option<Duration>,
     /// Show all columns, however wide the table gets
     #[arg(long)]
     wide: bool,
@@ -62,6 +66,8 @@ Examples:
   fastinst run -o app.profile ./app && fastinst report app.profile
   fastinst run --policy exact --format csv -o calls.csv ./app
   fastinst run -F 'parse_*' -N '@libz*' ./app
+  fastinst run --start-on 'serve_*' --stop-on 30s ./server
+  fastinst run --under handle_request --policy exact ./server
   fastinst run --interval 1s -o app.profile ./server
 
 Self and total are CPU time; p50, p99 and max are wall-clock times of single calls, callees included. ~ marks an estimate.";
@@ -127,10 +133,10 @@ fn refuse_option(word: &OsStr) -> Result<(), Failure> {
 }
 
 fn interval(text: &str) -> Result<Duration, Failure> {
-    let interval =
-        fastinst::config::duration(text).filter(|interval| *interval >= Duration::from_millis(10));
+    let interval = fastinst::quantity::duration(text)
+        .filter(|interval| *interval >= Duration::from_millis(10));
     interval.ok_or_else(|| {
-        Failure::Refused(format!("--interval {text}: give a time of 10ms or more, such as 1s"))
+        Failure::Usage(format!("--interval {text}: give a time of 10ms or more, such as 1s"))
     })
 }
 
@@ -144,16 +150,7 @@ impl Kept {
 
     /// Writes the profile to where it is wanted.
     pub(crate) fn keep(&self, profile: &Profile) -> Result<(), Failure> {
-        let default = if self.output.is_some() { Format::Profile } else { Format::Table };
-        let terminal = self.output.is_none() && io::stderr().is_terminal();
-        let shape = Shape {
-            rows: self.rows,
-            color: self.color.is_on(terminal),
-            width: Shape::width(terminal),
-            wide: self.wide,
-            ..Shape::default()
-        };
-        let text = show(profile, self.format.unwrap_or(default), &shape)?;
+        let text = self.shown(profile, io::stderr().is_terminal())?;
         match &self.output {
             Some(path) => write_file(path, &text),
             None => {
@@ -162,6 +159,32 @@ impl Kept {
                 Ok(())
             }
         }
+    }
+
+    /// Writes the profile to the file, or to standard output where it is what was asked for.
+    /// Returns the file.
+    pub(crate) fn keep_or_print(&self, profile: &Profile) -> Result<Option<&Path>, Failure> {
+        let text = self.shown(profile, io::stdout().is_terminal())?;
+        match &self.output {
+            Some(path) => write_file(path, &text)?,
+            None => super::report::print(&text)?,
+        }
+        Ok(self.output.as_deref())
+    }
+
+    /// As it is written, where the stream that is written to otherwise is a terminal or not.
+    fn shown(&self, profile: &Profile, terminal: bool) -> Result<Vec<u8>, Failure> {
+        let default = if self.output.is_some() { Format::Profile } else { Format::Table };
+        let terminal = self.output.is_none() && terminal;
+        let shape = Shape {
+            rows: self.rows,
+            color: self.color.is_on(terminal),
+            width: Shape::width(terminal),
+            wide: self.wide,
+            min_time: self.min_time.unwrap_or_default(),
+            ..Shape::default()
+        };
+        show(profile, self.format.unwrap_or(default), &shape)
     }
 }
 

@@ -348,23 +348,29 @@ impl<'b> Image<'b> {
         Some(Code { address: section.sh_addr, bytes: self.bytes.get(self.range(section)?)? })
     }
 
-    /// What a section of addresses holds when it is loaded, in addresses of the file: the loader
-    /// puts addends there, or, where relocations are packed, adds to what the file has.
+    /// What a section of addresses holds when it is loaded, in addresses of the file.
     pub(crate) fn addresses(&self, name: &str) -> Vec<u64> {
-        let Some(section) = self.placed(name) else { return Vec::new() };
-        let mut words: Vec<u64> =
-            section.bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (_, bytes) = self.relocated(name).unwrap_or_default();
+        bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    }
+
+    /// What a section holds when it is loaded, in addresses of the file, and where it lies: the
+    /// loader puts addends there, or, where relocations are packed, adds to what the file has.
+    pub(crate) fn relocated(&self, name: &str) -> Option<(u64, Vec<u8>)> {
+        let section = self.placed(name)?;
+        let mut bytes = section.bytes.to_vec();
         let tables = self.dynamic.iter().flat_map(|tables| &tables.relocations);
         for relocation in tables.flat_map(RelocSection::iter) {
             if relocation.r_type == R_X86_64_RELATIVE
                 && let Some(at) = relocation.r_offset.checked_sub(section.address)
-                && let Some(word) = words.get_mut(at as usize / 8)
+                && let Some(end) = (at as usize).checked_add(8)
+                && let Some(word) = bytes.get_mut(at as usize..end)
                 && let Some(addend) = relocation.r_addend
             {
-                *word = addend as u64;
+                word.copy_from_slice(&addend.to_le_bytes());
             }
         }
-        words
+        Some((section.address, bytes))
     }
 
     fn range(&self, section: &SectionHeader) -> Option<std::ops::Range<usize>> {

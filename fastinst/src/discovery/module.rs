@@ -7,6 +7,7 @@
 
 use super::DiscoveryError;
 use super::image::Image;
+use super::points::PointNames;
 use super::registered::Registered;
 use std::ffi::{CStr, OsStr};
 use std::ops::{Deref, Range};
@@ -33,6 +34,8 @@ pub struct Module {
     pub is_static: bool,
     /// What a runtime has told of the code, if it has made it.
     pub(crate) registered: Option<Arc<Registered>>,
+    /// Its points, where they have probes: they are found by their names.
+    pub(crate) points: Option<Arc<PointNames>>,
 }
 
 /// A file's contents.
@@ -124,6 +127,7 @@ impl Module {
             is_loaded: false,
             is_static: image.is_static(),
             registered: None,
+            points: None,
         })
     }
 
@@ -305,6 +309,7 @@ unsafe extern "C" fn visit(
         is_loaded: true,
         is_static: false,
         registered: None,
+        points: None,
     });
     0
 }

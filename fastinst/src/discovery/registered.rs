@@ -1,15 +1,20 @@
 //! Registered code: what a runtime has told of the functions that it has made.
 
+use profiler::FuncId;
 use std::ops::Range;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use wordpatch::CodeAddr;
 
-/// The functions of a module that has no file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The functions of a module that has no file; or some variants of them, in a module of their own
+/// since they lie elsewhere, which become more.
+#[derive(Debug)]
 pub(crate) struct Registered {
-    /// No other module that was registered in this process has it.
+    /// No other module that was registered in this process has it, but for its variants.
     pub(crate) number: u64,
+    /// Of variants: the number of the module whose functions they are.
+    pub(crate) home: Option<usize>,
     /// By address; none overlaps another.
-    pub(crate) functions: Vec<Function>,
+    functions: RwLock<Vec<Function>>,
 }
 
 /// One of them.
@@ -19,20 +24,69 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
+    /// Where the function begins that this is a variant of; that itself otherwise.
+    pub(crate) start: CodeAddr,
+    /// Its number, as soon as it has one.
+    pub(crate) id: FuncId,
 }
 
+impl Function {
+    /// How long it is; 0 of a variant, which does not lie where the function begins.
+    pub(crate) fn size(&self) -> usize {
+        match self.start == self.span.start {
+            true => self.span.end.distance_from(self.span.start) as usize,
+            false => 0,
+        }
+    }
+}
+
+impl PartialEq for Registered {
+    fn eq(&self, other: &Self) -> bool {
+        (self.number, self.home) == (other.number, other.home)
+            && *self.functions() == *other.functions()
+    }
+}
+
+impl Eq for Registered {}
+
 impl Registered {
+    /// Functions in the order of their addresses, one at least.
+    pub(crate) fn new(number: u64, home: Option<usize>, functions: Vec<Function>) -> Self {
+        Self { number, home, functions: RwLock::new(functions) }
+    }
+
+    /// All of them.
+    pub(crate) fn functions(&self) -> RwLockReadGuard<'_, Vec<Function>> {
+        self.functions.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The function that an address lies in.
-    pub(crate) fn at(&self, address: CodeAddr) -> Option<&Function> {
-        let at = self.functions.partition_point(|function| function.span.start <= address);
-        let function = &self.functions[at.checked_sub(1)?];
-        function.span.contains(&address).then_some(function)
+    pub(crate) fn at(&self, address: CodeAddr) -> Option<Function> {
+        let functions = self.functions();
+        let at = functions.partition_point(|function| function.span.start <= address);
+        let function = &functions[at.checked_sub(1)?];
+        function.span.contains(&address).then(|| function.clone())
+    }
+
+    /// Adds one, and gives what it overlaps if it does.
+    pub(crate) fn add(&self, new: Function) -> Result<(), String> {
+        let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
+        let at = functions.partition_point(|function| function.span.start < new.span.start);
+        let overlaps =
+            |other: &&Function| other.span.start < new.span.end && new.span.start < other.span.end;
+        let mut beside = functions[at.saturating_sub(1)..].iter().take(2);
+        if let Some(other) = beside.find(overlaps) {
+            return Err(format!("a variant of {} lies there", other.name));
+        }
+        functions.insert(at, new);
+        Ok(())
     }
 
     /// From the first function's first byte to behind the last one's last.
     pub(crate) fn span(&self) -> Range<CodeAddr> {
-        let [first, .., last] = &self.functions[..] else {
-            return self.functions[0].span.clone();
+        let functions = self.functions();
+        let [first, .., last] = &functions[..] else {
+            return functions[0].span.clone();
         };
         first.span.start..last.span.end
     }

@@ -17,8 +17,8 @@ mod choice;
 mod frames;
 mod prepared;
 
-pub(crate) use body::{Body, Reader};
-pub(crate) use choice::{Choice, Chooser, Claim, Entry, Exit, Ground, Moved, Pun, Turn, Way};
+pub(crate) use body::{Body, Line, Reader};
+pub(crate) use choice::{Choice, Chooser, Claim, Entry, Exit, Ground, Moved, Pun, Spot, Turn, Way};
 pub(crate) use frames::Frames;
 pub use prepared::Maker;
 pub(crate) use prepared::{Prepared, Room};
@@ -49,6 +49,12 @@ pub enum Refusal {
     /// Where its entry would lead, no landing can lie.
     #[error("no landing is free for its beginning")]
     NoLanding,
+    /// A point, and its bytes are needed for another one.
+    #[error("another point lies too near")]
+    TooNear,
+    /// A point in the loader, which runs before and inside of everything else.
+    #[error("the loader's own code is left alone")]
+    Loader,
 }
 
 /// Why calls of a function are counted and not timed.

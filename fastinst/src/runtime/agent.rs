@@ -7,21 +7,19 @@
 
 use super::drain::{self, Done};
 use super::functions::{self, Id};
-use super::handover::{self, Due, Pace};
+use super::handover::{self, Pace};
 use super::layout::{ENDED, FREE, Function, Header, RECORD, RING_COUNT, Record};
 use super::plant::{Garden, garden};
 use super::sites::Switchboard;
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
 use super::{
-    arrivals, attached, clock, guest, measure, modes, registered, sharing, sites, stub, tally,
-    threads, unloading,
+    arrivals, attached, clock, guest, measure, modes, registered, scope, sharing, spans, stub,
+    tally, threads, unloading,
 };
-use crate::format::Format;
-use crate::handover::Writer;
 use crate::names::Names;
 use crate::output::{self, Unhindered};
-use profiler::{Clock, ClockEvidence, Conductor, Mode, Nesting, Probes, Sample, Slow};
+use profiler::{Clock, Conductor, Mode, Nesting, Probes, Sample, Slow};
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -30,6 +28,9 @@ use std::time::{Duration, Instant};
 use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
 use wordpatch::os::{OsError, clocks};
 use wordpatch::{CodeAddr, Ticks};
+
+pub(crate) mod control;
+mod writing;
 
 /// Counted up with every call, and slept on.
 static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -76,6 +77,13 @@ static PLANTS_NO_MORE: AtomicBool = AtomicBool::new(false);
 pub(crate) fn plant_no_more() {
     PLANTS_NO_MORE.store(true, Release);
     drop(garden());
+}
+
+/// A filter of system calls is about to be there, which profiles are known to live with: what takes
+/// more calls than they do ends.
+pub(crate) fn do_with_less() {
+    plant_no_more();
+    control::forbid();
 }
 
 /// How long a profile of very many functions may take to be made, and the disk, when many want it.
@@ -150,9 +158,10 @@ pub(crate) fn forget() {
 }
 
 /// Starts the agent's thread.
-pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
+pub(crate) fn start(mut agent: Agent) -> Result<(), OsError> {
     // Here, where opening a file takes no number that another thread of the program may expect.
     handover::claim(guest::config().handover.as_deref());
+    agent.open_control();
     arrives();
     let blocked = wordpatch::os::signals::Blocked::all();
     let life = move || live(agent);
@@ -227,17 +236,27 @@ pub(crate) struct Agent {
     has_puns: bool,
     /// Without a clock of the kernel's all functions of unmodified code get probes, once.
     planted_all: bool,
+    /// How often recording was switched, as far as the witness knows; and whether that was ever too
+    /// often for it to follow.
+    switches: u32,
+    is_blurred: bool,
     /// When it was looked whether any thread of the program is left.
     looked_around: Instant,
-    /// The processor time of the process before it was watched.
+    /// The program's processor time before it was watched; and the agent's, of what it has done for
+    /// an earlier profile.
     before: Duration,
+    agent_before: Duration,
+    control: control::Control,
+    /// The profile until measuring was switched off from outside.
+    frozen: Option<Box<profiler::Profile>>,
 }
 
 /// What the agent knows of a function.
 #[derive(Clone, Debug)]
 struct Account {
-    /// Entries that were told to the conductor.
+    /// Entries that were told to the conductor; and those of an earlier profile among them.
     told: u64,
+    earlier: u64,
     /// Entries on threads that have ended.
     ended: u64,
     samples: bool,
@@ -249,6 +268,21 @@ struct Account {
 impl Agent {
     /// With the functions that there are; gives them their first modes.
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
+        let mut agent = Self::blank(clock, seed);
+        agent.meet_all();
+        agent
+    }
+
+    /// All functions that there are.
+    fn meet_all(&mut self) {
+        let all = self.meet();
+        let mut garden = garden();
+        self.discover(&all, &mut garden);
+        self.witness.knows(registered::spans(&garden));
+    }
+
+    /// Without any function.
+    fn blank(clock: Clock, seed: u64) -> Self {
         let has_puns = garden().unmodified.is_some();
         let costs = measure::costs(has_puns);
         clock::begin(clock.hz);
@@ -277,25 +311,38 @@ impl Agent {
             witness: Witness::begin(guest::config().witness, &guest::config().policy, has_puns),
             has_puns,
             planted_all: false,
+            switches: spans::switches(),
+            is_blurred: false,
             looked_around: Instant::now(),
             before: Duration::ZERO,
+            agent_before: Duration::ZERO,
+            control: control::Control::default(),
+            frozen: None,
         };
-        let all = agent.meet();
-        let mut garden = garden();
-        agent.discover(&all, &mut garden);
-        agent.witness.knows(registered::spans(&garden));
+        if !spans::is_recording() {
+            agent.witness.pause_recording();
+        }
         agent
     }
 
     /// Of a process that has run before: what threads have counted and timed for an agent before
     /// this one is not told again, and their processor time is not ours to share out.
     pub(crate) fn late(clock: Clock, seed: u64) -> Self {
-        for block in threads::all() {
-            while drain::take(block, &mut [Done::default(); drain::BATCH]) > 0 {}
-        }
+        drain_unseen();
         modes::ACCOUNT.clear();
+        super::arguments::clear();
         let mut agent = Self::new(clock, seed);
         threads::give_back();
+        agent.leave_the_past();
+        agent
+    }
+
+    /// What was counted and timed so far is not told again, and what was worked belongs to no
+    /// function.
+    fn leave_the_past(&mut self) {
+        drain_unseen();
+        modes::ACCOUNT.clear();
+        self.make_accounts();
         let mut past = profiler::Tally::default();
         for block in threads::all() {
             block.lost.store(0, Relaxed);
@@ -303,11 +350,12 @@ impl Agent {
                 tally::take(block, Id(number), &mut past);
             }
         }
-        for (number, sum) in agent.sums(|_, _| ()).into_iter().enumerate().skip(1) {
-            agent.functions[number].told = sum;
+        for (number, sum) in self.sums(|_, _| ()).into_iter().enumerate().skip(1) {
+            (self.functions[number].told, self.functions[number].earlier) = (sum, sum);
         }
-        agent.before = clocks::of_process();
-        agent
+        self.before = clocks::of_process().saturating_sub(agent_time());
+        spans::begin_anew();
+        self.switches = spans::switches();
     }
 
     /// How often each function was entered, by all threads, whose records are visited.
@@ -341,7 +389,8 @@ impl Agent {
     }
 
     fn make_accounts(&mut self) {
-        let blank = Account { told: 0, ended: 0, samples: false, refill: None, module: None };
+        let blank =
+            Account { told: 0, earlier: 0, ended: 0, samples: false, refill: None, module: None };
         self.functions.resize(functions::count() as usize, blank);
     }
 
@@ -354,7 +403,15 @@ impl Agent {
             let account = &mut self.functions[id.0 as usize];
             account.module =
                 account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
-            if guest::is_selected(garden, address) {
+            if spans::are_used() {
+                spans::set_role(id, guest::role_of(garden, address));
+            }
+            if scope::is_used() {
+                let unmodified = garden.unmodified.as_ref();
+                let is_untimed = unmodified.is_some_and(|code| code.is_untimed(id));
+                scope::set_role(id, guest::opens_scope(garden, address), is_untimed);
+            }
+            if self.frozen.is_none() && guest::is_selected(garden, address) {
                 let others =
                     sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
                 self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
@@ -369,6 +426,9 @@ impl Agent {
         let mut changes = Changes::default();
         self.conductor.first(&mut changes);
         self.carry_out(changes);
+        if spans::are_used() || scope::is_used() {
+            changed.iter().copied().for_each(modes::renew);
+        }
     }
 
     fn run(mut self) {
@@ -387,6 +447,12 @@ impl Agent {
                     Step::Write => self.hand_over_if_due(),
                     Step::Answer => WISHES.answer(taken),
                 }
+            }
+            if self.serve() && !attached::end() {
+                self.write();
+                self.retire_for_good();
+                THREAD.store(0, Release);
+                return;
             }
             if taken.leave {
                 break;
@@ -411,6 +477,7 @@ impl Agent {
             }
         }
         BEFORE.store(agent_time().as_nanos() as u64, Relaxed);
+        self.control = control::Control::default();
         if !attached::is_over() {
             guest::agent_leaves(self);
         }
@@ -427,8 +494,9 @@ impl Agent {
         while !WISHES.is_waiting() {
             let rest = end.saturating_duration_since(Instant::now());
             let filling = if self.is_exact { rest } else { self.filling };
-            sleep_while_for(&CALLS, calls, rest.min(filling).min(self.witness.pause()));
-            if CALLS.load(Acquire) != calls || Instant::now() >= end {
+            let least = filling.min(self.witness.pause()).min(self.control.pause());
+            sleep_while_for(&CALLS, calls, rest.min(least));
+            if CALLS.load(Acquire) != calls || Instant::now() >= end || self.control.look() {
                 break;
             }
             self.drain();
@@ -461,6 +529,13 @@ impl Agent {
     /// waits for the profile: most often the program ends.
     fn tick(&mut self, is_awaited: bool) -> Duration {
         self.look_for_modules();
+        if self.frozen.is_some() {
+            // What has ended since, and has come while probes were switched off.
+            self.drain();
+            self.settle_registered();
+            return LATEST;
+        }
+        let next_switch = self.attend_to_spans();
         if !is_awaited {
             self.plant_what_was_seen();
         }
@@ -493,7 +568,8 @@ impl Agent {
         let is_soon = next.since(now) < guest::clock().ticks(SOON);
         let looking = looked.0.saturating_mul(if is_soon { LOOKING_SOON } else { LOOKING });
         let pause = Duration::from_secs_f64(until.max(looking as f64) / hz).clamp(SOONEST, LATEST);
-        guest::config().interval.map_or(pause, |interval| pause.min(interval))
+        let interval = guest::config().interval;
+        interval.into_iter().chain(next_switch).fold(pause, Duration::min)
     }
 
     fn look_for_modules(&mut self) {
@@ -527,6 +603,9 @@ impl Agent {
             return;
         }
         let seen = self.witness.take_seen();
+        if seen.is_some() && !spans::is_recording() {
+            return;
+        }
         let (was_seen, nothing_is_new) = match &seen {
             Some(seen) => (true, seen.is_empty()),
             None => (false, std::mem::replace(&mut self.planted_all, true)),
@@ -688,9 +767,14 @@ impl Agent {
 
     /// Sums up the entries of all threads, and tells the conductor what has come.
     fn count(&mut self) {
+        let counted = registered::take_counts();
         // The agent may not have looked for new functions since they were called: not while a
         // library is unloaded.
         self.make_accounts();
+        for (id, new) in counted {
+            // As those of threads that have ended: no record has them.
+            self.functions[id.0 as usize].ended += new;
+        }
         let sums = self.sums(|number, record| {
             if let Some(quota) = self.functions[number as usize].refill {
                 refill(record, Id(number).function(), quota);
@@ -728,7 +812,7 @@ impl Agent {
         let (conductor, functions) = (&mut self.conductor, &mut self.functions);
         self.armed.retain(|&id| {
             let function = id.function();
-            let armed = modes::mode_is_sample(function);
+            let armed = modes::is_armed(function);
             if !armed {
                 functions[id.0 as usize].samples = false;
                 let [armed, at] = [&function.armed_at, &function.retired_at]
@@ -761,97 +845,6 @@ impl Agent {
             };
         }
     }
-
-    /// Writes the profile, or hands it over; says once why not.
-    fn write(&mut self) {
-        self.written = Instant::now();
-        let is_handed_over =
-            handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
-        // A process that was attached to is left nothing in its folder.
-        if is_handed_over || attached::is_tied() {
-            return;
-        }
-        let (profile, _unhindered) = self.profile(guest::config().format);
-        if profile.functions.is_empty() && !guest::has_probes() {
-            // A program without probes that might have loaded some.
-            return;
-        }
-        let is_orphan = handover::writer().is_some_and(|writer| !writer.has_reader());
-        let path = if is_orphan { guest::orphans_path() } else { guest::output_path() };
-        if let Err(error) = output::write(&profile, guest::config(), path) {
-            guest::complain(&error.to_string());
-        }
-    }
-
-    /// To `fastinst run`, as much as is due.
-    fn hand_over_if_due(&mut self) {
-        let Some(writer) = handover::writer() else { return };
-        let called = self.functions.iter().filter(|account| account.told > 0).count();
-        // Our own time is not the program's: one that rests has nothing new.
-        let programs = clocks::of_process().saturating_sub(agent_time());
-        match self.pace.due(Instant::now(), programs, called) {
-            Due::Nothing => {}
-            Due::Counts => self.hand_over_counts(writer),
-            Due::Whole => {
-                self.hand_over(writer);
-            }
-        }
-    }
-
-    fn hand_over_counts(&self, writer: &Writer) {
-        writer.reserve(self.functions.len());
-        for (number, account) in
-            self.functions.iter().enumerate().filter(|(_, account)| account.told > 0)
-        {
-            writer.count(number, account.told);
-        }
-    }
-
-    /// The whole profile. Returns whether it was taken.
-    fn hand_over(&mut self, writer: &Writer) -> bool {
-        let start = agent_time();
-        self.hand_over_counts(writer);
-        let (profile, _unhindered) = self.profile(Format::Profile);
-        let (called, all) = (profile.functions.len(), self.functions.len());
-        let taken = writer.put(&profile.to_bytes(profiler::Packing::Plain), all);
-        self.pace.handed_over(Instant::now(), agent_time().saturating_sub(start), called);
-        taken
-    }
-
-    fn profile(&mut self, format: Format) -> (profiler::Profile, Unhindered) {
-        let clock = measure::clock_since(self.started, guest::clock());
-        let garden = garden();
-        let unhindered = Unhindered::begin();
-        let evidence = self.witness.evidence(&garden, &mut self.names);
-        let facts = self.facts(clock, evidence, &garden);
-        let mut profile = self.conductor.draft(clock::work());
-        let functions = &self.functions;
-        let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
-        output::describe(&mut profile, &garden, &mut self.names, &facts, format, bed_of);
-        (profile, unhindered)
-    }
-
-    fn facts(&self, clock: Clock, evidence: ClockEvidence, garden: &Garden) -> output::Facts {
-        let agent = agent_time();
-        let programs = clocks::of_process().saturating_sub(self.before).saturating_sub(agent);
-        let processor = programs.as_secs_f64();
-        output::Facts {
-            clock,
-            seconds: self.started.elapsed().as_secs_f64(),
-            processor,
-            evidence,
-            toggles: modes::ACCOUNT.toggles.load(Relaxed),
-            switching: modes::ACCOUNT.ticks.load(Relaxed),
-            agent: agent.as_secs_f64(),
-            samples: self.samples,
-            failures: modes::ACCOUNT.failures.load(Relaxed),
-            unobserved: threads::UNOBSERVED.load(Relaxed),
-            threads: threads::all().count() as u32,
-            refused: functions::REFUSED.load(Relaxed).into(),
-            probes: u64::from(sites::count()) + registered::probes(garden),
-            started: self.began,
-        }
-    }
 }
 
 impl std::fmt::Debug for Agent {
@@ -879,8 +872,24 @@ fn refill(record: &Record, function: &Function, quota: i32) {
     }
 }
 
+/// Takes what lies in the threads' rings for nothing.
+fn drain_unseen() {
+    for block in threads::all() {
+        while drain::take(block, &mut [Done::default(); drain::BATCH]) > 0 {}
+    }
+}
+
 fn sites_of(id: Id) -> u32 {
     id.function().switchboard().map_or(0, Switchboard::probes)
+}
+
+/// The processor time of the agent's threads. Usable in a hook.
+pub(super) fn processor_time() -> Duration {
+    let own = match THREAD.load(Acquire) {
+        0 | u32::MAX => None,
+        thread => clocks::of_thread(Tid(thread as i32)),
+    };
+    Duration::from_nanos(BEFORE.load(Relaxed)) + own.unwrap_or_default()
 }
 
 /// The processor time of the agent's threads. By the agent.

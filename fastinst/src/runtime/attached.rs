@@ -24,12 +24,14 @@
 #![allow(unreachable_pub, reason = "injected code reaches the entry point, by name")]
 
 use super::agent::{self, Agent};
-use super::{functions, guest, handover, loader, modes, plant, sites, threads};
+use super::stub::Stub;
+use super::{functions, guest, handover, loader, modes, plant, scope, sites, threads};
 use crate::attachment::{REFUSED, Request, STARTED, ThreadData, VERSION, put};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
 use crate::handover::{Attachment, Handover, Tether};
 use crate::selection::Selector;
+use crate::trigger::Trigger;
 use std::collections::HashSet;
 use std::ffi::{OsString, c_void};
 use std::os::unix::ffi::OsStringExt;
@@ -42,6 +44,12 @@ use wordpatch::os::pages;
 
 /// What ties the profiler to its reader while it is attached; null otherwise.
 static TETHER: AtomicPtr<Tether> = AtomicPtr::new(null_mut());
+/// Whether the profiler was attached without a reader, to stay until the process ends.
+static STAY: AtomicU32 = AtomicU32::new(NO);
+const NO: u32 = 0;
+const STAYS: u32 = 1;
+/// It was told to stop.
+const ENDING: u32 = 2;
 /// Whether a thread is at it.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// How long the command has to take what it needs.
@@ -58,7 +66,19 @@ pub(super) fn is_tied() -> bool {
 pub(super) fn is_over() -> bool {
     // SAFETY: (1) null, or lives until the agent's thread has left it.
     let tether = unsafe { TETHER.load(Acquire).as_ref() };
-    tether.is_some_and(|tether| tether.attachment() != Attachment::Runs || !tether.has_reader())
+    tether.map_or(STAY.load(Acquire) == ENDING, |tether| {
+        tether.attachment() != Attachment::Runs || !tether.has_reader()
+    })
+}
+
+/// Whether it was attached and is to leave, from now on. By the agent, when it is told to stop.
+pub(super) fn end() -> bool {
+    // SAFETY: (1) null, or lives until the agent's thread has left it.
+    if let Some(tether) = unsafe { TETHER.load(Acquire).as_ref() } {
+        tether.set_attachment(Attachment::Ending);
+        return true;
+    }
+    STAY.compare_exchange(STAYS, ENDING, AcqRel, Acquire).is_ok()
 }
 
 /// The entry point: injected code has loaded us. Returns when the profiler has left, or refuses.
@@ -78,7 +98,8 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
         Ok((agent, handover)) => {
             // The process may end as soon as the command knows, and before this thread goes on.
             agent::arrives();
-            request_ref.handover.store(handover.descriptor(), Release);
+            let descriptor = handover.as_ref().map_or(-1, Handover::descriptor);
+            request_ref.handover.store(descriptor, Release);
             request_ref.state.store(STARTED, Release);
             Some((agent, handover))
         }
@@ -95,9 +116,10 @@ pub unsafe extern "C" fn fastinst_attached(request: *mut Request) -> *mut c_void
     if let Some((agent, handover)) = agent {
         // Programs close all descriptors, count them, or expect the lowest number.
         drop(handover);
-        // SAFETY: (1) made by `begin`.
-        let tether = unsafe { &*TETHER.load(Acquire) };
-        if !acknowledged {
+        // SAFETY: (1) null, or made by `begin`.
+        if let Some(tether) = unsafe { TETHER.load(Acquire).as_ref() }
+            && !acknowledged
+        {
             tether.set_attachment(Attachment::Ending);
         }
         agent::live(agent);
@@ -141,7 +163,7 @@ unsafe fn release(request: *mut Request) {
 }
 
 /// Returns the agent, and the memory in which its profile lies.
-fn begin(request: &Request) -> Result<(Agent, Handover), String> {
+fn begin(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     if request.version != VERSION {
         return Err(
             "the library that is loaded there is of another version than this command: use the command that came with it"
@@ -161,19 +183,17 @@ fn begin(request: &Request) -> Result<(Agent, Handover), String> {
     begun
 }
 
-fn begin_alone(request: &Request) -> Result<(Agent, Handover), String> {
+fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     static CAME: AtomicBool = AtomicBool::new(false);
     let start = guest::prepare_clocks()?;
     let (settings, reader) = settings(&request.settings)?;
-    let failed = |error| format!("no memory can be shared with this command: {error}");
-    let memory = Handover::for_reader(reader).map_err(failed)?;
-    let tether = memory.tether().map_err(failed)?;
-    if !handover::claim_of(&memory) {
-        return Err("no memory can be shared with this command".to_owned());
-    }
-    TETHER.store(Box::into_raw(Box::new(tether)), Release);
+    let stays = settings.0.stays;
+    let memory = if stays { None } else { Some(tie(reader)?) };
+    STAY.store(if stays { STAYS } else { NO }, Release);
     if CAME.swap(true, AcqRel) {
         come_back(settings, start)?;
+    } else if guest::is_prepared() {
+        return Err("its profiling was ended for good: start it again".to_owned());
     } else {
         guest::prepare_for_good()?;
         if !threads::key_is_free_to_set() {
@@ -197,8 +217,22 @@ fn begin_alone(request: &Request) -> Result<(Agent, Handover), String> {
         guest::plant_what_is_prepared(&begun);
     }
     loader::hear(true)?;
-    let agent = Agent::late(guest::clock(), u64::from(wordpatch::os::threads::process() as u32));
+    let mut agent =
+        Agent::late(guest::clock(), u64::from(wordpatch::os::threads::process() as u32));
+    agent.open_control();
     Ok((agent, memory))
+}
+
+/// Shares memory with the process that reads the profile.
+fn tie(reader: i32) -> Result<Handover, String> {
+    let failed = |error| format!("no memory can be shared with this command: {error}");
+    let memory = Handover::for_reader(reader).map_err(failed)?;
+    let tether = memory.tether().map_err(failed)?;
+    if !handover::claim_of(&memory) {
+        return Err("no memory can be shared with this command".to_owned());
+    }
+    TETHER.store(Box::into_raw(Box::new(tether)), Release);
+    Ok(memory)
 }
 
 /// Settings as the environment has them; and the process that reads the profile.
@@ -216,6 +250,11 @@ fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
     if let Provider::Only(_) = config.provider {
         return Err(
             "a process that runs has probes in hooks and in unmodified functions (--provider hooks, symbols or auto)".to_owned(),
+        );
+    }
+    if config.triggers().any(|trigger| matches!(trigger, Trigger::Signal(_))) {
+        return Err(
+            "no handler is put into a process that runs: name functions or times to --start-on and --stop-on".to_owned(),
         );
     }
     // Whose child it is says nothing.
@@ -246,13 +285,18 @@ fn own_modules() -> HashSet<CodeAddr> {
 /// The profiler was here before.
 fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Result<(), String> {
     let policy = settings.1;
-    guest::begin_guest(settings, start);
+    scope::begin(&settings.0)?;
+    for (_, site) in sites::all().filter(|(_, site)| site.is_shared_exit()) {
+        site.lead_to(Stub::SharedExit);
+    }
+    guest::begin_guest(settings, start)?;
     modes::close_open_calls();
     let mut garden = plant::garden();
     garden.come_back(&policy)?;
     drop(garden);
     modes::let_hooks_switch(true);
     guest::run();
+    modes::end_silence();
     for id in functions::all() {
         modes::allow(id, true);
     }
@@ -278,7 +322,7 @@ fn leave() {
 fn put_back() -> Result<(), String> {
     guest::stop_running();
     let are_out = modes::let_hooks_switch(false);
-    functions::all().for_each(|id| modes::allow(id, false));
+    modes::silence_all();
     if !are_out {
         return Err("a hook does not come back".to_owned());
     }
@@ -287,6 +331,7 @@ fn put_back() -> Result<(), String> {
 }
 
 fn untie() {
+    STAY.store(NO, Release);
     let tether = TETHER.swap(null_mut(), AcqRel);
     // SAFETY: (1) null, or made by `begin_alone`, and taken once: by the thread that is the
     // agent's.

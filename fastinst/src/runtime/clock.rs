@@ -148,8 +148,46 @@ pub(crate) fn begin(hz: f64) {
     SPEED.store(hz.to_bits(), Relaxed);
 }
 
-/// Work until now, in ticks. Reads every thread's clock. Usable in a hook.
+/// Outside of the [spans](super::spans) that are recorded the clock stands still: what it stands at
+/// then, plus one; zero while it goes. And what it is behind the threads' clocks.
+static FROZEN: AtomicU64 = AtomicU64::new(0);
+static BEHIND: AtomicU64 = AtomicU64::new(0);
+/// The counter when it went on: readings before that are not continued.
+static RESUMED: AtomicU64 = AtomicU64::new(0);
+
+fn frozen() -> Option<Ticks> {
+    FROZEN.load(Acquire).checked_sub(1).map(Ticks)
+}
+
+/// It stands still from now on. By one thread at a time, as `resume`. Usable in a hook.
+pub(super) fn freeze() {
+    FROZEN.store(work().0 + 1, Release);
+}
+
+/// It goes on.
+pub(super) fn resume() {
+    if let Some(stood) = frozen() {
+        BEHIND.store(all_work().0.saturating_sub(stood.0), Relaxed);
+        RESUMED.store(wordpatch::Ticks::now().0, Relaxed);
+        PACE.store(1f64.to_bits(), Relaxed);
+        FROZEN.store(0, Release);
+    }
+}
+
+/// In a forked child: its clock begins at zero, and goes or stands still.
+pub(super) fn forget_pauses(goes: bool) {
+    BEHIND.store(0, Relaxed);
+    FROZEN.store(u64::from(!goes), Release);
+}
+
+/// Work until now, in ticks, as far as it was recorded. Reads every thread's clock. Usable in a
+/// hook.
 pub(crate) fn work() -> Ticks {
+    frozen().unwrap_or_else(|| Ticks(all_work().0.saturating_sub(BEHIND.load(Relaxed))))
+}
+
+/// The same, recorded or not.
+fn all_work() -> Ticks {
     let (hz, costs) = (f64::from_bits(SPEED.load(Relaxed)), measure::known_costs());
     let (mut nanoseconds, mut hooks) = (0u64, 0.0);
     for block in threads::all() {
@@ -189,7 +227,7 @@ pub(crate) fn look() -> (Ticks, f64) {
 /// Work until about now: read where threads are few; else the agent's latest reading, continued at
 /// the pace that the clock had then. Usable in a hook.
 pub(crate) fn near() -> Ticks {
-    if BLOCKS.load(Relaxed) <= FEW {
+    if BLOCKS.load(Relaxed) <= FEW || FROZEN.load(Relaxed) != 0 {
         return work();
     }
     let version = VERSION.load(Acquire);
@@ -199,6 +237,7 @@ pub(crate) fn near() -> Ticks {
     if !version.is_multiple_of(2) || VERSION.load(Relaxed) != version {
         return Ticks(WORK.load(Relaxed));
     }
+    let counter = counter.max(RESUMED.load(Relaxed));
     let elapsed = wordpatch::Ticks::now().0.saturating_sub(counter) as f64;
     Ticks(work + (elapsed * pace) as u64)
 }

@@ -7,15 +7,15 @@
 //!
 //! | door | what is done before |
 //! |---|---|
-//! | `_exit`, `_Exit`, exec | the profile is written |
+//! | `_exit`, `_Exit`, exec | the profile is written; the control socket goes, but for exec |
 //! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
 //! | `dlclose` | no code switches sites that might go |
 //! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
-//! `syscall` and `prctl` have [their own](super::sandbox), and so has
-//! [`mprotect`](super::protection).
+//! `longjmp` and its like have [theirs](super::scope), `syscall` and `prctl` have [their
+//! own](super::sandbox), and so has [`mprotect`](super::protection).
 //!
 //! # Safety
 //!
@@ -23,7 +23,7 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::{agent, arrivals, guest, loader, protection, sandbox, stub, unloading};
+use super::{agent, arrivals, guest, loader, protection, sandbox, scope, stub, unloading};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -77,8 +77,8 @@ macro_rules! doors {
 }
 
 doors! {
-    0 _exit c"_exit" guest::before_departure;
-    1 _Exit c"_Exit" guest::before_departure;
+    0 _exit c"_exit" guest::before_end;
+    1 _Exit c"_Exit" guest::before_end;
     2 execve c"execve" guest::before_departure;
     3 execv c"execv" guest::before_departure;
     4 execvp c"execvp" guest::before_departure;
@@ -89,7 +89,7 @@ doors! {
     9 fexecve c"fexecve" guest::before_departure;
     10 dlopen c"dlopen" before_dlopen;
     11 dlmopen c"dlmopen" before_dlopen;
-    12 quick_exit c"quick_exit" guest::before_departure;
+    12 quick_exit c"quick_exit" guest::before_end;
     13 exit c"exit" guest::before_exit;
 }
 
@@ -109,7 +109,7 @@ pub(super) fn resolve() {
     for ((name, _), next) in DOORS.iter().zip(&NEXT) {
         look_up(next, name);
     }
-    for (next, name) in OTHERS {
+    for (next, name) in OTHERS.iter().chain(&scope::DOORS) {
         look_up(next, name);
     }
 }

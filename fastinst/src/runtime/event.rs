@@ -12,12 +12,14 @@
 //! This module exists to be called from assembly.
 #![allow(unsafe_code)]
 
+pub(super) mod points;
+
 use super::functions::{self, Id};
 use super::layout::{FRAME, Frame, Function, Header, OUTERMOST, Record, lap};
 use super::sites::{self, Owners};
 use super::stub::{BIAS, MULTIPLIER, NO_SITE, PAIR};
 use super::threads::{self, Caller};
-use super::{arrivals, drain, guest, modes, tally};
+use super::{arrivals, drain, guest, modes, scope, spans, tally};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::compiler_fence;
 use wordpatch::Ticks;
@@ -33,11 +35,11 @@ const OVERRUN: i32 = -64;
 
 /// Where a thread's signal stack lies, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct SignalStack(std::ops::Range<u64>);
+pub(super) struct SignalStack(std::ops::Range<u64>);
 
 impl SignalStack {
     /// As the kernel has told it, if it was asked.
-    fn told(by_kernel: *const libc::stack_t) -> Self {
+    pub(super) fn told(by_kernel: *const libc::stack_t) -> Self {
         // SAFETY: (1) null, or what the stub's caller has on its stack.
         let stack =
             unsafe { by_kernel.as_ref() }.filter(|stack| stack.ss_flags & libc::SS_DISABLE == 0);
@@ -47,7 +49,7 @@ impl SignalStack {
         }))
     }
 
-    fn holds(&self, sp: u64) -> bool {
+    pub(super) fn holds(&self, sp: u64) -> bool {
         self.0.contains(&sp)
     }
 }
@@ -60,24 +62,49 @@ pub(super) extern "C" fn enter(
     site: u32,
     signals: *const libc::stack_t,
 ) {
+    entered(address, sp, site, signals, false);
+}
+
+/// The same, of a call that was found to be inside of a scope.
+pub(super) extern "C" fn enter_inside(
+    address: u64,
+    _call_site: u64,
+    sp: u64,
+    site: u32,
+    signals: *const libc::stack_t,
+) {
+    entered(address, sp, site, signals, true);
+}
+
+#[inline(always)]
+fn entered(address: u64, sp: u64, site: u32, signals: *const libc::stack_t, is_inside: bool) {
     if !guest::is_running() && !guest::awaken() {
         return;
     }
     let now = Ticks::now().0;
     let errno = os::errno();
     if let Some(id) = identify(address, site) {
+        let late = || {
+            if is_inside || !scope::is_used() {
+                count_late(id);
+            }
+        };
         match threads::caller() {
             Caller::Ours => {}
-            Caller::Passing => count_late(id),
+            Caller::Passing => {
+                spans::entered(id);
+                late();
+            }
             Caller::Observed(block) => {
+                spans::entered(id);
                 let signals = &SignalStack::told(signals);
-                guarded(
-                    block,
-                    (sp, signals),
-                    now,
-                    || count_late(id),
-                    || enter_on(block, id, (sp, signals), sp, now),
-                );
+                guarded(block, (sp, signals), now, late, || match is_point(site) {
+                    true => points::begin_on(block, id, now),
+                    false if is_inside || scope::enters(block, id, (sp, signals)) => {
+                        enter_on(block, id, (sp, signals), sp, now);
+                    }
+                    false => {}
+                });
             }
         }
     }
@@ -92,6 +119,29 @@ pub(super) extern "C" fn exit(
     site: u32,
     signals: *const libc::stack_t,
 ) {
+    left(address, call_site, sp, site, signals, scope::leaves);
+}
+
+/// The same, of a call that its scope has lost already.
+pub(super) extern "C" fn exit_inside(
+    address: u64,
+    call_site: u64,
+    sp: u64,
+    site: u32,
+    signals: *const libc::stack_t,
+) {
+    left(address, call_site, sp, site, signals, |_, _| ());
+}
+
+#[inline(always)]
+fn left(
+    address: u64,
+    call_site: u64,
+    sp: u64,
+    site: u32,
+    signals: *const libc::stack_t,
+    leaves: impl FnOnce(&Header, Id),
+) {
     if !guest::is_running() {
         return;
     }
@@ -105,7 +155,10 @@ pub(super) extern "C" fn exit(
             (sp, &SignalStack::told(signals)),
             now,
             || (),
-            || exit_on(block, id, call_site, now),
+            || {
+                leaves(block, id);
+                exit_on(block, id, call_site, now);
+            },
         );
     }
     os::set_errno(errno);
@@ -136,9 +189,18 @@ pub(crate) fn enter_code(id: Id, frame: u64) {
     }
     match threads::caller() {
         Caller::Ours => {}
-        Caller::Passing => count_late(id),
+        Caller::Passing => {
+            spans::entered(id);
+            if !scope::is_used() {
+                count_late(id);
+            }
+        }
         Caller::Observed(block) => in_code(block, frame, || {
+            spans::entered(id);
             let function = id.function();
+            if !scope::holds(block) {
+                return;
+            }
             if modes::mode_is_sample(function) {
                 let (now, errno) = (Ticks::now().0, os::errno());
                 let stacks = (here(), &NO_SIGNALS);
@@ -215,12 +277,12 @@ pub(super) fn is_in_code(block: &Header) -> bool {
 }
 
 /// The stack pointer with which a hook was called, and where the thread's signal stack is.
-type Stacks<'s> = (u64, &'s SignalStack);
+pub(super) type Stacks<'s> = (u64, &'s SignalStack);
 
 /// Runs `act` unless this thread is in the middle of another event, which a signal has interrupted.
 /// An event that was left by `longjmp` out of the signal's handler is known by its stack pointer:
 /// it lies below ours.
-fn guarded(
+pub(super) fn guarded(
     block: &Header,
     (sp, signals): Stacks<'_>,
     now: u64,
@@ -252,7 +314,7 @@ fn off_the_clock(block: &Header, now: u64, act: impl FnOnce()) {
     block.waited.store(waited.wrapping_add(took.saturating_sub(LONGEST)), Relaxed);
 }
 
-fn count_late(id: Id) {
+pub(super) fn count_late(id: Id) {
     if modes::mode_counts(id.function()) {
         id.function().late.fetch_add(1, Relaxed);
     }
@@ -287,6 +349,11 @@ fn identify(address: u64, site: u32) -> Option<Id> {
     }
     arrivals::saw_call_without_site(address);
     known(address)
+}
+
+/// Whether a site is a point: it has no frame.
+fn is_point(site: u32) -> bool {
+    site != NO_SITE && sites::get(site).is_some_and(sites::Site::is_point)
 }
 
 fn known(address: u64) -> Option<Id> {
@@ -341,7 +408,7 @@ fn beyond_quota(block: &Header, id: Id, record: &Record, function: &Function, [s
 }
 
 /// The thread's record of a function, which from now on stubs find.
-fn record_of<'b>(block: &Header, id: Id, function: &Function) -> Option<&'b Record> {
+pub(super) fn record_of<'b>(block: &Header, id: Id, function: &Function) -> Option<&'b Record> {
     let record = block.record(id.record())?;
     if record.address.load(Relaxed) == 0 {
         record.term.store(function.term.load(Acquire).wrapping_sub(1), Relaxed);
@@ -397,22 +464,26 @@ fn heal_code(block: &Header, frame: u64) {
 
 /// Drops frames of calls that were left without an exit: they lie below the stack pointer, on the
 /// same stack, or on the signal stack when we do not.
-fn heal(block: &Header, (sp, signals): Stacks<'_>) {
+fn heal(block: &Header, stacks: Stacks<'_>) {
     let top = block.frame(depth(block) - 1).sp.load(Relaxed);
-    if top >= sp {
+    if top >= stacks.0 {
         return;
     }
-    let is_dead = |frame: u64| match (signals.holds(sp), signals.holds(frame)) {
+    while depth(block) > 1 && is_left(block.frame(depth(block) - 1).sp.load(Relaxed), stacks) {
+        let dead = depth(block) - 1;
+        drop_frame(block, dead);
+        set_depth(block, dead);
+    }
+}
+
+/// Whether a call with this stack pointer was left without an exit, when one with `sp` is entered.
+pub(super) fn is_left(frame: u64, (sp, signals): Stacks<'_>) -> bool {
+    match (signals.holds(sp), signals.holds(frame)) {
         (true, true) => frame < sp,
         // Who was interrupted.
         (true, false) => false,
         (false, true) => true,
         (false, false) => frame < sp && sp - frame < ANOTHER_STACK,
-    };
-    while depth(block) > 1 && is_dead(block.frame(depth(block) - 1).sp.load(Relaxed)) {
-        let dead = depth(block) - 1;
-        drop_frame(block, dead);
-        set_depth(block, dead);
     }
 }
 

@@ -39,6 +39,7 @@ const WAKE: u64 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
 /// What is done between one look and the next, and when the profile is written.
 const CALLS: &[Call] = &[
     (libc::SYS_clock_gettime, [libc::CLOCK_THREAD_CPUTIME_ID as u64, AT, 0, 0, 0, 0]),
+    (libc::SYS_clock_gettime, [libc::CLOCK_MONOTONIC as u64, AT, 0, 0, 0, 0]),
     (libc::SYS_clock_nanosleep, [libc::CLOCK_MONOTONIC as u64, 0, AT, AT, 0, 0]),
     (libc::SYS_close, [3, 0, 0, 0, 0, 0]),
     (libc::SYS_exit, [0; 6]),

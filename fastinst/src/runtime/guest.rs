@@ -9,18 +9,18 @@
 #![allow(unsafe_code)]
 
 use super::agent::{self, Agent};
+pub(super) use super::complaint::complain;
 use super::measure::{self, Instants};
-use super::plant::{self, Garden};
-use super::unmodified::Unmodified;
-use super::{arrivals, doors, functions, loader, registered, unloading};
-use super::{modes, sites, threads};
+use super::plant;
+use super::{arguments, arrivals, complaint, doors, functions, loader, registered, unloading};
+use super::{modes, scope, sites, spans, threads};
 use crate::clib::{clock, thread_data};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
-use crate::discovery::unmodified::Maker;
 use crate::heap;
 use crate::output;
 use crate::selection::Selector;
+use crate::trigger::Trigger;
 use profiler::Clock;
 use std::arch::naked_asm;
 use std::ffi::{CStr, OsStr};
@@ -30,11 +30,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
 use std::time::Duration;
+use wordpatch::Policy;
 use wordpatch::os;
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
 use wordpatch::os::signals;
 use wordpatch::os::spare_stacks::{self, Onward};
-use wordpatch::{CodeAddr, Policy};
+
+mod wanted;
+
+use wanted::plant_before_the_program;
+pub(super) use wanted::{is_named, is_selected, opens_scope, role_of, wants};
 
 /// What is settled once, at the beginning.
 struct Guest {
@@ -42,8 +47,15 @@ struct Guest {
     policy: Policy,
     clock: Clock,
     selector: Option<Selector>,
+    /// Functions that begin recording, and those that end it.
+    starting: Option<Selector>,
+    stopping: Option<Selector>,
+    /// Functions that open a scope.
+    under: Option<Selector>,
     /// Where the program was when it was started: a relative path of output means this place.
     directory: PathBuf,
+    /// Where its user's sockets are: the program may change its environment later.
+    sockets: PathBuf,
 }
 
 /// Null before that; another one each time that the profiler is attached, and never freed: threads
@@ -66,7 +78,6 @@ static KNOWN_PROCESS: AtomicPtr<AtomicBool> = AtomicPtr::new(std::ptr::null_mut(
 static MODULES_AT_START: AtomicUsize = AtomicUsize::new(0);
 static LESSONS: AtomicBool = AtomicBool::new(false);
 static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
-static COMPLAINED: AtomicBool = AtomicBool::new(false);
 /// The agent while its thread steps aside.
 static ASIDE: AtomicPtr<Agent> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -162,6 +173,9 @@ fn begin() -> Result<(), String> {
     take_signal();
     RUNNING.store(true, Release);
     plant_what_is_prepared(&begun);
+    if arguments::are_asked() {
+        plant::garden().tell_unreadable();
+    }
     if sites::count() > 0 || begun.is_open {
         start_agent()
     } else {
@@ -182,7 +196,7 @@ pub(super) struct Begun {
 
 /// Clocks, before all else. Returns when that was.
 pub(super) fn prepare_clocks() -> Result<Instants, String> {
-    STDERR.get_or_init(|| identity(libc::STDERR_FILENO));
+    complaint::prepare();
     if !os::clocks::has_counter() {
         return Err(
             "the time stamp counter is forbidden here (PR_SET_TSC): there is no profile".to_owned()
@@ -192,8 +206,16 @@ pub(super) fn prepare_clocks() -> Result<Instants, String> {
     Ok(Instants::now())
 }
 
+/// Whether [`prepare_for_good`] was done.
+pub(super) fn is_prepared() -> bool {
+    PREPARED.load(Acquire)
+}
+
+static PREPARED: AtomicBool = AtomicBool::new(false);
+
 /// Tables, and what is registered with the C library: once in a process.
 pub(super) fn prepare_for_good() -> Result<(), String> {
+    PREPARED.store(true, Release);
     prepare_tables()?;
     // Whatever asks the loader or makes keys of thread data: later that might allocate.
     loader::look();
@@ -217,6 +239,7 @@ pub(super) fn set_up(
     stays: impl Fn(&Module) -> bool,
 ) -> Result<Begun, String> {
     let (config, policy, selector) = settings;
+    scope::begin(&config)?;
     let mut garden = plant::garden();
     let loaded = Module::loaded();
     let fixed: Vec<u64> = loaded
@@ -232,7 +255,9 @@ pub(super) fn set_up(
     // Where nothing can be switched there is no profile: why, as far as it is known.
     // SAFETY: (1) getppid has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
-    if config.provider != Provider::Hooks {
+    if config.provider == Provider::Points {
+        garden.open_points(&policy, stays);
+    } else if config.provider != Provider::Hooks {
         let takes_any = |has_others| config.takes_any(has_others, parent);
         let accepts = |module: &Module| is_program_s_own(module) && stays(module);
         garden.open_unmodified(&policy, makers, takes_any, accepts);
@@ -244,46 +269,64 @@ pub(super) fn set_up(
         .map(|why| format!("no probe can be switched: {why}"));
     let is_open = garden.unmodified.is_some();
     drop(garden);
-    begin_guest((config, policy, selector), start);
+    begin_guest((config, policy, selector), start)?;
     Ok(Begun { refusal, is_open })
 }
 
 /// From here on these settings hold.
-pub(super) fn begin_guest(settings: Settings, start: Instants) {
+pub(super) fn begin_guest(settings: Settings, start: Instants) -> Result<(), String> {
     let (config, policy, selector) = settings;
     if config.policy == profiler::Policy::Exact {
         modes::time_every_call();
     }
+    arguments::ask(&config.arguments);
     let clock = measure::clock(start);
     let directory = std::env::current_dir().unwrap_or_default();
-    let guest = Box::new(Guest { config, policy, clock, selector, directory });
-    GUEST.store(Box::into_raw(guest), Release);
+    let sockets = os::sockets::name_of_folder();
+    let [starting, stopping, under] = Guest::special(&config)?;
+    let guest =
+        Guest { config, policy, clock, selector, starting, stopping, under, directory, sockets };
+    GUEST.store(Box::into_raw(Box::new(guest)), Release);
+    spans::begin(self::config())
+}
+
+impl Guest {
+    /// Functions that begin recording, those that end it, and those that open a scope.
+    fn special(config: &Config) -> Result<[Option<Selector>; 3], String> {
+        let of =
+            |patterns: &[String]| Selector::of(patterns, &[]).map_err(|error| error.to_string());
+        let functions = |triggers: &[Trigger]| {
+            of(&triggers.iter().filter_map(Trigger::pattern).collect::<Vec<_>>())
+        };
+        Ok([functions(&config.start_on)?, functions(&config.stop_on)?, of(&config.under)?])
+    }
+}
+
+/// From here on these settings are others; or why not. By the agent.
+pub(super) fn change_settings(change: impl FnOnce(&mut Config)) -> Result<(), String> {
+    let before = guest();
+    let mut config = before.config.clone();
+    change(&mut config);
+    let selector =
+        Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
+    let (policy, clock) = (before.policy, before.clock);
+    let (directory, sockets) = (before.directory.clone(), before.sockets.clone());
+    let [starting, stopping, under] = Guest::special(&config)?;
+    let guest =
+        Guest { config, policy, clock, selector, starting, stopping, under, directory, sockets };
+    GUEST.store(Box::into_raw(Box::new(guest)), Release);
+    Ok(())
+}
+
+/// Where the sockets of this user's processes are.
+pub(super) fn folder_of_sockets() -> &'static Path {
+    &guest().sockets
 }
 
 /// Plants functions without compiled-in hooks, unless they are to be seen to run first.
 pub(super) fn plant_what_is_prepared(begun: &Begun) {
     if begun.is_open {
         plant_before_the_program();
-    }
-}
-
-/// Gives functions without compiled-in hooks their probes that have them before the program begins:
-/// all of them, or those that a compiler has prepared.
-fn plant_before_the_program() {
-    let (plants_any, plants_prepared) =
-        (config().plants_before(None), config().plants_before(Some(Maker::Patchable)));
-    let mut garden = plant::garden();
-    let of = |unmodified: &Unmodified| match (plants_any, plants_prepared) {
-        (true, _) => unmodified.all(),
-        (false, true) => unmodified.prepared(),
-        (false, false) => Vec::new(),
-    };
-    let wanted = garden.unmodified.as_deref().map(of).unwrap_or_default();
-    garden.plant_unmodified(&wanted);
-    let takes_any = garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.takes_any());
-    drop(garden);
-    if plants_any || (plants_prepared && !takes_any) {
-        agent::plant_no_more();
     }
 }
 
@@ -421,6 +464,7 @@ extern "C" fn leave() {
         let _ = start_agent();
     }
     agent::write_now(LAST_WORDS);
+    agent::control::remove();
     RUNNING.store(false, Release);
 }
 
@@ -439,6 +483,14 @@ pub(super) fn before_departure() {
     }
 }
 
+/// Before the process ends by `_exit`.
+pub(super) fn before_end() {
+    before_departure();
+    if is_observed() {
+        agent::control::remove();
+    }
+}
+
 /// The program is about to forbid itself what we need: the profile is written as it is, and from
 /// here on nothing of ours makes a system call.
 pub(super) fn stand_down(why: &str) {
@@ -447,9 +499,14 @@ pub(super) fn stand_down(why: &str) {
     }
     agent::write_now(LAST_WORDS);
     agent::dismiss(LAST_WORDS);
-    functions::all().for_each(|id| modes::allow(id, false));
+    modes::silence_all();
     wordpatch::leave_forks_alone();
     give_up(why);
+}
+
+/// The user has had enough: from here on hooks do nothing, and nothing is written at the end.
+pub(super) fn end_for_good() {
+    stop_running();
 }
 
 /// Whether hooks do anything.
@@ -529,19 +586,6 @@ pub(super) fn policy() -> &'static Policy {
 
 pub(super) fn clock() -> Clock {
     guest().clock
-}
-
-/// Whether the function at an address is one that the user wants probed.
-pub(super) fn is_selected(garden: &Garden, address: CodeAddr) -> bool {
-    guest().selector.as_ref().is_none_or(|selector| match garden.bed_of(address) {
-        Some((_, bed)) => selector.accepts(&bed.module, address),
-        None => false,
-    })
-}
-
-/// Whether the user wants a function of a module probed.
-pub(super) fn wants(module: &Module, address: CodeAddr) -> bool {
-    guest().selector.as_ref().is_none_or(|selector| selector.accepts(module, address))
 }
 
 /// How many modules were there at the beginning: they are never unloaded.
@@ -636,31 +680,6 @@ fn program_name() -> String {
         .map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().replace('/', "_"))
 }
 
-/// What standard error was at the beginning; a program may have closed it, and have got its number
-/// for a file of its own.
-static STDERR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
-
-/// What is open there: the device and the number of the file.
-fn identity(descriptor: i32) -> Option<(u64, u64)> {
-    // SAFETY: (1) a record to write to.
-    unsafe {
-        let mut data: libc::stat = std::mem::zeroed();
-        (libc::fstat(descriptor, &raw mut data) == 0).then_some((data.st_dev, data.st_ino))
-    }
-}
-
-/// Says one line on standard error, the first time, if that is still what it was.
-pub(super) fn complain(what: &str) {
-    let is_the_same = STDERR
-        .get()
-        .is_some_and(|known| known.is_some() && *known == identity(libc::STDERR_FILENO));
-    if is_the_same && !COMPLAINED.swap(true, AcqRel) {
-        let line = format!("fastinst: {}\n", what.replace('\n', " "));
-        // SAFETY: (1) a buffer and its length; what becomes of it is no matter.
-        unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
-    }
-}
-
 /// Blocks all signals on the calling thread, for good; those that the C library keeps for itself it
 /// leaves open.
 pub(super) fn block_signals() {
@@ -679,9 +698,20 @@ fn take_signal() {
         return;
     }
     if signals::action(signal).is_ok_and(|action| action.sa_sigaction == libc::SIG_DFL) {
-        // SAFETY: (1) the handler is safe in a signal.
-        let _ = unsafe { signals::install(signal, asked, libc::SA_RESTART) };
+        let _ = hear(signal);
     }
+}
+
+/// Has a signal come to us.
+pub(super) fn hear(signal: i32) -> Result<(), os::OsError> {
+    // SAFETY: (1) the handler is safe in a signal.
+    unsafe { signals::install(signal, asked, libc::SA_RESTART) }.map(drop)
+}
+
+/// Whether it does: the program may have taken it since.
+pub(super) fn hears(signal: i32) -> bool {
+    let ours = asked as *const () as usize;
+    signals::action(signal).is_ok_and(|action| action.sa_sigaction == ours)
 }
 
 /// What the kernel calls. It comes to the signal stack, if the thread has one: the program may run
@@ -700,14 +730,14 @@ extern "C" fn asked(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
 }
 
 extern "C" fn asked_with_room(
-    _: i32,
+    signal: i32,
     _: *mut libc::siginfo_t,
     _: *mut libc::c_void,
     _: &mut Onward,
     _: usize,
 ) -> bool {
     let errno = os::errno();
-    if is_own_process() {
+    if is_own_process() && !spans::came(signal) {
         agent::ask_to_write();
     }
     os::set_errno(errno);
@@ -789,12 +819,14 @@ extern "C" fn in_child() {
     PROCESS.store(os::threads::process(), Release);
     IMAGE.store(0, Relaxed);
     agent::forget();
+    spans::inherit();
     arrivals::forget();
     output::forget();
     ASIDE.store(std::ptr::null_mut(), Release);
     threads::forget_all();
     functions::all().for_each(|id| id.function().late.store(0, Relaxed));
     modes::ACCOUNT.clear();
+    arguments::clear();
     modes::forget_hooks();
     if !config().follow {
         RUNNING.store(false, Release);
@@ -816,6 +848,7 @@ pub(crate) fn begin_in_child() {
         return;
     }
     let errno = os::errno();
+    agent::control::close_copy();
     let begun = std::panic::catch_unwind(|| {
         let mut garden = plant::garden();
         garden.inherit(UNLOADS.load(Relaxed));

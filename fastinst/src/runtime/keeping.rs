@@ -17,7 +17,8 @@
 #![allow(unsafe_code)]
 
 use super::layout::Function;
-use super::{event, stub};
+use super::scope::stubs as scope;
+use super::{arguments, event, stub};
 use callpatch::x86;
 use std::arch::{asm, naked_asm};
 use std::mem::offset_of;
@@ -117,6 +118,42 @@ keeping!(
     stub::bare_time_exit
 );
 keeping!(
+    /// Counts a pass of a point, and begins to time one of a pair.
+    begin_point,
+    stub::bare_begin_point
+);
+keeping!(
+    /// Ends a timed pass of a pair.
+    end_point,
+    stub::bare_end_point
+);
+keeping!(
+    /// Counts an entry, and reads its arguments.
+    enter_capture,
+    slow_enter_capture
+);
+keeping!(
+    /// Ends a call whose arguments were read.
+    exit_capture,
+    stub::bare_exit_capture
+);
+keeping!(
+    /// To the rules of an entry, in any case.
+    slow,
+    slow_enter
+);
+// See [`scope`](super::scope).
+keeping!(follow, scope::bare_follow);
+keeping!(follow_and_count, scope::bare_follow_and_count);
+keeping!(follow_and_time, scope::bare_follow_and_time);
+keeping!(follow_within, scope::bare_follow_within);
+keeping!(follow_within_and_count, scope::bare_follow_within_and_count);
+keeping!(follow_within_and_time, scope::bare_follow_within_and_time);
+keeping!(within_count, scope::bare_within_count);
+keeping!(within_time, scope::bare_within_time);
+keeping!(unfollow, scope::bare_unfollow);
+keeping!(unfollow_and_time, scope::bare_unfollow_and_time);
+keeping!(
     /// Calls what the user has attached.
     user,
     user_with_vectors
@@ -144,6 +181,34 @@ macro_rules! slow {
 
 slow!(slow_enter, enter_with_vectors);
 slow!(slow_exit, exit_with_vectors);
+slow!(inside_slow_enter, enter_inside_with_vectors);
+slow!(inside_slow_exit, exit_inside_with_vectors);
+
+/// The same for points and for arguments, with the offset of the record instead of the function,
+/// and where the registers lie that were kept.
+macro_rules! slow_point {
+    ($name:ident, $event:ident) => {
+        #[unsafe(naked)]
+        pub(super) extern "C" fn $name() {
+            naked_asm!(
+                "mov edi, r11d",
+                "mov rsi, rsp",
+                "mov ecx, r10d",
+                "lea rdx, [rsp + {drop}]",
+                "lea rax, [rip + {event}]",
+                "jmp {slowly}",
+                drop = const DROP,
+                event = sym $event,
+                slowly = sym stub::slowly,
+            )
+        }
+    };
+}
+
+slow_point!(slow_begin_point, begin_with_vectors);
+slow_point!(slow_end_point, end_with_vectors);
+slow_point!(slow_enter_capture, enter_capture_with_vectors);
+slow_point!(slow_exit_capture, exit_capture_with_vectors);
 
 /// To [`event::enough`]: the offset of the function's record.
 #[unsafe(naked)]
@@ -209,5 +274,11 @@ macro_rules! with_vectors {
 
 with_vectors!(enter_with_vectors, event::enter);
 with_vectors!(exit_with_vectors, event::exit);
+with_vectors!(begin_with_vectors, event::points::begin);
+with_vectors!(end_with_vectors, event::points::end);
+with_vectors!(enter_capture_with_vectors, arguments::enter);
+with_vectors!(exit_capture_with_vectors, arguments::exit);
+with_vectors!(enter_inside_with_vectors, event::enter_inside);
+with_vectors!(exit_inside_with_vectors, event::exit_inside);
 with_vectors!(enough_with_vectors, event::enough);
 with_vectors!(user_with_vectors, stub::user);

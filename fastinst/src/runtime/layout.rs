@@ -37,6 +37,17 @@ pub(crate) struct Frame {
     pub(crate) children: AtomicU64,
 }
 
+/// An open call of a function that a [scope](super::scope) follows.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// The stack pointer of the enter hook.
+    pub(crate) sp: AtomicU64,
+    /// Its function, as the offset of its record.
+    pub(crate) record: AtomicU32,
+    pub(crate) unused: AtomicU32,
+}
+
 /// A timed call that is done.
 #[repr(C)]
 #[derive(Debug)]
@@ -151,9 +162,38 @@ pub(crate) struct Header {
     pub(crate) done: AtomicU64,
     /// Of them, those that the agent has taken. By the agent.
     pub(crate) looked: AtomicU64,
+    /// Passes of pairs of points that are open: how many, and those.
+    pub(crate) open_passes: AtomicU32,
+    pub(crate) passes: [Pass; PASSES],
+    /// Calls that are followed: where they begin, where the next one comes, and where there is no
+    /// room. Null where there is no scope.
+    pub(crate) scope_base: AtomicPtr<Followed>,
+    /// See `scope_base`.
+    pub(crate) scope_top: AtomicPtr<Followed>,
+    /// See `scope_base`.
+    pub(crate) scope_limit: AtomicPtr<Followed>,
     /// On lines of its own: what its thread writes all the time lies on the first.
     pub(crate) drained: Drained,
 }
+
+/// A pass of a pair of points that has begun, or a call whose arguments are read.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Pass {
+    /// When, by the thread's own clock.
+    pub(crate) time: AtomicU64,
+    /// The row of the point where it began, as the offset of its record.
+    pub(crate) record: AtomicU32,
+    /// The term of that row.
+    pub(crate) term: AtomicU32,
+    /// Of a call whose arguments are read: where its return address lies; else zero.
+    pub(crate) frame: AtomicU64,
+    /// The cell of its arguments.
+    pub(crate) cell: AtomicU32,
+}
+
+/// So many of a thread may be open.
+pub(crate) const PASSES: usize = 64;
 
 /// What the agent writes, too.
 #[repr(C, align(64))]
@@ -168,6 +208,7 @@ pub(crate) const LIVE: u32 = 1;
 pub(crate) const ENDED: u32 = 2;
 
 pub(crate) const FRAME: usize = size_of::<Frame>();
+pub(crate) const FOLLOWED: usize = size_of::<Followed>();
 /// The lowest frame is a wall: its stack pointer lies above all others. A frame of a program that
 /// has probes takes 32 bytes of its stack at least, and stacks have eight megabytes.
 pub(crate) const FRAME_COUNT: usize = 1 << 18;

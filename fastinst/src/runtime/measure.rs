@@ -13,6 +13,7 @@ use super::drain;
 use super::functions::Id;
 use super::keeping;
 use super::layout::Header;
+use super::scope;
 use super::skip;
 use super::stub;
 use super::threads::{self, Caller};
@@ -142,9 +143,11 @@ fn measure_costs(behind_puns: bool) -> Costs {
     record.term.store(function.term.load(Relaxed), Relaxed);
     record.left.store(i32::MAX, Relaxed);
     record.address.store(1, Relaxed);
-    let (enter, exit): (extern "C" fn(), extern "C" fn()) = match behind_puns {
-        true => (keeping::time_enter, keeping::time_exit),
-        false => (stub::time_enter, stub::time_exit),
+    let (enter, exit): (extern "C" fn(), extern "C" fn()) = match (behind_puns, scope::is_used()) {
+        (true, false) => (keeping::time_enter, keeping::time_exit),
+        (false, false) => (stub::time_enter, stub::time_exit),
+        (true, true) => (keeping::follow_and_time, keeping::unfollow_and_time),
+        (false, true) => (scope::stubs::follow_and_time, scope::stubs::unfollow_and_time),
     };
     let mut bias = Vec::new();
     let pair = best(|| {

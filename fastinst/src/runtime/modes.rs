@@ -10,6 +10,10 @@
 //! to count. Hook, agent and user agree by [`Custody`](callpatch::Custody): on is sample, retired
 //! is what the function's [`Rest`] says, off is the user's word.
 //!
+//! Outside of the [spans](super::spans) that are recorded all sites are off, whatever the mode is:
+//! the state stays what it is, and is carried out anew when recording is switched. A function whose
+//! entering does that leads to the slow path, which knows.
+//!
 //! Exits are switched on before enters and off after them, so that few calls are seen by half;
 //! those that are heal (see [`event`](super::event)).
 
@@ -17,7 +21,7 @@ use super::functions::Id;
 use super::layout::Function;
 use super::sites::{self, Site};
 use super::stub::Stub;
-use super::{clock, sharing, skip, threads};
+use super::{clock, functions, scope, sharing, skip, spans, threads};
 use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
@@ -94,18 +98,56 @@ pub(super) fn forget_hooks() {
 const REST_OFF: u32 = 0;
 const REST_COUNT: u32 = 1;
 
-/// Where a function stands.
+/// What a function's sites do: nothing, where nothing is recorded.
+fn state_now(function: &Function) -> State {
+    if spans::is_recording() { function.custody.state() } else { State::Off }
+}
+
+/// Whether a function's calls are timed.
 pub(crate) fn mode_is_sample(function: &Function) -> bool {
+    state_now(function) == State::On
+}
+
+/// Whether it is armed, recorded or not.
+pub(super) fn is_armed(function: &Function) -> bool {
     function.custody.state() == State::On
 }
 
 /// Whether its entries are counted by a hook that was called without a site.
 pub(crate) fn mode_counts(function: &Function) -> bool {
-    match function.custody.state() {
+    match state_now(function) {
         State::On => true,
         State::Retired => function.rest.load(Relaxed) == REST_COUNT,
         State::Off => false,
     }
+}
+
+/// What a function's enter sites and exit sites lead to; `None` for those that are off.
+fn stubs_of(id: Id) -> (Option<Stub>, Option<Stub>) {
+    if SILENT.load(SeqCst) {
+        return (None, None);
+    }
+    let function = id.function();
+    let state = state_now(function);
+    let stubs = match state {
+        State::On => (Some(Stub::TimeEnter), Some(Stub::TimeExit)),
+        State::Retired if function.rest.load(Acquire) == REST_COUNT => {
+            // Where arguments are read, calls are followed to their ends.
+            (Some(Stub::Count), is_read(function).then_some(Stub::TimeExit))
+        }
+        State::Retired | State::Off => (None, None),
+    };
+    let is_followed = scope::is_used()
+        && spans::is_recording()
+        && (state != State::Off || scope::opens_in_any_case(id));
+    let (enter, exit) = if is_followed { scope::gated(id, stubs) } else { stubs };
+    (if spans::is_awaited(id) { Some(Stub::Slow) } else { enter }, exit)
+}
+
+/// Whether arguments of its calls are read.
+fn is_read(function: &Function) -> bool {
+    let first = function.switchboard().and_then(|board| board.enters().first().copied());
+    first.and_then(sites::get).is_some_and(|site| site.captures.load(Relaxed))
 }
 
 /// The table of skips for functions that are timed from their first call on, where every call is to
@@ -187,12 +229,16 @@ fn begin_term(function: &Function) {
 /// Calls that are open belong to no term that may be met again: their ends were not seen, while the
 /// profiler was away. No thread is in a hook.
 pub(super) fn close_open_calls() {
-    for id in super::functions::all() {
-        // The threads' own are between that of their frames and the next.
-        let term = id.function().term.fetch_add(2, Release).wrapping_add(1);
-        for record in threads::all().filter_map(|block| block.record(id.record())) {
-            record.term.store(term, Relaxed);
-        }
+    functions::all().for_each(close);
+}
+
+/// The same of one function.
+fn close(id: Id) {
+    // The threads' own are between that of their frames and the next.
+    let term = id.function().term.fetch_add(2, Release).wrapping_add(1);
+    let records = threads::all().filter_map(|block| block.record(id.record()));
+    for record in records.filter(|record| record.open.load(Relaxed) != 0) {
+        record.term.store(term, Relaxed);
     }
 }
 
@@ -202,6 +248,24 @@ pub(crate) fn allow(id: Id, on: bool) {
         begin_term(id.function());
     }
     perform(id, id.function(), if on { Act::Enable } else { Act::Disable });
+}
+
+/// Whether all probes are off, those too that wait for what begins recording.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Turns everything off.
+pub(super) fn silence_all() {
+    SILENT.store(true, SeqCst);
+    functions::all().for_each(|id| allow(id, false));
+    if spans::are_used() {
+        // Those that were off before, and wait.
+        functions::all().for_each(renew);
+    }
+}
+
+/// Functions that are allowed again are on from here on.
+pub(super) fn end_silence() {
+    SILENT.store(false, SeqCst);
 }
 
 /// A hook has used up the quota of the term that it counted in. Usable in a signal handler.
@@ -219,6 +283,30 @@ pub(crate) fn retire(id: Id, term: u32) {
     }
 }
 
+/// Its sites have changed, in a hook. Usable in a signal handler.
+pub(super) fn renew_in_hook(id: Id) {
+    if let Some(_passage) = Passage::enter() {
+        renew(id);
+    }
+}
+
+/// Recording has begun, or ended: carries out anew what all functions shall do. Calls that are open
+/// belong to no term that is met again: where recording has ended their ends are not seen. A hook
+/// that has just begun such a term on its thread leaves one that the next switch ends. Returns
+/// `false` where no site may be switched now. Usable in a signal handler.
+pub(super) fn recording_has_changed() -> bool {
+    let Some(_passage) = Passage::enter() else { return false };
+    for id in functions::all() {
+        let function = id.function();
+        close(id);
+        // The controller's terms go on: its clock stands still meanwhile.
+        let armed = function.armed_at.load(Relaxed);
+        perform(id, function, Act::Renew);
+        function.armed_at.store(armed, Release);
+    }
+    true
+}
+
 /// Carries out anew what a function's probes shall do: its sites have changed. Calls that are open
 /// stay what they are.
 pub(crate) fn renew(id: Id) {
@@ -228,24 +316,25 @@ pub(crate) fn renew(id: Id) {
 /// In a forked child: finishes what a thread that is not there was doing.
 pub(crate) fn inherit(id: Id) {
     let function = id.function();
-    let _ = function.custody.inherit(|_| carry_out(function));
+    let _ = function.custody.inherit(|_| carry_out(id));
 }
 
 fn perform(id: Id, function: &Function, act: Act) {
     debug_assert!(id.0 != 0, "the function of our own has no sites");
     let start = Ticks::now();
-    if function.custody.act(act, |_| carry_out(function)).is_err() {
+    if function.custody.act(act, |_| carry_out(id)).is_err() {
         ACCOUNT.failures.fetch_add(1, Relaxed);
     }
     ACCOUNT.ticks.fetch_add(Ticks::now().since(start).0, Relaxed);
 }
 
 /// Switches all sites as the function's state says. The first error is told, after all were tried.
-fn carry_out(function: &Function) -> Result<(), SetError> {
+fn carry_out(id: Id) -> Result<(), SetError> {
+    let function = id.function();
     let Some(board) = function.switchboard() else { return Ok(()) };
     if let Some((registration, place)) = board.registration() {
         // By the agent, soon: until then its hooks do as the function's state says.
-        if function.custody.state() == State::On {
+        if mode_is_sample(function) {
             function.armed_at.store(clock::marked().0, Release);
         }
         registration.has_changed(place);
@@ -264,20 +353,16 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
             }
         }
     };
-    match function.custody.state() {
-        State::On => {
-            switch(board.exits(), Some(Stub::TimeExit));
+    let (enter, exit) = stubs_of(id);
+    if exit.is_some() {
+        switch(board.exits(), exit);
+        if mode_is_sample(function) {
             function.armed_at.store(clock::marked().0, Release);
-            switch(board.enters(), Some(Stub::TimeEnter));
         }
-        State::Retired if function.rest.load(Acquire) == REST_COUNT => {
-            switch(board.enters(), Some(Stub::Count));
-            switch(board.exits(), None);
-        }
-        State::Retired | State::Off => {
-            switch(board.enters(), None);
-            switch(board.exits(), None);
-        }
+        switch(board.enters(), enter);
+    } else {
+        switch(board.enters(), enter);
+        switch(board.exits(), None);
     }
     first
 }
@@ -298,12 +383,8 @@ pub(crate) fn verify(id: Id, site: &Site) {
     loop {
         let (state, term, rest) =
             (function.custody.state(), function.custody.term(), function.rest.load(Acquire));
-        let is_enter = site.kind == Kind::Enter;
-        let stub = match state {
-            State::On => Some(if is_enter { Stub::TimeEnter } else { Stub::TimeExit }),
-            State::Retired if rest == REST_COUNT && is_enter => Some(Stub::Count),
-            State::Retired | State::Off => None,
-        };
+        let (enter, exit) = stubs_of(id);
+        let stub = if site.kind == Kind::Enter { enter } else { exit };
         if site.is_ours() && switch_site(site, stub).is_err() {
             ACCOUNT.failures.fetch_add(1, Relaxed);
         }

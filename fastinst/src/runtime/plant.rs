@@ -27,6 +27,7 @@ use super::stub::Stub;
 use super::unmodified::{Field, Unmodified};
 use super::{guest, modes, sharing, threads, unloading};
 use crate::config::Provider;
+use crate::discovery::points::Pair;
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
 use callpatch::{CallSite, Islands, Retarget, Role, Survey, Switch};
@@ -56,6 +57,8 @@ pub(crate) struct Garden {
     pub(crate) unmodified: Option<Box<Unmodified>>,
     /// Code that runtimes have registered.
     pub(super) registrations: Vec<&'static Registration>,
+    /// What runtimes had counted themselves of code that they have taken back since.
+    pub(super) counted: Vec<(Id, u64)>,
     /// Sites that lead where they did before we came, and where they led with us: while the
     /// profiler is detached.
     pub(super) withdrawn: Vec<(u32, CodeAddr)>,
@@ -117,6 +120,7 @@ static GARDEN: Mutex<Garden> = Mutex::new(Garden {
     boards: Boards::new(),
     unmodified: None,
     registrations: Vec::new(),
+    counted: Vec::new(),
     withdrawn: Vec::new(),
 });
 
@@ -333,6 +337,53 @@ impl Garden {
         self.unmodified = Some(unmodified).filter(|unmodified| unmodified.is_open());
     }
 
+    /// Opens the modules that have points.
+    pub(crate) fn open_points(&mut self, policy: &Policy, accepts: impl Fn(&Module) -> bool) {
+        if policy.access != Access::Rwx {
+            let why = "points get probes only where code may be written to (WORDPATCH_ACCESS=rwx)";
+            self.refusals.push(why.to_owned());
+            return;
+        }
+        let mut unmodified = Box::new(Unmodified::for_points());
+        for (number, bed) in self.beds.iter_mut().enumerate() {
+            if !accepts(&bed.module) || !bed.has_file() {
+                continue;
+            }
+            let sites = bed.sites.clone().filter_map(sites::get);
+            let places = sites.map(|site| (site.call().address(), site.call().form()));
+            let opened = Field::with_points(&bed.module, number as u32, places).and_then(|field| {
+                let Some(field) = field else { return Ok(()) };
+                bed.is_open = true;
+                bed.module = field.module().clone();
+                unmodified.open(field, policy)
+            });
+            if let Err(why) = opened {
+                self.refusals.push(format!("{}: {why}", bed.module.name));
+            }
+        }
+        self.unmodified = Some(unmodified).filter(|unmodified| unmodified.is_open());
+    }
+
+    /// Plants the points that the user wants, in pairs as names say, or as `named`.
+    pub(crate) fn plant_points(&mut self, named: &[Pair]) -> BTreeSet<Id> {
+        let Some(unmodified) = &mut self.unmodified else { return BTreeSet::new() };
+        match unmodified.plant_points(named, guest::policy(), guest::wants) {
+            Ok(numbers) => self.count(numbers),
+            Err(why) => {
+                self.refusals.push(why);
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// Counts the calls of functions that have these sites, until they have a mode.
+    fn count(&mut self, numbers: std::ops::Range<u32>) -> BTreeSet<Id> {
+        let new = self.boards.extend(numbers);
+        self.arm(&new);
+        new.iter().copied().for_each(modes::renew);
+        new
+    }
+
     /// Leaves all code as it was. Sites are off, and no hook switches any.
     pub(super) fn withdraw(&mut self, policy: &Policy) -> Result<(), String> {
         let mut batch = Retarget::new(*policy);
@@ -354,6 +405,9 @@ impl Garden {
             self.withdrawn.push((number.0, now));
         }
         batch.commit().map_err(|error| error.to_string())?;
+        if let Some(unmodified) = &self.unmodified {
+            unmodified.points.change_semaphores(-1);
+        }
         for site in self.withdrawn.iter().filter_map(|(number, _)| sites::get(*number)) {
             if !site.is_pun() {
                 site.call().set(Switch::On).map_err(|error| error.to_string())?;
@@ -376,6 +430,9 @@ impl Garden {
             unsafe { wordpatch::unlock_again(&bed.module.span) }
                 .map_err(|error| error.to_string())?;
         }
+        if let Some(unmodified) = &self.unmodified {
+            unmodified.points.change_semaphores(1);
+        }
         let mut batch = Retarget::new(*policy);
         for (number, to) in std::mem::take(&mut self.withdrawn) {
             let Some(site) = sites::get(number).filter(|site| !site.gone.load(Relaxed)) else {
@@ -395,12 +452,7 @@ impl Garden {
     pub(crate) fn plant_unmodified(&mut self, addresses: &[CodeAddr]) -> BTreeSet<Id> {
         let Some(unmodified) = &mut self.unmodified else { return BTreeSet::new() };
         match unmodified.plant(addresses, guest::policy(), guest::wants) {
-            Ok(numbers) => {
-                let new = self.boards.extend(numbers);
-                // Calls are counted until a function has a mode.
-                new.iter().copied().for_each(modes::renew);
-                new
-            }
+            Ok(numbers) => self.count(numbers),
             Err(why) => {
                 self.refusals.push(why);
                 BTreeSet::new()
@@ -680,6 +732,11 @@ impl Bed {
         self.functions = functions::forget(&self.module.span, self.first);
     }
 
+    /// Whether it is code of the registration of that number.
+    pub(super) fn is_of_registration(&self, number: u64) -> bool {
+        self.module.registered.as_ref().is_some_and(|registered| registered.number == number)
+    }
+
     /// The same module, loaded anew: its functions are there again, and have the numbers that they
     /// had.
     fn moved_to(&self, module: Module) -> Self {
@@ -763,7 +820,7 @@ fn plant_site(
         }
     });
     let home = call.destination().address();
-    let planted = Planted { call, gate, slots, trampoline, home, is_pun: false };
+    let planted = Planted { call, gate, slots, trampoline, home, is_pun: false, is_point: false };
     match former {
         Some((_, site)) => site.replant(planted, shared),
         None => sites::push(Site::new(

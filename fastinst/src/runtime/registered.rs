@@ -27,14 +27,17 @@ use super::{agent, event, guest, threads};
 use crate::discovery::Module;
 use crate::discovery::registered::{self, Registered};
 use fastinst_code::c;
+use profiler::FuncId;
 use std::ffi::{CStr, c_char, c_void};
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
 use std::time::Duration;
 use wordpatch::CodeAddr;
 use wordpatch::os::membarrier;
+use wordpatch::os::pages::PAGE;
 use wordpatch::os::threads::current;
 
 /// How long a runtime that registers code waits until its probes are on; and one that takes it back
@@ -47,6 +50,9 @@ const LONG_PATIENCE: Duration = Duration::from_secs(20);
 /// processes have none, and the agent asks at every look.
 static HAS_NEWS: AtomicBool = AtomicBool::new(false);
 
+/// Whether any runtime counts itself.
+static COUNT_THEMSELVES: AtomicBool = AtomicBool::new(false);
+
 /// Numbers of registrations, from one on.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
@@ -55,6 +61,7 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Registration {
     number: u64,
     set: c::Set,
+    counts: Option<c::Counts>,
     this: *mut c_void,
     /// In the order of registration.
     functions: Box<[Id]>,
@@ -64,6 +71,10 @@ pub(crate) struct Registration {
     has_news: AtomicBool,
     /// What its runtime was told last.
     told: Box<[AtomicU8]>,
+    /// Where the runtime counts itself: a bit for each function that may have been entered since
+    /// its count was taken, and what was taken.
+    counting: Box<[AtomicU64]>,
+    taken: Box<[AtomicU64]>,
     /// Whether it was told anything yet.
     is_settled: AtomicBool,
     /// The thread that is in `set`; zero if there is none.
@@ -79,11 +90,17 @@ unsafe impl Sync for Registration {}
 impl Registration {
     fn new(number: u64, code: &c::Code, set: c::Set, functions: Box<[Id]>) -> Self {
         let words = functions.len().div_ceil(64);
+        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let counts = code.counts;
+        COUNT_THEMSELVES.fetch_or(counts.is_some(), AcqRel);
         Self {
             number,
             set,
+            counts,
             this: code.this,
-            changed: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            changed: zeros(words),
+            counting: zeros(words),
+            taken: zeros(if counts.is_some() { functions.len() } else { 0 }),
             told: functions.iter().map(|_| AtomicU8::new(0)).collect(),
             functions,
             has_news: AtomicBool::new(false),
@@ -138,9 +155,45 @@ impl Registration {
             && unsafe { (self.set)(self.this, which.as_ptr(), which.len(), state.into()) };
         self.caller.store(0, SeqCst);
         if done {
-            which.iter().for_each(|&place| self.told[place as usize].store(state, Relaxed));
+            for &place in which {
+                self.told[place as usize].store(state, Relaxed);
+                let is_counted = u64::from(state == COUNTED) << (place % 64);
+                self.counting[place as usize / 64].fetch_or(is_counted, Relaxed);
+            }
         }
         done
+    }
+
+    /// Takes what the runtime has counted since: functions, and how many entries. By the agent, and
+    /// by a thread that takes the code back, with nothing locked.
+    fn take_counts(&self) -> Vec<(Id, u64)> {
+        let Some(counts) = self.counts else { return Vec::new() };
+        let mut which = Vec::new();
+        for (word, counting) in self.counting.iter().enumerate() {
+            let mut bits = counting.load(Relaxed);
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                let place = word * 64 + bit.trailing_zeros() as usize;
+                bits ^= bit;
+                which.push(place as u32);
+                // One that has been switched since is asked for once more, now.
+                if self.told[place].load(Relaxed) != COUNTED {
+                    counting.fetch_and(!bit, Relaxed);
+                }
+            }
+        }
+        let mut entries = vec![0; which.len()];
+        if which.is_empty() {
+            return Vec::new();
+        }
+        // SAFETY: (1) the runtime's own function, as in `tell`; (2) places of its functions, and
+        // room for a number for each.
+        unsafe { counts(self.this, which.as_ptr(), which.len(), entries.as_mut_ptr()) };
+        let new = which.iter().zip(entries).map(|(&place, entries)| {
+            let before = self.taken[place as usize].fetch_max(entries, Relaxed);
+            (self.functions[place as usize], entries.saturating_sub(before))
+        });
+        new.filter(|(_, new)| *new > 0).collect()
     }
 
     /// In a forked child: the thread that called is the parent's, and the child's agent tells all
@@ -150,6 +203,9 @@ impl Registration {
         (0..self.functions.len() as u32).for_each(|place| self.has_changed(place));
     }
 }
+
+/// The state in which entries are counted.
+const COUNTED: u8 = 1;
 
 /// What a function's probe does in its state.
 fn state_of(function: &Function) -> u8 {
@@ -168,6 +224,25 @@ pub(super) fn settle() -> usize {
     }
     let registrations = garden().registrations.clone();
     registrations.into_iter().map(Registration::settle).sum()
+}
+
+/// What runtimes have counted themselves since. By the agent, which has no lock.
+pub(super) fn take_counts() -> Vec<(Id, u64)> {
+    if !COUNT_THEMSELVES.load(Acquire) {
+        return Vec::new();
+    }
+    let (registrations, mut counts) = {
+        let mut garden = garden();
+        (garden.registrations.clone(), std::mem::take(&mut garden.counted))
+    };
+    for registration in registrations {
+        registration.caller.store(current().0, SeqCst);
+        if !registration.is_gone.load(SeqCst) {
+            counts.extend(registration.take_counts());
+        }
+        registration.caller.store(0, SeqCst);
+    }
+    counts
 }
 
 /// How many places in registered code are switched.
@@ -250,7 +325,8 @@ unsafe fn functions_of(code: &c::Code) -> Result<Vec<(registered::Function, u32)
         };
         let line = (function.line != 0).then_some(function.line);
         let span = start..CodeAddr::new(end);
-        functions.push((registered::Function { span, name, file, line }, place as u32));
+        let id = FuncId(0);
+        functions.push((registered::Function { span, name, file, line, start, id }, place as u32));
     }
     functions.sort_by_key(|(function, _)| function.span.start);
     match functions.windows(2).find(|pair| pair[0].0.span.end > pair[1].0.span.start) {
@@ -276,24 +352,20 @@ fn install(
     name: &str,
     functions: Vec<(registered::Function, u32)>,
 ) -> Result<&'static Registration, String> {
-    let (functions, places): (Vec<_>, Vec<u32>) = functions.into_iter().unzip();
-    let registered = Registered { number, functions };
-    let span = registered.span();
+    let (mut functions, places): (Vec<_>, Vec<u32>) = functions.into_iter().unzip();
+    let span = functions[0].span.start..functions[functions.len() - 1].span.end;
     let mut garden = garden();
-    let overlaps = |bed: &&Bed| {
-        !bed.gone && bed.module.span.start < span.end && span.start < bed.module.span.end
-    };
-    if let Some(other) = garden.beds.iter().find(overlaps) {
+    if let Some(other) = garden.beds.iter().find(|bed| lies_in(bed, &span)) {
         return Err(format!("{name} lies where {} does", other.module.name));
     }
     let first = Id(functions::count());
     let mut ids = vec![Id(0); places.len()];
-    for (function, &place) in registered.functions.iter().zip(&places) {
+    for (function, &place) in functions.iter_mut().zip(&places) {
         let Some(id) = functions::add(function.span.start.get() as u64) else {
             functions::forget(&span, first);
             return Err(format!("there is no room for more than {} functions", functions::MOST));
         };
-        ids[place as usize] = id;
+        (ids[place as usize], function.id) = (id, FuncId(id.0));
     }
     let registration = Registration::new(number, told, set, ids.into());
     let registration: &'static Registration = Box::leak(Box::new(registration));
@@ -306,18 +378,80 @@ fn install(
         id.function().sites.store(std::ptr::from_ref(board).cast_mut(), Release);
     }
     (0..places.len() as u32).for_each(|place| registration.has_changed(place));
-    let module = Module {
-        path: PathBuf::from(name),
-        name: name.rsplit('/').next().unwrap_or(name).to_owned(),
+    let registered = Registered::new(number, None, functions);
+    garden.beds.push(Bed::of_registered(module(Path::new(name), registered), first));
+    garden.registrations.push(registration);
+    Ok(registration)
+}
+
+/// A module without a file.
+fn module(path: &Path, registered: Registered) -> Module {
+    let (name, span) = (path.file_name().unwrap_or(path.as_os_str()), registered.span());
+    Module {
+        name: name.to_string_lossy().into_owned(),
+        path: path.to_owned(),
         bias: span.start.get(),
         span,
         is_loaded: true,
         is_static: false,
         registered: Some(Arc::new(registered)),
+        points: None,
+    }
+}
+
+/// Whether code lies where a module does.
+fn lies_in(bed: &Bed, span: &Range<CodeAddr>) -> bool {
+    !bed.gone && bed.module.span.start < span.end && span.start < bed.module.span.end
+}
+
+/// A function's code also lies there: a variant of it. Variants side by side are one module: none
+/// of other code lies between them where there is no whole page.
+pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Result<(), String> {
+    let end = code.checked_add(length).filter(|_| code > 0xffff && length > 0);
+    let span = CodeAddr::new(code)..CodeAddr::new(end.ok_or("the variant has no code")?);
+    let mut garden = garden();
+    let registration = garden.registrations.iter().find(|known| known.number == number);
+    let registration = registration.ok_or_else(|| format!("there is no registration {number}"))?;
+    let id = registration.functions.get(place as usize);
+    let id = id.ok_or_else(|| format!("registration {number} has no function {place}"))?;
+    let start = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+    let home = garden.beds.iter().position(|bed| bed.is_of_registration(number));
+    let home = home.ok_or_else(|| format!("there is no registration {number}"))?;
+    let known = garden.beds[home].module.registered.as_ref();
+    let known = known.and_then(|registered| registered.at(start));
+    let known = known.ok_or_else(|| format!("registration {number} has no function {place}"))?;
+    let is_variants = |bed: &Bed| {
+        let registered = bed.module.registered.as_ref();
+        !bed.gone && registered.is_some_and(|registered| registered.home == Some(home))
     };
-    garden.beds.push(Bed::of_registered(module, first));
-    garden.registrations.push(registration);
-    Ok(registration)
+    let elsewhere = |bed: &&Bed| !is_variants(bed) && lies_in(bed, &span);
+    if let Some(other) = garden.beds.iter().find(elsewhere) {
+        return Err(format!("a variant of {} lies where {} does", known.name, other.module.name));
+    }
+    let variant = registered::Function { span: span.clone(), ..known };
+    let is_beside = |bed: &&mut Bed| {
+        let of = &bed.module.span;
+        is_variants(bed)
+            && of.start.align_down(PAGE).get() <= span.end.get().next_multiple_of(PAGE)
+            && span.start.align_down(PAGE).get() <= of.end.get().next_multiple_of(PAGE)
+    };
+    let path = garden.beds[home].module.path.clone();
+    match garden.beds.iter_mut().find(is_beside) {
+        Some(bed) => {
+            let Some(registered) = bed.module.registered.clone() else { return Ok(()) };
+            registered.add(variant)?;
+            bed.module.span = registered.span();
+        }
+        None => {
+            let registered = Registered::new(number, Some(home), vec![variant]);
+            let module = module(&path, registered);
+            garden.beds.push(Bed::of_registered(module, Id(functions::count())));
+        }
+    }
+    drop(garden);
+    // The agent tells the sampling clock where they lie.
+    guest::saw_new_function();
+    Ok(())
 }
 
 /// Takes code back: its functions keep what they have in the profile.
@@ -334,7 +468,12 @@ pub(crate) fn unregister(number: u64) -> Result<(), String> {
     registration.is_gone.store(true, SeqCst);
     let is_left = agent::await_until(LONG_PATIENCE, || registration.caller.load(SeqCst) == 0);
     registration.functions.iter().for_each(|&id| modes::allow(id, false));
-    bury(&mut garden(), number);
+    let counts = if is_left { registration.take_counts() } else { Vec::new() };
+    {
+        let mut garden = garden();
+        garden.counted.extend(counts);
+        bury(&mut garden, number);
+    }
     guest::saw_new_function();
     // Threads whose event has begun before have said so when this returns.
     let _ = membarrier::sync_core();
@@ -348,12 +487,8 @@ pub(crate) fn unregister(number: u64) -> Result<(), String> {
 }
 
 fn bury(garden: &mut Garden, number: u64) {
-    let is_it = |bed: &&mut Bed| {
-        bed.module.registered.as_ref().is_some_and(|registered| registered.number == number)
-    };
-    if let Some(bed) = garden.beds.iter_mut().find(is_it) {
-        bed.bury_registered();
-    }
+    let all = garden.beds.iter_mut().filter(|bed| bed.is_of_registration(number));
+    all.for_each(Bed::bury_registered);
 }
 
 /// The number of a function's probe.

@@ -115,7 +115,7 @@ extern "C" fn pass(number: u32, given: &Arguments) -> usize {
         guest::stand_down(why);
     } else if guest::is_observed() && installs_filter(number, given) {
         // What planting takes is more than what a profile does: code that is new and writable.
-        agent::plant_no_more();
+        agent::do_with_less();
     }
     let next = doors::next(next, name);
     os::set_errno(errno);

@@ -11,8 +11,8 @@
 
 use super::boards::Moves;
 use super::functions::Id;
-use super::modes;
 use super::sites::{self, Owners, SHARED_SITES, Site};
+use super::{modes, scope};
 use crate::probe::Kind;
 use callpatch::{SetError, Switch};
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ impl Partners {
     }
 
     fn is_timed(&self) -> bool {
-        self.0.iter().any(|id| modes::mode_is_sample(id.function()))
+        self.0.iter().any(|&id| modes::mode_is_sample(id.function()) || scope::needs_exits(id))
     }
 }
 

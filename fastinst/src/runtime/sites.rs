@@ -44,6 +44,8 @@ pub(crate) struct Planted {
     pub(crate) home: CodeAddr,
     /// Whether it stands in code that no compiler has prepared: its stubs keep all registers.
     pub(crate) is_pun: bool,
+    /// Whether it is a point: passes of a pair begin there, and no call.
+    pub(crate) is_point: bool,
 }
 
 /// One site.
@@ -69,6 +71,8 @@ pub(crate) struct Site {
     pub(crate) attached: AtomicBool,
     /// Listeners were told of it.
     pub(crate) is_told: AtomicBool,
+    /// Its function's arguments are read.
+    pub(crate) captures: AtomicBool,
     /// Several functions share it: see [`sharing`](super::sharing).
     pub(crate) shared: AtomicBool,
     /// What its cell holds then; zero if it has no owners.
@@ -330,6 +334,7 @@ impl Site {
             gone: AtomicBool::new(false),
             attached: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
+            captures: AtomicBool::new(false),
             shared: AtomicBool::new(shared.is_some()),
             owners: AtomicU32::new(shared.unwrap_or(0)),
         }
@@ -386,6 +391,11 @@ impl Site {
         self.planted().is_pun
     }
 
+    /// Whether it is a point, and not the entry of a function.
+    pub(crate) fn is_point(&self) -> bool {
+        self.planted().is_point
+    }
+
     /// Where the instruction led before it was led to its trampoline.
     pub(crate) fn home(&self) -> CodeAddr {
         self.planted().home
@@ -394,6 +404,12 @@ impl Site {
     /// Leads it to a stub.
     pub(crate) fn lead_to(&self, stub: Stub) {
         let planted = self.planted();
+        let stub = match stub {
+            Stub::TimeEnter if planted.is_point => Stub::BeginPoint,
+            Stub::Count | Stub::TimeEnter if self.captures.load(Acquire) => Stub::EnterCapture,
+            Stub::TimeExit if self.captures.load(Acquire) => Stub::ExitCapture,
+            stub => stub,
+        };
         let (stub, slot) = (stub.address(planted.is_pun), planted.slots.first());
         if slot.target() != stub {
             slot.lead_to(stub);
@@ -410,6 +426,11 @@ impl Site {
     /// Holds the offset of its function's record.
     pub(crate) fn cell(&self) -> Slot {
         self.planted().slots.second()
+    }
+
+    /// Whether several functions end there, which are told apart.
+    pub(crate) fn is_shared_exit(&self) -> bool {
+        self.kind == Kind::Exit && !self.gone.load(Relaxed) && self.shared_cell().is_some()
     }
 
     /// Its function, if it is known.

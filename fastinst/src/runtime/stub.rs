@@ -30,6 +30,7 @@ use super::layout::{
     ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING, RING_COUNT,
     RING_ROOM, Record,
 };
+use super::scope::{self, stubs as follow};
 use super::{drain, event, keeping, skip};
 use std::arch::{asm, global_asm, naked_asm};
 use std::mem::offset_of;
@@ -97,6 +98,37 @@ pub(crate) enum Stub {
     TimeExit,
     /// The same, where several functions end.
     SharedExit,
+    /// Counts a pass of a point, at which one of a pair begins, when its turn has come.
+    BeginPoint,
+    /// Ends a timed pass of a pair, if one is open.
+    EndPoint,
+    /// Counts an entry, and reads its arguments.
+    EnterCapture,
+    /// Ends a call whose arguments were read.
+    ExitCapture,
+    /// Where a [scope](super::scope) follows calls: pushes this one, and does nothing more, or
+    /// counts, or begins to time.
+    Follow,
+    /// See `Follow`.
+    FollowAndCount,
+    /// See `Follow`.
+    FollowAndTime,
+    /// The same while a scope is open.
+    FollowWithin,
+    /// See `FollowWithin`.
+    FollowWithinAndCount,
+    /// See `FollowWithin`.
+    FollowWithinAndTime,
+    /// Counts, or begins to time, while a scope is open.
+    WithinCount,
+    /// See `WithinCount`.
+    WithinTime,
+    /// Pops, and does nothing more, or ends a timed call.
+    Unfollow,
+    /// See `Unfollow`.
+    UnfollowAndTime,
+    /// To the rules of an entry, in any case.
+    Slow,
     /// Calls what the user has attached.
     User,
 }
@@ -108,12 +140,39 @@ impl Stub {
             (Self::Count, false) => count,
             (Self::TimeEnter, false) => time_enter,
             (Self::TimeExit, false) => time_exit,
+            (Self::Slow, false) => slow,
             (Self::User, false) => user,
             // Puns are never shared.
+            (Self::SharedExit, _) if scope::is_used() => shared_unfollow,
             (Self::SharedExit, _) => shared_exit,
+            (Self::BeginPoint, _) => keeping::begin_point,
+            (Self::EndPoint, _) => keeping::end_point,
+            (Self::EnterCapture, _) => keeping::enter_capture,
+            (Self::ExitCapture, _) => keeping::exit_capture,
+            (Self::Follow, false) => follow::follow,
+            (Self::FollowAndCount, false) => follow::follow_and_count,
+            (Self::FollowAndTime, false) => follow::follow_and_time,
+            (Self::FollowWithin, false) => follow::follow_within,
+            (Self::FollowWithinAndCount, false) => follow::follow_within_and_count,
+            (Self::FollowWithinAndTime, false) => follow::follow_within_and_time,
+            (Self::WithinCount, false) => follow::within_count,
+            (Self::WithinTime, false) => follow::within_time,
+            (Self::Unfollow, false) => follow::unfollow,
+            (Self::UnfollowAndTime, false) => follow::unfollow_and_time,
+            (Self::Follow, true) => keeping::follow,
+            (Self::FollowAndCount, true) => keeping::follow_and_count,
+            (Self::FollowAndTime, true) => keeping::follow_and_time,
+            (Self::FollowWithin, true) => keeping::follow_within,
+            (Self::FollowWithinAndCount, true) => keeping::follow_within_and_count,
+            (Self::FollowWithinAndTime, true) => keeping::follow_within_and_time,
+            (Self::WithinCount, true) => keeping::within_count,
+            (Self::WithinTime, true) => keeping::within_time,
+            (Self::Unfollow, true) => keeping::unfollow,
+            (Self::UnfollowAndTime, true) => keeping::unfollow_and_time,
             (Self::Count, true) => keeping::count,
             (Self::TimeEnter, true) => keeping::time_enter,
             (Self::TimeExit, true) => keeping::time_exit,
+            (Self::Slow, true) => keeping::slow,
             (Self::User, true) => keeping::user,
         };
         CodeAddr::new(stub as usize)
@@ -416,54 +475,180 @@ stubs!(
     keeping::enough
 );
 
-/// Ends a timed call at a site that several functions share. The site's cell holds where its owners
-/// are: they are asked for the function. A thread that has loaded the cell before the site was
-/// shared has the offset of a record, and takes the slow path.
+/// Counts a pass of a point that begins a pair. One whose turn has come goes on in Rust: see
+/// [`event::points`].
 #[unsafe(naked)]
-pub(crate) extern "C" fn shared_exit() {
+pub(super) extern "C" fn bare_begin_point() {
     naked_asm!(
         "endbr64",
-        "mov eax, r11d",
-        "sub eax, {cell}",
-        "jb {slow}",
-        "cmp eax, {bytes}",
+        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+        "mov r9, qword ptr fs:[rax]",
+        "test r9, r9",
+        "jz {slow}",
+        "cmp r11, qword ptr [r9 + {capacity}]",
         "jae {slow}",
-        "lea rcx, [rip + {shared}]",
-        "add rcx, rax",
-        "cmp rdi, qword ptr [rcx]",
-        "je 2f",
-        "add rcx, 16",
-        "cmp rdi, qword ptr [rcx]",
-        "je 2f",
-        "add rcx, 16",
-        "cmp rdi, qword ptr [rcx]",
-        "je 2f",
-        "add rcx, 16",
-        "cmp rdi, qword ptr [rcx]",
+        "lea r8, [r9 + r11]",
+        "cmp rdi, qword ptr [r8 + {address}]",
         "jne {slow}",
-        "2:",
-        "mov r11d, dword ptr [rcx + 8]",
-        "jmp {time_exit}",
-        cell = const super::sites::SHARED_CELL,
-        bytes = const super::sites::SHARED_SITES * super::sites::OWNERS,
-        shared = sym super::sites::SHARED,
-        slow = sym slow_exit,
-        time_exit = sym time_exit,
+        "mov rcx, qword ptr [rip + {functions}]",
+        "mov ecx, dword ptr [rcx + r11*2 + {f_term}]",
+        "cmp ecx, dword ptr [r8 + {term}]",
+        "jne {slow}",
+        "cmp dword ptr [r8 + {skip}], 0",
+        "jle {slow}",
+        "dec dword ptr [r8 + {skip}]",
+        "inc qword ptr [r8 + {count}]",
+        "inc qword ptr [r9 + {skipped}]",
+        "ret",
+        functions = sym FUNCTIONS,
+        capacity = const offset_of!(Header, capacity),
+        skipped = const offset_of!(Header, skipped),
+        address = const RECORD_ADDRESS,
+        count = const RECORD_COUNT,
+        skip = const RECORD_SKIP,
+        term = const RECORD_TERM,
+        f_term = const offset_of!(Function, term),
+        slow = sym keeping::slow_begin_point,
     )
 }
+
+/// Ends what is open of a row in Rust, if anything is.
+macro_rules! end_if_open {
+    ($(#[$doc:meta])* $name:ident, $slow:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub(super) extern "C" fn $name() {
+    naked_asm!(
+        "endbr64",
+        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+        "mov r9, qword ptr fs:[rax]",
+        "test r9, r9",
+        "jz 2f",
+        "cmp r11, qword ptr [r9 + {capacity}]",
+        "jae 2f",
+        "cmp dword ptr [r9 + r11 + {open}], 0",
+        "jne {slow}",
+        "2: ret",
+        capacity = const offset_of!(Header, capacity),
+        open = const RECORD_OPEN,
+        slow = sym $slow,
+    )
+        }
+    };
+}
+
+end_if_open!(
+    /// Ends a timed pass of a pair.
+    bare_end_point,
+    keeping::slow_end_point
+);
+end_if_open!(
+    /// Ends a call whose arguments were read.
+    bare_exit_capture,
+    keeping::slow_exit_capture
+);
+
+// Where a scope was looked after.
+stubs!(
+    inside_count,
+    inside_time_enter,
+    inside_time_exit,
+    0;
+    inside_slow_enter,
+    inside_slow_exit,
+    enough
+);
+stubs!(
+    bare_inside_count,
+    bare_inside_time_enter,
+    bare_inside_time_exit,
+    keeping::DROP;
+    keeping::inside_slow_enter,
+    keeping::inside_slow_exit,
+    keeping::enough
+);
+
+macro_rules! shared_exit {
+    ($(#[$doc:meta])* $name:ident, $time_exit:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub(crate) extern "C" fn $name() {
+            naked_asm!(
+                "endbr64",
+                "mov eax, r11d",
+                "sub eax, {cell}",
+                "jb {slow}",
+                "cmp eax, {bytes}",
+                "jae {slow}",
+                "lea rcx, [rip + {shared}]",
+                "add rcx, rax",
+                "cmp rdi, qword ptr [rcx]",
+                "je 2f",
+                "add rcx, 16",
+                "cmp rdi, qword ptr [rcx]",
+                "je 2f",
+                "add rcx, 16",
+                "cmp rdi, qword ptr [rcx]",
+                "je 2f",
+                "add rcx, 16",
+                "cmp rdi, qword ptr [rcx]",
+                "jne {slow}",
+                "2:",
+                "mov r11d, dword ptr [rcx + 8]",
+                "jmp {time_exit}",
+                cell = const super::sites::SHARED_CELL,
+                bytes = const super::sites::SHARED_SITES * super::sites::OWNERS,
+                shared = sym super::sites::SHARED,
+                slow = sym slow_exit,
+                time_exit = sym $time_exit,
+            )
+        }
+    };
+}
+
+shared_exit!(
+    /// Ends a timed call at a site that several functions share. The site's cell holds where its
+    /// owners are: they are asked for the function. A thread that has loaded the cell before the
+    /// site was shared has the offset of a record, and takes the slow path.
+    shared_exit,
+    time_exit
+);
+shared_exit!(
+    /// The same where calls are followed.
+    shared_unfollow,
+    follow::unfollow_and_time
+);
 
 const _: () = assert!(ENTRY == 1 << 5 && super::sites::OWNERS == 4 * 16);
 
 /// To [`event::enter`]: the function, the place it was called from, the stack pointer, the site.
 #[unsafe(naked)]
-extern "C" fn slow_enter() {
+pub(super) extern "C" fn slow_enter() {
     naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::enter, sym slowly)
+}
+
+/// The same, where a site leads there: entering its function does more than to begin a call.
+#[unsafe(naked)]
+pub(crate) extern "C" fn slow() {
+    naked_asm!("endbr64", "jmp {}", sym slow_enter)
 }
 
 /// To [`event::exit`], likewise.
 #[unsafe(naked)]
-extern "C" fn slow_exit() {
+pub(super) extern "C" fn slow_exit() {
     naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::exit, sym slowly)
+}
+
+/// To [`event::enter_inside`], likewise.
+#[unsafe(naked)]
+extern "C" fn inside_slow_enter() {
+    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::enter_inside, sym slowly)
+}
+
+/// To [`event::exit_inside`], likewise.
+#[unsafe(naked)]
+extern "C" fn inside_slow_exit() {
+    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::exit_inside, sym slowly)
 }
 
 /// To [`event::enough`]: the offset of the function's record.

@@ -14,11 +14,12 @@ use super::layout::{
     ENDED, FEW_FRAMES, FRAME, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS, RING_COUNT,
     before_frames,
 };
-use super::stub;
+use super::{scope, stub};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::os::OsError;
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
+use wordpatch::os::threads::{current, process};
 use wordpatch::{CodeAddr, Ticks};
 
 /// All blocks, newest first.
@@ -142,12 +143,35 @@ fn begin<'b>() -> Caller<'b> {
         return Caller::Passing;
     };
     reset(block);
+    if scope::is_used() {
+        if !scope::prepare(block) {
+            block.state.store(FREE, Release);
+            UNOBSERVED.fetch_add(1, Relaxed);
+            return Caller::Passing;
+        }
+        inherit_scope(block);
+    }
     stub::set_thread(std::ptr::from_ref(block).cast_mut());
     if let Some(key) = KEY.load(Acquire).checked_sub(1) {
         // SAFETY: (1) the key was made; (2) its value is only handed back to us.
         unsafe { libc::pthread_setspecific(key, std::ptr::from_ref(block).cast()) };
     }
     Caller::Observed(block)
+}
+
+/// The block in which the thread that has forked this process was observed; null if there is none,
+/// or the thread has its own here.
+static FORKED: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
+
+/// In a forked child calls are open that its parent has entered.
+fn inherit_scope(block: &Header) {
+    // SAFETY: (1) null, or a block: it is never unmapped, and no thread's here.
+    if let Some(parents) = unsafe { FORKED.load(Relaxed).as_ref() }
+        && current().0 == process()
+    {
+        FORKED.store(std::ptr::null_mut(), Relaxed);
+        scope::inherit(block, parents);
+    }
 }
 
 /// A block that no thread has any more, large enough for all functions that there are.
@@ -218,6 +242,7 @@ fn reset(block: &Header) {
     block.farewells.store(0, Relaxed);
     block.busy.store(0, Relaxed);
     block.in_code.store(0, Relaxed);
+    block.open_passes.store(0, Relaxed);
     block.clock.begin();
     block.random.store(Ticks::now().0 ^ std::ptr::from_ref(block).addr() as u64, Relaxed);
 }
@@ -293,6 +318,10 @@ pub(crate) fn forget_address(record: u32) {
 pub(crate) fn forget_all() {
     BLOCKS.store(std::ptr::null_mut(), Release);
     let block = stub::thread();
+    FORKED.store(
+        observed().map_or(std::ptr::null_mut(), |block| std::ptr::from_ref(block).cast_mut()),
+        Release,
+    );
     if !block.is_null() && !std::ptr::eq(block, our_own()) {
         stub::set_thread(std::ptr::null_mut());
     }

@@ -19,22 +19,27 @@
 //! site is switched on, so there is no order to keep, but for one barrier before: where a `ret` has
 //! got its displacement, and for processors that could have fetched what lay at a landing before.
 
+pub(super) mod points;
 mod trampoline;
 
+use super::arguments::Facts;
 use super::functions::{self, Id};
 use super::sites::{self, Planted, Site};
 use super::stub::Stub;
-use super::{guest, keeping};
+use super::{arguments, guest, keeping};
 use crate::config::Provider;
+use crate::discovery::points::{Point, PointNames, points_of};
 use crate::discovery::unmodified::{
-    Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Maker, Moved, Prepared, Pun, Reader,
+    Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Line, Maker, Moved, Prepared, Pun, Reader,
     Refusal, Room, Text, Turn, Untimed, Way,
 };
 use crate::discovery::{Contents, Image, Module};
 use crate::probe::Kind;
 use callpatch::x86::{Form, keeping as code};
 use callpatch::{CallSite, Islands, Landings, Retarget, Role, SlotPair, Survey};
-use std::collections::{BTreeMap, HashSet};
+use points::Points;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trampoline::{entry_code, exit_code, filled, len_of};
 use wordpatch::os::signals;
@@ -59,6 +64,11 @@ pub(crate) struct Unmodified {
     pub(crate) planted: BTreeMap<Option<Maker>, usize>,
     pub(crate) refused: BTreeMap<Refusal, usize>,
     pub(crate) counted_only: BTreeMap<Untimed, usize>,
+    /// Points, where they and nothing else get probes.
+    pub(crate) points: Points,
+    has_points: bool,
+    /// How functions were planted whose arguments may be asked for.
+    facts: HashMap<Id, Facts>,
 }
 
 /// A module.
@@ -69,6 +79,7 @@ pub(crate) struct Field {
     bed: u32,
     contents: Contents,
     prepared: Prepared,
+    points: Vec<Point>,
     ground: Ground,
     /// It has unwind information with an index.
     has_frames: bool,
@@ -89,7 +100,26 @@ impl Unmodified {
             planted: BTreeMap::new(),
             refused: BTreeMap::new(),
             counted_only: BTreeMap::new(),
+            points: Points::default(),
+            has_points: false,
+            facts: HashMap::new(),
         }
+    }
+
+    /// How a function was planted, once; from now on it is counted, and its calls are timed by what
+    /// reads its arguments.
+    pub(crate) fn take_facts(&mut self, id: Id) -> Option<Facts> {
+        self.facts.remove(&id)
+    }
+
+    /// Its calls are counted from now on, and not timed.
+    pub(crate) fn only_count(&mut self, id: Id) {
+        self.untimed.insert(id);
+    }
+
+    /// For modules whose points get probes, and none of their functions.
+    pub(crate) fn for_points() -> Self {
+        Self { has_points: true, ..Self::new(false) }
     }
 
     /// Adds a module whose functions may be planted.
@@ -122,6 +152,9 @@ impl Unmodified {
 
     /// What a reader of the profile has to know.
     pub(crate) fn note(&self) -> String {
+        if self.has_points {
+            return self.points.note();
+        }
         let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>();
         let counted = sum(&mut self.counted_only.values().copied());
         let refused = sum(&mut self.refused.values().copied());
@@ -144,6 +177,17 @@ impl Unmodified {
             }
         }
         parts.join("; ")
+    }
+
+    /// Where functions begin that `asks` names.
+    pub(crate) fn named(&self, asks: impl Fn(&Module, CodeAddr) -> bool) -> Vec<CodeAddr> {
+        let of = |field: &Field| {
+            let starts = Image::parse(&field.contents).map(|image| image.unwind_starts());
+            let starts = starts.unwrap_or_default().into_iter();
+            let starts = starts.map(|at| CodeAddr::new(field.module.bias + at as usize));
+            starts.filter(|at| asks(&field.module, *at)).collect::<Vec<_>>()
+        };
+        self.modules.iter().flat_map(of).collect()
     }
 
     /// Where functions are that a compiler has prepared.
@@ -170,7 +214,17 @@ impl Unmodified {
         wants: impl Fn(&Module, CodeAddr) -> bool,
     ) -> Result<std::ops::Range<u32>, String> {
         let first = sites::count();
-        let Self { modules, takes_any, landings, untimed, planted, refused, counted_only } = self;
+        let Self {
+            modules,
+            takes_any,
+            landings,
+            untimed,
+            planted,
+            refused,
+            counted_only,
+            facts,
+            ..
+        } = self;
         let mut led = Vec::new();
         let careful = handles_faults();
         for field in modules {
@@ -185,7 +239,8 @@ impl Unmodified {
             let mut planter = Planter { survey, landings, led: &mut led, careful, takes_any };
             for planting in field.plant(&here, &mut planter, &wants) {
                 match planting {
-                    Ok((id, maker, why)) => {
+                    Ok((id, maker, why, known)) => {
+                        facts.extend(known.map(|known| (id, known)));
                         *planted.entry(maker).or_default() += 1;
                         untimed.extend(why.map(|_| id));
                         why.into_iter().for_each(|why| *counted_only.entry(why).or_default() += 1);
@@ -197,21 +252,25 @@ impl Unmodified {
         let numbers = first..sites::count();
         if !numbers.is_empty() {
             policy.barrier.pass().map_err(|error| error.to_string())?;
-            let mut batch = Retarget::new(*policy);
-            for (site, to) in led.iter().filter_map(|&(number, to)| Some((sites::get(number)?, to)))
-            {
-                // SAFETY: (1) a trampoline that does what stood there, or nothing more where
-                // nothing did, or its slot; (2) modules that are there at the start stay; (3) no
-                // switchboard holds it yet.
-                #[allow(unsafe_code)]
-                unsafe {
-                    batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
-                }
-            }
-            batch.commit().map_err(|error| error.to_string())?;
+            lead_to_trampolines(&led, policy)?;
         }
         Ok(numbers)
     }
+}
+
+/// Writes the displacements of sites, which are off.
+fn lead_to_trampolines(led: &[(u32, CodeAddr)], policy: &Policy) -> Result<(), String> {
+    let mut batch = Retarget::new(*policy);
+    for (site, to) in led.iter().filter_map(|&(number, to)| Some((sites::get(number)?, to))) {
+        // SAFETY: (1) a trampoline that does what stood there, or nothing more where nothing did,
+        // or its slot; (2) modules that are there at the start stay; (3) no switchboard holds it
+        // yet.
+        #[allow(unsafe_code)]
+        unsafe {
+            batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
+        }
+    }
+    batch.commit().map(drop).map_err(|error| error.to_string())
 }
 
 /// What planting needs, besides the module.
@@ -227,7 +286,7 @@ struct Planter<'p> {
 }
 
 /// A function that was planted, by what, and why it is only counted, if it is; or why it was not.
-type Outcome = Result<(Id, Option<Maker>, Option<Untimed>), Refusal>;
+type Outcome = Result<(Id, Option<Maker>, Option<Untimed>, Option<Facts>), Refusal>;
 
 impl Field {
     /// A module that is loaded, and what `provider` takes of it.
@@ -242,12 +301,45 @@ impl Field {
             module: module.clone(),
             bed,
             prepared: prepared.unwrap_or_default(),
+            points: Vec::new(),
             has_frames: frames.is_some(),
             contents,
             ground: Ground::default(),
             islands: None,
             seen: BTreeMap::new(),
         })
+    }
+
+    /// A module with points, which has sites already in some `places`; `None` if it has no points.
+    pub(crate) fn with_points(
+        module: &Module,
+        bed: u32,
+        places: impl Iterator<Item = (CodeAddr, Form)>,
+    ) -> Result<Option<Self>, String> {
+        let contents = module.contents().map_err(|error| error.to_string())?;
+        let image = Image::parse(&contents).map_err(|error| error.to_string())?;
+        let points = points_of(&image, module.bias);
+        let has_frames = Frames::of(&image).is_some();
+        let mut ground = Ground::default();
+        places.for_each(|(at, form)| ground.take(Claim::Call(at, form)));
+        let names: PointNames = points.iter().map(|point| (point.at, point.title())).collect();
+        let field = |points| Self {
+            module: Module { points: Some(Arc::new(names)), ..module.clone() },
+            bed,
+            prepared: Prepared::default(),
+            points,
+            has_frames,
+            contents,
+            ground,
+            islands: None,
+            seen: BTreeMap::new(),
+        };
+        Ok((!points.is_empty()).then(|| field(points)))
+    }
+
+    /// The module, with the names of its points.
+    pub(crate) fn module(&self) -> &Module {
+        &self.module
     }
 
     pub(crate) fn bed(&self) -> u32 {
@@ -354,16 +446,32 @@ impl Plot<'_, '_> {
         let exits: Vec<Option<u32>> = choice.exits.iter().map(|exit| self.exit(id, exit)).collect();
         let missing = exits.iter().any(Option::is_none).then_some(Untimed::NoExit);
         let untimed = choice.untimed.or(missing);
+        let tails = choice.exits.iter().zip(&exits).filter(|(exit, _)| exit.is_tail());
+        let tails: Vec<u32> = tails.filter_map(|(_, number)| *number).collect();
         let entry = self.entry(id, &choice.entry);
         if entry.is_none() || untimed.is_some() {
             for site in exits.into_iter().flatten().filter_map(sites::get) {
                 site.function.store(sites::UNKNOWN, Relaxed);
             }
         }
-        entry.map(|_| (id, choice.entry.way.maker(), untimed)).ok_or(Refusal::NoLanding)
+        let (number, whole) = entry.ok_or(Refusal::NoLanding)?;
+        let facts = arguments::are_asked().then(|| {
+            let Entry { way, depth, .. } = &choice.entry;
+            let leaves_by_jump =
+                whole.is_some() && !way.moved().last().is_some_and(Line::is_return);
+            Facts {
+                depth: depth + if matches!(way, Way::Call(..)) { 8 } else { 0 },
+                keeps_arguments: choice.entry.keeps_arguments(),
+                is_timed: untimed.is_none(),
+                whole,
+                tails: tails.into_iter().chain(leaves_by_jump.then_some(number)).collect(),
+            }
+        });
+        Ok((id, choice.entry.way.maker(), untimed, facts))
     }
 
-    fn entry(&mut self, id: Id, entry: &Entry<'_>) -> Option<u32> {
+    /// Returns its number, and where its exit leads, if its trampoline holds that, too.
+    fn entry(&mut self, id: Id, entry: &Entry<'_>) -> Option<(u32, Option<SlotPair>)> {
         let (number, slots) = self.begin(id, Stub::Count)?;
         // Of a function that is over before it can come back both ends are there.
         let exit = if entry.is_whole() { Some(self.begin(id, Stub::TimeExit)?.1) } else { None };
@@ -403,8 +511,9 @@ impl Plot<'_, '_> {
             Way::Turn(turn) => self.turn(turn, trampoline)?,
         };
         let home = call.destination().address();
-        let planted = Planted { call, gate, slots, trampoline, home, is_pun: true };
-        Some(self.push(id, planted, Kind::Enter, entry.way.claim(), number))
+        let planted =
+            Planted { call, gate, slots, trampoline, home, is_pun: true, is_point: false };
+        Some((self.push(id, planted, Kind::Enter, entry.way.claim(), number), exit))
     }
 
     fn exit(&mut self, id: Id, exit: &Exit<'_>) -> Option<u32> {
@@ -423,20 +532,14 @@ impl Plot<'_, '_> {
         });
         let trampoline = stub.ok().filter(|_| whole)?.address();
         let call = match exit {
-            // SAFETY: (1) a module that is there at the start stays; (2) a `ret`, as decoding has
-            // found; behind it lies padding; (3) no other code writes there; (4) off it is what it
-            // was; (5) trampolines are never dropped.
-            #[allow(unsafe_code)]
-            Exit::Padded(at) => unsafe {
-                self.planter.led.push((number, trampoline));
-                self.planter.survey.adopt_off(*at, Form::Jump, Role::TailJump).ok()?
-            },
+            Exit::Padded(at) => self.padded(*at, number, trampoline)?,
             Exit::Room(room) => self.room(*room, number, trampoline)?,
             Exit::Pun(pun) => self.pun(pun, trampoline)?,
             Exit::Turn(turn) => self.turn(turn, trampoline)?,
         };
         let home = call.destination().address();
-        let planted = Planted { call, gate: None, slots, trampoline, home, is_pun: true };
+        let planted =
+            Planted { call, gate: None, slots, trampoline, home, is_pun: true, is_point: false };
         Some(self.push(id, planted, Kind::Exit, exit.claim(), number))
     }
 
@@ -454,7 +557,19 @@ impl Plot<'_, '_> {
         self.planter.landings.put(landing, trampoline).ok()
     }
 
-    /// Adopts a jump by its end and puts its landing.
+    /// Adopts a `ret` with room behind it.
+    fn padded(&mut self, at: CodeAddr, number: u32, trampoline: CodeAddr) -> Option<CallSite> {
+        // SAFETY: (1) a module that is there at the start stays; (2) a `ret`, as decoding has
+        // found; behind it lies padding; (3) no other code writes there; (4) off it is what it was;
+        // (5) trampolines are never dropped.
+        #[allow(unsafe_code)]
+        let call = unsafe { self.planter.survey.adopt_off(at, Form::Jump, Role::TailJump) };
+        let call = call.ok()?;
+        self.planter.led.push((number, trampoline));
+        Some(call)
+    }
+
+    /// Adopts a jump or a call by its end and puts its landing.
     fn turn(&mut self, turn: &Turn, trampoline: CodeAddr) -> Option<CallSite> {
         self.land(turn.landing(), trampoline)?;
         // SAFETY: (1) a module that is there at the start stays; (2) a jump, as decoding has found;

@@ -12,11 +12,13 @@
 //!
 //! - `kernel` opens the events and takes what lies in their rings; `mappings` and `unwinding` say
 //!   what code an address is in and who called it.
+//! - `jit` names code that runtimes make and tell perf of.
 //! - `reservoir` keeps as many stacks as a profile needs, however long the program runs.
 //! - `frames` is what is left where the kernel refuses.
 //! - `owners` says which functions with probes a place belongs to.
 
 mod frames;
+mod jit;
 mod kernel;
 mod mappings;
 mod owners;
@@ -24,9 +26,11 @@ mod reservoir;
 mod unwinding;
 
 use super::plant::Garden;
+use super::scope;
 use crate::config::WitnessChoice;
 use crate::names::Names;
 use frames::Frames;
+pub(crate) use jit::{Jit, MODULE as JIT};
 use kernel::Kernel;
 use profiler::{ClockEvidence, ClockSource, Policy};
 use std::path::PathBuf;
@@ -49,6 +53,17 @@ impl Witness {
     /// ours.
     /// Where puns are planted it remembers what it has seen to run.
     pub(crate) fn begin(choice: WitnessChoice, policy: &Policy, has_puns: bool) -> Self {
+        if scope::is_used() && choice != WitnessChoice::None {
+            // Samples tell a function, and not whether its call is recorded.
+            return match policy {
+                Policy::Exact => Self::Probes,
+                _ => {
+                    let why =
+                        "the sampling clock cannot tell which calls --under and --depth leave";
+                    Self::None { why: why.to_owned() }
+                }
+            };
+        }
         match choice {
             WitnessChoice::None => {
                 Self::None { why: "it was not wanted (FASTINST_WITNESS=none)".to_owned() }
@@ -102,6 +117,32 @@ impl Witness {
     pub(crate) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
         if let Self::Kernel(kernel) = self {
             kernel.knows(registered);
+        }
+    }
+
+    /// The code that it has seen and that has no probes, since runtimes have told only perf of it.
+    pub(crate) fn jit(&self) -> Option<&Jit> {
+        match self {
+            Self::Kernel(kernel) => Some(kernel.jit()),
+            Self::Frames(_) | Self::Probes | Self::None { .. } => None,
+        }
+    }
+
+    /// What happens from now on is not recorded. By the agent.
+    pub(crate) fn pause_recording(&mut self) {
+        match self {
+            Self::Kernel(kernel) => kernel.pause_recording(),
+            Self::Frames(frames) => frames.pause_recording(),
+            Self::Probes | Self::None { .. } => {}
+        }
+    }
+
+    /// It is again.
+    pub(crate) fn resume_recording(&mut self) {
+        match self {
+            Self::Kernel(kernel) => kernel.resume_recording(),
+            Self::Frames(frames) => frames.resume_recording(),
+            Self::Probes | Self::None { .. } => {}
         }
     }
 

@@ -14,11 +14,12 @@
 
 #include "../../include/fastinst.h"
 
-enum { FUNCTIONS = 3, ROOM = 64 };
+enum { FUNCTIONS = 3, ROOM = 64, VARIANT = 3 << 12 };
 static const char *const NAMES[FUNCTIONS] = {"outer", "inner", "thrower"};
 
 static uint64_t (*register_code)(const fastinst_code *);
 static bool (*unregister_code)(uint64_t);
+static bool (*code_also)(uint64_t, uint32_t, const void *, size_t);
 static uint32_t (*code_probe)(uint64_t, uint32_t);
 static void (*code_enter)(uint32_t, const void *);
 static void (*code_leave)(uint32_t, const void *);
@@ -30,6 +31,9 @@ static uint32_t probes[FUNCTIONS];
 static volatile int states[FUNCTIONS];
 static volatile int highest;
 static volatile uint64_t entered[FUNCTIONS];
+/* In state 1, where the runtime counts itself. */
+static bool counts_itself;
+static volatile uint64_t counted[FUNCTIONS];
 static jmp_buf back;
 
 static made *function(int which) { return (made *)(code + which * ROOM); }
@@ -37,7 +41,9 @@ static made *function(int which) { return (made *)(code + which * ROOM); }
 /* What all made functions call. */
 static void body(int which, void *frame) {
     int state = states[which];
-    if (state)
+    if (state == 1 && counts_itself)
+        __atomic_fetch_add(&counted[which], 1, __ATOMIC_RELAXED);
+    else if (state)
         code_enter(probes[which], frame);
     __atomic_fetch_add(&entered[which], 1, __ATOMIC_RELAXED);
     switch (which) {
@@ -53,8 +59,7 @@ static void body(int which, void *frame) {
 }
 
 /* lea rsi, [rsp]; mov edi, which; push rbp; mov rbp, rsp; mov rax, body; call rax; pop rbp; ret */
-static void make(int which) {
-    uint8_t *at = code + which * ROOM;
+static void make_at(uint8_t *at, int which) {
     void (*call)(int, void *) = body;
     memcpy(at, "\x48\x8d\x34\x24\xbf", 5);
     memcpy(at + 5, &which, 4);
@@ -62,6 +67,8 @@ static void make(int which) {
     memcpy(at + 15, &call, 8);
     memcpy(at + 23, "\xff\xd0\x5d\xc3", 4);
 }
+
+static void make(int which) { make_at(code + which * ROOM, which); }
 
 /* A loop of the made code's own: mov ecx, n; dec ecx; jnz; ret. */
 static void make_spinner(uint8_t *at) {
@@ -78,12 +85,21 @@ static bool set(void *self, const uint32_t *which, size_t n, int state) {
     return true;
 }
 
+static void counts(void *self, const uint32_t *which, size_t n, uint64_t *entries) {
+    if (self != (void *)states)
+        abort();
+    for (size_t i = 0; i < n; i++)
+        entries[i] = counted[which[i]];
+}
+
 static uint64_t enroll(const char *module, const char *const *names, int count) {
     fastinst_code_function functions[FUNCTIONS];
     for (int i = 0; i < count; i++)
         functions[i] = (fastinst_code_function){
             sizeof functions[i], names[i], "made.src", 10 + i, code + i * ROOM, 27};
-    fastinst_code all = {sizeof all, module, functions, count, set, (void *)states};
+    memset((void *)counted, 0, sizeof counted);
+    fastinst_code all = {
+        sizeof all, module, functions, count, set, (void *)states, counts_itself ? counts : NULL};
     uint64_t number = register_code(&all);
     memset(functions, 0xff, sizeof functions);
     if (!number) {
@@ -109,6 +125,7 @@ static void refused(const char *what, fastinst_code_function function, fastinst_
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "calls";
     long times = argc > 2 ? atol(argv[2]) : 1000;
+    counts_itself = argc > 3 && strcmp(argv[3], "itself") == 0;
     code = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < FUNCTIONS; i++)
         make(i);
@@ -116,12 +133,13 @@ int main(int argc, char **argv) {
     if (register_code) {
         unregister_code = dlsym(RTLD_DEFAULT, "fastinst_unregister_code");
         code_probe = dlsym(RTLD_DEFAULT, "fastinst_code_probe");
+        code_also = dlsym(RTLD_DEFAULT, "fastinst_code_also");
         code_enter = dlsym(RTLD_DEFAULT, "fastinst_code_enter");
         code_leave = dlsym(RTLD_DEFAULT, "fastinst_code_leave");
         last_error = dlsym(RTLD_DEFAULT, "fastinst_last_error");
         if (strcmp(mode, "refused") == 0) {
             fastinst_code_function good = {sizeof good, "f", NULL, 0, code, 27};
-            fastinst_code all = {sizeof all, "bad", NULL, 1, set, (void *)states};
+            fastinst_code all = {sizeof all, "bad", NULL, 1, set, (void *)states, NULL};
             fastinst_code_function other = good;
             printf("null: %s\n", register_code(NULL) ? "taken" : last_error());
             other.length = 0;
@@ -141,6 +159,13 @@ int main(int argc, char **argv) {
             refused("none", good, bad);
             refused("good", good, all);
             refused("again", good, all);
+            printf("stranger: %s\n", code_also(77, 0, code + VARIANT, 27) ? "taken" : last_error());
+            printf("missing: %s\n", code_also(2, 1, code + VARIANT, 27) ? "taken" : last_error());
+            printf("hollow: %s\n", code_also(2, 0, code + VARIANT, 0) ? "taken" : last_error());
+            printf("inside: %s\n", code_also(2, 0, code + 8, 27) ? "taken" : last_error());
+            printf("variant: %s\n", code_also(2, 0, code + VARIANT, 27) ? "taken" : last_error());
+            bool is_taken = code_also(2, 0, code + VARIANT + 26, 27);
+            printf("twice: %s\n", is_taken ? "taken" : last_error());
             printf("unknown: %s\n", unregister_code(77) ? "taken" : last_error());
             printf("%x\n", code_probe(77, 0));
             code_enter(UINT32_MAX, &mode), code_leave(UINT32_MAX, &mode), code_enter(0, &mode), code_leave(0, NULL);
@@ -167,6 +192,20 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "spin") == 0) {
         function(0)();
         function(0)();
+    } else if (strcmp(mode, "variants") == 0) {
+        /* Tiers of `outer` and `inner`, here and there; one of them spins. */
+        uint8_t *tiers[] = {code + VARIANT, code + VARIANT + ROOM, code + 4 * VARIANT};
+        make_at(tiers[0], 0), make_at(tiers[1], 1), make_spinner(tiers[2]);
+        int taken = 3;
+        if (number) {
+            taken = code_also(number, 1, tiers[1], 27);
+            taken += code_also(number, 0, tiers[0], 27) + code_also(number, 0, tiers[2], 10);
+        }
+        printf("variants: %d\n", taken);
+        many((void *)times);
+        for (long i = 0; i < times; i++)
+            ((made *)tiers[0])(), ((made *)tiers[1])();
+        ((made *)tiers[2])(), ((made *)tiers[2])();
     } else if (strcmp(mode, "again") == 0) {
         static const char *const OTHERS[] = {"second", "third"};
         many((void *)times);

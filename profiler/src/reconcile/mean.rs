@@ -3,14 +3,15 @@
 //!
 //! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone it reads
 //! twenty times that. Nothing waits in such a time, so processor time ÷ calls is what a call takes.
-//! The same is told where a single sampled call carries the whole mean.
+//! The same is told where a single sampled call carries the whole mean. A processor time that is
+//! below the shortest call is no call's time, if calls wait: it is a lower bound then.
 
 use crate::profile::Function;
-use crate::{ClockSource, Figure, Header};
+use crate::{ClockSource, Figure, Header, How};
 use libm::hypot;
 
 /// Below, the clock knows the mean better, in nanoseconds.
-const SHORT: f64 = 50.0;
+pub(crate) const SHORT: f64 = 50.0;
 
 /// Half of the calls of a function that does not wait are shorter, whatever sampling adds to them.
 const WAITS: f64 = 20.0 * SHORT;
@@ -23,8 +24,25 @@ pub(super) fn mean(function: &Function, header: &Header) -> Option<Figure> {
     let waits = function.percentile(0.5, header).is_some_and(|half| half >= WAITS);
     match (timed, cpu) {
         (Some(timed), _) if function.is_timed_completely() && timed.value >= SHORT => Some(timed),
-        (_, Some(cpu)) if cpu.value < SHORT && !waits || function.is_wall_a_bound() => Some(cpu),
+        (_, Some(cpu)) if cpu.value < SHORT && !waits => Some(cpu),
+        (_, Some(cpu)) if function.is_wall_a_bound() => {
+            Some(at_least_if_shorter(cpu, function, header))
+        }
         (timed, cpu) => timed.or(cpu),
+    }
+}
+
+/// A mean, as a lower bound of what a call took if no timed call was as short: processor time is
+/// less than that.
+pub(super) fn at_least_if_shorter(mean: Figure, function: &Function, header: &Header) -> Figure {
+    let added_by_sampling = function.floor(header).max(SHORT);
+    let shortest = function.min.filter(|min| mean.value + added_by_sampling < *min);
+    match (shortest, function.max) {
+        (Some(_), Some(longest)) => {
+            let how = How::Estimated { lo: mean.value, hi: longest.max(mean.value) };
+            Figure { how, ..mean }
+        }
+        _ => mean,
     }
 }
 
@@ -44,7 +62,7 @@ pub(crate) fn quotient(a: &Figure, b: &Figure) -> Option<Figure> {
     let hi = if a.value > 0.0 { value * (1.0 + above) } else { hi / b.value };
     Some(Figure {
         value,
-        how: crate::How::Estimated { lo: value * (1.0 - below).max(0.0), hi: hi.max(value) },
+        how: How::Estimated { lo: value * (1.0 - below).max(0.0), hi: hi.max(value) },
     })
 }
 
@@ -55,6 +73,29 @@ fn relative(width: f64, value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::Mark;
+
+    #[test]
+    fn a_processor_time_below_the_shortest_call_is_a_lower_bound() {
+        let function = |min, max, cpu| Function {
+            min: Some(min),
+            max: Some(max),
+            samples: 1,
+            total: Some(Figure::estimated(cpu, cpu / 2.0, 0.0)),
+            ..Function::counted(crate::FuncId(1), crate::Label::default(), 1)
+        };
+        let of = |function: &Function| {
+            at_least_if_shorter(function.cpu_mean().unwrap(), function, &Header::default())
+        };
+        // Calls of 229 ms by the wall clock, of 142 ms on a processor that others use, too.
+        let busy = function(229e6, 240e6, 142e6);
+        let mean = of(&busy);
+        assert_eq!((mean.mark(), mean.value, mean.interval().1), (Mark::AtLeast, 142e6, 240e6));
+        // One call of 5 ms among short ones, which are what the clock tells.
+        let short = function(100.0, 5e6, 130.0);
+        assert_eq!(of(&short).value, 130.0);
+        assert_eq!(of(&short).mark(), Mark::About);
+    }
 
     #[test]
     fn a_quotient_is_exact_only_of_exact_figures_and_as_unsure_as_both() {

@@ -1,5 +1,6 @@
 //! Columns of the table, and how they are set.
 
+use super::grid::GridColumn;
 use super::human;
 use super::mark::{NOTHING, marked};
 use super::name;
@@ -281,6 +282,18 @@ impl Layout {
             }
             self.columns.pop();
         }
+    }
+
+    /// Its columns, each with the texts of its cells.
+    pub(crate) fn into_columns(self) -> Vec<(GridColumn, Vec<String>)> {
+        let columns = self.columns.into_iter();
+        columns
+            .map(|(column, cells)| {
+                let (width, is_left) = (Self::width(column, &cells), column.is_left());
+                let texts = cells.into_iter().map(|cell| cell.text).collect();
+                (GridColumn { title: column.title(), width, is_left }, texts)
+            })
+            .collect()
     }
 
     /// Its lines: the titles, and a line for each row.

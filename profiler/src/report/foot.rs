@@ -5,7 +5,7 @@ use super::order::Sort;
 use super::table::{Row, TableOptions};
 use crate::ClockSource;
 use crate::figure::{Figure, Mark};
-use crate::profile::{Header, Profile};
+use crate::profile::{Header, Profile, Recorded};
 
 /// Below the table.
 pub(crate) fn lines(
@@ -59,15 +59,19 @@ pub(super) fn summary(profile: &Profile) -> String {
     let header = &profile.header;
     let exact = profile.functions.iter().filter(|function| function.calls.is_exact()).count();
     let mut line = format!(
-        "{} ({} with exact counts), {} timed, ran {}",
+        "{} ({} with exact counts), {} timed, {} {}",
         several(profile.functions.len() as u64, "function"),
         human::grouped(exact as u64),
         several(header.spent.samples, "call"),
+        if header.recorded.is_some() { "recorded for" } else { "ran" },
         human::time(header.seconds * 1e9),
     );
     if header.processor > 0.0 && !(header.wall && header.processes == 1) {
         let kind = header.kind_of_time();
         line += &format!(" ({} {kind})", human::time(header.processor * 1e9));
+    }
+    if let Some(recorded) = &header.recorded {
+        line += &format!(", {}", spans(recorded));
     }
     if header.processes > 1 {
         line += &format!(", {} processes", header.processes);
@@ -76,6 +80,18 @@ pub(super) fn summary(profile: &Profile) -> String {
         line += &format!(", policy {}", header.policy);
     }
     line
+}
+
+/// `2 spans: 0.50 s to 0.90 s, 1.20 s to 1.60 s`.
+fn spans(recorded: &Recorded) -> String {
+    const TOLD: usize = 3;
+    let time = |seconds: f64| human::time(seconds * 1e9);
+    let told = recorded.first.iter().take(TOLD);
+    let told: Vec<String> =
+        told.map(|span| format!("{} to {}", time(span.from), time(span.to))).collect();
+    let more = if recorded.spans > told.len() as u64 && !told.is_empty() { ", …" } else { "" };
+    let colon = if told.is_empty() { "" } else { ": " };
+    format!("{}{colon}{}{more}", several(recorded.spans, "span"), told.join(", "))
 }
 
 /// What measuring has cost, as far as that is known, and where the shares come from.

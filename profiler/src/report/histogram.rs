@@ -50,6 +50,11 @@ impl Profile {
             .join("\n"))
     }
 
+    /// The histogram of one function, by its number.
+    pub fn histogram_of(&self, function: &Function, options: &HistogramOptions) -> String {
+        self.of_function(function, options)
+    }
+
     /// Names that somebody may have meant: those that contain it, or that begin or end most alike.
     fn near(&self, name: &str, found: &[&Function]) -> Vec<String> {
         let wanted = name.to_lowercase();

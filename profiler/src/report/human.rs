@@ -1,7 +1,7 @@
 //! Numbers as people read them: three digits, and a unit.
 
 /// A time in nanoseconds.
-pub(crate) fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
         ns if ns < 1e3 => (1.0, "ns"),
         ns if ns < 1e6 => (1e3, "us"),
@@ -43,7 +43,7 @@ pub(crate) fn grouped(value: u64) -> String {
 }
 
 /// A number of things.
-pub(crate) fn count(value: f64) -> String {
+pub fn count(value: f64) -> String {
     let (by, unit) = match value {
         value if value < 1e5 => return format!("{value:.0}"),
         value if value < 1e6 => (1e3, "k"),

@@ -70,7 +70,11 @@ impl Profile {
     /// What the widths are of: `CPU time 1.03 s of 1.58 s; width is time with callees …`.
     fn caption(&self) -> String {
         let header = &self.header;
-        let mut text = format!("ran {}", human::time(header.seconds.max(0.0) * 1e9));
+        let mut text = format!(
+            "{} {}",
+            if header.recorded.is_some() { "recorded for" } else { "ran" },
+            human::time(header.seconds.max(0.0) * 1e9)
+        );
         if header.processes > 1 {
             let _ = write!(text, ", {} processes", header.processes);
         }

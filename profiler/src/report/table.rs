@@ -27,6 +27,8 @@ pub struct TableOptions {
     pub color: bool,
     /// Whether it has all columns, however wide it gets.
     pub wide: bool,
+    /// Functions have no row of which all timed calls were shorter, in nanoseconds.
+    pub min_time: f64,
 }
 
 impl Default for TableOptions {
@@ -38,6 +40,7 @@ impl Default for TableOptions {
             all_rows: "see --rows 0",
             color: false,
             wide: false,
+            min_time: 0.0,
         }
     }
 }
@@ -49,28 +52,47 @@ pub(crate) enum Row<'a> {
     Other { name: &'static str, time: f64 },
 }
 
+/// So many values of an argument are shown.
+const VALUES: usize = 10;
+
 impl Profile {
     /// As a table.
     pub fn table(&self, options: &TableOptions) -> String {
         let (functions, sorted_by) = self.sorted(options.sort);
+        let (short, functions): (Vec<&Function>, Vec<&Function>) =
+            functions.into_iter().partition(|function| function.is_shorter_than(options.min_time));
         let shown =
             if options.rows == 0 { functions.len() } else { options.rows.min(functions.len()) };
         let shares = Shares::of(self);
         let rows = rows(&functions[..shown], shares.as_ref(), sorted_by);
         let mut text = Layout::of(self, &rows, shares.as_ref(), options).text();
+        let share = |functions: &[&Function]| {
+            let rest: f64 = functions.iter().map(|function| super::share::own_time(function)).sum();
+            let percent = |shares: &Shares| format!(" ({})", human::percent(rest / shares.whole));
+            shares.as_ref().map_or_else(String::new, percent)
+        };
         if shown < functions.len() {
-            let rest: f64 =
-                functions[shown..].iter().map(|function| super::share::own_time(function)).sum();
-            let share = shares.map_or_else(String::new, |shares| {
-                format!(" ({})", human::percent(rest / shares.whole))
-            });
+            let rest = &functions[shown..];
             text += &format!(
-                "… and {} more functions{share}: {}\n",
-                functions.len() - shown,
+                "… and {} more functions{}: {}\n",
+                rest.len(),
+                share(rest),
                 options.all_rows
             );
         }
+        if !short.is_empty() {
+            text += &format!(
+                "… and {} functions without a timed call of {}{}\n",
+                short.len(),
+                human::time(options.min_time),
+                share(&short)
+            );
+        }
         text.push('\n');
+        let arguments = self.argument_tables(|_| true, VALUES);
+        if !arguments.is_empty() {
+            text += &(arguments + "\n");
+        }
         text += &foot::lines(self, &rows, shares.is_some(), options, sorted_by);
         text
     }
@@ -78,7 +100,11 @@ impl Profile {
 
 /// Time that belongs to no function stands at its place where shares are sorted by, and else at the
 /// end; it is never left out.
-fn rows<'a>(functions: &[&'a Function], shares: Option<&Shares>, sort: Sort) -> Vec<Row<'a>> {
+pub(super) fn rows<'a>(
+    functions: &[&'a Function],
+    shares: Option<&Shares>,
+    sort: Sort,
+) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'a>> = functions.iter().map(|function| Row::Function(function)).collect();
     for (name, time) in shares.into_iter().flat_map(Shares::others) {
         let less = |row: &Row<'_>| match row {
@@ -93,7 +119,7 @@ fn rows<'a>(functions: &[&'a Function], shares: Option<&Shares>, sort: Sort) -> 
 
 impl Layout {
     /// The columns that fit, and what they hold.
-    fn of(
+    pub(super) fn of(
         profile: &Profile,
         rows: &[Row<'_>],
         shares: Option<&Shares>,

@@ -34,13 +34,13 @@ pub fn main(args: &Args) -> ExitCode {
     ended(run(args))
 }
 
-/// Prints a page.
+/// Prints a page; where there is none, the command line has asked for what does not exist.
 pub fn print(page: Result<Vec<u8>, impl std::fmt::Display>) -> ExitCode {
     match page {
         Ok(page) => ended(io::stdout().write_all(&page).map_err(Complaint::Stdout)),
         Err(error) => {
             say(&error);
-            ExitCode::FAILURE
+            ExitCode::from(2)
         }
     }
 }

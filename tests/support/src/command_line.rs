@@ -10,7 +10,7 @@ const UNKNOWN: &str = "--no-such-option";
 ///
 /// - an option that it does not have is one line on standard error that names it, and exit code 2;
 /// - `-o` is short for `--output`, and nothing else;
-/// - `manual` prints a page of each command, and completions;
+/// - `manual` prints a page of each command, and completions; of no other command;
 /// - readers that leave early end it without a panic.
 ///
 /// `others` are commands that hand their options on to another program.
@@ -22,6 +22,10 @@ pub fn follows_the_rules(command: &Path, others: &[&str]) {
     let manual = walk.run(&["manual".into(), "--completions".into(), "bash".into()]);
     assert!(manual.status.success() && !manual.stdout.is_empty(), "{manual:?}");
     walk.leaves_quietly(&["manual".into()], &[0, 141]);
+    let none = walk.run(&["manual".into(), "nothing".into()]);
+    let said = String::from_utf8_lossy(&none.stderr).into_owned();
+    let says = format!("{0}: there is no command nothing: see {0} --help\n", walk.tool);
+    assert_eq!((none.status.code(), said), (Some(2), says));
     assert!(walk.seen > 1, "no command below {} was seen", command.display());
 }
 

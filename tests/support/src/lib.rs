@@ -2,7 +2,6 @@
 //!
 //! A test that lacks a tool is skipped aloud, or fails where `FASTINST_TEST_REQUIRE` is set. A test
 //! that waits polls with a deadline ([`eventually`]); none asserts a time.
-#![forbid(unsafe_code)]
 
 mod browser;
 mod c;
@@ -10,6 +9,7 @@ mod command_line;
 mod folder;
 mod poll;
 mod process;
+mod terminal;
 mod tool;
 
 pub use browser::{Browser, View};
@@ -18,4 +18,5 @@ pub use command_line::follows_the_rules;
 pub use folder::Folder;
 pub use poll::{PATIENCE, eventually, within};
 pub use process::{catches, finished, interruptible, patiently, send, succeed};
+pub use terminal::OnTerminal;
 pub use tool::{is_there, require, skip};

@@ -278,6 +278,13 @@ impl Session {
         Ok(Attached { name, before, matches: 0 })
     }
 
+    /// Attaches a built-in monitor in place of one with the same name, and begins anew, also with
+    /// the same options.
+    pub fn attach_anew(&self, text: &str) -> Result<(), SessionError> {
+        self.live.attach_anew(text)?;
+        Ok(())
+    }
+
     /// Whether a module may be attached that was asked for so: it is not there with the same
     /// options, and one with others can go.
     pub fn admit(&self, name: &str, text: &str) -> Result<(), SessionError> {

@@ -6,6 +6,9 @@
 //!     attach hottness         →    error\nno monitor is called hottness …
 //! ```
 //!
+//! It takes the words of native programs ([`Request`]), and some of its own. Those that change what
+//! is measured apply to built-in monitors that are attached, which begin anew then.
+//!
 //! Whoever sends rubbish, or nothing, is answered or left after some seconds; the program does not
 //! notice.
 
@@ -13,7 +16,10 @@ use super::burst::{Burst, Until};
 use super::modules::{self, Chosen, World};
 use super::monitors::{Format, Told};
 use super::spell;
+use control::registry::{self, NO_SOCKET, Program as Listening, Tower};
+use control::{Answer, Request};
 use parking_lot::Mutex;
+use profiler::Packing;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -22,11 +28,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wasm_aot::observer::{Program, Switched, Switches};
-use wasm_aot::recording::socket_name as name;
 use wasm_aot::session::{Attached, Client, ClientKind, Session, SessionError, Set};
 use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
-use wordpatch::os::sockets::{self, Listener};
+use wordpatch::os::sockets::Listener;
+
+/// Monitors that make a profile, the one that costs least first.
+const TIMING: [&str; 2] = ["latency", "profile"];
+/// The monitor that has a budget.
+const BUDGETED: &str = "latency";
 
 /// How often events are counted that somebody waits for.
 const LOOK: Duration = Duration::from_millis(2);
@@ -86,7 +96,9 @@ impl Drop for Open {
 impl Control {
     /// Has a program answer. If that is not possible it runs all the same.
     pub(crate) fn open(asked: Asked) -> Open {
-        let Ok(listener) = Listener::bind(&name(std::process::id())) else { return Open(None) };
+        let Ok(listener) = Listener::bind(&Tower::Wasm.socket(std::process::id() as i32)) else {
+            return Open(None);
+        };
         let path = listener.path().to_owned();
         let (compared, state) = (OnceLock::new(), Mutex::default());
         let control = Arc::new(Self { asked, compared, begun: Instant::now(), state });
@@ -105,24 +117,36 @@ impl Control {
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut line = String::new();
         BufReader::new(stream.take(LINE)).read_line(&mut line)?;
-        let answer = match survived(|| self.obey(line.trim())) {
-            Ok(text) => format!("ok\n{text}"),
-            Err(why) => format!("error\n{why}"),
-        };
-        (&mut &*stream).write_all(answer.as_bytes())
+        let answer = Answer::from(survived(|| self.obey(line.trim())));
+        (&mut &*stream).write_all(&answer.bytes())
     }
 
-    fn obey(self: &Arc<Self>, line: &str) -> Result<String, String> {
+    /// Does what is asked for by a word that programs of both kinds take, or by one of its own.
+    fn obey(self: &Arc<Self>, line: &str) -> Result<Vec<u8>, String> {
+        let text = match Request::parse(line) {
+            Ok(Request::Snapshot) => return self.snapshot(),
+            Ok(Request::Status) => Ok(self.status()),
+            Ok(Request::On) => self.switch(true),
+            Ok(Request::Off) => self.switch(false),
+            Ok(Request::Only(patterns)) => self.select("function", &patterns),
+            Ok(Request::Exclude(patterns)) => self.select("exclude", &patterns),
+            Ok(Request::Budget(share)) => self.budget(share),
+            Ok(Request::Reset) => self.again(|_| true, str::to_owned),
+            Ok(Request::Probes) => Ok(self.sites()),
+            Ok(Request::Stop) => self.detach("all"),
+            Err(why) => self.obey_own(line, &why.to_string()),
+        };
+        text.map(String::into_bytes)
+    }
+
+    fn obey_own(self: &Arc<Self>, line: &str, why: &str) -> Result<String, String> {
         let mut words = line.split_whitespace();
         let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
         match (verb, &rest[..]) {
-            ("status", []) => Ok(self.status()),
             // Names of files may have blanks.
             ("attach", [_, ..]) => {
                 self.attach(line.strip_prefix("attach").unwrap_or_default().trim())
             }
-            ("on", []) => self.switch(true),
-            ("off", []) => self.switch(false),
             ("detach", [_, ..]) => self.detach(&rest.join(" ")),
             ("on", _) => self.set(&rest.join(" "), true),
             ("off", _) => self.set(&rest.join(" "), false),
@@ -134,10 +158,8 @@ impl Control {
             ("sites", []) => Ok(self.sites()),
             ("explain", []) => self.explain(),
             ("record", _) => Err(self.not_recorded()),
-            _ => {
-                Err("expected status, attach, detach, on, off, burst, report, explain or sites"
-                    .into())
-            }
+            ("budget" | "only" | "exclude", _) => Err(why.to_owned()),
+            _ => Err(format!("{why}; or attach, detach, burst, report or explain")),
         }
     }
 
@@ -209,6 +231,68 @@ impl Control {
             true => Err("nothing is attached".into()),
             false => Ok(each.iter().map(ToString::to_string).collect()),
         }
+    }
+
+    /// The profile of a monitor that has times, as a file has it.
+    fn snapshot(&self) -> Result<Vec<u8>, String> {
+        let has_times = |client: &&Client| {
+            client.kind != ClientKind::Module && TIMING.contains(&client.monitor.as_str())
+        };
+        let clients = self.session().clients();
+        let client = clients.iter().find(has_times).ok_or_else(|| {
+            format!("no monitor that measures times is attached: attach {}", TIMING.join(" or "))
+        })?;
+        let reports = self.session().reports(Some(&client.name)).map_err(said)?;
+        let profile = reports.into_iter().find_map(|(_, report)| report?.profile);
+        let profile = profile.ok_or_else(|| format!("{} has seen nothing yet", client.name))?;
+        Ok(profile.to_bytes(Packing::Plain))
+    }
+
+    /// Has monitors look at the functions that patterns name, or not at them.
+    fn select(&self, option: &str, patterns: &[String]) -> Result<String, String> {
+        let is_other = |pattern: &&String| {
+            pattern.contains(',') || pattern.starts_with(['/', '@']) || pattern.starts_with("file:")
+        };
+        if let Some(other) = patterns.iter().find(is_other) {
+            return Err(format!(
+                "{other}: functions of WebAssembly are named by globs without commas, as parse_*"
+            ));
+        }
+        let chosen: String =
+            patterns.iter().map(|pattern| format!(",{option}={pattern}")).collect();
+        self.again(|_| true, |text| without(text, option) + &chosen)
+    }
+
+    fn budget(&self, share: f64) -> Result<String, String> {
+        let percent = (share * 1e6).round() / 1e4;
+        let is_budgeted = |monitor: &str| monitor == BUDGETED;
+        let change = |text: &str| format!("{},budget={percent}", without(text, "budget"));
+        let text = self.again(is_budgeted, change)?;
+        match text.is_empty() {
+            true => Err(format!("there is no budget: it belongs to the monitor {BUDGETED}")),
+            false => Ok(text),
+        }
+    }
+
+    /// Attaches built-in monitors that are attached anew, those that are wanted, with the options
+    /// that `change` makes of their own.
+    fn again(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+        change: impl Fn(&str) -> String,
+    ) -> Result<String, String> {
+        let mut attached = self.session().clients();
+        attached.retain(|client| client.kind == ClientKind::Attached);
+        if attached.is_empty() {
+            return Err(format!("no built-in monitor is attached: attach {BUDGETED}"));
+        }
+        let mut text = String::new();
+        for client in attached.iter().filter(|client| is_wanted(&client.monitor)) {
+            let options = change(&client.text);
+            self.session().attach_anew(&options).map_err(said)?;
+            let _ = writeln!(text, "{options} begins anew");
+        }
+        Ok(text)
     }
 
     fn session(&self) -> &Session {
@@ -444,8 +528,14 @@ fn said(error: SessionError) -> String {
     error.to_string()
 }
 
+/// What a monitor was attached by, without one of its options.
+fn without(text: &str, option: &str) -> String {
+    let is_other = |part: &&str| part.split('=').next() != Some(option);
+    text.split(',').filter(is_other).collect::<Vec<_>>().join(",")
+}
+
 /// What came of something that is asked for. If it panics, only whoever has asked hears of it.
-fn survived(obey: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
+fn survived<T>(obey: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(obey)).unwrap_or_else(|panic| {
         let why = panic
             .downcast_ref::<String>()
@@ -455,42 +545,30 @@ fn survived(obey: impl FnOnce() -> Result<String, String>) -> Result<String, Str
     })
 }
 
+/// The program of a process; one of WebAssembly first.
+fn find(pid: u32) -> Result<Listening, String> {
+    let found = Listening::find(pid as i32, [Tower::Wasm, Tower::Native]);
+    found.map_err(|why| match why.ends_with(NO_SOCKET) {
+        true => format!(
+            "process {pid} is no program of `wasm-aot run`, or was started with --no-control"
+        ),
+        false => why,
+    })
+}
+
 /// Asks a program, and gives what it answers.
-pub(crate) fn ask(pid: u32, line: &str) -> Result<String, String> {
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
-            format!(
-                "process {pid} is no program of `wasm-aot run`, or was started with --no-control"
-            )
-        }
-        _ => format!("process {pid}: {error}"),
-    };
-    let mut stream = sockets::connect(&name(pid)).map_err(failed)?;
-    stream.write_all(format!("{line}\n").as_bytes()).map_err(failed)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(failed)?;
-    match answer.split_once('\n') {
-        Some(("ok", text)) => Ok(text.to_owned()),
-        Some(("error", why)) => Err(why.trim_end().to_owned()),
-        _ => Err(format!("process {pid} gave no answer")),
+pub(crate) fn ask(pid: u32, line: &str) -> Result<Vec<u8>, String> {
+    match find(pid)?.ask(line)? {
+        Answer::Done(bytes) => Ok(bytes),
+        Answer::Refused(why) => Err(why),
     }
 }
 
 /// The processes that can be asked. What ended ones have left behind is removed.
 pub(crate) fn programs() -> Vec<u32> {
-    let Ok(entries) = sockets::folder().and_then(std::fs::read_dir) else { return Vec::new() };
-    let pid = |name: &str| name.strip_prefix("wasm-aot-")?.strip_suffix(".sock")?.parse().ok();
-    let mut pids: Vec<u32> =
-        entries.flatten().filter_map(|entry| pid(&entry.file_name().to_string_lossy())).collect();
-    pids.retain(|pid| {
-        let lives = std::path::Path::new(&format!("/proc/{pid}")).exists();
-        if !lives && let Ok(folder) = sockets::folder() {
-            let _ = std::fs::remove_file(folder.join(name(*pid)));
-        }
-        lives
-    });
-    pids.sort_unstable();
-    pids
+    let all = registry::programs().into_iter();
+    let ours = all.filter(|program| program.tower == Tower::Wasm);
+    ours.map(|program| program.process as u32).collect()
 }
 
 #[cfg(test)]
@@ -499,8 +577,15 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_answer() {
-        let told = survived(|| panic!("the {} is lost", "way"));
+        let told = survived::<&str>(|| panic!("the {} is lost", "way"));
         assert_eq!(told, Err("this is a fault of wasm-aot: the way is lost".into()));
-        assert_eq!(survived(|| Ok("yes".into())), Ok("yes".into()));
+        assert_eq!(survived(|| Ok("yes")), Ok("yes"));
+    }
+
+    #[test]
+    fn options_are_left_out_by_name() {
+        let text = "latency,function=a*,top=5,function=b";
+        assert_eq!(without(text, "function"), "latency,top=5");
+        assert_eq!(without(text, "exclude"), text);
     }
 }

@@ -5,7 +5,9 @@ use super::modules::Chosen;
 use super::monitors::Format;
 use super::{Failure, print};
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use control::Request as Shared;
+use profiler::{Profile, TableOptions};
+use std::path::{Path, PathBuf};
 
 /// Inspect or attach monitors to a running program; without a request: list the programs that run
 #[derive(Debug, Args)]
@@ -24,11 +26,15 @@ const EXAMPLES: &str = "Examples:
   wasm-aot ctl 4711 attach hotness,top=20     count from now on …
   wasm-aot ctl 4711 report                    … look …
   wasm-aot ctl 4711 detach hotness            … and run on as before
+  wasm-aot ctl 4711 only 'parse_*' main       have what is attached look at these functions only
+  wasm-aot ctl 4711 snapshot -o now.profile   the profile of latency or profile, for fastinst report
   wasm-aot ctl 4711 burst 10ms 990ms          count one per cent of the time
   wasm-aot ctl 4711 burst 1000000             count so many events, and be off then
   wasm-aot ctl 4711 attach ways.mm            a script or a module of your own
   wasm-aot ctl 4711 report ways --every 1s    what it has seen, every second until the program ends
-  wasm-aot ctl 4711 off ways:opcode:br_if@parse_*   not at these instructions, in these functions";
+  wasm-aot ctl 4711 off ways:opcode:br_if@parse_*   not at these instructions, in these functions
+
+only, exclude, budget and reset begin anew what is attached. fastinst ctl and top take programs of WebAssembly, too.";
 
 #[derive(Debug, Subcommand)]
 enum Request {
@@ -94,7 +100,33 @@ enum Request {
         end: bool,
     },
     /// How many places there are where probes can be switched on
-    Sites,
+    #[command(alias = "sites")]
+    Probes,
+    /// Have attached monitors look at the functions that patterns name only; at all without one
+    Only {
+        /// A glob, as parse_*
+        patterns: Vec<String>,
+    },
+    /// Have attached monitors leave functions out; none without a pattern
+    Exclude {
+        /// A glob, as parse_*
+        patterns: Vec<String>,
+    },
+    /// Set the share of CPU time that the monitor latency may take
+    Budget {
+        /// Such as 2% or 0.02
+        share: String,
+    },
+    /// Print the profile so far, or write it to a file (monitors latency and profile)
+    Snapshot {
+        /// The file, for fastinst report
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Have attached monitors begin anew
+    Reset,
+    /// Detach all that was attached
+    Stop,
 }
 
 impl Ctl {
@@ -136,7 +168,15 @@ impl Ctl {
                 format!("report {format} {}", monitor.unwrap_or_default())
             }
             Request::Explain => "explain".to_owned(),
-            Request::Sites => "sites".to_owned(),
+            Request::Probes => Shared::Probes.line(),
+            Request::Only { patterns } => Shared::Only(patterns).line(),
+            Request::Exclude { patterns } => Shared::Exclude(patterns).line(),
+            Request::Budget { share } => Shared::parse(&format!("budget {share}"))
+                .map_err(|error| Failure::usage(error.to_string()))?
+                .line(),
+            Request::Snapshot { output } => return snapshot(pid, output.as_deref()),
+            Request::Reset => Shared::Reset.line(),
+            Request::Stop => Shared::Stop.line(),
             // The program may be somewhere else.
             Request::Record { output: Some(output), .. } => {
                 let output = std::path::absolute(&output)
@@ -145,10 +185,10 @@ impl Ctl {
             }
             Request::Record { output: None, .. } => "record end".to_owned(),
         };
-        print(ask(pid, &line).map_err(Failure::new)?)?;
+        print(text(pid, &line).map_err(Failure::new)?)?;
         while let Some(time) = again {
             std::thread::sleep(time);
-            match ask(pid, &line) {
+            match text(pid, &line) {
                 Ok(text) => print(text)?,
                 Err(why) if stays(pid) => return Err(Failure::new(why)),
                 Err(_) => break,
@@ -156,6 +196,24 @@ impl Ctl {
         }
         Ok(())
     }
+}
+
+/// What a program answers, as text.
+fn text(pid: u32, line: &str) -> Result<String, String> {
+    ask(pid, line).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The profile so far, as a file or as a table.
+fn snapshot(pid: u32, output: Option<&Path>) -> Result<(), Failure> {
+    let bytes = ask(pid, &Shared::Snapshot.line()).map_err(Failure::new)?;
+    let Some(path) = output else {
+        let profile = Profile::from_file(&bytes)
+            .map_err(|error| Failure::new(format!("process {pid} has sent no profile: {error}")))?;
+        return print(profile.table(&TableOptions::default()));
+    };
+    let failed = |error| Failure::new(format!("{}: {error}", path.display()));
+    std::fs::write(path, bytes).map_err(failed)?;
+    print(format!("written to {}\n", path.display()))
 }
 
 /// Whether a program goes on, and is not about to end.
@@ -189,7 +247,7 @@ fn only() -> Result<u32, Failure> {
 
 /// What a process runs.
 fn program(pid: u32) -> Option<String> {
-    let status = ask(pid, "status").ok()?;
+    let status = text(pid, "status").ok()?;
     status
         .lines()
         .find_map(|line| line.strip_prefix("program"))

@@ -431,6 +431,9 @@ impl Run {
             Err(error) => return (ended(&self.module, &error), false),
         };
         observed.begin(store).into_iter().for_each(super::complain);
+        if let Some(name) = self.module.file_name() {
+            module.entitle(&name.to_string_lossy());
+        }
         let mut end = None;
         let done = match events {
             Some(events) => {

@@ -7,6 +7,8 @@
 
 use super::{Recorded, Recorder};
 use crate::{Instance, Module, Store};
+use control::Answer;
+use control::registry::Tower;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -20,11 +22,6 @@ use wordpatch::os::sockets::Listener;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest line that is read.
 const LONGEST: u64 = 4096;
-
-/// The name of the socket by which a process is asked.
-pub fn socket_name(pid: u32) -> String {
-    format!("wasm-aot-{pid}.sock")
-}
 
 /// Requests to record a program that comes to quiet points: one that an embedder calls again and
 /// again.
@@ -69,7 +66,7 @@ impl Requests {
     /// # Errors
     /// If there is no folder for sockets that is the user's alone, or no thread.
     pub fn listen(program: &str) -> io::Result<Self> {
-        let listener = Listener::bind(&socket_name(std::process::id()))?;
+        let listener = Listener::bind(&Tower::Wasm.socket(std::process::id() as i32))?;
         let (socket, waiting) = (listener.path().to_owned(), Arc::default());
         let (own, program) = (Arc::clone(&waiting), program.to_owned());
         let serve = move || {
@@ -156,11 +153,8 @@ fn answer(stream: &UnixStream, waiting: &Mutex<Option<Request>>, program: &str) 
         (Some(("record", path)), _) => ask(waiting, Wanted::Begin(path.into())),
         _ => Err("it is an embedder's: expected status or record".to_owned()),
     };
-    let text = match done {
-        Ok(text) => format!("ok\n{text}"),
-        Err(why) => format!("error\n{why}"),
-    };
-    (&mut &*stream).write_all(text.as_bytes())
+    let answer = Answer::from(done.map(String::into_bytes));
+    (&mut &*stream).write_all(&answer.bytes())
 }
 
 /// Has the embedder do something at its next quiet point.

@@ -217,10 +217,14 @@ pub(crate) fn run(command: Command) -> ExitCode {
         What::Profile(profile) => profile.run(),
         What::Record(record) => record.run(),
         What::Fmt { scripts, check } => format_all(&scripts, check),
-        What::Manual(manual) => manual
-            .text(Command::command())
-            .map_err(|why| Diagnostics::general(Kind::GeneralError, why.to_string()))
-            .and_then(|text| print(&text)),
+        What::Manual(manual) => match manual.text(Command::command()) {
+            Ok(text) => print(&text),
+            // As for every command line that means nothing.
+            Err(why) => {
+                note(format_args!("whamm: {why}"));
+                return ExitCode::from(2);
+            }
+        },
         What::Completions(completions) => print(&completions.text(Command::command())),
     };
     let (said, code) = match result {

@@ -1,5 +1,5 @@
-//! Processor clocks: how long the processors have worked for a thread, or for all of them. Nothing
-//! here allocates.
+//! Processor clocks: how long the processors have worked for a thread, or for all of them; and the
+//! clock that other processes' times are of. Nothing here allocates.
 
 use super::threads::Tid;
 use std::time::Duration;
@@ -30,6 +30,11 @@ pub fn of_caller() -> Duration {
 /// the scheduler behind.
 pub fn of_process() -> Duration {
     read(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or_default()
+}
+
+/// The monotonic clock (CLOCK_MONOTONIC), in nanoseconds.
+pub fn monotonic() -> u64 {
+    read(libc::CLOCK_MONOTONIC).map_or(0, |time| time.as_nanos() as u64)
 }
 
 /// User time and system time of the process, or of the calling thread, as the scheduler's ticks

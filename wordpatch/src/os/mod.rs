@@ -13,6 +13,7 @@
 pub mod affinity;
 pub mod clocks;
 pub mod cpu;
+pub mod descriptors;
 pub mod files;
 pub mod maps;
 pub mod membarrier;

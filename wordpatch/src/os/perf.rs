@@ -330,26 +330,12 @@ impl Opened {
         // SAFETY: (1) two open events; no memory of ours.
         let led = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT as _, self.0.as_raw_fd()) };
         check("ioctl(PERF_EVENT_IOC_SET_OUTPUT)", led.into())?;
-        let lowest =
-            highest_descriptors().ok_or(OsError { call: "getrlimit", errno: libc::EMFILE })?;
+        let lowest = super::descriptors::highest()
+            .ok_or(OsError { call: "getrlimit", errno: libc::EMFILE })?;
         // SAFETY: (1) an open descriptor; no memory of ours.
         let high = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) };
         check("fcntl(F_DUPFD_CLOEXEC)", high.into()).map(drop)
     }
-}
-
-/// Where the upper half of the numbers begins that descriptors of this process may have; `None` if
-/// there are few.
-fn highest_descriptors() -> Option<libc::c_int> {
-    // SAFETY: (1) a limit to write to.
-    let limit = unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
-            return None;
-        }
-        limit.rlim_cur
-    };
-    (limit >= 256).then_some(limit.min(1 << 20) as libc::c_int / 2)
 }
 
 /// A record's contents. What comes in which order: perf_event_open(2), "MMAP layout".

@@ -1,34 +1,57 @@
 //! Sockets that only their user reaches: in a folder of the user's own, and with the credentials of
 //! the process on the other side compared.
 //!
+//! A preloaded library listens as well. So all that a listener and its streams do are bare system
+//! calls, which no function of the program's stands before, and none of them waits unless it is
+//! asked to.
+//!
 //! # Safety
 //!
-//! This module exists to ask the kernel for credentials.
+//! This module exists to make sockets, and to ask the kernel for credentials.
 #![allow(unsafe_code)]
 
+use super::descriptors::Own;
+use super::trust::{self, user};
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The folder in which this user's processes have their sockets, whether it is there or not.
+pub fn name_of_folder() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute() && path.is_dir());
+    folder_in(runtime.as_deref(), user())
+}
+
+/// The same of another process, by its user's folder for sockets, if it knows any.
+pub fn folder_in(runtime: Option<&Path>, user: u32) -> PathBuf {
+    match runtime {
+        Some(runtime) => runtime.join("fastinst"),
+        None => PathBuf::from(format!("/tmp/fastinst-{user}")),
+    }
+}
 
 /// The folder in which the user's processes have their sockets. It is made if it is not there; one
 /// that others may enter, or have made, is refused.
 pub fn folder() -> io::Result<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute() && path.is_dir());
-    let folder = match runtime {
-        Some(runtime) => runtime.join("fastinst"),
-        None => PathBuf::from(format!("/tmp/fastinst-{}", user())),
-    };
-    match fs::DirBuilder::new().mode(0o700).create(&folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+    vetted(&name_of_folder())
+}
+
+fn vetted(folder: &Path) -> io::Result<PathBuf> {
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display())));
+        }
         _ => {}
     }
     // No other user may exchange it afterwards, either.
-    let folder = super::trust::folder(&folder)?;
+    let folder = trust::folder(folder)?;
     let metadata = fs::symlink_metadata(&folder)?;
     match metadata.is_dir() && metadata.uid() == user() && metadata.mode() & 0o077 == 0 {
         true => Ok(folder),
@@ -39,43 +62,101 @@ pub fn folder() -> io::Result<PathBuf> {
     }
 }
 
-fn user() -> u32 {
-    // SAFETY: (1) asks for a number.
-    unsafe { libc::geteuid() }
-}
-
 /// A socket with a name, which is gone when it is dropped.
 #[derive(Debug)]
 pub struct Listener {
-    socket: UnixListener,
+    socket: Own,
     path: PathBuf,
+    /// Its user, who may have become another one since.
+    user: u32,
 }
 
+/// How many wait until they are accepted.
+const WAITING: usize = 8;
+
 impl Listener {
-    /// Listens under a name. What an ended process has left under it is removed.
+    /// Listens under a name in the user's folder. What an ended process has left under it is
+    /// removed.
     pub fn bind(name: &str) -> io::Result<Self> {
-        let path = folder()?.join(name);
+        Self::bind_in(&name_of_folder(), name)
+    }
+
+    /// The same in a folder that was named before.
+    pub fn bind_in(folder: &Path, name: &str) -> io::Result<Self> {
+        Self::bind_while(folder, name, |_| ())
+    }
+
+    /// The program's other threads close descriptors meanwhile: tests do between any two calls, by
+    /// the number that is in use.
+    fn bind_while(folder: &Path, name: &str, mut meanwhile: impl FnMut(i32)) -> io::Result<Self> {
+        let path = vetted(folder)?.join(name);
+        let address = address(&path)?;
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let socket = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        Ok(Self { socket, path })
+        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+        let low = call(libc::SYS_socket, [libc::AF_UNIX as usize, kind as usize, 0, 0])? as i32;
+        meanwhile(low);
+        let socket = own(low)?;
+        meanwhile(socket.parts().0);
+        // The file gets the mode that the socket has, so it never has another one.
+        call(libc::SYS_fchmod, [number(&socket)?, 0o600, 0, 0])?;
+        meanwhile(socket.parts().0);
+        let at = (&raw const address).expose_provenance();
+        call(libc::SYS_bind, [number(&socket)?, at, size_of_val(&address), 0])?;
+        let listener = Self { socket, path, user: user() };
+        meanwhile(listener.socket.parts().0);
+        call(libc::SYS_listen, [number(&listener.socket)?, WAITING, 0, 0])?;
+        Ok(listener)
     }
 
-    /// Waits for a process of the same user. Others are turned away.
+    /// Waits for a process of the same user, in a process that is ours. Others are turned away.
     pub fn accept(&self) -> io::Result<UnixStream> {
         loop {
-            let (stream, _) = self.socket.accept()?;
-            if peer(&stream)? == user() {
+            let fd = number(&self.socket)?;
+            let flags = libc::SOCK_CLOEXEC as usize;
+            let stream = match call(libc::SYS_accept4, [fd, 0, 0, flags]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            // SAFETY: (1) made by the call above, and no other code has it.
+            let stream = unsafe { UnixStream::from_raw_fd(stream as i32) };
+            if self.admits(&peer(&stream)?) {
                 return Ok(stream);
             }
         }
     }
 
+    /// A process of the same user that waits to be accepted, if there is one. Others are turned
+    /// away.
+    pub fn accept_now(&self) -> io::Result<Option<Visitor>> {
+        let fd = number(&self.socket)?;
+        let mut waiting = libc::pollfd { fd: fd as i32, events: libc::POLLIN, revents: 0 };
+        let arguments = [(&raw mut waiting).expose_provenance(), 1, 0, 0];
+        if call(libc::SYS_poll, arguments)? == 0 {
+            return Ok(None);
+        }
+        let flags = (libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as usize;
+        // No other thread accepts, so that the one which was seen is there.
+        let low = call(libc::SYS_accept4, [number(&self.socket)?, 0, 0, flags])?;
+        let stream = own(low as i32)?;
+        let is_admitted = self.admits(&peer_of(number(&stream)?)?);
+        Ok(is_admitted.then_some(Visitor(stream)))
+    }
+
+    /// The super-user may do what the user may.
+    fn admits(&self, peer: &Peer) -> bool {
+        [self.user, user(), 0].contains(&peer.user)
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> &Own {
+        &self.socket
+    }
+
     /// Where it is.
-    pub fn path(&self) -> &std::path::Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -89,28 +170,122 @@ impl Drop for Listener {
 /// Connects to a process of the same user that listens under a name.
 pub fn connect(name: &str) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(folder()?.join(name))?;
-    match peer(&stream)? == user() {
+    match peer(&stream)?.user == user() {
         true => Ok(stream),
-        false => Err(io::Error::new(ErrorKind::PermissionDenied, "somebody else listens there")),
+        false => {
+            let why = "a process of another user listens there";
+            Err(io::Error::new(ErrorKind::PermissionDenied, why))
+        }
     }
 }
 
-/// Whose process is on the other side.
-fn peer(stream: &UnixStream) -> io::Result<u32> {
+/// Connects to a socket. Waits for a place in its queue, for `patience` at most.
+pub fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let address = address(path)?;
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    let socket = call(libc::SYS_socket, [libc::AF_UNIX as usize, kind as usize, 0, 0])?;
+    // SAFETY: (1) made by the call above, and no other code has it.
+    let stream = unsafe { UnixStream::from_raw_fd(socket as i32) };
+    stream.set_write_timeout(Some(patience))?;
+    let at = (&raw const address).expose_provenance();
+    call(libc::SYS_connect, [socket, at, size_of_val(&address), 0])?;
+    Ok(stream)
+}
+
+/// A process that has connected, for a thread that waits for none.
+#[derive(Debug)]
+pub struct Visitor(Own);
+
+impl Visitor {
+    /// What has come: 0 bytes when no more will, `WouldBlock` if there is nothing yet.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let arguments =
+            [number(&self.0)?, buffer.as_mut_ptr().expose_provenance(), buffer.len(), 0];
+        call(libc::SYS_read, arguments)
+    }
+
+    /// No more comes: the other side sees the end, whatever process has a copy of the descriptor.
+    pub fn end(&self) {
+        if let Ok(number) = number(&self.0) {
+            let _ = call(libc::SYS_shutdown, [number, libc::SHUT_RDWR as usize, 0, 0]);
+        }
+    }
+
+    /// Sends as much as there is room for; no signal if the other side is gone.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) as usize;
+        let arguments = [number(&self.0)?, bytes.as_ptr().expose_provenance(), bytes.len(), flags];
+        call(libc::SYS_sendto, arguments)
+    }
+}
+
+/// A descriptor that a call has just returned.
+fn own(low: i32) -> io::Result<Own> {
+    Own::take_socket(low).map_err(|error| io::Error::from_raw_os_error(error.errno))
+}
+
+/// The number of a descriptor that is still ours.
+fn number(own: &Own) -> io::Result<usize> {
+    let closed = || io::Error::new(ErrorKind::NotConnected, "the program has closed it");
+    own.number().map(|number| number as usize).ok_or_else(closed)
+}
+
+/// A system call of four arguments, or five of which the last is zero.
+fn call(number: libc::c_long, arguments: [usize; 4]) -> io::Result<usize> {
+    let [a, b, c, d] = arguments;
+    // SAFETY: (1) callers give places that live across the call, and their lengths.
+    let answer = unsafe { libc::syscall(number, a, b, c, d, 0, 0) };
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+/// A path as an address.
+fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
+    // SAFETY: (1) numbers, for which zero is a value.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.len() >= address.sun_path.len() {
+        let why = format!("{}: too long for a socket's name", path.display());
+        return Err(io::Error::new(ErrorKind::InvalidInput, why));
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    Ok(address)
+}
+
+/// The process on the other side; of a listener, the one that has begun to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its number; 0 if it is not seen from here.
+    pub process: i32,
+    /// Its user.
+    pub user: u32,
+}
+
+/// The process on the other side of a stream.
+pub fn peer(stream: &impl AsRawFd) -> io::Result<Peer> {
+    peer_of(stream.as_raw_fd() as usize)
+}
+
+fn peer_of(stream: usize) -> io::Result<Peer> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: (1) both places are valid for as long as the call takes, and large enough.
     let done = unsafe {
-        let place = (&raw mut credentials).cast();
-        libc::getsockopt(
-            stream.as_raw_fd(),
+        libc::syscall(
+            libc::SYS_getsockopt,
+            stream,
             libc::SOL_SOCKET,
             libc::SO_PEERCRED,
-            place,
+            &raw mut credentials,
             &raw mut len,
         )
     };
-    if done == 0 { Ok(credentials.uid) } else { Err(io::Error::last_os_error()) }
+    match done {
+        0 => Ok(Peer { process: credentials.pid, user: credentials.uid }),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]
@@ -118,29 +293,102 @@ mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
 
+    fn connect(listener: &Listener) -> UnixStream {
+        UnixStream::connect(listener.path()).expect("a listener")
+    }
+
     #[test]
     fn processes_of_one_user_reach_each_other_by_name() {
         let name = format!("test-{}.sock", std::process::id());
         let listener = Listener::bind(&name).expect("a socket");
         assert_eq!(fs::metadata(listener.path()).expect("there").mode() & 0o777, 0o600);
-        let client = std::thread::spawn({
-            let name = name.clone();
-            move || {
-                connect(&name)
-                    .and_then(|mut stream| stream.write_all(b"hello"))
-                    .expect("connected");
-            }
-        });
+        assert_eq!(listener.path(), name_of_folder().join(&name));
+        let mut client = connect(&listener);
+        let own = Peer { process: std::process::id() as i32, user: user() };
+        assert_eq!(peer(&client).expect("credentials"), own);
+        client.write_all(b"hello").expect("written");
+        drop(client);
         let mut text = String::new();
         listener
             .accept()
             .and_then(|mut stream| stream.read_to_string(&mut text))
             .expect("accepted");
-        client.join().expect("no panic");
         assert_eq!(text, "hello");
         // A second process of that number takes the place of one that has ended.
         let second = Listener::bind(&name).expect("a socket");
+        let path = second.path().to_owned();
         drop(second);
-        assert!(connect(&name).is_err());
+        assert!(UnixStream::connect(path).is_err());
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_none_takes_what_is_there() {
+        let listener = Listener::bind(&format!("test-now-{}.sock", std::process::id())).unwrap();
+        assert!(listener.accept_now().unwrap().is_none());
+        let mut client = connect(&listener);
+        let visitor = listener.accept_now().unwrap().expect("a client");
+        let mut buffer = [0; 16];
+        let nothing = visitor.receive(&mut buffer).unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+        client.write_all(b"asked\n").unwrap();
+        assert_eq!(visitor.receive(&mut buffer).unwrap(), 6);
+        // One that does not read keeps nobody.
+        let mut sent = 0;
+        let full = loop {
+            match visitor.send(&[1; 4096]) {
+                Ok(len) => sent += len,
+                Err(error) => break error,
+            }
+        };
+        assert!(full.kind() == ErrorKind::WouldBlock && sent > 0);
+        drop(client);
+        assert_eq!(visitor.send(b"more").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    /// A program that closes all descriptors may do so between any two calls, and has files of its
+    /// own under their numbers then.
+    #[test]
+    fn a_descriptor_that_the_program_closes_meanwhile_is_none_of_ours() {
+        let folder = trust::temporary_folder("wordpatch-closed").unwrap();
+        let file = fs::File::open("/dev/null").unwrap();
+        for at in 0.. {
+            let (mut calls, mut taken) = (0, None);
+            let bound = Listener::bind_while(&folder, "a.sock", |number| {
+                if calls == at {
+                    // SAFETY: (1) a new number of the file's in the place of the socket's.
+                    assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
+                    taken = Some(number);
+                }
+                calls += 1;
+            });
+            let Some(number) = taken else { break };
+            assert!(bound.is_err(), "call {at}");
+            // SAFETY: (1) the copy that was made above.
+            let copy = unsafe { fs::File::from_raw_fd(number) };
+            assert!(copy.metadata().is_ok(), "call {at}: the program's file is open");
+        }
+        let listener = Listener::bind_in(&folder, "a.sock").unwrap();
+        let client = connect(&listener);
+        let visitor = listener.accept_now().unwrap().unwrap();
+        for own in [&visitor.0, &listener.socket] {
+            // SAFETY: (1) as a program closes what it does not know.
+            unsafe { libc::close(own.parts().0) };
+        }
+        assert!(visitor.send(b"answer").is_err() && visitor.receive(&mut [0]).is_err());
+        assert!(listener.accept_now().is_err());
+        drop((visitor, listener, client));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_is_refused() {
+        let above = trust::temporary_folder("wordpatch-sockets").unwrap();
+        let folder = above.join("fastinst");
+        fs::DirBuilder::new().mode(0o755).create(&folder).unwrap();
+        let error = Listener::bind_in(&folder, "a.sock").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        let long = Listener::bind_in(&above, &"a".repeat(200)).unwrap_err();
+        assert_eq!(long.kind(), ErrorKind::InvalidInput);
+        fs::remove_dir_all(above).unwrap();
     }
 }

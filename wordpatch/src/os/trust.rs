@@ -20,11 +20,11 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, OsStr};
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 const STICKY: u32 = 0o1000;
@@ -50,6 +50,23 @@ pub fn open(path: &Path) -> io::Result<File> {
     // Of a file the group counts, whichever it is: it may have other members.
     if metadata.mode() & 0o022 != 0 {
         return Err(refusal("others may write it: chmod go-w".to_owned()));
+    }
+    owner(&metadata).map_err(refusal)?;
+    Ok(file)
+}
+
+/// Opens a file to read that a program has written into a folder of all users for others to read:
+/// if it is the user's or the super-user's, and no other user may write it. No link is followed,
+/// and no other process waited for. Not for what is executed.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let how = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(how).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "not a file"));
+    }
+    if metadata.mode() & 0o002 != 0 {
+        return Err(refusal("others may write it: chmod o-w".to_owned()));
     }
     owner(&metadata).map_err(refusal)?;
     Ok(file)
@@ -144,7 +161,8 @@ fn owner(metadata: &Metadata) -> Result<(), String> {
     }
 }
 
-fn user() -> u32 {
+/// The user as whom this process acts.
+pub fn user() -> u32 {
     // SAFETY: (1) asks for a number. The system call itself: programs define the function.
     unsafe { libc::syscall(libc::SYS_geteuid) as u32 }
 }
@@ -203,6 +221,19 @@ mod tests {
         scratch.mode("a", 0o1777);
         open(&scratch.file()).unwrap();
         assert!(open(&scratch.0.join("a")).is_err() && open(Path::new("/dev/null")).is_err());
+    }
+
+    #[test]
+    fn a_file_that_was_left_for_others_is_opened_if_it_is_the_users_own_and_no_link() {
+        let scratch = Scratch::new();
+        let file = scratch.file();
+        scratch.mode("a", 0o777);
+        assert_eq!(io::read_to_string(open_own(&file).unwrap()).unwrap(), "held");
+        scratch.mode("a/b/file", 0o646);
+        assert_eq!(open_own(&file).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        let link = scratch.0.join("link");
+        symlink(&file, &link).unwrap();
+        assert!([&link, &scratch.0, Path::new("/dev/null")].iter().all(|no| open_own(no).is_err()));
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub(super) fn library_for(target: &Target, folder: &Path) -> Result<Placed, Fail
     copy(target, &ours, folder)
 }
 
+/// Whether the process has loaded the library.
+pub(super) fn is_loaded(target: &Target) -> bool {
+    loaded_before(target).is_some()
+}
+
 /// The loader compares the names of what it has loaded: also of files that are gone.
 fn loaded_before(target: &Target) -> Option<PathBuf> {
     let mappings = wordpatch::os::maps::mappings_of(target.process, target.living).ok()?;

@@ -46,7 +46,19 @@ fn refused(why: impl Into<String>) -> Failure {
 }
 
 impl Target {
-    /// Looks at a process. `force`: filters of system calls are taken to refuse only.
+    /// Looks at a process, and has it for itself. `force`: filters of system calls are taken to
+    /// refuse only.
+    pub(super) fn take(process: i32, force: bool) -> Result<Self, Failure> {
+        let target = Self::look(process, force)?;
+        match target.memory.take() {
+            true => Ok(target),
+            false => Err(refused(format!(
+                "process {process} is being profiled by another fastinst attach"
+            ))),
+        }
+    }
+
+    /// Looks at a process.
     pub(super) fn look(process: i32, force: bool) -> Result<Self, Failure> {
         let folder = PathBuf::from(format!("/proc/{process}"));
         let status = std::fs::read_to_string(folder.join("status"));
@@ -61,11 +73,6 @@ impl Target {
         // What the kernel allows, without stopping anything: the same rules as for tracing.
         let memory = Memory::of(process)
             .map_err(|error| refused(why_not_traced(process, &status, &error)))?;
-        if !memory.take() {
-            return Err(refused(format!(
-                "process {process} is being profiled by another fastinst attach"
-            )));
-        }
         require_program(process, living)?;
         if threads.iter().all(|thread| matches!(thread.state, 'D' | 'Z' | 'X')) {
             return Err(refused(format!(
@@ -190,7 +197,7 @@ fn why_not_traced(process: i32, status: &Status, error: &std::io::Error) -> Stri
     // SAFETY: (1) asks for a number.
     #[allow(unsafe_code)]
     let ours = unsafe { libc::geteuid() };
-    let other = ids("Uid").into_iter().find(|&id| id != ours).map(name_of);
+    let other = ids("Uid").into_iter().find(|&id| id != ours).map(control::registry::name_of);
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     by_whom(process, other.as_deref(), ours == 0, yama.trim(), error)
 }
@@ -220,14 +227,6 @@ fn by_whom(
         ),
         _ => format!("process {process} lets no process look at it (not dumpable): attach as root"),
     }
-}
-
-fn name_of(user: u32) -> String {
-    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mut lines = known.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    lines
-        .find(|fields| fields.get(2).and_then(|id| id.parse().ok()) == Some(user))
-        .map_or_else(|| format!("user {user}"), |fields| fields[0].to_owned())
 }
 
 /// Whether the program is one that loads libraries, of our kind.

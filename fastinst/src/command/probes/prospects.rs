@@ -1,6 +1,6 @@
 //! Functions without compiled-in hooks: what can be done with them.
 
-use super::{Args, Failure};
+use super::{Args, Failure, points, pretty, say};
 use fastinst::discovery::Module;
 use fastinst::discovery::unmodified::{Maker, Prospect, prospects};
 use fastinst::symbols::{Pattern, Subject, Symbol, Symbols, demangled};
@@ -39,7 +39,8 @@ pub(super) fn run(
     for module in modules {
         list(module, &mut lines)?;
     }
-    if lines.is_empty() {
+    let points = points::list(modules, include, exclude)?;
+    if lines.is_empty() && points.is_empty() {
         return Err(Failure::Refused(format!(
             "{} has no probes, and no unwind information that says where its functions are: compile it with -finstrument-functions, or with fastinst cc",
             args.target.display()
@@ -50,10 +51,20 @@ pub(super) fn run(
         let subject = Subject { name, module: &module.name, file: None, size: *size };
         patterns.iter().any(|pattern| pattern.matches(&subject))
     };
+    let names: Vec<String> = lines.iter().map(|line| line.function.clone()).collect();
     lines.retain(|line| (include.is_empty() || named(include, line)) && !named(exclude, line));
-    let text = if args.json { as_json(&lines) } else { as_text(&lines) };
+    let text = match args.json {
+        true => {
+            pretty(&json!({ "functions": as_json(&lines), "points": points::as_json(&points) }))
+        }
+        false => as_text(&lines) + &points::as_text(&points),
+    };
     io::stdout().write_all(text.as_bytes())?;
-    Ok(if lines.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if !lines.is_empty() || !points.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    say(&args.nothing_matches(&names));
+    Ok(ExitCode::FAILURE)
 }
 
 fn list<'m>(module: &'m Module, lines: &mut Vec<Line<'m>>) -> Result<(), Failure> {
@@ -104,7 +115,7 @@ fn as_text(lines: &[Line<'_>]) -> String {
     text
 }
 
-fn as_json(lines: &[Line<'_>]) -> String {
+fn as_json(lines: &[Line<'_>]) -> Vec<serde_json::Value> {
     let function = |line: &Line<'_>| {
         let (outcome, why) = line.outcome();
         json!({
@@ -116,6 +127,5 @@ fn as_json(lines: &[Line<'_>]) -> String {
             "why": why,
         })
     };
-    let functions: Vec<_> = lines.iter().map(function).collect();
-    serde_json::to_string_pretty(&json!({ "functions": functions })).unwrap_or_default() + "\n"
+    lines.iter().map(function).collect()
 }

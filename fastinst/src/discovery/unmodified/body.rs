@@ -27,6 +27,11 @@ pub(crate) struct Line<'b> {
 }
 
 impl Line<'_> {
+    /// Whether it is a `ret`.
+    pub(crate) fn is_return(&self) -> bool {
+        matches!(self.bytes, [0xc3] | [0xf2 | 0xf3, 0xc3] | [0xc2, ..])
+    }
+
     pub(crate) fn end(&self) -> CodeAddr {
         self.at.offset(self.bytes.len() as isize)
     }
@@ -97,6 +102,32 @@ impl<'b> Reader<'_, 'b> {
             let part = self.part(&range, &mut known, &mut body)?;
             body.parts.push(part);
         }
+        Ok(body)
+    }
+
+    /// Decodes the function around an address; where none is known, or it does not decode, the
+    /// instructions from there on, as many as may be displaced.
+    pub(crate) fn around(&self, at: CodeAddr) -> Result<Body<'b>, Refusal> {
+        const FEW: usize = 32;
+        let range = self.range_of(at);
+        if let Some(range) = &range
+            && let Ok(body) = self.body(range.start)
+            && body.parts.iter().flatten().any(|line| line.at == at)
+        {
+            return Ok(body);
+        }
+        let code = self.text.from(at).ok_or(Refusal::NoFunction)?;
+        let len = range.map_or(FEW, |range| (range.end.distance_from(at) as usize).min(FEW));
+        let code = &code[..len.min(code.len())];
+        let mut decoder = Decoder::with_ip(64, code, at.get() as u64, DecoderOptions::NONE);
+        let mut end = 0;
+        while decoder.can_decode() && !decoder.decode().is_invalid() {
+            end = decoder.position();
+        }
+        let mut body = Body { parts: Vec::new(), targets: HashSet::new(), untimed: None };
+        let range = at..at.offset(end as isize);
+        let part = self.part(&range, &mut vec![range.clone()], &mut body)?;
+        body.parts.push(part);
         Ok(body)
     }
 

@@ -23,11 +23,14 @@ use super::prepared::{Maker, Prepared, Room};
 use super::{Body, Refusal, Untimed};
 use callpatch::Destination;
 use callpatch::x86::{self, Form, Movable, RET, Transfer, keeping};
-use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use std::collections::HashSet;
 use wordpatch::CodeAddr;
 
 const PUN: usize = Form::Jump.len();
+const CALL: u8 = Form::Call.on();
+/// So many on either side of a point are looked at.
+const BLOCK: usize = 24;
 /// Of so many instructions at the beginning one becomes the entry.
 const ENTRIES: usize = 5;
 /// A compiler calls its profiler behind so many at most: they save registers, those of variable
@@ -206,9 +209,35 @@ pub(crate) struct Entry<'b> {
     pub(crate) depth: u32,
     /// Nothing of the function has been executed there.
     pub(crate) is_first: bool,
+    /// What has been, else.
+    pub(crate) before: Vec<Line<'b>>,
 }
 
 impl Entry<'_> {
+    /// Whether all registers of arguments hold them there.
+    pub(crate) fn keeps_arguments(&self) -> bool {
+        const ARGUMENTS: [Register; 6] = [
+            Register::RDI,
+            Register::RSI,
+            Register::RDX,
+            Register::RCX,
+            Register::R8,
+            Register::R9,
+        ];
+        let mut factory = InstructionInfoFactory::new();
+        !self.before.iter().any(|line| {
+            let mut decoder = Decoder::new(64, line.bytes, DecoderOptions::NONE);
+            let instruction = decoder.decode();
+            let used = factory.info(&instruction).used_registers();
+            used.iter().any(|used| {
+                !matches!(
+                    used.access(),
+                    OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+                ) && ARGUMENTS.contains(&used.register().full_register())
+            })
+        })
+    }
+
     /// Whether what it displaces leaves the function.
     pub(crate) fn is_whole(&self) -> bool {
         let leaves = |line: &Line<'_>| line.flow == Flow::Exit;
@@ -230,12 +259,50 @@ pub(crate) enum Exit<'b> {
 }
 
 impl Exit<'_> {
+    /// Whether another function goes on, and returns in its place.
+    pub(crate) fn is_tail(&self) -> bool {
+        match self {
+            Self::Padded(_) => false,
+            Self::Room(_) | Self::Turn(_) => true,
+            Self::Pun(pun) => !pun.moved.last().is_some_and(Line::is_return),
+        }
+    }
+
     pub(crate) fn claim(&self) -> Claim {
         match self {
             Self::Padded(at) => Claim::Padded(*at),
             Self::Room(room) => Claim::Room(room.at, room.len),
             Self::Pun(pun) => Claim::Pun(pun.at),
             Self::Turn(turn) => Claim::Turn(turn.at),
+        }
+    }
+}
+
+/// What becomes the site of a point.
+#[derive(Clone, Debug)]
+pub(crate) enum Spot<'b> {
+    /// Any instruction.
+    Pun(Pun<'b>),
+    /// A jump or a call behind the point.
+    Turn(Turn),
+    /// A `ret` behind it, with room.
+    Padded(CodeAddr),
+}
+
+impl Spot<'_> {
+    pub(crate) fn claim(&self) -> Claim {
+        match self {
+            Self::Pun(pun) => Claim::Pun(pun.at),
+            Self::Turn(turn) => Claim::Turn(turn.at),
+            Self::Padded(at) => Claim::Padded(*at),
+        }
+    }
+
+    /// What is done elsewhere.
+    pub(crate) fn moved(&self) -> &[Moved<'_>] {
+        match self {
+            Self::Pun(pun) => &pun.moved,
+            Self::Turn(_) | Self::Padded(_) => &[],
         }
     }
 }
@@ -326,17 +393,18 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
         // A mark for indirect branches may stand before it.
         let first = body.parts.first()?.iter().find(|line| line.movable.is_some())?;
         let turn = self.turn(first, |_| true).filter(|_| first.flow == Flow::Exit)?;
-        Some(Entry { way: Way::Turn(turn), depth: 0, is_first: true })
+        Some(Entry { way: Way::Turn(turn), depth: 0, is_first: true, before: Vec::new() })
     }
 
     /// What a compiler has prepared, on the one way from the beginning.
     fn prepared_entry(&self, body: &Body<'b>) -> Option<Entry<'b>> {
         let (mut depth, mut is_first) = (0i64, true);
-        for line in body.parts.first()?.iter().take(PROLOGUE) {
+        let part = body.parts.first()?;
+        for (at, line) in part.iter().enumerate().take(PROLOGUE) {
             let room = self.prepared.room(line.at).filter(|_| is_first).map(Way::Room);
             if let Some(way) = room.or_else(|| self.profilers_call(line)) {
                 let depth = u32::try_from(depth).ok()?;
-                return Some(Entry { way, depth, is_first });
+                return Some(Entry { way, depth, is_first, before: part[..at].to_vec() });
             }
             // Branches of a prologue come together again, and the stack is the same on both ways.
             let is_branch = line.flow == Flow::Around && line.movable.is_some();
@@ -372,7 +440,8 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
             {
                 refusal = Refusal::NoLanding;
                 if let Some(price) = (self.price)(pun.landing()) {
-                    let entry = Entry { way: Way::Pun(pun), depth, is_first };
+                    let before = part[..at].to_vec();
+                    let entry = Entry { way: Way::Pun(pun), depth, is_first, before };
                     if is_first {
                         return Ok(entry);
                     }
@@ -386,6 +455,62 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
             is_first &= line.movable.is_none();
         }
         best.map(|(_, entry)| entry).ok_or(refusal)
+    }
+
+    /// The site of a point: the instruction there. A thread comes back behind what is displaced;
+    /// where that would pass another point by, or cannot be moved, right behind the point: that is
+    /// slow while it is on, since branch predictors take those bytes for a jump's. If no landing is
+    /// free, an instruction that every thread executes which passes the point.
+    pub(crate) fn point(
+        &self,
+        body: &Body<'b>,
+        at: CodeAddr,
+        is_point: impl Fn(CodeAddr) -> bool,
+    ) -> Result<Spot<'b>, Refusal> {
+        let here = |part: &&Vec<Line<'b>>| part.iter().any(|line| line.at == at);
+        let part = body.parts.iter().find(here).ok_or(Refusal::Undecodable)?;
+        let index = part.iter().position(|line| line.at == at).ok_or(Refusal::Undecodable)?;
+        let leads_on = |line: &Line<'b>| line.flow == Flow::Next;
+        let is_target = |at: usize| body.targets.contains(&part[at].at);
+        let behind = (index + 1..part.len().min(index + BLOCK))
+            .take_while(|&first| leads_on(&part[first - 1]) && !is_target(first));
+        let before = (index.saturating_sub(BLOCK)..index).rev();
+        let before = before.take_while(|&first| leads_on(&part[first]) && !is_target(first + 1));
+        let is_other = |line: &Line<'b>| line.at != at && is_point(line.at);
+        let alone = |first: usize| {
+            let may_move =
+                first == index && part[index].movable.is_some() && leads_on(&part[index]);
+            may_move.then(|| vec![part[index]])
+        };
+        let mut refusal = Refusal::NoEntry;
+        for first in std::iter::once(index).chain(behind.clone()).chain(before) {
+            let whole = self.displaced(part, first);
+            let whole = whole.filter(|moved| !moved.iter().any(is_other));
+            let Some(moved) = whole.or_else(|| alone(first)) else { continue };
+            let Some(pun) = self.pun(&part[first], moved) else {
+                refusal = refusal.max(Refusal::TooNear);
+                continue;
+            };
+            refusal = Refusal::NoLanding;
+            if (self.price)(pun.landing()).is_some() {
+                return Ok(Spot::Pun(pun));
+            }
+        }
+        // The end of the straight line: a jump or a call, by its last byte, or a `ret`.
+        let last = &part[behind.last().unwrap_or(index)];
+        let padded = Claim::Padded(last.at);
+        if last.bytes == [RET] && self.is_padded(body, last.end()) && self.ground.allows(padded) {
+            return Ok(Spot::Padded(last.at));
+        }
+        let turn = (!is_other(last)).then(|| self.turn(last, |_| true)).flatten();
+        turn.or_else(|| self.turned_call(last)).map(Spot::Turn).ok_or(refusal)
+    }
+
+    /// A call, by the last byte of its displacement: the landing leads to where it led.
+    fn turned_call(&self, line: &Line<'_>) -> Option<Turn> {
+        let [CALL, displacement @ ..] = line.bytes else { return None };
+        let displacement = i32::from_le_bytes(displacement.try_into().ok()?);
+        self.turned(line, Form::Call.destination(line.at, displacement), |_| true)
     }
 
     /// What an entry there displaces: whole instructions, as many as a jump is long, so that no
@@ -474,6 +599,16 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
         let (Movable::Jump { to } | Movable::Branch { to, .. }) = line.movable? else {
             return None;
         };
+        self.turned(line, to, agrees)
+    }
+
+    /// What leads to an address, by the last byte of its displacement.
+    fn turned(
+        &self,
+        line: &Line<'_>,
+        to: CodeAddr,
+        agrees: impl Fn(Claim) -> bool,
+    ) -> Option<Turn> {
         let at = line.end().offset(-(PUN as isize));
         let claim = Claim::Turn(at);
         if !(self.ground.allows(claim) && agrees(claim)) {

@@ -1,7 +1,7 @@
 //! The code of trampolines: what is done at a site of code without compiled-in hooks, while it is
 //! on.
 
-use crate::discovery::unmodified::{Entry, Exit, Moved, Way};
+use crate::discovery::unmodified::{Entry, Exit, Moved, Spot, Way};
 use crate::runtime::functions::Id;
 use crate::runtime::layout::{RECORDS, Record};
 use crate::runtime::stub;
@@ -121,6 +121,28 @@ pub(super) fn exit_code(
     };
     draft.hook(number, 0, slots)?;
     draft.jump(to)?;
+    Some(draft.bytes)
+}
+
+/// Of a point, which may be the end of a pair. Nothing is known of the stack there.
+pub(super) fn point_code(
+    at: CodeAddr,
+    spot: &Spot<'_>,
+    number: u32,
+    slots: SlotPair,
+    end: Option<SlotPair>,
+) -> Option<Vec<u8>> {
+    let mut draft = Draft::new(at);
+    if let Some(end) = end {
+        draft.hook(number, 0, end)?;
+    }
+    draft.hook(number, 0, slots)?;
+    spot.moved().iter().try_for_each(|moved| draft.moved(moved))?;
+    match spot {
+        Spot::Pun(pun) => draft.jump(pun.moved.last()?.end())?,
+        Spot::Turn(turn) => draft.jump(turn.to)?,
+        Spot::Padded(_) => draft.bytes.push(RET),
+    }
     Some(draft.bytes)
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Frames {
     began: Instant,
     looked: Instant,
     took: Duration,
+    /// Nothing is recorded.
+    is_paused: bool,
 }
 
 impl Frames {
@@ -50,6 +52,21 @@ impl Frames {
             began: now,
             looked: now,
             took: Duration::ZERO,
+            is_paused: false,
+        }
+    }
+
+    pub(super) fn pause_recording(&mut self) {
+        if !std::mem::replace(&mut self.is_paused, true) {
+            self.charge();
+        }
+    }
+
+    pub(super) fn resume_recording(&mut self) {
+        if std::mem::replace(&mut self.is_paused, false) {
+            self.worked.clear();
+            let worked = threads::all().map(|block| (address(block), block.clock.worked()));
+            self.worked.extend(worked);
         }
     }
 
@@ -68,6 +85,12 @@ impl Frames {
     }
 
     fn look_now(&mut self) {
+        if !self.is_paused {
+            self.charge();
+        }
+    }
+
+    fn charge(&mut self) {
         self.looks += 1;
         for block in threads::all() {
             let now = block.clock.worked();

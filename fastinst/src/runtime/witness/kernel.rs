@@ -7,6 +7,7 @@
 //! loses samples, and no sum is falsified: a thread's samples share the time that its own
 //! clock tells.
 
+use super::jit::Jit;
 use super::mappings::Mappings;
 use super::owners::Owners;
 use super::reservoir::Reservoir;
@@ -72,6 +73,7 @@ pub(crate) struct Kernel {
     stacks: Reservoir,
     mappings: Mappings,
     unwinding: Unwinding,
+    jit: Jit,
     lost: u64,
     /// Addresses that were sampled since they were asked for, and return addresses.
     seen: Vec<u64>,
@@ -85,6 +87,8 @@ pub(crate) struct Kernel {
     before: Duration,
     /// Of the threads that there were then.
     earlier: HashMap<Tid, Duration>,
+    /// Since when nothing is recorded, as processor time of the process and of the agent.
+    paused: Option<(Duration, Duration)>,
 }
 
 /// A thread of the program.
@@ -181,6 +185,7 @@ impl Kernel {
             stacks: Reservoir::default(),
             mappings: Mappings::default(),
             unwinding: Unwinding::default(),
+            jit: Jit::default(),
             lost: 0,
             seen: Vec::new(),
             has_puns,
@@ -189,6 +194,7 @@ impl Kernel {
             agent: Agent::default(),
             before: clocks::of_process(),
             earlier: clocks_now(),
+            paused: None,
         })
     }
 
@@ -202,6 +208,8 @@ impl Kernel {
     /// Takes what lies in the rings, and reads the clocks when it is time.
     pub(super) fn look(&mut self) {
         self.agent.look();
+        let has_names = self.jit.follow(&self.mappings);
+        self.mappings.look(has_names);
         self.drain();
         let pause = if self.threads.len() > MANY { CLOCKS_OF_MANY } else { CLOCKS };
         if self.looked.elapsed() >= pause {
@@ -209,8 +217,38 @@ impl Kernel {
         }
     }
 
+    /// What has come until now is taken; what comes is passed over.
+    pub(super) fn pause_recording(&mut self) {
+        if self.paused.is_none() {
+            self.agent.look();
+            self.drain();
+            self.read_clocks();
+            self.paused = Some((clocks::of_process(), self.agent.processor()));
+        }
+    }
+
+    /// What was not recorded is no time of the threads.
+    pub(super) fn resume_recording(&mut self) {
+        self.agent.look();
+        self.drain();
+        let Some((process, agent)) = self.paused.take() else { return };
+        let agents = self.agent.processor().saturating_sub(agent);
+        self.before += clocks::of_process().saturating_sub(process).saturating_sub(agents);
+        self.earlier = clocks_now();
+        for (&tid, thread) in &mut self.threads {
+            let recorded = Duration::from_nanos(thread.strand.processor as u64);
+            if let Some(now) = clocks::of_thread(tid) {
+                thread.before = now.saturating_sub(recorded);
+            }
+        }
+    }
+
     pub(super) fn knows(&mut self, registered: Vec<(PathBuf, usize, usize)>) {
         self.mappings.knows(registered);
+    }
+
+    pub(super) fn jit(&self) -> &Jit {
+        &self.jit
     }
 
     pub(super) fn take_seen(&mut self) -> Vec<u64> {
@@ -231,9 +269,14 @@ impl Kernel {
             has_puns,
             is_busy,
             earlier,
+            paused,
             ..
         } = self;
         *is_busy = false;
+        if paused.is_some() {
+            addresses.iter_mut().chain(stack_rings).for_each(|ring| ring.drain(|_| ()));
+            return;
+        }
         for ring in addresses {
             ring.drain(|found| match found {
                 Found::Sample(seen) if !agent.all.contains(&seen.thread) => {
@@ -259,6 +302,9 @@ impl Kernel {
 
     /// Reads the clocks of all threads that were seen. Those that are gone have what they had last.
     fn read_clocks(&mut self) {
+        if self.paused.is_some() {
+            return;
+        }
         self.looked = Instant::now();
         let (ended, ends, period) =
             (&mut self.ended, &mut self.ends, self.period.as_nanos() as f64);
@@ -287,17 +333,21 @@ impl Kernel {
     /// Where the time went.
     pub(super) fn evidence(&mut self, garden: &Garden, names: &mut Names) -> ClockEvidence {
         self.agent.look();
+        self.mappings.look(false);
         self.drain();
         self.read_clocks();
+        self.jit.catch_up(&self.mappings);
+        self.own_up();
         let stacks = self.stacks.counts();
         let (residue, unsampled) = self.rest();
         let user = self.user_time();
         let live = self.threads.values().map(|thread| &thread.strand).collect();
         let observed =
             Observed { live, ended: &self.ended, residue, unsampled, stacks: &stacks, user };
-        let mut owners = Owners::new(garden, names, &mut self.mappings, self.sees_kernel);
+        let mut owners =
+            Owners::new(garden, names, &mut self.mappings, &mut self.jit, self.sees_kernel);
         let attributed = attribution::attribute(&observed, &mut owners);
-        let invisible = if attributed.samples > 0 { owners.invisible() } else { Vec::new() };
+        let invisible = if attributed.samples > 0 { owners.invisible() } else { Owners::points() };
         let hz = |period: Duration, rings: &[Ring]| {
             if rings.is_empty() { 0.0 } else { 1.0 / period.as_secs_f64() }
         };
@@ -314,8 +364,24 @@ impl Kernel {
             stack_samples: attributed.stack_samples,
             functions: attributed.functions,
             stacks: attributed.stacks,
-            invisible,
+            invisible: invisible.into_iter().collect(),
         }
+    }
+
+    /// Counts the samples that are in code of which nothing is known.
+    fn own_up(&mut self) {
+        let (mut unnamed, mut all) = (0.0, 0.0);
+        let (jit, mappings) = (&mut self.jit, &self.mappings);
+        let mut count = |place: Place, samples: f64| {
+            all += samples;
+            let Some(when) = mappings.seen_in_window(place.mapping) else { return };
+            let made = mappings.address(place).and_then(|address| jit.function(address, when));
+            unnamed += if made.is_none() { samples } else { 0.0 };
+        };
+        let live = self.threads.values().flat_map(|thread| &thread.strand.places);
+        live.for_each(|(&place, &samples)| count(place, samples.into()));
+        self.ended.places.iter().for_each(|(&place, amount)| count(place, amount.samples));
+        self.jit.own_up(unnamed, all);
     }
 
     /// Processor time that no sampled thread's clock has told: of threads that have ended since
@@ -323,8 +389,9 @@ impl Kernel {
     fn rest(&self) -> (f64, f64) {
         let sampled: f64 = self.threads.values().map(|thread| thread.strand.processor).sum::<f64>()
             + self.ended.processor;
-        let process =
-            clocks::of_process().saturating_sub(self.before).saturating_sub(self.agent.processor());
+        let (process, agents) =
+            self.paused.unwrap_or_else(|| (clocks::of_process(), self.agent.processor()));
+        let process = process.saturating_sub(self.before).saturating_sub(agents);
         let rest = (process.as_nanos() as f64 - sampled).max(0.0);
         let mut unsampled = 0.0;
         let _ = threads::each(|tid| {

@@ -1,4 +1,5 @@
-//! Mappings: the code of files that is mapped into this process, numbered for good.
+//! Mappings: the code of files that is mapped into this process, numbered for good; and windows:
+//! parts of the address space for code that is in no file, each for an epoch.
 //!
 //! They are read from the kernel's table and not from the loader's list, which is under a lock that
 //! a thread of the program may hold. The table is read again when a sample lies nowhere, and now
@@ -9,12 +10,13 @@ use crate::discovery::{Contents, Image};
 use goblin::elf::program_header::{PF_X, PT_LOAD};
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wordpatch::os::maps;
+use wordpatch::os::{clocks, maps, threads};
 
-/// A file's code that is or was mapped.
+/// A file's code that is or was mapped; or a window.
 #[derive(Debug)]
 pub(super) struct Mapped {
     pub(super) path: PathBuf,
@@ -23,6 +25,8 @@ pub(super) struct Mapped {
     /// Where in the file it begins.
     offset: u64,
     image: Option<Option<Arc<Unwindable>>>,
+    /// Of a window: when a thread was seen there last, in nanoseconds of the monotonic clock.
+    seen: Option<u64>,
 }
 
 /// What a file tells about its code.
@@ -48,12 +52,40 @@ pub(super) struct Mappings {
     images: HashMap<(PathBuf, usize), Arc<Unwindable>>,
     /// Code that lies in no file: what runtimes call it, where it begins and ends.
     registered: Vec<(PathBuf, usize, usize)>,
+    /// Other memory that is executable and no file's, in the order of addresses.
+    made: Vec<Range<usize>>,
+    /// Dumps of code, mapped by runtimes so that they are found (jitdump).
+    dumps: Vec<PathBuf>,
+    /// The windows of this epoch.
+    windows: Vec<u32>,
+    epoch: Epoch,
+}
+
+/// In which code that is used again is not told from what was there before.
+#[derive(Debug, Default)]
+struct Epoch {
+    /// Nanoseconds of the monotonic clock.
+    began: u64,
+    now: u64,
+    /// How many there were.
+    number: u32,
+}
+
+impl Epoch {
+    /// How long it is, in nanoseconds: twice as long after each so many.
+    fn length(&self) -> u64 {
+        const FIRST: u64 = 100_000_000;
+        const MANY: u32 = 64;
+        FIRST << (self.number / MANY).min(20)
+    }
 }
 
 /// The table is not read more often, whatever lies nowhere.
 const SOONEST: Duration = Duration::from_millis(200);
 /// And at least so often.
 const LATEST: Duration = Duration::from_secs(2);
+/// So many addresses are one window: a place in it has 32 bits.
+const WINDOW: usize = 1 << 32;
 /// More unwind information is not copied.
 const LARGEST: usize = 64 << 20;
 
@@ -74,8 +106,12 @@ impl Mappings {
         })
     }
 
-    fn find(&self, address: u64) -> Option<Place> {
+    fn find(&mut self, address: u64) -> Option<Place> {
         let address = usize::try_from(address).ok()?;
+        self.find_mapped(address).or_else(|| self.find_window(address))
+    }
+
+    fn find_mapped(&self, address: usize) -> Option<Place> {
         let at = self
             .current
             .partition_point(|&number| self.known[number as usize].start <= address)
@@ -83,6 +119,55 @@ impl Mappings {
         let mapping = self.current[at];
         let mapped = &self.known[mapping as usize];
         (address < mapped.end).then(|| Place { mapping, offset: (address - mapped.start) as u32 })
+    }
+
+    /// The place of an address in memory that is executable and no file's. Code of ours is nowhere.
+    fn find_window(&mut self, address: usize) -> Option<Place> {
+        let behind = self.made.partition_point(|made| made.start <= address);
+        let holds = self.made.get(behind.checked_sub(1)?)?.contains(&address);
+        if !holds || wordpatch::is_code_memory(wordpatch::CodeAddr::new(address)) {
+            return None;
+        }
+        let start = address - address % WINDOW;
+        let known = self.windows.iter().find(|window| self.known[**window as usize].start == start);
+        let mapping = known.copied().unwrap_or_else(|| {
+            let (path, end, image) = (PathBuf::new(), start.saturating_add(WINDOW), Some(None));
+            self.known.push(Mapped { path, start, end, offset: 0, image, seen: None });
+            let mapping = self.known.len() as u32 - 1;
+            self.windows.push(mapping);
+            mapping
+        });
+        self.known[mapping as usize].seen = Some(self.epoch.now);
+        Some(Place { mapping, offset: (address - start) as u32 })
+    }
+
+    /// Samples come that are of now. If runtimes have told of the code that they make, a new epoch
+    /// begins when it is time.
+    pub(super) fn look(&mut self, has_names: bool) {
+        if self.made.is_empty() {
+            return;
+        }
+        let epoch = &mut self.epoch;
+        epoch.now = clocks::monotonic();
+        if has_names && epoch.now.saturating_sub(epoch.began) >= epoch.length() {
+            (epoch.began, epoch.number) = (epoch.now, epoch.number + 1);
+            self.windows.clear();
+        }
+    }
+
+    /// Whether a thread was seen in code that is in no file.
+    pub(super) fn has_windows(&self) -> bool {
+        self.epoch.number > 0 || !self.windows.is_empty()
+    }
+
+    /// When a thread was seen last in a window.
+    pub(super) fn seen_in_window(&self, mapping: u32) -> Option<u64> {
+        self.get(mapping)?.seen
+    }
+
+    /// Dumps of code that are mapped.
+    pub(super) fn dumps(&self) -> &[PathBuf] {
+        &self.dumps
     }
 
     pub(super) fn get(&self, mapping: u32) -> Option<&Mapped> {
@@ -104,11 +189,17 @@ impl Mappings {
     fn refresh(&mut self) {
         self.read = Some(Instant::now());
         let Ok(all) = maps::mappings() else { return };
-        let is_file = |mapping: &maps::Mapping| {
-            mapping.execute && mapping.path.starts_with('/') && !mapping.path.starts_with("/memfd:")
-        };
+        let (files, made): (Vec<_>, Vec<_>) =
+            all.into_iter().filter(|mapping| mapping.execute).partition(is_file);
+        // The kernel's own are in brackets ([vdso]), and so is memory that the program has named.
+        let is_made =
+            |made: &&maps::Mapping| !made.path.starts_with('[') || made.path.starts_with("[anon");
+        let span = |made: &maps::Mapping| made.start.get()..made.end.get();
+        self.made = made.iter().filter(is_made).map(span).collect();
+        let dumps = files.iter().map(|mapping| Path::new(&mapping.path));
+        self.dumps = dumps.filter(|path| is_dump(path)).map(Path::to_owned).collect();
         let mut found: Vec<Mapped> = Vec::new();
-        for mapping in all.into_iter().filter(is_file) {
+        for mapping in files {
             let (start, end) = (mapping.start.get(), mapping.end.get());
             let path =
                 PathBuf::from(mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path));
@@ -121,12 +212,15 @@ impl Mappings {
                 {
                     last.end = end;
                 }
-                _ => found.push(Mapped { path, start, end, offset: mapping.offset, image: None }),
+                _ => {
+                    let offset = mapping.offset;
+                    found.push(Mapped { path, start, end, offset, image: None, seen: None });
+                }
             }
         }
         found.extend(self.registered.iter().map(|(path, start, end)| {
             let (path, start, end) = (path.clone(), *start, *end);
-            Mapped { path, start, end, offset: 0, image: Some(None) }
+            Mapped { path, start, end, offset: 0, image: Some(None), seen: None }
         }));
         found.sort_by_key(|mapped| mapped.start);
         let mut current = Vec::with_capacity(found.len());
@@ -187,6 +281,16 @@ impl Mappings {
         };
         std::fs::File::open(&mapped.path).and_then(read).is_ok() && bytes == SYSCALL
     }
+}
+
+/// Whether it is code of a file.
+fn is_file(mapping: &maps::Mapping) -> bool {
+    mapping.path.starts_with('/') && !mapping.path.starts_with("/memfd:")
+}
+
+/// Whether it is this process's dump of code, by its name: `jit-PID.dump`.
+fn is_dump(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| *name == *format!("jit-{}.dump", threads::process()))
 }
 
 fn read(

@@ -5,13 +5,16 @@
 //! under the name in front of the dot. Where a function holds enter sites of others, these were
 //! inlined into it, and debug information says which of them a place is in.
 
+use super::jit::{self, Jit};
 use super::mappings::Mappings;
 use crate::attribution::{Code, Owner, Place};
+use crate::discovery::registered::Registered;
 use crate::names::Names;
 use crate::probe::Kind;
 use crate::runtime::functions::{self, Id};
 use crate::runtime::plant::Garden;
 use crate::runtime::{guest, sites};
+use crate::symbols::Subject;
 use profiler::FuncId;
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
@@ -22,6 +25,7 @@ pub(super) struct Owners<'o> {
     garden: &'o Garden,
     names: &'o mut Names,
     mappings: &'o mut Mappings,
+    jit: &'o mut Jit,
     sees_kernel: bool,
     /// Made when it is asked for: a short program is never sampled.
     probed: OnceCell<Probed>,
@@ -69,10 +73,11 @@ impl<'o> Owners<'o> {
         garden: &'o Garden,
         names: &'o mut Names,
         mappings: &'o mut Mappings,
+        jit: &'o mut Jit,
         sees_kernel: bool,
     ) -> Self {
         let (probed, by_name) = Default::default();
-        Self { garden, names, mappings, sees_kernel, probed, by_name }
+        Self { garden, names, mappings, jit, sees_kernel, probed, by_name }
     }
 
     /// Whether a place without probes is in the library that we are, or in a trampoline.
@@ -109,6 +114,9 @@ impl<'o> Owners<'o> {
         address: CodeAddr,
         start: usize,
     ) -> (Vec<FuncId>, usize) {
+        if let Some(registered) = &self.garden.beds[module].module.registered {
+            return self.in_registered(registered, address, start);
+        }
         let symbol = self.names.symbol(self.garden, module, address);
         let (start, size, name) = symbol.map_or((start, 0, String::new()), |symbol| {
             (symbol.start.get(), symbol.size, symbol.name)
@@ -130,6 +138,42 @@ impl<'o> Owners<'o> {
         }
         functions.extend(own);
         (functions, start)
+    }
+
+    /// The same, in code that a runtime has made: it has said where its functions and their
+    /// variants lie.
+    fn in_registered(
+        &self,
+        registered: &Registered,
+        address: CodeAddr,
+        start: usize,
+    ) -> (Vec<FuncId>, usize) {
+        let Some(function) = registered.at(address) else { return (Vec::new(), start) };
+        let is_selected = guest::is_selected(self.garden, address);
+        (is_selected.then_some(function.id).into_iter().collect(), function.span.start.get())
+    }
+
+    /// The function of a place in code that a runtime has told perf of.
+    fn in_jit(&mut self, place: Place) -> Option<Owner> {
+        let when = self.mappings.seen_in_window(place.mapping)?;
+        let address = self.mappings.address(place)?;
+        let (function, start) = self.jit.function(address, when)?;
+        let label = self.jit.label(function)?;
+        let subject = Subject {
+            name: &label.name,
+            module: jit::MODULE,
+            file: label.file.as_deref(),
+            size: None,
+        };
+        let is_selected = guest::is_named(&subject);
+        // One that begins before the window has the window's beginning.
+        let offset = (place.offset as usize).saturating_sub(address - start) as u32;
+        Some(Owner {
+            functions: is_selected.then_some(function).into_iter().collect(),
+            code: Place { mapping: place.mapping, offset },
+            is_kernel_exit: false,
+            is_hook: false,
+        })
     }
 
     /// The function that a part or a copy was made of.
@@ -159,9 +203,15 @@ impl<'o> Owners<'o> {
         here.filter(|&&(_, of, _)| of == module).map(|&(.., id)| id).collect()
     }
 
-    /// Functions that were inlined, and of which debug information tells nothing.
-    pub(super) fn invisible(&mut self) -> Vec<FuncId> {
-        let mut invisible = BTreeSet::new();
+    /// Points, which take no time.
+    pub(super) fn points() -> BTreeSet<FuncId> {
+        let points = (0..sites::count()).filter_map(sites::get).filter(|site| site.is_point());
+        points.filter_map(sites::Site::owner).map(|id| FuncId(id.0)).collect()
+    }
+
+    /// Functions that were inlined, and of which debug information tells nothing; and points.
+    pub(super) fn invisible(&mut self) -> BTreeSet<FuncId> {
+        let mut invisible = Self::points();
         let mut tells = HashMap::new();
         let (garden, names) = (self.garden, &mut *self.names);
         let Probed { functions, enters } = self.probed.get_or_init(|| Probed::find(garden));
@@ -185,12 +235,15 @@ impl<'o> Owners<'o> {
                 invisible.insert(id);
             }
         }
-        invisible.into_iter().collect()
+        invisible
     }
 }
 
 impl Code for Owners<'_> {
     fn owner(&mut self, place: Place) -> Owner {
+        if let Some(owner) = self.in_jit(place) {
+            return owner;
+        }
         let start = self.mappings.start(place);
         let Some((module, address)) = self.module(place) else {
             let is_kernel_exit = !self.sees_kernel && self.mappings.is_behind_system_call(place);

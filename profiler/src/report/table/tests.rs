@@ -220,6 +220,38 @@ fn rows_without_a_figure_come_last_and_a_column_that_no_row_has_is_said() {
 }
 
 #[test]
+fn functions_of_short_calls_have_one_line_together() {
+    let mut program = program();
+    let maxima: Vec<f64> = program.functions.iter().filter_map(|function| function.max).collect();
+    let longest = maxima.iter().copied().fold(0.0, f64::max);
+    let shown = table(&program, |options| options.min_time = longest);
+    let short = maxima.iter().filter(|max| **max < longest).count();
+    assert!(short > 0 && shown.contains(&format!("… and {short} functions without")), "{shown}");
+    assert_eq!(shares(&shown).iter().sum::<f64>(), 100.0, "{shown}");
+    assert_eq!(table(&program, |options| options.min_time = 0.0), table(&program, |_| ()));
+    // What was never timed is not known to be short.
+    program.functions.iter_mut().for_each(|function| function.max = None);
+    assert!(!table(&program, |options| options.min_time = 1e9).contains('…'));
+}
+
+#[test]
+fn spans_are_told_with_how_long_they_were() {
+    let mut profile = program();
+    let span = |from, to| crate::Span { from, to };
+    let first = vec![span(0.5, 0.9), span(1.2, 1.6)];
+    profile.header.recorded = Some(crate::Recorded { spans: 2, first });
+    let shown = table(&profile, |_| ());
+    assert!(
+        shown.contains("recorded for 1.50 s (1.00 s CPU), 2 spans: 500 ms to 900 ms"),
+        "{shown}"
+    );
+    let both = table(&Profile::merge(&[profile.clone(), profile.clone()]), |_| ());
+    assert!(both.contains("4 spans") && !both.contains("spans:"), "{both}");
+    let one = table(&Profile::merge(&[program(), profile]), |_| ());
+    assert!(one.contains("3 spans"), "{one}");
+}
+
+#[test]
 fn the_last_lines_say_in_plain_words_what_it_rests_on() {
     let mut profile = program();
     profile.functions[0].calls = Figure::estimated(5.0, 1.0, 0.0);

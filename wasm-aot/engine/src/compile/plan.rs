@@ -13,6 +13,7 @@ use super::hook::Emitter;
 use super::once::Note;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// When a hook fires.
@@ -150,6 +151,10 @@ pub trait Receiver: Debug + Send + Sync {
     /// The thread of an instance has not executed the program for so many ticks: it had a function
     /// compiled that it has called for the first time.
     fn paused(&self, _room: Room, _ticks: u64) {}
+
+    /// Another variant of a function was compiled, of which this is the code: a whole function, or
+    /// the entries of its loops. It is not executed so far.
+    fn compiled(&self, _function: u32, _code: Range<usize>) {}
 
     /// An instance ends: its words go.
     fn end(&self, _room: Room) {}

@@ -82,6 +82,7 @@ impl Instance {
         imports: &[Extern],
         starts: bool,
     ) -> Result<Self, Error> {
+        module.introduce();
         let mut context = store.as_context_mut();
         let core = context.core();
         let inner = &module.inner;

@@ -359,8 +359,15 @@ impl ModuleInner {
         barrier::pass()
     }
 
-    /// Notes which functions there are in a piece, if that is wanted.
+    /// Notes which functions there are in a piece, if that is wanted, and tells receivers.
     fn note_compiled(&self, code: &Code, parts: &[Wanted]) {
+        let receivers: Vec<_> =
+            self.parts.read().iter().flat_map(|part| part.receivers().to_vec()).collect();
+        for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
+            let index = self.info.imported.functions + part.function as u32;
+            let lies = code.base() + span.start as usize..code.base() + span.end as usize;
+            receivers.iter().for_each(|receiver| receiver.compiled(index, lies.clone()));
+        }
         self.readers.tell(|| {
             let mut sizes = BTreeMap::<u32, u32>::new();
             for (part, span) in parts.iter().zip(code.tables.functions.iter()) {

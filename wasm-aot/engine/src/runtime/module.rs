@@ -6,6 +6,7 @@ use super::code::Code;
 use super::context::Counters;
 use super::departures::Departures;
 use super::errands::StopParts;
+use super::introduction::Introduction;
 use super::news::Readers;
 use super::part::AttachedPlan;
 use super::pruner::Pruner;
@@ -84,6 +85,8 @@ pub struct ModuleInner {
     pub(crate) departures: Departures,
     /// Exports in the order of their names, once one was asked for.
     by_name: OnceLock<Vec<u32>>,
+    /// What it is called where all modules of the process are, and whether it was introduced there.
+    pub(super) introduction: Introduction,
     /// What all that put probes into it have in common.
     companion: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
@@ -203,6 +206,7 @@ impl Module {
                 counted: Counters::default(),
                 departures: Departures::default(),
                 by_name: OnceLock::new(),
+                introduction: Introduction::default(),
                 companion: OnceLock::new(),
             }),
         })

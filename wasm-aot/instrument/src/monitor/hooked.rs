@@ -4,11 +4,13 @@ use super::outline::Outline;
 use super::report::Report;
 use crate::lower::Census;
 use crate::lower::{Facts, Hooks};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::Variable;
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 use wasm_aot_engine::Error;
-use wasm_aot_engine::instrument::compile::Draft;
+use wasm_aot_engine::instrument::compile::{Call, Draft, Emitter};
 use wasm_aot_engine::instrument::runtime::{Due, Module, Origin};
 
 /// A monitor at work: it says which hooks it needs, keeps what they tell, and makes reports of it.
@@ -67,4 +69,26 @@ pub(super) fn fingerprint(monitor: &str, what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     (monitor, what).hash(&mut hasher);
     hasher.finish()
+}
+
+/// Gives a receiver a word where a condition holds, away from the code that is executed otherwise;
+/// what it makes of the word is kept in a variable, if one is given.
+pub(super) fn ask_where<'a>(
+    at: &mut Emitter<'_, 'a>,
+    condition: Value,
+    (call, word): (&'a Call, Value),
+    kept: Option<Variable>,
+) {
+    let (ask, next) = (at.builder().create_block(), at.builder().create_block());
+    at.builder().set_cold_block(ask);
+    at.builder().ins().brif(condition, ask, &[], next, &[]);
+    at.builder().seal_block(ask);
+    at.builder().switch_to_block(ask);
+    let answer = at.exchange(call, word);
+    if let Some(kept) = kept {
+        at.builder().def_var(kept, answer);
+    }
+    at.builder().ins().jump(next, &[]);
+    at.builder().seal_block(next);
+    at.builder().switch_to_block(next);
 }

@@ -30,25 +30,23 @@ pub(super) struct Run {
     pub(super) processor: Duration,
 }
 
-/// A file that a monitor's profile goes to, and when it was opened.
+/// A program that a monitor watches: what it is called, if that was said, and since when.
 #[derive(Clone, Debug)]
-pub(super) struct ProfileFile {
-    file: std::sync::Arc<File>,
+pub(super) struct Watching {
     program: Option<std::sync::Arc<str>>,
     begun: Instant,
     worked: Duration,
 }
 
-impl ProfileFile {
-    /// A file that was opened just now, for a program of that name.
-    pub(super) fn new(file: File, program: Option<std::sync::Arc<str>>) -> Self {
-        let (begun, worked) = (Instant::now(), clocks::of_process());
-        Self { file: file.into(), program, begun, worked }
+impl Watching {
+    /// From now on.
+    pub(super) fn begin(program: Option<std::sync::Arc<str>>) -> Self {
+        Self { program, begun: Instant::now(), worked: clocks::of_process() }
     }
 
-    /// Writes a profile whose functions are there: what is missing of its header and its modules is
-    /// known here. Where its name was not given, a program is called as its module says.
-    pub(super) fn write(&self, module: Option<&str>, mut profile: Profile) -> std::io::Result<()> {
+    /// A profile whose functions are there, with what is missing of its header and its modules.
+    /// Where its name was not given, a program is called as its module says.
+    pub(super) fn complete(&self, module: Option<&str>, mut profile: Profile) -> Profile {
         let program = self.program.as_deref().or(module).unwrap_or(NAMELESS).to_owned();
         let processor = clocks::of_process().saturating_sub(self.worked);
         let seconds = self.begun.elapsed().as_secs_f64();
@@ -60,6 +58,30 @@ impl ProfileFile {
         header.seconds = if header.seconds > 0.0 { header.seconds } else { seconds };
         header.processor = processor.as_secs_f64();
         *modules = vec![Module { path: program, build_id: String::new() }];
+        profile
+    }
+}
+
+/// A file that a monitor's profile goes to.
+#[derive(Clone, Debug)]
+pub(super) struct ProfileFile {
+    file: std::sync::Arc<File>,
+    watching: Watching,
+}
+
+impl ProfileFile {
+    /// A file that was opened just now.
+    pub(super) fn new(file: File, watching: Watching) -> Self {
+        Self { file: file.into(), watching }
+    }
+
+    /// Writes a profile whose functions are there.
+    pub(super) fn write(&self, module: Option<&str>, profile: Profile) -> std::io::Result<()> {
+        self.write_whole(&self.watching.complete(module, profile))
+    }
+
+    /// Writes a profile with its header.
+    pub(super) fn write_whole(&self, profile: &Profile) -> std::io::Result<()> {
         rewrite(&self.file, &profile.to_bytes(Packing::Deflated))
     }
 }

@@ -16,8 +16,8 @@
 //!
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
-use super::hooked::{Hooked, fingerprint};
-use super::kept::{self, ProfileFile};
+use super::hooked::{Hooked, ask_where, fingerprint};
+use super::kept::{self, ProfileFile, Watching};
 use super::meter::Speed;
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
@@ -69,6 +69,7 @@ pub(super) struct Latency {
     this: Weak<Latency>,
     /// Where its profile goes.
     file: Option<ProfileFile>,
+    watching: Watching,
 }
 
 /// A function that is observed, and what stands in it.
@@ -182,6 +183,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
             this: this.clone(),
             policy,
             file,
+            watching: choice.watching(),
         }
     }))
 }
@@ -317,16 +319,16 @@ impl Hooked for Latency {
             profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..by_total });
         // The table has said already what comes first.
         report.drawing = Some(format!("== latency ==\n{table}{}\n", report.notes[1..].join("\n")));
-        if let Some(file) = &self.file {
-            profile.label(|id| {
-                let index = functions[id.0 as usize - 1].index;
-                let source = places.of_function(index);
-                kept::label_of(module.inner().label(index), index, &source)
-            });
-            if let Err(error) = file.write(module.name(), profile) {
-                report.remark(format!("file: {error}"));
-            }
+        profile.label(|id| {
+            let index = functions[id.0 as usize - 1].index;
+            let source = places.of_function(index);
+            kept::label_of(module.inner().label(index), index, &source)
+        });
+        let profile = self.watching.complete(module.name(), profile);
+        if let Some(Err(error)) = self.file.as_ref().map(|file| file.write_whole(&profile)) {
+            report.remark(format!("file: {error}"));
         }
+        report.profile = Some(Box::new(profile));
         report
     }
 }
@@ -761,18 +763,8 @@ impl Inline for Probe {
                 (value, value)
             }
         };
-        let (ask, next) = (at.builder().create_block(), at.builder().create_block());
-        at.builder().set_cold_block(ask);
-        at.builder().ins().brif(asks, ask, &[], next, &[]);
-        at.builder().seal_block(ask);
-        at.builder().switch_to_block(ask);
-        let answer = at.exchange(&self.call, value);
-        if self.begins {
-            at.builder().def_var(begun, answer);
-        }
-        at.builder().ins().jump(next, &[]);
-        at.builder().seal_block(next);
-        at.builder().switch_to_block(next);
+        let kept = self.begins.then_some(begun);
+        ask_where(at, asks, (&self.call, value), kept);
         Ok(())
     }
 }

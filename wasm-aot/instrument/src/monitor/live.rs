@@ -121,14 +121,39 @@ impl Live {
                 state.known.len() - 1
             }
         };
+        self.put_in_place(&mut state, place, false)
+    }
+
+    /// The same, and what one with the same options has seen before is left behind. It rests if the
+    /// one before did.
+    pub fn attach_anew(&self, text: &str) -> Result<&'static str, LiveError> {
+        let mut state = self.state.lock();
+        state.known.push(self.begin(text)?);
+        let place = state.known.len() - 1;
+        let name = state.known[place].name();
+        let rests = state.named(name).is_some_and(|before| before.rests);
+        self.put_in_place(&mut state, place, rests)?;
+        // No request finds it again.
+        let others = state.known[..place].iter_mut().filter(|known| known.text == text);
+        others.for_each(|known| known.text.clear());
+        Ok(name)
+    }
+
+    /// Has one that is known attached, and none else of its name.
+    fn put_in_place(
+        &self,
+        state: &mut LiveState,
+        place: usize,
+        rests: bool,
+    ) -> Result<&'static str, LiveError> {
         let before: Vec<Option<Instant>> = state.known.iter().map(|known| known.since).collect();
         let name = state.known[place].name();
         if let Some(other) = state.named(name) {
             other.since = None;
         }
         let known = &mut state.known[place];
-        (known.since, known.rests) = (Some(Instant::now()), false);
-        if let Err(error) = self.apply(&mut state) {
+        (known.since, known.rests) = (Some(Instant::now()), rests);
+        if let Err(error) = self.apply(state) {
             state.known.iter_mut().zip(before).for_each(|(known, since)| known.since = since);
             return Err(error.into());
         }

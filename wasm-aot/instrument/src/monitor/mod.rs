@@ -20,6 +20,7 @@ mod live;
 mod loop_traces;
 mod memory;
 mod meter;
+mod native;
 mod noted;
 mod options;
 mod outline;

@@ -1,6 +1,6 @@
 //! What people write behind `--monitor`: a name, and options.
 
-use super::kept::ProfileFile;
+use super::kept::{ProfileFile, Watching};
 use super::{KINDS, Kind, output};
 use globset::{Glob, GlobMatcher};
 use std::fs::File;
@@ -28,6 +28,9 @@ pub enum MonitorError {
         /// What it may mean, as a question.
         hint: String,
     },
+    /// All functions that would be looked at are left out.
+    #[error("exclude={0}: no function is left")]
+    NoneLeft(String),
     /// The monitor has no such option.
     #[error("{monitor} has no option {}{}; it has {known}", quoted(.option), hint(.option, .known.split(", ")))]
     Option {
@@ -105,7 +108,9 @@ fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub(super) kind: &'static Kind,
-    functions: Option<GlobMatcher>,
+    /// Functions of these names, all if there are none; and those that are left out of them.
+    functions: Vec<GlobMatcher>,
+    excluded: Vec<GlobMatcher>,
     top: Option<usize>,
     options: Vec<(&'static str, String)>,
     /// What the program is called, if that was said.
@@ -124,9 +129,15 @@ impl std::str::FromStr for Choice {
         let Some(kind) = KINDS.iter().find(|kind| kind.name == name) else {
             return Err(MonitorError::Unknown { name: name.into() });
         };
-        let (functions, options) = (None, Vec::new());
-        let (program, profile) = (None, None);
-        let mut choice = Self { kind, functions, top: Some(TOP), options, program, profile };
+        let mut choice = Self {
+            kind,
+            functions: Vec::new(),
+            excluded: Vec::new(),
+            top: Some(TOP),
+            options: Vec::new(),
+            program: None,
+            profile: None,
+        };
         parts.try_for_each(|part| choice.option(part.trim()))?;
         Ok(choice)
     }
@@ -138,9 +149,11 @@ impl Choice {
         let refused =
             |why: String| MonitorError::Value { option: option.into(), value: value.into(), why };
         match option {
-            "function" => {
+            "function" | "exclude" => {
                 let glob = Glob::new(value).map_err(|error| refused(error.to_string()))?;
-                self.functions = Some(glob.compile_matcher());
+                let list =
+                    if option == "function" { &mut self.functions } else { &mut self.excluded };
+                list.push(glob.compile_matcher());
             }
             "top" if value == "all" => self.top = None,
             "top" => {
@@ -162,34 +175,42 @@ impl Choice {
             return MonitorError::Several { monitor: self.kind.name, option: other.name };
         }
         let own = self.kind.options.iter().map(|(option, _)| bare(option));
-        let known = own.chain(["function", "top"]).collect::<Vec<_>>().join(", ");
+        let known = own.chain(["function", "exclude", "top"]).collect::<Vec<_>>().join(", ");
         MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
     }
 
     /// Refuses a choice of functions of which the module has none.
     pub(super) fn fits(&self, module: &Module) -> Result<(), MonitorError> {
-        if self.nobody(module).is_none() {
-            return Ok(());
+        let labels = labels_of(module);
+        if let Some(pattern) = self.unmatched(&labels) {
+            let plain = pattern.replace(['*', '?'], "");
+            return Err(MonitorError::NoFunction {
+                pattern: pattern.to_owned(),
+                hint: hint(&plain, labels.iter().map(String::as_str)),
+            });
         }
-        let info = &module.inner().info;
-        let all = 0..info.imported.functions + info.bodies.len() as u32;
-        let labels: Vec<String> = all.map(|function| module.inner().label(function)).collect();
-        let pattern = self.functions.as_ref().map_or("", |glob| glob.glob().glob());
-        let plain = pattern.replace(['*', '?'], "");
-        Err(MonitorError::NoFunction {
-            pattern: pattern.to_owned(),
-            hint: hint(&plain, labels.iter().map(String::as_str)),
-        })
+        match self.excluded.is_empty() || labels.iter().any(|label| self.wants(label)) {
+            true => Ok(()),
+            false => {
+                let globs = self.excluded.iter().map(|glob| glob.glob().glob());
+                Err(MonitorError::NoneLeft(globs.collect::<Vec<_>>().join(", exclude=")))
+            }
+        }
+    }
+
+    /// The first pattern of functions that none of these has.
+    fn unmatched(&self, labels: &[String]) -> Option<&str> {
+        let is_unmatched = |glob: &&GlobMatcher| !labels.iter().any(|label| glob.is_match(label));
+        self.functions.iter().find(is_unmatched).map(|glob| glob.glob().glob())
     }
 
     /// Whether functions are asked for of which the module has none, in a sentence.
     pub(super) fn nobody(&self, module: &Module) -> Option<String> {
-        let glob = self.functions.as_ref()?;
-        let info = &module.inner().info;
-        let all = 0..info.imported.functions + info.bodies.len() as u32;
-        let mut labels = all.map(|function| module.inner().label(function));
-        (!labels.any(|label| self.wants(&label)))
-            .then(|| format!("no function is called {}", glob.glob().glob()))
+        if self.functions.is_empty() {
+            return None;
+        }
+        let pattern = self.unmatched(&labels_of(module))?;
+        Some(format!("no function is called {pattern}"))
     }
 
     /// Its name.
@@ -227,7 +248,12 @@ impl Choice {
 
     /// The file that its option `file` names, to be written anew.
     pub(super) fn profile_file(&self) -> Result<Option<ProfileFile>, MonitorError> {
-        Ok(self.file("file")?.map(|file| ProfileFile::new(file, self.program.clone())))
+        Ok(self.file("file")?.map(|file| ProfileFile::new(file, self.watching())))
+    }
+
+    /// What is watched from now on.
+    pub(super) fn watching(&self) -> Watching {
+        Watching::begin(self.program.clone())
     }
 
     /// Opens the file of a profile that is made of counts.
@@ -259,13 +285,21 @@ impl Choice {
 
     /// Whether functions were chosen by name.
     pub(super) fn names(&self) -> bool {
-        self.functions.is_some()
+        !self.functions.is_empty()
     }
 
     /// Whether a function is to be looked at.
     pub(super) fn wants(&self, function: &str) -> bool {
-        self.functions.as_ref().is_none_or(|glob| glob.is_match(function))
+        let is_one_of = |globs: &[GlobMatcher]| globs.iter().any(|glob| glob.is_match(function));
+        (self.functions.is_empty() || is_one_of(&self.functions)) && !is_one_of(&self.excluded)
     }
+}
+
+/// What the module's functions are called.
+fn labels_of(module: &Module) -> Vec<String> {
+    let info = &module.inner().info;
+    let all = 0..info.imported.functions + info.bodies.len() as u32;
+    all.map(|function| module.inner().label(function)).collect()
 }
 
 /// An option without what its value is called.
@@ -345,6 +379,10 @@ mod tests {
         let choice: Choice = "hotness,function=parse*,top=7,code".parse().expect("a choice");
         assert_eq!((choice.name(), choice.top(), choice.has("code")), ("hotness", Some(7), true));
         assert!(choice.wants("parse_line") && !choice.wants("main"));
+        let several: Choice =
+            "hotness,function=parse*,function=main,exclude=*_slow".parse().expect("a choice");
+        let wanted = ["parse_line", "parse_slow", "main", "other"].map(|name| several.wants(name));
+        assert_eq!(wanted, [true, false, true, false]);
         assert_eq!("hotness,top=all".parse::<Choice>().expect("a choice").top(), None);
     }
 
@@ -377,6 +415,7 @@ mod tests {
             "{}",
             error("branches,function=[")
         );
+        assert!(error("branches,exclude=[").starts_with("exclude=[: "));
         let several = "choose several with --monitor hotness --monitor branches";
         assert!(error("hotness,branches").ends_with(several), "{}", error("hotness,branches"));
         assert!(Choices::new(["loops", "loops,top=1"]).is_err());

@@ -127,6 +127,7 @@ impl Hooked for Profile {
         report.total([("cpu nanoseconds", processor.as_nanos() as u64)]);
         let program = self.choice.program().or(module.name()).unwrap_or(NAMELESS).to_owned();
         let run = Run { program, processor };
+        report.profile = Some(Box::new(table.profile(&run)));
         let worked = shown(processor.as_secs_f64());
         report.notes.push(format!("by the wall clock; CPU time of the process: {worked}"));
         if without > 0 {

@@ -197,6 +197,8 @@ pub struct Report {
     pub totals: Vec<(&'static str, u64)>,
     /// What is shown to people instead of the rows: a drawing, or text that is no table.
     pub drawing: Option<String>,
+    /// The profile that it is of, where it has times.
+    pub profile: Option<Box<profiler::Profile>>,
 }
 
 impl Report {

@@ -1,0 +1,41 @@
+//! What running programs are asked: one set of words, one form of lines and answers, one place of
+//! sockets, for native programs and those of the WebAssembly engine, which have further words of
+//! their own.
+//!
+//! ```text
+//! fastinst ctl 4711 only 'parse_*'  ──  only parse_*\n  ─▶  fastinst-4711.sock   the profiler's
+//! agent ◀── ok\n…text ◀── error\nwhy not
+//! ```
+//!
+//! One connection is one question. The answer's first line says what became of it; what follows is
+//! a text, or the bytes of a profile, to the end.
+//!
+//! ```
+//! use control::{Answer, Request};
+//!
+//! let request = Request::parse("only parse_* @libz*").unwrap_err();
+//! assert!(request.to_string().contains("a tab"));
+//! let request = Request::parse("only parse_*\t@libz*").unwrap();
+//! assert_eq!(request, Request::Only(vec!["parse_*".into(), "@libz*".into()]));
+//! assert_eq!(Request::parse(&request.line()).unwrap(), request);
+//!
+//! let answer = Answer::from(Err("there is no budget: the policy is exact".to_owned()));
+//! assert_eq!(Answer::read(&answer.bytes()).unwrap(), answer);
+//! ```
+//!
+//! - [`Request`] are the words that programs take; `line` has how they are written.
+//! - [`Answer`] is how they are answered.
+//! - [`registry`] finds the socket of a process, whatever folder and namespace it lives in, and
+//!   says why there is none.
+//! - [`Visitors`] serves a socket on a thread that has other things to do: nothing waits.
+//!
+//! It knows nothing of what is asked for: probes, monitors, profiles.
+
+mod answer;
+mod line;
+pub mod registry;
+mod visitors;
+
+pub use answer::Answer;
+pub use line::{NotARequest, Request};
+pub use visitors::Visitors;

@@ -1,0 +1,254 @@
+//! What is asked of arguments: `parse_*@arg1/s,arg2/i32,retval`.
+//!
+//! ```text
+//!   FUNCTION@VALUE,VALUE;FUNCTION@…       FUNCTION: a pattern, as -F takes it
+//!   VALUE   arg1 … arg6 │ retval          in registers, as the C calling convention has them
+//! /i /i8 /i16 /i32 /i64                 an integer with a sign; /i is what is taken if none is
+//! told /u /u8 … , /x /x8 …, /c               without a sign, hexadecimal, a character /s
+//! a text that ends with a zero
+//! ```
+
+use crate::symbols::Pattern;
+use std::fmt;
+use std::str::FromStr;
+
+/// The argument registers of the calling convention (System V ABI, AMD64 supplement, 3.2.3).
+pub const REGISTERS: u8 = 6;
+
+/// Which value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An argument, from one on.
+    Argument(u8),
+    /// What is returned.
+    Return,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// An integer with a sign, of so many bits.
+    Signed(u8),
+    /// One without.
+    Unsigned(u8),
+    /// In hexadecimal digits.
+    Hexadecimal(u8),
+    /// A character.
+    Character,
+    /// What an address leads to, up to a zero.
+    Text,
+}
+
+/// A value of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub(crate) place: Place,
+    pub(crate) form: Form,
+}
+
+/// What is asked of the functions that a pattern names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// As it was written.
+    text: String,
+    pub(crate) values: Vec<Value>,
+}
+
+/// Why text asks nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{text}' asks for no arguments: {why}; write for instance 'parse_*@arg1/s,arg2/i32,retval'"
+)]
+pub struct QuestionError {
+    text: String,
+    why: String,
+}
+
+impl FromStr for Question {
+    type Err = QuestionError;
+
+    fn from_str(text: &str) -> Result<Self, QuestionError> {
+        let wrong = |why: String| QuestionError { text: text.to_owned(), why };
+        let Some((function, values)) = text.rsplit_once('@').filter(|(name, _)| !name.is_empty())
+        else {
+            return Err(wrong("there is no FUNCTION@ before the values".to_owned()));
+        };
+        Pattern::parse(function).map_err(|error| wrong(error.to_string()))?;
+        let values: Result<Vec<Value>, String> = values.split(',').map(value).collect();
+        let values = values.map_err(wrong)?;
+        let twice =
+            (1..values.len()).any(|at| values[..at].iter().any(|v| v.place == values[at].place));
+        if twice {
+            return Err(wrong("a value is there twice".to_owned()));
+        }
+        Ok(Self { text: text.to_owned(), values })
+    }
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn value(text: &str) -> Result<Value, String> {
+    let (place, form) = text.split_once('/').unwrap_or((text, "i"));
+    let place = match place {
+        "retval" => Place::Return,
+        _ => {
+            let number = place.strip_prefix("arg").and_then(|number| number.parse::<u8>().ok());
+            match number {
+                Some(number @ 1..=REGISTERS) => Place::Argument(number),
+                Some(0) => return Err("arguments are counted from arg1 on".to_owned()),
+                Some(_) => return Err(format!("{place} is not in a register: arg1 to arg6 are")),
+                None if place.starts_with("fparg") => {
+                    return Err(format!(
+                        "{place} is a floating-point number: integers and texts can be read"
+                    ));
+                }
+                None => return Err(format!("'{place}' is neither arg1 to arg6 nor retval")),
+            }
+        }
+    };
+    Ok(Value { place, form: form_of(form)? })
+}
+
+fn form_of(text: &str) -> Result<Form, String> {
+    let unknown =
+        || format!("'/{text}' is no form: they are /i, /u, /x (with 8, 16, 32 or 64), /c and /s");
+    let (kind, bits) = text.split_at_checked(1).unwrap_or((text, ""));
+    let bits = match bits {
+        "" | "64" => 64,
+        "8" => 8,
+        "16" => 16,
+        "32" => 32,
+        _ => return Err(unknown()),
+    };
+    match (kind, text.len()) {
+        ("i" | "d", _) => Ok(Form::Signed(bits)),
+        ("u", _) => Ok(Form::Unsigned(bits)),
+        ("x" | "p", _) => Ok(Form::Hexadecimal(bits)),
+        ("c", 1) => Ok(Form::Character),
+        ("s", 1) => Ok(Form::Text),
+        _ => Err(unknown()),
+    }
+}
+
+impl Question {
+    /// Those of `text`, with semicolons between them.
+    pub fn several(text: &str) -> Result<Vec<Self>, QuestionError> {
+        text.split(';').map(str::parse).collect()
+    }
+
+    /// The pattern of its functions.
+    pub(crate) fn function(&self) -> String {
+        self.text.rsplit_once('@').map_or(&*self.text, |(function, _)| function).to_owned()
+    }
+
+    /// Its arguments, and what is returned.
+    pub(crate) fn parts(&self) -> [Vec<Value>; 2] {
+        let (arguments, returned) =
+            self.values.iter().partition(|value| value.place != Place::Return);
+        [arguments, returned]
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Argument(number) => write!(f, "arg{number}")?,
+            Place::Return => f.write_str("retval")?,
+        }
+        match self.form {
+            Form::Signed(bits) => write!(f, "/i{}", size(bits)),
+            Form::Unsigned(bits) => write!(f, "/u{}", size(bits)),
+            Form::Hexadecimal(bits) => write!(f, "/x{}", size(bits)),
+            Form::Character => f.write_str("/c"),
+            Form::Text => f.write_str("/s"),
+        }
+    }
+}
+
+fn size(bits: u8) -> String {
+    if bits == 64 { String::new() } else { bits.to_string() }
+}
+
+impl Form {
+    /// A word as people write it. Bits beyond its size are anything.
+    pub(crate) fn shown(self, word: u64) -> String {
+        let cut = |bits: u8| word & (u64::MAX >> (64 - bits));
+        match self {
+            Self::Signed(bits) => {
+                let by = 64 - u32::from(bits);
+                (((word << by) as i64) >> by).to_string()
+            }
+            Self::Unsigned(bits) => cut(bits).to_string(),
+            Self::Hexadecimal(bits) => format!("{:#x}", cut(bits)),
+            Self::Character => format!("'{}'", (word as u8).escape_ascii()),
+            Self::Text => format!("{word:#x}"),
+        }
+    }
+
+    /// What tells values of this form apart.
+    pub(crate) fn key(self, word: u64) -> u64 {
+        match self {
+            Self::Signed(bits) | Self::Unsigned(bits) | Self::Hexadecimal(bits) => {
+                word & (u64::MAX >> (64 - bits))
+            }
+            Self::Character => word & 0xff,
+            Self::Text => word,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        let question: Question = text.parse().unwrap();
+        question.values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn questions_are_read_as_they_are_written() {
+        assert_eq!(shown("parse_*@arg1/s,arg2/i32"), "arg1/s arg2/i32");
+        assert_eq!(shown("f@arg6,retval/x8"), "arg6/i retval/x8");
+        assert_eq!(shown("/^a@b$/@arg1/u,arg3/c,retval/i64"), "arg1/u arg3/c retval/i");
+        assert_eq!(Question::several("f@arg1;g@retval").unwrap().len(), 2);
+        let [arguments, returned] = "f@retval,arg2".parse::<Question>().unwrap().parts();
+        assert_eq!((arguments.len(), returned.len()), (1, 1));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_by_name() {
+        for (text, why) in [
+            ("parse", "no FUNCTION@"),
+            ("@arg1", "no FUNCTION@"),
+            ("f@", "'' is neither"),
+            ("f@arg0", "counted from arg1"),
+            ("f@arg7/s", "arg7 is not in a register"),
+            ("f@fparg1", "floating-point"),
+            ("f@arg1/q", "'/q' is no form"),
+            ("f@arg1/i7", "'/i7' is no form"),
+            ("f@arg1/s8", "'/s8' is no form"),
+            ("f@arg1/ä", "is no form"),
+            ("f@arg1,arg1/s", "twice"),
+            ("/[/@arg1", "invalid pattern"),
+        ] {
+            let error = text.parse::<Question>().unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains(text), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn words_are_cut_to_their_size() {
+        let word = 0xffff_ffff_ffff_fffe;
+        assert_eq!(Form::Signed(32).shown(word & 0xffff_ffff), "-2");
+        assert_eq!(Form::Signed(64).shown(word), "-2");
+        assert_eq!(Form::Unsigned(8).shown(word), "254");
+        assert_eq!(Form::Hexadecimal(16).shown(word), "0xfffe");
+        assert_eq!(Form::Character.shown(u64::from(b'\n')), "'\\n'");
+        assert_eq!(Form::Signed(8).key(word), 0xfe);
+    }
+}

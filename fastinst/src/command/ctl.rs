@@ -1,0 +1,190 @@
+//! `fastinst ctl`: asks and steers a program that is being profiled, through its control socket.
+
+use super::run::Kept;
+use super::{Failure, attach, report};
+use clap::Subcommand;
+use control::registry::{NO_SOCKET, Program, Tower, programs};
+use control::{Answer, Request};
+use fastinst::symbols::demangled;
+use profiler::Profile;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long the agent of a program may take to make its socket.
+const BEGINNING: Duration = Duration::from_secs(5);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The process; without it: list those that can be asked
+    process: Option<i32>,
+    #[command(subcommand)]
+    request: Option<Asked>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fastinst ctl                                  which programs can be asked
+  fastinst ctl 4711                             status of one
+  fastinst ctl 4711 only 'parse_*' '@libz*'     measure these functions and no others; none: all
+  fastinst ctl 4711 exclude 'std::*'            leave these out; none: leave none out
+  fastinst ctl 4711 budget 5%                   let measuring take more
+  fastinst ctl 4711 snapshot                    the table so far
+  fastinst ctl 4711 snapshot -o now.profile     the profile so far
+  fastinst ctl 4711 off                         all probes off, the profile stays …
+  fastinst ctl 4711 on                          … and a new one begins, or the first one
+
+A program can be asked that `fastinst run` or `attach` profiles, or the preload library alone; and
+one of `wasm-aot run`, for which `wasm-aot ctl` has further words. `on`, `only`, `exclude` and
+`reset` begin the profile anew, so that all of its figures are of the same time.";
+
+#[derive(Debug, Subcommand)]
+enum Asked {
+    /// Show what is measured, and what that has cost
+    Status,
+    /// Measure again, after `off`; or begin, in a library that waits
+    On,
+    /// Switch all probes off, and keep the profile as it is
+    Off,
+    /// Measure the functions that patterns name, and no others; all without a pattern
+    Only {
+        /// A glob, /regex/, @library or file:
+        patterns: Vec<String>,
+    },
+    /// Leave the functions out that patterns name; none without a pattern
+    Exclude {
+        /// A glob, /regex/, @library or file:
+        patterns: Vec<String>,
+    },
+    /// Set the share of the program's CPU time that measuring may take
+    Budget {
+        /// Such as 2% or 0.02
+        share: String,
+    },
+    /// Print the profile so far, or write it to a file
+    Snapshot(Box<Kept>),
+    /// Begin the profile anew
+    Reset,
+    /// List the functions that have probes, and what these do
+    Probes,
+    /// End profiling for good, with a last profile
+    Stop,
+}
+
+impl Asked {
+    fn request(&self) -> Result<Request, Failure> {
+        Ok(match self {
+            Self::Status => Request::Status,
+            Self::On => Request::On,
+            Self::Off => Request::Off,
+            Self::Only { patterns } => Request::Only(checked(patterns)?),
+            Self::Exclude { patterns } => Request::Exclude(checked(patterns)?),
+            Self::Budget { share } => Request::parse(&format!("budget {share}"))
+                .map_err(|error| Failure::Usage(error.to_string()))?,
+            Self::Snapshot(_) => Request::Snapshot,
+            Self::Reset => Request::Reset,
+            Self::Probes => Request::Probes,
+            Self::Stop => Request::Stop,
+        })
+    }
+}
+
+/// Patterns that mean something.
+fn checked(patterns: &[String]) -> Result<Vec<String>, Failure> {
+    for pattern in patterns {
+        fastinst::symbols::Pattern::parse(pattern)
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    Ok(patterns.to_vec())
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let Some(process) = args.process else {
+        list()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let asked = args.request.as_ref().unwrap_or(&Asked::Status);
+    let request = asked.request()?;
+    let program = match find(process) {
+        Ok(program) => program,
+        Err(_) if request == Request::On && attach::has_library(process) => {
+            attach::arm(process)?;
+            await_socket(process);
+            report::print(b"measuring: the library has waited for it\n")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(failure) => return Err(failure),
+    };
+    let bytes = ask(&program, &request)?;
+    match asked {
+        Asked::Snapshot(kept) => {
+            if let Some(path) = kept.keep_or_print(&profile(process, &bytes)?)? {
+                report::print(format!("written to {}\n", path.display()).as_bytes())?;
+            }
+        }
+        _ => report::print(&bytes)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The program that can be asked under a number; a native one first, if it is both.
+pub(crate) fn find(process: i32) -> Result<Program, Failure> {
+    Program::find(process, Tower::ALL).map_err(|why| {
+        let remedy = match why.ends_with(NO_SOCKET) {
+            true if attach::has_library(process) => format!(
+                " now, or could make none (FASTINST_CONTROL=on says why); `fastinst ctl {process} on` begins a library that waits"
+            ),
+            true => format!("; `fastinst attach {process}` begins that"),
+            false => String::new(),
+        };
+        Failure::Refused(format!("{why}{remedy}"))
+    })
+}
+
+/// Waits until a program that has begun to be profiled can be asked, if it ever can.
+fn await_socket(process: i32) {
+    let end = Instant::now() + BEGINNING;
+    while Program::find(process, Tower::ALL).is_err() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What the program answers.
+pub(crate) fn ask(program: &Program, request: &Request) -> Result<Vec<u8>, Failure> {
+    ask_by(program, &request.line())
+}
+
+/// The same by a line, which may be one that programs of its kind alone take.
+pub(crate) fn ask_by(program: &Program, line: &str) -> Result<Vec<u8>, Failure> {
+    match program.ask(line).map_err(Failure::Refused)? {
+        Answer::Done(bytes) => Ok(bytes),
+        Answer::Refused(why) => {
+            Err(Failure::Refused(format!("process {}: {why}", program.process)))
+        }
+    }
+}
+
+/// A profile that a program has sent.
+pub(crate) fn profile(process: i32, bytes: &[u8]) -> Result<Profile, Failure> {
+    let mut profile = Profile::from_file(bytes).map_err(|error| {
+        Failure::Refused(format!("process {process} has sent no profile: {error}"))
+    })?;
+    profile.rename(demangled);
+    Ok(profile)
+}
+
+/// Programs that answer, and what they are.
+fn list() -> Result<(), Failure> {
+    let mut text = String::new();
+    for program in programs() {
+        let Ok(status) = ask(&program, &Request::Status) else { continue };
+        let status = String::from_utf8_lossy(&status).into_owned();
+        let name = status.lines().find_map(|line| line.strip_prefix("program"));
+        text += &format!("{:>8}  {}\n", program.process, name.unwrap_or_default().trim());
+    }
+    if text.is_empty() {
+        super::say("no program that is being profiled can be asked");
+    }
+    report::print(text.as_bytes())?;
+    Ok(())
+}

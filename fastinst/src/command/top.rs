@@ -1,0 +1,98 @@
+//! `fastinst top`: a program that is being profiled, as a table that changes.
+
+use super::{Failure, ctl, say};
+use control::Request;
+use control::registry::{Program, Tower};
+use fastinst::quantity::duration;
+use fastinst_top::{Source, check, show};
+use profiler::Profile;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// How often the table is made anew; programs of thousands of functions get a longer pause
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// The process
+    #[arg(value_name = "PID")]
+    process: i32,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fastinst top 4711
+  fastinst top $(pidof server)
+  ssh -t host fastinst top 4711
+
+Keys: q quit, arrows choose a function, Enter its histogram, callers and slowest calls, s the order,
+/ a filter, ? all keys. The program is one of `fastinst run`, `fastinst attach`, the preload
+library, or `wasm-aot run`: there the monitor latency is attached meanwhile, unless one that
+measures times is attached already.";
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let least = Duration::from_millis(100);
+    let interval = duration(text).filter(|interval| *interval >= least);
+    interval.ok_or_else(|| "a time of 100ms or more, such as 1s".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let program = ctl::find(args.process)?;
+    check().map_err(Failure::Refused)?;
+    let monitor = Monitor::attach(&program)?;
+    let title = title(&program)?;
+    let end = show(Asked(program), title, args.interval)?;
+    drop(monitor);
+    if let Some(why) = end {
+        say(&why);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the program is called: without its folder, so that its arguments have room.
+fn title(program: &Program) -> Result<String, Failure> {
+    let status = ctl::ask(program, &Request::Status)?;
+    let status = String::from_utf8_lossy(&status).into_owned();
+    let command = status.lines().find_map(|line| line.strip_prefix("program"));
+    let command = command.unwrap_or_default().trim();
+    let first = command.split(' ').next().unwrap_or_default();
+    let folder = first.rfind('/').map_or(0, |end| end + 1);
+    Ok(format!("{}, process {}", &command[folder..], program.process))
+}
+
+/// The monitor that measures times of a program of WebAssembly, attached while it is watched.
+struct Monitor(Option<Program>);
+
+/// As `wasm-aot ctl` knows it.
+const MONITOR: &str = "latency";
+
+impl Monitor {
+    fn attach(program: &Program) -> Result<Self, Failure> {
+        if program.tower == Tower::Native || ctl::ask(program, &Request::Snapshot).is_ok() {
+            return Ok(Self(None));
+        }
+        ctl::ask_by(program, &format!("attach {MONITOR}"))?;
+        Ok(Self(Some(program.clone())))
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        if let Some(program) = &self.0 {
+            // It may have ended.
+            let _ = ctl::ask_by(program, &format!("detach {MONITOR}"));
+        }
+    }
+}
+
+/// A program's profiles.
+struct Asked(Program);
+
+impl Source for Asked {
+    fn take(&mut self) -> Result<Profile, (String, bool)> {
+        let profile = ctl::ask(&self.0, &Request::Snapshot)
+            .and_then(|bytes| ctl::profile(self.0.process, &bytes));
+        profile.map_err(|failure| (failure.to_string(), !self.0.listens()))
+    }
+}

@@ -1,0 +1,393 @@
+//! The control socket: what the agent is asked from outside while the program runs, and does.
+//!
+//! - **No thread more.** The agent looks at its socket ten times a second, and more often while a
+//!   client is there; nothing that it does there waits.
+//! - **A high descriptor, closed on exec** ([`wordpatch::os::descriptors`]). A program that closes
+//!   all that there are closes it, too: then there is no socket any more, and nothing of the
+//!   program's is taken for it.
+//! - **Nothing under a filter of system calls.** A socket takes calls that a profile does not. One
+//!   that the program installs closes it before; one that was there from the beginning may kill,
+//!   and it cannot be asked, so there is none unless it was asked for (`FASTINST_CONTROL=on`).
+//! - **Every figure is of one interval.** Functions that come or go, and measuring that stops,
+//!   would leave counts that belong to different times. So `on`, `only`, `exclude` and `reset`
+//!   begin the profile anew, and `off` keeps the one until then.
+
+use super::{Agent, Pace};
+use crate::config::ControlChoice;
+use crate::format::Format;
+use crate::runtime::plant::garden;
+use crate::runtime::witness::Witness;
+use crate::runtime::{attached, functions, guest, modes, unloading};
+use control::registry::Tower;
+use control::{Answer, Request, Visitors};
+use profiler::{Packing, Policy};
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+use std::time::Instant;
+use wordpatch::CodeAddr;
+use wordpatch::os::descriptors::Own;
+use wordpatch::os::sockets::Listener;
+use wordpatch::os::threads;
+
+/// Whether a filter of system calls may be there: no call is made that only a socket takes.
+static FORBIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Has the socket closed, and waits until no call for it is being made.
+pub(in crate::runtime) fn forbid() {
+    FORBIDDEN.store(true, Release);
+    // The agent serves its socket while it has the garden.
+    drop(garden());
+}
+
+/// The process that has a socket, 0 if none has; and its descriptor: number, device, file.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+static NUMBER: AtomicI32 = AtomicI32::new(-1);
+static IDENTITY: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// In a forked child: its copy of the parent's socket is closed.
+pub(in crate::runtime) fn close_copy() {
+    let number = NUMBER.swap(-1, AcqRel);
+    if number >= 0 && OWNER.load(Acquire) != threads::process() {
+        let [device, file] = [0, 1].map(|at| IDENTITY[at].load(Acquire));
+        drop(Own::inherited(number, (device, file)));
+    }
+}
+
+/// Removes the socket of this process, which is about to end.
+pub(in crate::runtime) fn remove() {
+    let process = threads::process();
+    if OWNER.load(Acquire) == process && !FORBIDDEN.load(Acquire) {
+        let path = guest::folder_of_sockets().join(Tower::Native.socket(process));
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The socket, and what was asked and not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    visitors: Option<Visitors>,
+    asked: Vec<String>,
+}
+
+impl Control {
+    /// Returns with none where there cannot be one, and says so only if it was asked for.
+    fn open() -> Self {
+        let choice = guest::config().control;
+        if choice == ControlChoice::Off || FORBIDDEN.load(Acquire) {
+            return Self::default();
+        }
+        match listener(choice) {
+            Ok(listener) => {
+                let (number, (device, file)) = listener.descriptor().parts();
+                IDENTITY[0].store(device, Release);
+                IDENTITY[1].store(file, Release);
+                NUMBER.store(number, Release);
+                OWNER.store(threads::process(), Release);
+                Self { visitors: Some(Visitors::new(listener)), asked: Vec::new() }
+            }
+            Err(why) => {
+                if choice == ControlChoice::On {
+                    guest::complain(&format!("there is no control socket: {why}"));
+                }
+                Self::default()
+            }
+        }
+    }
+
+    /// How long the agent may sleep.
+    pub(super) fn pause(&self) -> std::time::Duration {
+        self.visitors.as_ref().map_or(std::time::Duration::MAX, Visitors::pause)
+    }
+
+    /// Takes what has come. Returns whether something is asked.
+    pub(super) fn look(&mut self) -> bool {
+        let now = Instant::now();
+        if self.visitors.as_ref().is_some_and(|visitors| visitors.is_due(now)) {
+            // Behind the lock: a thread that forbids it waits for us, or we see it.
+            let garden = garden();
+            if FORBIDDEN.load(Acquire) {
+                self.visitors = None;
+            }
+            self.asked.extend(self.visitors.iter_mut().flat_map(|visitors| visitors.look(now)));
+            drop(garden);
+        }
+        !self.asked.is_empty()
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        let _garden = garden();
+        if let Some(visitors) = self.visitors.as_mut().filter(|_| !FORBIDDEN.load(Acquire)) {
+            visitors.answer(answer, Instant::now());
+        }
+    }
+}
+
+fn listener(choice: ControlChoice) -> Result<Listener, String> {
+    if choice == ControlChoice::Auto && is_filtered() {
+        return Err("a filter of system calls was there before".to_owned());
+    }
+    Listener::bind_in(guest::folder_of_sockets(), &Tower::Native.socket(threads::process()))
+        .map_err(|error| error.to_string())
+}
+
+/// Whether a filter of system calls judges this thread (proc_pid_status(5)).
+fn is_filtered() -> bool {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    line.is_some_and(|mode| mode.trim() != "0")
+}
+
+impl Agent {
+    /// Before the agent's thread begins, on the one that starts it: most often it is the program's
+    /// only one, or the program is stopped, so that no descriptor is closed meanwhile.
+    pub(in crate::runtime) fn open_control(&mut self) {
+        self.control = Control::open();
+    }
+
+    /// Answers what was asked. Returns whether the agent is to leave.
+    pub(super) fn serve(&mut self) -> bool {
+        let mut leaves = false;
+        // An agent that has much to do hardly sleeps, where it looks otherwise.
+        self.control.look();
+        for line in std::mem::take(&mut self.control.asked) {
+            let request = Request::parse(&line).map_err(|error| error.to_string());
+            leaves |= request == Ok(Request::Stop);
+            let result = request.and_then(|request| self.obey(request));
+            self.control.answer(&Answer::from(result));
+        }
+        leaves
+    }
+
+    fn obey(&mut self, request: Request) -> Result<Vec<u8>, String> {
+        let text = match request {
+            Request::Snapshot => {
+                let (profile, _unhindered) = self.profile(Format::Profile);
+                return Ok(profile.to_bytes(Packing::Plain));
+            }
+            Request::Status => self.status(),
+            Request::Probes => self.list_probes(),
+            Request::On if self.frozen.is_none() => "measuring already\n".to_owned(),
+            Request::On => {
+                self.begin_anew()?;
+                "measuring: the profile begins anew\n".to_owned()
+            }
+            Request::Off => self.pause_measuring()?,
+            Request::Reset => {
+                self.begin_anew()?;
+                "the profile begins anew\n".to_owned()
+            }
+            Request::Budget(share) => self.set_budget(share)?,
+            Request::Only(patterns) => self.select(|config| config.include = patterns)?,
+            Request::Exclude(patterns) => self.select(|config| config.exclude = patterns)?,
+            Request::Stop => {
+                "profiling has ended: the last profile is written, and all probes are off\n"
+                    .to_owned()
+            }
+        };
+        Ok(text.into_bytes())
+    }
+
+    /// Switches all probes off; the profile stays what it is.
+    fn pause_measuring(&mut self) -> Result<String, String> {
+        if self.frozen.is_some() {
+            return Ok("off already\n".to_owned());
+        }
+        require_no_unloading()?;
+        let (profile, unhindered) = self.profile(Format::Profile);
+        drop(unhindered);
+        self.frozen = Some(Box::new(profile));
+        self.silence();
+        // Its interrupts cost what nobody asks for.
+        self.witness = Witness::None { why: "measuring is off".to_owned() };
+        Ok("off: all probes are off, and the profile stays as it is; `on` begins a new one\n"
+            .to_owned())
+    }
+
+    /// All sites off, whatever is decided later.
+    fn silence(&self) {
+        let _garden = garden();
+        modes::silence_all();
+    }
+
+    /// A new profile from here on, under the settings as they are now.
+    fn begin_anew(&mut self) -> Result<(), String> {
+        require_no_unloading()?;
+        self.silence();
+        // The kernel counts the memory of its rings: these go before new ones come.
+        self.witness = Witness::None { why: String::new() };
+        let mut next = Self::blank(guest::clock(), self.began ^ u64::from(self.met));
+        next.leave_the_past();
+        next.agent_before = super::agent_time();
+        modes::end_silence();
+        functions::all().for_each(|id| modes::allow(id, true));
+        next.meet_all();
+        next.planted_all = self.planted_all;
+        next.pace = Pace::new(Instant::now());
+        std::mem::swap(&mut next.names, &mut self.names);
+        std::mem::swap(&mut next.control, &mut self.control);
+        *self = next;
+        Ok(())
+    }
+
+    /// Other functions are measured from now on. Patterns that no function has are refused.
+    fn select(
+        &mut self,
+        change: impl FnOnce(&mut crate::config::Config),
+    ) -> Result<String, String> {
+        let before = guest::config().clone();
+        guest::change_settings(change)?;
+        self.plant_what_is_named();
+        let garden = garden();
+        let is_selected = |id: &functions::Id| {
+            let address = id.function().address.load(Acquire);
+            guest::is_selected(&garden, CodeAddr::new(address as usize))
+        };
+        let selected = functions::all().filter(is_selected).count();
+        drop(garden);
+        if selected == 0 {
+            let config = guest::config();
+            let of = |word: &str, patterns: &[String]| match patterns {
+                [] => String::new(),
+                _ => format!(" {word} {}", patterns.join(" ")),
+            };
+            let named = of("only", &config.include) + &of("exclude", &config.exclude);
+            guest::change_settings(|config| *config = before)?;
+            return Err(format!(
+                "no function that has a probe would be left by{named}; all is as it was (probes lists them)"
+            ));
+        }
+        if self.frozen.is_none() {
+            self.begin_anew()?;
+        }
+        let all = functions::all().count();
+        let then = if self.frozen.is_some() { "off until `on`" } else { "the profile begins anew" };
+        Ok(format!("{selected} of {all} functions with probes: {then}\n"))
+    }
+
+    /// Unmodified functions that were asked for by name get their probes now: they may never be
+    /// seen to run.
+    fn plant_what_is_named(&mut self) {
+        if !self.has_puns
+            || guest::config().include.is_empty()
+            || super::PLANTS_NO_MORE.load(Acquire)
+        {
+            return;
+        }
+        let mut garden = garden();
+        let all = garden.unmodified.as_ref().map(|unmodified| unmodified.all());
+        garden.plant_unmodified(&all.unwrap_or_default());
+        drop(garden);
+        self.make_accounts();
+    }
+
+    fn set_budget(&mut self, share: f64) -> Result<String, String> {
+        if !matches!(guest::config().policy, Policy::Adaptive { .. }) {
+            return Err(format!(
+                "there is no budget under the policy {}: it belongs to adaptive",
+                guest::config().policy
+            ));
+        }
+        let policy = Policy::Adaptive { budget: share };
+        guest::change_settings(|config| config.policy = policy.clone())?;
+        self.conductor.set_policy(policy);
+        Ok(format!("measuring may take {} % of the program's CPU time\n", percent(share)))
+    }
+
+    fn status(&mut self) -> String {
+        let config = guest::config();
+        let agent = super::agent_time();
+        let programs = self.programs_time(agent).as_secs_f64();
+        let spent = (agent.saturating_sub(self.agent_before)).as_secs_f64();
+        let called = self.functions.iter().filter(|account| account.told > account.earlier).count();
+        let command: Vec<String> =
+            std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let mut text = String::new();
+        let mut row = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<10}{value}");
+        };
+        row("program", command.join(" "));
+        row("process", threads::process().to_string());
+        let seconds = self.started.elapsed().as_secs_f64();
+        row(
+            "measuring",
+            match &self.frozen {
+                None => format!("on, for {seconds:.1} s"),
+                Some(profile) => format!("off, after {:.1} s", profile.header.seconds),
+            },
+        );
+        row("policy", config.policy.to_string());
+        if !config.include.is_empty() {
+            row("only", config.include.join(", "));
+        }
+        if !config.exclude.is_empty() {
+            row("exclude", config.exclude.join(", "));
+        }
+        row("functions", format!("{} with probes, {called} called", functions::all().count()));
+        row("probes", super::writing::probes(&garden()).to_string());
+        row("timed", format!("{} calls", self.samples));
+        if self.frozen.is_none() {
+            row("cpu", format!("{programs:.2} s of the program, {spent:.3} s of the profiler"));
+        }
+        row("profile", self.destination());
+        text
+    }
+
+    /// Where the profile goes.
+    fn destination(&self) -> String {
+        match super::handover::writer().filter(|writer| writer.has_reader()) {
+            Some(_) if attached::is_tied() => "to fastinst attach".to_owned(),
+            Some(_) => "to fastinst run".to_owned(),
+            None => guest::output_path().display().to_string(),
+        }
+    }
+
+    /// One line for each function that has probes.
+    fn list_probes(&mut self) -> String {
+        self.make_accounts();
+        let garden = garden();
+        let mut text = format!("{:>12}  {:<8}  function\n", "calls", "state");
+        for id in functions::all() {
+            let function = id.function();
+            let address = CodeAddr::new(function.address.load(Acquire) as usize);
+            let account = &self.functions[id.0 as usize];
+            let module = account.module;
+            let state = match () {
+                () if !guest::is_selected(&garden, address) => "left out",
+                () if self.frozen.is_some() => "off",
+                () if modes::mode_is_sample(function) => "timed",
+                () if modes::mode_counts(function) => "counted",
+                () => "resting",
+            };
+            let label = self.names.label(&garden, module, address, true);
+            let place = module.and_then(|at| garden.beds.get(at)).map(|bed| &bed.module.name);
+            let _ = writeln!(
+                text,
+                "{:>12}  {state:<8}  {}{}",
+                account.told - account.earlier,
+                label.name,
+                place.map(|name| format!(" ({name})")).unwrap_or_default()
+            );
+        }
+        text
+    }
+
+    /// Ends what is measured for good, when the last profile is written.
+    pub(super) fn retire_for_good(&mut self) {
+        self.silence();
+        self.control = Control::default();
+        guest::end_for_good();
+    }
+}
+
+fn require_no_unloading() -> Result<(), String> {
+    match unloading::is_going_on() {
+        false => Ok(()),
+        true => Err("the program is unloading a library: ask again".to_owned()),
+    }
+}
+
+/// A share as it is written.
+fn percent(share: f64) -> f64 {
+    (share * 1e6).round() / 1e4
+}

@@ -1,0 +1,170 @@
+//! Writing: the profile as a file, as memory that another process reads, and what it says of how it
+//! came about.
+
+use super::{Agent, agent_time};
+use crate::format::Format;
+use crate::handover::Writer;
+use crate::output::{self, Unhindered};
+use crate::runtime::functions::{self, Id};
+use crate::runtime::handover::{self, Due};
+use crate::runtime::plant::{Garden, garden};
+use crate::runtime::{attached, clock, guest, measure, modes, registered, sites, spans, threads};
+use profiler::{Clock, ClockEvidence, ClockSource};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use wordpatch::os::clocks;
+
+impl Agent {
+    /// Writes the profile, or hands it over; says once why not.
+    pub(super) fn write(&mut self) {
+        self.written = Instant::now();
+        let is_handed_over =
+            handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
+        // A process that was attached to is left nothing in its folder.
+        if is_handed_over || attached::is_tied() {
+            return;
+        }
+        let (profile, _unhindered) = self.profile(guest::config().format);
+        if profile.functions.is_empty() && !guest::has_probes() {
+            // A program without probes that might have loaded some.
+            return;
+        }
+        let is_orphan = handover::writer().is_some_and(|writer| !writer.has_reader());
+        let path = if is_orphan { guest::orphans_path() } else { guest::output_path() };
+        if let Err(error) = output::write(&profile, guest::config(), path) {
+            guest::complain(&error.to_string());
+        }
+    }
+
+    /// To `fastinst run`, as much as is due.
+    pub(super) fn hand_over_if_due(&mut self) {
+        let Some(writer) = handover::writer() else { return };
+        let called = self.functions.iter().filter(|account| account.told > 0).count();
+        // Our own time is not the program's: one that rests has nothing new.
+        let programs = clocks::of_process().saturating_sub(agent_time());
+        match self.pace.due(Instant::now(), programs, called) {
+            Due::Nothing => {}
+            Due::Counts => self.hand_over_counts(writer),
+            Due::Whole => {
+                self.hand_over(writer);
+            }
+        }
+    }
+
+    fn hand_over_counts(&self, writer: &Writer) {
+        writer.reserve(self.functions.len());
+        for (number, account) in
+            self.functions.iter().enumerate().filter(|(_, account)| account.told > 0)
+        {
+            writer.count(number, account.told);
+        }
+    }
+
+    /// The whole profile. Returns whether it was taken.
+    fn hand_over(&mut self, writer: &Writer) -> bool {
+        let start = agent_time();
+        self.hand_over_counts(writer);
+        let (profile, _unhindered) = self.profile(Format::Profile);
+        let (called, all) = (profile.functions.len(), self.functions.len());
+        let taken = writer.put(&profile.to_bytes(profiler::Packing::Plain), all);
+        self.pace.handed_over(Instant::now(), agent_time().saturating_sub(start), called);
+        taken
+    }
+
+    pub(super) fn profile(&mut self, format: Format) -> (profiler::Profile, Unhindered) {
+        let clock = measure::clock_since(self.started, guest::clock());
+        let garden = garden();
+        let unhindered = Unhindered::begin();
+        if let Some(frozen) = &self.frozen {
+            let mut profile = profiler::Profile::clone(frozen);
+            if format != Format::Profile {
+                profile.rename(crate::symbols::demangled);
+            }
+            return (profile, unhindered);
+        }
+        let evidence = if self.is_blurred {
+            let why = "recording was switched faster than the sampling clock can follow";
+            ClockEvidence {
+                source: ClockSource::None { why: why.to_owned() },
+                ..ClockEvidence::default()
+            }
+        } else {
+            self.witness.evidence(&garden, &mut self.names)
+        };
+        let facts = self.facts(clock, evidence, &garden);
+        let mut profile = self.conductor.draft(clock::work());
+        let functions = &self.functions;
+        let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
+        let (names, jit) = (&mut self.names, self.witness.jit());
+        output::describe(&mut profile, &garden, names, &facts, format, jit, bed_of);
+        (profile, unhindered)
+    }
+
+    /// The processor time of the program since it is watched, without the agent's.
+    pub(super) fn programs_time(&self, agent: Duration) -> Duration {
+        clocks::of_process().saturating_sub(agent).saturating_sub(self.before)
+    }
+
+    /// Recording is switched by signals and times; the witness looks on while there is a span.
+    /// Returns how long it is until the next time, if there is one.
+    pub(super) fn attend_to_spans(&mut self) -> Option<Duration> {
+        let next = spans::attend(guest::config(), guest::clock().hz);
+        let switches = spans::switches();
+        let seen = switches.wrapping_sub(std::mem::replace(&mut self.switches, switches));
+        if seen > 0 {
+            self.is_blurred |= seen > 1;
+            if spans::is_recording() {
+                self.witness.resume_recording();
+            } else {
+                self.witness.pause_recording();
+            }
+        }
+        next
+    }
+
+    fn facts(&self, clock: Clock, mut evidence: ClockEvidence, garden: &Garden) -> output::Facts {
+        let recorded = spans::recorded();
+        let agent = agent_time();
+        let (seconds, processor, agent, switching) = match &recorded {
+            Some(spans) => (
+                spans.counter as f64 / clock.hz,
+                spans.process.saturating_sub(spans.agent),
+                spans.agent,
+                spans.switching,
+            ),
+            None => (
+                self.started.elapsed().as_secs_f64(),
+                self.programs_time(agent),
+                agent.saturating_sub(self.agent_before),
+                modes::ACCOUNT.ticks.load(Relaxed),
+            ),
+        };
+        let processor = processor.as_secs_f64();
+        if recorded.is_some() {
+            // The agent comes a moment after recording was switched.
+            evidence.limit(processor * 1e9);
+        }
+        output::Facts {
+            clock,
+            seconds,
+            processor,
+            recorded,
+            evidence,
+            toggles: modes::ACCOUNT.toggles.load(Relaxed),
+            switching,
+            agent: agent.as_secs_f64(),
+            samples: self.samples,
+            failures: modes::ACCOUNT.failures.load(Relaxed),
+            unobserved: threads::UNOBSERVED.load(Relaxed),
+            threads: threads::all().count() as u32,
+            refused: functions::REFUSED.load(Relaxed).into(),
+            probes: probes(garden),
+            started: self.began,
+        }
+    }
+}
+
+/// How many probes there are.
+pub(super) fn probes(garden: &Garden) -> u64 {
+    u64::from(sites::count()) + registered::probes(garden)
+}

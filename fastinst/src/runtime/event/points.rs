@@ -1,0 +1,194 @@
+//! Points, of which two make a pair: how long a pass takes from the one to the other.
+//!
+//! No frame of the stack lies between them: they may be in functions of their own, and passes of
+//! several pairs may overlap. So a thread has a list of what is open. An end belongs to the last
+//! beginning of its pair on the same thread; one that nothing has begun is only counted. What never
+//! ends is the first to be dropped when the list is full.
+
+use super::{SignalStack, begin_term, draw, finish, guarded, record_of};
+use crate::runtime::functions::Id;
+use crate::runtime::layout::{Header, PASSES, Pass, Record};
+use crate::runtime::stub::BIAS;
+use crate::runtime::threads::{self, Caller};
+use crate::runtime::{drain, guest, modes};
+use std::sync::atomic::Ordering::Relaxed;
+use wordpatch::Ticks;
+use wordpatch::os;
+
+/// A point was passed that begins a pair.
+pub(in crate::runtime) extern "C" fn begin(
+    record: u32,
+    _: u64,
+    sp: u64,
+    _: u32,
+    signals: *const libc::stack_t,
+) {
+    if !guest::is_running() {
+        return;
+    }
+    let (now, errno, id) = (Ticks::now().0, os::errno(), Id::of_record(record));
+    match threads::caller() {
+        Caller::Ours => {}
+        Caller::Passing => super::count_late(id),
+        Caller::Observed(block) => {
+            let stacks = (sp, &SignalStack::told(signals));
+            guarded(block, stacks, now, || super::count_late(id), || begin_on(block, id, now));
+        }
+    }
+    os::set_errno(errno);
+}
+
+/// A point was passed that ends a pair, of which a pass is open on this thread.
+pub(in crate::runtime) extern "C" fn end(
+    record: u32,
+    _: u64,
+    sp: u64,
+    _: u32,
+    signals: *const libc::stack_t,
+) {
+    if !guest::is_running() {
+        return;
+    }
+    let (now, errno) = (Ticks::now().0, os::errno());
+    if let Caller::Observed(block) = threads::caller() {
+        let stacks = (sp, &SignalStack::told(signals));
+        guarded(block, stacks, now, || (), || end_on(block, Id::of_record(record), now));
+    }
+    os::set_errno(errno);
+}
+
+pub(super) fn begin_on(block: &Header, id: Id, now: u64) {
+    let function = id.function();
+    let Some(record) = record_of(block, id, function) else { return super::count_late(id) };
+    if modes::mode_counts(function) {
+        record.count.fetch_add(1, Relaxed);
+    }
+    if !modes::mode_is_sample(function) {
+        return;
+    }
+    begin_term(block, record, function);
+    if record.skip.load(Relaxed) > 0 {
+        record.skip.fetch_sub(1, Relaxed);
+        block.skipped.fetch_add(1, Relaxed);
+    } else if record.left.load(Relaxed) > 0 || function.quota.load(Relaxed) == i32::MAX {
+        record.skip.store(draw(block, function), Relaxed);
+        record.left.fetch_sub(1, Relaxed);
+        push(block, id, record, (0, 0), now);
+    } else {
+        modes::retire(id, record.term.load(Relaxed));
+    }
+}
+
+/// A pass is open from now on.
+fn push(block: &Header, id: Id, record: &Record, (frame, cell): (u64, u32), now: u64) {
+    if block.open_passes.load(Relaxed) as usize >= PASSES {
+        let oldest = &block.passes[0];
+        let belongs = |record: &&Record| record.term.load(Relaxed) == oldest.term.load(Relaxed);
+        if let Some(record) = block.record(oldest.record.load(Relaxed)).filter(belongs) {
+            record.open.store(record.open.load(Relaxed).saturating_sub(1), Relaxed);
+        }
+        block.lost.fetch_add(1, Relaxed);
+        remove(block, 0);
+    }
+    let pass = &block.passes[block.open_passes.load(Relaxed) as usize];
+    pass.record.store(id.record(), Relaxed);
+    pass.term.store(record.term.load(Relaxed), Relaxed);
+    pass.frame.store(frame, Relaxed);
+    pass.cell.store(cell, Relaxed);
+    pass.time.store(now.wrapping_sub(block.hidden.load(Relaxed)), Relaxed);
+    block.open_passes.fetch_add(1, Relaxed);
+    record.open.fetch_add(1, Relaxed);
+}
+
+/// A call is open whose arguments are read: where its return address lies, and their cell.
+pub(in crate::runtime) fn open(block: &Header, id: Id, call: (u64, u32), now: u64) {
+    if let Some(record) = block.record(id.record()) {
+        push(block, id, record, call, now);
+    }
+}
+
+/// Such a call is over. Returns the cell, and how many ticks it took.
+pub(in crate::runtime) fn close(
+    block: &Header,
+    id: Id,
+    frame: u64,
+    now: u64,
+) -> Option<(u32, u64)> {
+    let is_it =
+        |pass: &Pass| pass.record.load(Relaxed) == id.record() && pass.frame.load(Relaxed) == frame;
+    let count = block.open_passes.load(Relaxed) as usize;
+    let at = (0..count).rev().find(|&at| is_it(&block.passes[at]))?;
+    let pass = &block.passes[at];
+    let (cell, started) = (pass.cell.load(Relaxed), pass.time.load(Relaxed));
+    forget(block, at);
+    let took = now.wrapping_sub(block.hidden.load(Relaxed)).wrapping_sub(started) as i64;
+    Some((cell, took.max(0) as u64))
+}
+
+/// Calls whose return addresses lie below that were left without returning, on the same stack, or
+/// on the signal stack when that is not ours.
+pub(in crate::runtime) fn drop_dead(block: &Header, (sp, signals): (u64, &SignalStack)) {
+    let is_dead = |frame: u64| match (signals.holds(sp), signals.holds(frame)) {
+        (false, true) => true,
+        (true, false) => false,
+        (true, true) | (false, false) => frame < sp && sp - frame < super::ANOTHER_STACK,
+    };
+    for at in (0..block.open_passes.load(Relaxed) as usize).rev() {
+        let frame = block.passes[at].frame.load(Relaxed);
+        if frame != 0 && is_dead(frame) {
+            forget(block, at);
+        }
+    }
+}
+
+/// Takes one out of the list, and off the account of its row.
+fn forget(block: &Header, at: usize) {
+    if let Some(record) = block.record(block.passes[at].record.load(Relaxed)) {
+        record.open.store(record.open.load(Relaxed).saturating_sub(1), Relaxed);
+    }
+    remove(block, at);
+}
+
+/// Takes one out of the list: those behind it move up.
+fn remove(block: &Header, index: usize) {
+    let count = block.open_passes.load(Relaxed) as usize;
+    for at in index + 1..count {
+        let [to, from] = [&block.passes[at - 1], &block.passes[at]];
+        to.time.store(from.time.load(Relaxed), Relaxed);
+        to.record.store(from.record.load(Relaxed), Relaxed);
+        to.term.store(from.term.load(Relaxed), Relaxed);
+        to.frame.store(from.frame.load(Relaxed), Relaxed);
+        to.cell.store(from.cell.load(Relaxed), Relaxed);
+    }
+    block.open_passes.store(count as u32 - 1, Relaxed);
+}
+
+fn end_on(block: &Header, id: Id, now: u64) {
+    let Some(record) = block.record(id.record()) else { return };
+    let term = record.term.load(Relaxed);
+    let of_pair = |pass: &Pass| pass.record.load(Relaxed) == id.record();
+    let count = block.open_passes.load(Relaxed) as usize;
+    // Of a term that is over: its ends may not have been looked at.
+    for at in (0..count).rev() {
+        if of_pair(&block.passes[at]) && block.passes[at].term.load(Relaxed) != term {
+            remove(block, at);
+        }
+    }
+    let count = block.open_passes.load(Relaxed) as usize;
+    let Some(at) = (0..count).rev().find(|&at| of_pair(&block.passes[at])) else {
+        record.open.store(0, Relaxed);
+        return;
+    };
+    let started = block.passes[at].time.load(Relaxed);
+    let measured = now.wrapping_sub(block.hidden.load(Relaxed)).wrapping_sub(started) as i64;
+    // What is measured of a call that does nothing is taken off again.
+    let ticks = measured.max(0) as u64 + BIAS.load(Relaxed);
+    let outermost = record.open.load(Relaxed) == 1;
+    remove(block, at);
+    let record_of_pair = id.record();
+    let done = drain::Done { record: record_of_pair, outermost, ticks, children: 0, call_site: 0 };
+    finish(block, &done);
+    if record.open.fetch_sub(1, Relaxed) == 1 && record.left.load(Relaxed) <= 0 {
+        modes::retire(id, term);
+    }
+}

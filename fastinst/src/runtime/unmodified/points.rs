@@ -1,0 +1,280 @@
+//! Points: one hook at each, two at the end of a pair.
+//!
+//! ```text
+//! E9 over the point's first byte ─▶ landing ─▶ trampoline:  hook of the pair that ends here; hook
+//! what was displaced; back behind it
+//! ```
+//!
+//! A point is a row of its own: its title is its name, and its address its function. So counting,
+//! switching and sampling are those of functions; only how long a pass takes is found otherwise
+//! ([`event::points`](crate::runtime::event::points)), since no frame of the stack lies around it.
+//!
+//! A semaphore is incremented before its point is switched on for the first time, and decremented
+//! when it is off for good. Several tools may stand at a point: it is a number.
+//!
+//! # Safety
+//!
+//! This module exists to change words of the program that are there for that.
+#![allow(unsafe_code)]
+
+use super::trampoline::{filled, len_of, point_code};
+use super::{Field, Planter, Plot};
+use crate::discovery::points::{Pair, Point, pairs};
+use crate::discovery::unmodified::{Chooser, Frames, Reader, Refusal, Spot, Text};
+use crate::discovery::{Code, Image};
+use crate::probe::Kind;
+use crate::runtime::functions::{self, Id};
+use crate::runtime::sites::{self, Planted, Site};
+use crate::runtime::stub::Stub;
+use callpatch::x86::{Form, keeping as code};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering::SeqCst;
+use wordpatch::CodeAddr;
+
+/// What is known of the points of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Points {
+    /// Those that have probes.
+    planted: usize,
+    /// The semaphores that were incremented.
+    semaphores: BTreeSet<CodeAddr>,
+    pairs: usize,
+    refused: BTreeMap<Refusal, Vec<String>>,
+}
+
+/// Points that are wanted, by the number of their field.
+type Wanted = Vec<(usize, Point)>;
+
+/// What a title's points have in common.
+#[derive(Clone, Copy, Debug)]
+struct Role {
+    /// Their row.
+    id: Id,
+    /// The row of the pair that ends there.
+    ends: Option<Id>,
+    /// How long passes take from there on can be told.
+    begins: bool,
+}
+
+impl super::Unmodified {
+    /// Plants the points that `wants` names. Returns the numbers of the new sites.
+    pub(crate) fn plant_points(
+        &mut self,
+        named: &[Pair],
+        policy: &wordpatch::Policy,
+        wants: impl Fn(&crate::discovery::Module, CodeAddr) -> bool,
+    ) -> Result<std::ops::Range<u32>, String> {
+        let first = sites::count();
+        let mut wanted = Wanted::new();
+        for (number, field) in self.modules.iter().enumerate() {
+            let points = field.points.iter().filter(|point| wants(&field.module, point.at));
+            wanted.extend(points.cloned().map(|point| (number, point)));
+        }
+        self.landings.survey().map_err(|error| error.to_string())?;
+        let pairs = pairs(wanted.iter().map(|(_, point)| point), named);
+        let mut roles = roles(&wanted, &pairs);
+        // Ends come first: a pair of which one has no probe is not timed.
+        let is_end = |title: &String| pairs.iter().any(|pair| pair.end == *title);
+        let (ends, others): (Wanted, Wanted) =
+            wanted.into_iter().partition(|(_, point)| is_end(&point.title()));
+        let missing = self.plant_some(&ends, &roles, policy)?;
+        for pair in pairs.iter().filter(|pair| missing.contains(&pair.end)) {
+            roles.entry(pair.begin.clone()).and_modify(|role| role.begins = false);
+        }
+        self.plant_some(&others, &roles, policy)?;
+        let timed = roles.values().filter(|role| role.begins);
+        self.points.pairs += timed.clone().count();
+        let untimed = roles.values().filter(|role| !role.begins);
+        self.untimed.extend(untimed.map(|role| role.id));
+        let numbers = first..sites::count();
+        if !numbers.is_empty() {
+            policy.barrier.pass().map_err(|error| error.to_string())?;
+            self.points.change_semaphores(1);
+        }
+        Ok(numbers)
+    }
+
+    /// Plants points. Returns the titles of those that have got no probe.
+    fn plant_some(
+        &mut self,
+        wanted: &Wanted,
+        roles: &HashMap<String, Role>,
+        policy: &wordpatch::Policy,
+    ) -> Result<BTreeSet<String>, String> {
+        let mut missing = BTreeSet::new();
+        let careful = super::handles_faults();
+        let Self { modules, landings, points, .. } = self;
+        let mut led = Vec::new();
+        for (number, field) in modules.iter_mut().enumerate() {
+            let here: Vec<&Point> =
+                wanted.iter().filter(|(of, _)| *of == number).map(|(_, point)| point).collect();
+            if here.is_empty() {
+                continue;
+            }
+            let survey = callpatch::Survey::new(*policy).map_err(|error| error.to_string())?;
+            let mut planter = Planter {
+                survey,
+                landings: &mut *landings,
+                led: &mut led,
+                careful,
+                takes_any: true,
+            };
+            for (point, planted) in here.iter().zip(field.plant_points(&here, roles, &mut planter))
+            {
+                match planted {
+                    Ok(()) => {
+                        points.planted += 1;
+                        points.semaphores.extend(point.semaphore);
+                    }
+                    Err(why) => {
+                        missing.insert(point.title());
+                        points.refused.entry(why).or_default().push(point.title());
+                    }
+                }
+            }
+        }
+        super::lead_to_trampolines(&led, policy)?;
+        Ok(missing)
+    }
+}
+
+fn roles(wanted: &Wanted, pairs: &[Pair]) -> HashMap<String, Role> {
+    let mut roles: HashMap<String, Role> = HashMap::new();
+    for (_, point) in wanted {
+        let at = point.at.get() as u64;
+        if let std::collections::hash_map::Entry::Vacant(vacant) = roles.entry(point.title())
+            && let Some(id) = functions::add(at)
+        {
+            vacant.insert(Role { id, ends: None, begins: false });
+        }
+    }
+    for pair in pairs {
+        let begin = roles.get(&pair.begin).map(|role| role.id);
+        if begin.is_some()
+            && let Some(end) = roles.get_mut(&pair.end)
+        {
+            end.ends = begin;
+            roles.entry(pair.begin.clone()).and_modify(|role| role.begins = true);
+        }
+    }
+    roles
+}
+
+impl Points {
+    /// Tells the program how many tools stand at its points: one more, or one less.
+    pub(crate) fn change_semaphores(&self, by: i16) {
+        for semaphore in &self.semaphores {
+            // SAFETY: (1) a word of data of a module that is there at the start, and stays, which
+            // its program headers say is writable; (2) it is there for tools to change, each by one
+            // instruction, and the program reads it.
+            let semaphore: &AtomicU16 =
+                unsafe { &*std::ptr::with_exposed_provenance(semaphore.get()) };
+            semaphore.fetch_add(by as u16, SeqCst);
+        }
+    }
+
+    /// What a reader of the profile has to know.
+    pub(crate) fn note(&self) -> String {
+        const SHOWN: usize = 3;
+        let refused: usize = self.refused.values().map(Vec::len).sum();
+        if self.planted + refused == 0 {
+            return "no point is there that -F and -N leave: fastinst probes lists a file's"
+                .to_owned();
+        }
+        let points =
+            |count| if count == 1 { "1 point".to_owned() } else { format!("{count} points") };
+        let mut parts =
+            vec![format!("{} got probes before the program began", points(self.planted))];
+        match self.pairs {
+            0 => {}
+            1 => parts.push("1 pair is timed".to_owned()),
+            pairs => parts.push(format!("{pairs} pairs are timed")),
+        }
+        for (why, titles) in &self.refused {
+            let shown = titles.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+            let more = if titles.len() > SHOWN { ", …" } else { "" };
+            parts.push(format!("{} refused: {why} ({shown}{more})", points(titles.len())));
+        }
+        parts.join("; ")
+    }
+}
+
+impl Field {
+    /// Plants points of this module, one result for each.
+    fn plant_points(
+        &mut self,
+        wanted: &[&Point],
+        roles: &HashMap<String, Role>,
+        planter: &mut Planter<'_>,
+    ) -> Vec<Result<(), Refusal>> {
+        let none = |why: Refusal| wanted.iter().map(|_| Err(why)).collect();
+        if self.module.name.starts_with("ld-linux") {
+            return none(Refusal::Loader);
+        }
+        let Self { module, bed, contents, prepared, ground, islands, points, .. } = self;
+        let Some(islands) = islands else { return none(Refusal::NoLanding) };
+        islands.expect(wanted.len() * super::CODE);
+        let Ok(image) = Image::parse(contents) else { return none(Refusal::Undecodable) };
+        let Some(frames) = Frames::of(&image) else { return none(Refusal::NoFunction) };
+        let (code, others, bias) = (image.code(), image.no_functions(), module.bias);
+        let places: BTreeSet<CodeAddr> = points.iter().map(|point| point.at).collect();
+        let plant = |point: &&Point| {
+            let role = roles.get(&point.title()).ok_or(Refusal::NoEntry)?;
+            let from = |code: &Code<'_>| bias + code.address as usize;
+            let holds = |code: &&Code<'_>| {
+                (from(code)..from(code) + code.bytes.len()).contains(&point.at.get())
+            };
+            let segment = code.iter().find(holds).ok_or(Refusal::NoFunction)?;
+            let text = Text { start: CodeAddr::new(from(segment)), bytes: segment.bytes };
+            let reader = Reader { text, frames: &frames, bias, others: &others };
+            let body = reader.around(point.at)?;
+            let price = |at| planter.landings.price(at).ok();
+            let chooser = Chooser {
+                reader,
+                ground: &*ground,
+                prepared: &*prepared,
+                takes_any: true,
+                price,
+                careful: planter.careful,
+            };
+            let spot = chooser.point(&body, point.at, |at| places.contains(&at))?;
+            spot.moved().iter().try_for_each(|line| super::require_unchanged(line, ground))?;
+            let mut plot = Plot { islands, ground, prepared, bed: *bed, planter };
+            plot.point(*role, &spot).ok_or(Refusal::NoLanding)
+        };
+        wanted.iter().map(plant).collect()
+    }
+}
+
+impl Plot<'_, '_> {
+    fn point(&mut self, role: Role, spot: &Spot<'_>) -> Option<()> {
+        let (number, slots) = self.begin(role.id, Stub::Count)?;
+        let stub = Stub::EndPoint.address(true);
+        let end = match role.ends {
+            Some(id) => Some(self.islands.slot_pair(stub, id.record().into()).ok()?),
+            None => None,
+        };
+        let hooks = if end.is_some() { 2 } else { 1 };
+        let moved: usize = spot.moved().iter().map(len_of).sum();
+        let len = hooks * code::HOOK + moved + Form::Jump.len();
+        let mut whole = true;
+        let stub = self.islands.stub(len, |at| {
+            let code = point_code(at, spot, number, slots, end);
+            whole = code.is_some();
+            filled(code, len)
+        });
+        let trampoline = stub.ok().filter(|_| whole)?.address();
+        let call = match spot {
+            Spot::Pun(pun) => self.pun(pun, trampoline)?,
+            Spot::Turn(turn) => self.turn(turn, trampoline)?,
+            Spot::Padded(at) => self.padded(*at, number, trampoline)?,
+        };
+        let home = call.destination().address();
+        let planted =
+            Planted { call, gate: None, slots, trampoline, home, is_pun: true, is_point: true };
+        self.ground.take(spot.claim());
+        sites::push(Site::new(planted, Kind::Enter, self.bed, role.id.0, None));
+        Some(())
+    }
+}

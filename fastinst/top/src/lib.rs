@@ -1,0 +1,111 @@
+//! A profile that changes, as a table in a terminal.
+//!
+//! ```text
+//! Source ──profile──▶ Feed (a thread) ──▶ Screen (what is known, what is shown) ──▶ draw ──▶
+//! terminal ▲ keys
+//! ```
+//!
+//! - [`Screen`] is the state: the latest profile, the order, the filter, the chosen row, the
+//!   function that is looked at closely. It knows no terminal: keys and profiles go in.
+//! - `draw` puts it on a frame of ratatui's; tests draw on a buffer.
+//! - `history` keeps what calls took between one profile and the next, for the curve of a
+//!   function's 99th percentile.
+//! - `feed` takes profiles on a thread of its own: a program that does not answer stops no key.
+//!
+//! It does not know where profiles come from: [`Source`] is a trait.
+
+mod draw;
+mod feed;
+mod history;
+mod keys;
+mod screen;
+
+pub use feed::Source;
+pub use keys::Key;
+pub use screen::{Screen, View};
+
+use feed::Feed;
+use ratatui::crossterm::event::{self, Event};
+use std::io::{self, IsTerminal as _};
+use std::time::{Duration, Instant};
+
+/// The smallest terminal that the table fits into.
+pub const LEAST_WIDTH: u16 = 40;
+/// See [`LEAST_WIDTH`].
+pub const LEAST_HEIGHT: u16 = 8;
+
+/// How long a key waits to be seen.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often the screen is drawn anew without news: its age is on it.
+const REDRAW: Duration = Duration::from_millis(500);
+
+/// Whether there is a terminal that the table fits into; or one line that says why not.
+pub fn check() -> Result<(), String> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err("there is no terminal: `ctl PID snapshot` prints the table once".to_owned());
+    }
+    if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
+        return Err(
+            "the terminal cannot move its cursor (TERM): `ctl PID snapshot` prints the table once"
+                .to_owned(),
+        );
+    }
+    match ratatui::crossterm::terminal::size() {
+        Ok((width, height)) if width < LEAST_WIDTH || height < LEAST_HEIGHT => Err(format!(
+            "the terminal has {width} columns and {height} lines: the table takes {LEAST_WIDTH} and {LEAST_HEIGHT}"
+        )),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("the terminal does not tell its size: {error}")),
+    }
+}
+
+/// Shows profiles of a source until the user has had enough, or the program has ended. Returns the
+/// last message of the source, if it has one.
+pub fn show(
+    source: impl Source + 'static,
+    title: String,
+    interval: Duration,
+) -> io::Result<Option<String>> {
+    let mut terminal = ratatui::try_init()?;
+    let result = follow(&mut terminal, source, title, interval);
+    ratatui::restore();
+    result
+}
+
+fn follow(
+    terminal: &mut ratatui::DefaultTerminal,
+    source: impl Source + 'static,
+    title: String,
+    interval: Duration,
+) -> io::Result<Option<String>> {
+    let feed = Feed::begin(source, interval)?;
+    let mut screen = Screen::new(title);
+    let mut drawn: Option<Instant> = None;
+    loop {
+        let mut is_new = drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW);
+        while let Some(news) = feed.news() {
+            screen.take(news);
+            is_new = true;
+        }
+        if is_new {
+            terminal.draw(|frame| draw::screen(&mut screen, frame))?;
+            drawn = Some(Instant::now());
+        }
+        if !event::poll(LOOK)? {
+            continue;
+        }
+        match event::read()? {
+            Event::Key(key) => {
+                if let Some(key) = Key::of(&key)
+                    && !screen.press(key)
+                {
+                    return Ok(screen.last_message());
+                }
+            }
+            Event::Resize(..) => {}
+            _ => continue,
+        }
+        feed.pause(screen.is_paused());
+        drawn = None;
+    }
+}

@@ -1,0 +1,12 @@
+//! Any bytes are a map and a dump of code, as far as they can be one, however they are cut.
+#![no_main]
+
+#[path = "../../../fastinst/tests/fuzz/body.rs"]
+mod body;
+
+use arbtest::arbitrary::Unstructured;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let _ = body::told(&mut Unstructured::new(data));
+});

@@ -1,0 +1,42 @@
+//! Modules are introduced before their first instance begins: to an instrument that looks at all
+//! modules of the process, whatever code has made them.
+
+use super::module::Module;
+use std::sync::OnceLock;
+
+/// What looks at all modules, if anything does.
+static MEETS_ALL: OnceLock<fn(&Module)> = OnceLock::new();
+
+/// Has every module of this process introduced to an instrument before its first instance begins.
+/// There is one such instrument; a second one is not told of any.
+pub fn introduce_all_to(meet: fn(&Module)) {
+    let _ = MEETS_ALL.set(meet);
+}
+
+/// What a module is introduced by.
+#[derive(Debug, Default)]
+pub(super) struct Introduction {
+    title: OnceLock<String>,
+    is_made: OnceLock<()>,
+}
+
+impl Module {
+    /// Says what the module is called in reports of the process: the name of its file, for
+    /// instance. The first title counts; without one it is the module's own name.
+    pub fn entitle(&self, title: &str) {
+        self.inner.introduction.title.get_or_init(|| title.to_owned());
+    }
+
+    /// What it is called in such reports.
+    pub fn title(&self) -> &str {
+        let title = self.inner.introduction.title.get().map(String::as_str);
+        title.or(self.name()).unwrap_or("wasm")
+    }
+
+    /// Introduces it, once. Another thread that begins an instance meanwhile waits.
+    pub(super) fn introduce(&self) {
+        if let Some(meet) = MEETS_ALL.get() {
+            self.inner.introduction.is_made.get_or_init(|| meet(self));
+        }
+    }
+}

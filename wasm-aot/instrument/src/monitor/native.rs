@@ -1,0 +1,414 @@
+//! The profile of the process that the engine runs in: where `libfastinst.so` is preloaded, a
+//! module's functions stand in it beside native ones.
+//!
+//! ```text
+//!   first instance ── introduce ──▶ Library::find ── register ──▶ numbers of probes
+//!                                                   set(which) ◀── the library's agent
+//!   Switches: a word for each function in every instance: off, count or time
+//!      │ changes                                     ▲
+//!      ▼                                             │ load
+//! thread ── leave_out ──▶ variants        entry: count? ─▶ another word, which the agent asks for
+//! time? ── enter ──▶ the library exit:  timed? ── leave ─▶
+//! ```
+//!
+//! What is counted and timed, and when, is up to the library's sampling controller, for this code
+//! and native code alike. Its agent stores words, and puts hooks back that are compiled. A function
+//! that is off has its hooks left out by a thread of the monitor's own, so that its entry leads to
+//! the code that the module was compiled to; one that is off when it is called for the first time
+//! is not compiled with hooks.
+//! Without the library there is nothing of all this.
+//!
+//! # Safety
+//!
+//! This module exists to have itself told of modules before `main`, and to tell the library where
+//! frames of machine code lie.
+#![allow(unsafe_code)]
+
+use super::hooked::{ask_where, fingerprint};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, types};
+use fastinst_code::{Function, Library, Refused, Registration, State};
+use parking_lot::Mutex;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock, Weak};
+use wasm_aot_engine::instrument::compile::{
+    Action, Budget, Call, Draft, Emitter, Firing, HookId, Inline, Mode, Receiver, Room, Sequence,
+    Word,
+};
+use wasm_aot_engine::instrument::runtime::{
+    Due, Module, ModuleInner, Origin, Places, When, introduce_all_to,
+};
+use wasm_aot_engine::{CompileError, Error};
+
+/// Has modules introduced, in every program that this crate is linked into.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;
+
+extern "C" fn at_start() {
+    introduce_all_to(meet);
+}
+
+/// What functions' words say.
+const OFF: u8 = 0;
+const COUNT: u8 = 1;
+const TIME: u8 = 2;
+
+/// Where a function's hooks are: in its code; left out; not compiled so far.
+const THERE: u8 = 0;
+const OUT: u8 = 1;
+const NOWHERE: u8 = 2;
+
+/// Where a function's return address lies above its frame pointer.
+const RETURN_ADDRESS: usize = 8;
+
+/// A module is about to have its first instance.
+fn meet(module: &Module) {
+    let Some(library) = Library::find() else { return };
+    // What observes others is no program.
+    if module.is_patchable() && module.inner().options.budget != Budget::Exempt {
+        let done = Native::begin(library, module);
+        if let Err(why) = done {
+            eprintln!("wasm-aot: {} is not in fastinst's profile: {why}", module.title());
+        }
+    }
+}
+
+/// Why a module is not in the profile.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Attach(#[from] Error),
+    #[error(transparent)]
+    Register(#[from] Refused),
+}
+
+/// What the module's hooks tell: it lives as long as the module.
+#[derive(Debug)]
+struct Native {
+    library: &'static Library,
+    switches: Arc<Switches>,
+    registered: OnceLock<(Registration, Vec<u32>)>,
+}
+
+/// What each function is to do, and where that is stored. Functions are known by their places among
+/// those that the module defines.
+#[derive(Debug)]
+struct Switches {
+    imported: u32,
+    states: Vec<AtomicU8>,
+    /// Whether its hooks are left out.
+    out: Vec<AtomicU8>,
+    words: Word,
+    /// How often each was entered while it was counted.
+    counts: Word,
+    /// The instances that live.
+    rooms: Mutex<Vec<Room>>,
+    /// What was counted in those that have ended.
+    ended: Vec<AtomicU64>,
+    /// Where the hooks are.
+    attached: OnceLock<(Weak<ModuleInner>, Origin, Hooks)>,
+    /// Wakes the thread that leaves hooks out, and has it let go of a module.
+    changes: Sender<Option<Arc<ModuleInner>>>,
+}
+
+/// A function's hooks, by its place.
+type Hooks = Vec<[HookId; 3]>;
+
+impl Native {
+    fn begin(library: &'static Library, module: &Module) -> Result<(), Failure> {
+        let info = &module.inner().info;
+        let (imported, count) = (info.imported.functions, info.bodies.len());
+        if count == 0 {
+            return Ok(());
+        }
+        let mut draft = Draft::default();
+        let (changes, changed) = mpsc::channel();
+        let switches = Arc::new(Switches {
+            imported,
+            states: (0..count).map(|_| AtomicU8::new(OFF)).collect(),
+            out: (0..count).map(|_| AtomicU8::new(THERE)).collect(),
+            words: draft.words(count as u32),
+            counts: draft.words(count as u32),
+            rooms: Mutex::default(),
+            ended: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            attached: OnceLock::new(),
+            changes,
+        });
+        let registered = OnceLock::new();
+        let this = Arc::new(Self { library, switches: Arc::clone(&switches), registered });
+        let hooks = Arc::clone(&this).plan(&mut draft);
+        let due: Weak<dyn Due> = Arc::downgrade(&switches) as Weak<Switches>;
+        let part = module.add_part_of(draft.finish(), Some(due))?;
+        // Nothing is told before the library has said what is on.
+        let registered = register(library, module, &switches)?;
+        let _ = this.registered.set(registered);
+        module.observe_when_called(part)?;
+        let attached = (Arc::downgrade(module.inner()), Origin::Part(part), hooks);
+        let _ = switches.attached.set(attached);
+        let weak = Arc::downgrade(&switches);
+        let work = move || {
+            while changed.recv().is_ok() {
+                while changed.try_recv().is_ok() {}
+                let Some(switches) = weak.upgrade() else { return };
+                switches.follow();
+            }
+        };
+        // Without it, what is off costs a look at its word.
+        let _ = std::thread::Builder::new().name("profiled".into()).stack_size(1 << 20).spawn(work);
+        Ok(())
+    }
+
+    /// Puts the hooks.
+    fn plan(self: Arc<Self>, draft: &mut Draft) -> Hooks {
+        draft.tell(Arc::<Self>::clone(&self));
+        let Switches { imported, states, words, counts, .. } = &*self.switches;
+        let modes = [(Mode::Entry, true), (Mode::Exit, false), (Mode::Unwind, false)];
+        let hooks = |place: u32| {
+            modes.map(|(mode, enters)| {
+                let receiver = Arc::<Self>::clone(&self);
+                let number = u64::from(place) << 1 | u64::from(!enters);
+                let call = Call { receiver, number, captures: Vec::new(), writes: false };
+                let (word, count) = (words.plus(place), counts.plus(place));
+                let probe = Probe { word, count, call, enters };
+                let action = Action::Inline(Sequence(Arc::new(probe)));
+                draft.hook_function(imported + place, mode, action)
+            })
+        };
+        (0..states.len() as u32).map(hooks).collect()
+    }
+}
+
+/// Registers the module's functions with the code that it was compiled to. Gives the numbers of
+/// their probes, too.
+fn register(
+    library: &'static Library,
+    module: &Module,
+    switches: &Arc<Switches>,
+) -> Result<(Registration, Vec<u32>), Refused> {
+    let (inner, places) = (module.inner(), Places::of(module));
+    let base = inner.code.range().start;
+    let named =
+        (switches.imported..).zip(inner.code.tables.functions.iter()).map(|(index, span)| {
+            let place = places.of_function(index);
+            let (file, line) = match place.rsplit_once(':') {
+                Some((file, line)) => (Some(file.to_owned()), line.parse().unwrap_or(0)),
+                None => (None, 0),
+            };
+            (inner.label(index), file, line, base + span.start as usize..base + span.end as usize)
+        });
+    let named: Vec<_> = named.collect();
+    let functions: Vec<Function<'_>> = named
+        .iter()
+        .map(|(name, file, line, code)| Function {
+            name,
+            file: file.as_deref(),
+            line: *line,
+            code: code.start as *const u8,
+            length: code.len(),
+        })
+        .collect();
+    let [told, asked] = [Arc::clone(switches), Arc::clone(switches)];
+    let switch = move |which: &[u32], state: State| told.set(which, state);
+    let counts = move |which: &[u32], entries: &mut [u64]| asked.counts(which, entries);
+    let registration =
+        library.register(module.title(), &functions, switch, Some(Box::new(counts)))?;
+    let probe = |place: usize| registration.probe(place as u32).unwrap_or(u32::MAX);
+    let probes = (0..functions.len()).map(probe).collect();
+    Ok((registration, probes))
+}
+
+impl Switches {
+    /// By the library's agent, which waits: nothing is compiled here.
+    fn set(&self, which: &[u32], state: State) -> bool {
+        let state = match state {
+            State::Off => OFF,
+            State::Count => COUNT,
+            State::Time => TIME,
+        };
+        let rooms = self.rooms.lock();
+        for place in which {
+            let Some(known) = self.states.get(*place as usize) else { return false };
+            known.store(state, SeqCst);
+            let word = self.words.plus(*place);
+            rooms.iter().for_each(|room| room.word(word).store(state.into(), Relaxed));
+        }
+        drop(rooms);
+        // A function is switched on when this returns: its calls are counted for a time. The last
+        // one to have the module is not the agent, which cannot take code back here.
+        let module = (state != OFF).then(|| self.put_back(which)).flatten();
+        if let Err(mpsc::SendError(Some(module))) = self.changes.send(module) {
+            std::mem::forget(module);
+        }
+        true
+    }
+
+    /// How often functions were entered while they were counted, in all instances.
+    fn counts(&self, which: &[u32], entries: &mut [u64]) {
+        let rooms = self.rooms.lock();
+        for (place, entries) in which.iter().zip(entries) {
+            let Some(ended) = self.ended.get(*place as usize) else { continue };
+            let word = self.counts.plus(*place);
+            let live: u64 = rooms.iter().map(|room| room.word(word).load(Relaxed)).sum();
+            *entries = ended.load(Relaxed) + live;
+        }
+    }
+
+    fn is_off(&self, place: usize) -> bool {
+        self.states[place].load(SeqCst) == OFF
+    }
+
+    /// Puts hooks back for which nothing has to be compiled. Gives the module, if there are any.
+    fn put_back(&self, which: &[u32]) -> Option<Arc<ModuleInner>> {
+        let places = which.iter().map(|place| *place as usize);
+        let places: Vec<usize> =
+            places.filter(|place| self.out[*place].load(SeqCst) == OUT).collect();
+        let (inner, of, _) = self.attached.get().filter(|_| !places.is_empty())?;
+        let inner = inner.upgrade()?;
+        let module = Module::of(Arc::clone(&inner));
+        if module.is_attached_alone(*of) {
+            self.leave_out(&module, &places, false);
+        }
+        Some(inner)
+    }
+
+    /// Has hooks put back of functions that are on; and left out of those that are off, if nothing
+    /// has to be compiled for it. By the thread.
+    fn follow(&self) {
+        let Some((inner, of, _)) = self.attached.get() else { return };
+        let Some(module) = inner.upgrade().map(Module::of) else { return };
+        for out in [false, true] {
+            if out && !module.is_attached_alone(*of) {
+                return;
+            }
+            let differs = |place: &usize| {
+                self.is_off(*place) == out && (self.out[*place].load(SeqCst) != THERE) != out
+            };
+            let places: Vec<usize> = (0..self.states.len()).filter(differs).collect();
+            self.leave_out(&module, &places, out);
+        }
+    }
+
+    fn leave_out(&self, module: &Module, places: &[usize], out: bool) {
+        let Some((_, of, hooks)) = self.attached.get() else { return };
+        let all = places.iter().flat_map(|place| {
+            hooks[*place].iter().map(|hook| (self.imported + *place as u32, *hook))
+        });
+        let all: Vec<_> = all.collect();
+        if !all.is_empty() && module.leave_out(*of, &all, out, When::NextCall).is_ok() {
+            let now = if out { OUT } else { THERE };
+            places.iter().for_each(|place| self.out[*place].store(now, SeqCst));
+        }
+    }
+}
+
+impl Due for Switches {
+    fn is_due(&self, function: u32) -> bool {
+        let place = (function - self.imported) as usize;
+        if !self.is_off(place) {
+            return true;
+        }
+        self.out[place].store(NOWHERE, SeqCst);
+        // The agent may have switched it on meanwhile, and the thread seen that its hooks are
+        // there.
+        if !self.is_off(place) {
+            let _ = self.changes.send(None);
+        }
+        false
+    }
+}
+
+impl Receiver for Native {
+    fn fire(&self, firing: &mut Firing<'_>) {
+        let (place, leaves) = ((firing.number >> 1) as usize, firing.number & 1 == 1);
+        let Some((_, probes)) = self.registered.get() else { return };
+        let (probe, frame) = (probes[place], (firing.frame + RETURN_ADDRESS) as *const c_void);
+        let [value, _] = &mut firing.values[0];
+        // SAFETY: (1) the registration lives as long as `self`; (2) the activation that fires has
+        // its return address there, on this thread's stack.
+        unsafe {
+            match leaves {
+                true => self.library.leave(probe, frame),
+                false => {
+                    self.library.enter(probe, frame);
+                    *value = u64::from(*value == u64::from(TIME));
+                }
+            }
+        }
+    }
+
+    fn begin(&self, room: Room) {
+        let Switches { states, words, counts, rooms, .. } = &*self.switches;
+        let mut rooms = rooms.lock();
+        rooms.push(room);
+        for (place, state) in (0..).zip(states) {
+            room.word(words.plus(place)).store(state.load(SeqCst).into(), Relaxed);
+            room.word(counts.plus(place)).store(0, Relaxed);
+        }
+    }
+
+    fn end(&self, room: Room) {
+        let Switches { counts, rooms, ended, .. } = &*self.switches;
+        let mut rooms = rooms.lock();
+        rooms.retain(|known| *known != room);
+        for (place, ended) in (0..).zip(ended) {
+            ended.fetch_add(room.word(counts.plus(place)).load(Relaxed), Relaxed);
+        }
+    }
+
+    fn compiled(&self, function: u32, code: Range<usize>) {
+        if let Some((registration, _)) = self.registered.get() {
+            let place = function - self.switches.imported;
+            // If it is refused, the clock's samples there are charged to no function.
+            let _ = registration.also(place, code.start as *const u8, code.len());
+        }
+    }
+}
+
+/// Where a function begins: counts or tells, if its word says so. Where it ends: tells, if it is
+/// timed.
+#[derive(Debug)]
+struct Probe {
+    word: Word,
+    count: Word,
+    call: Call,
+    enters: bool,
+}
+
+impl Inline for Probe {
+    fn fingerprint(&self) -> u64 {
+        fingerprint("native", &(self.word, self.count, &self.call, self.enters))
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        let is_timed = at.variable(u64::from(self.word.0));
+        if !self.enters {
+            let word = at.builder().use_var(is_timed);
+            ask_where(at, word, (&self.call, word), None);
+            return Ok(());
+        }
+        let zero = at.builder().ins().iconst(types::I64, 0);
+        at.builder().def_var(is_timed, zero);
+        let word = at.load_word(self.word);
+        let [on, next] = [(); 2].map(|()| at.builder().create_block());
+        at.builder().set_cold_block(on);
+        at.builder().ins().brif(word, on, &[], next, &[]);
+        at.builder().seal_block(on);
+        at.builder().switch_to_block(on);
+        // A call is counted here, which takes a nanosecond, or told: the library counts it then.
+        let timed = at.builder().ins().icmp_imm_s(IntCC::Equal, word, i64::from(TIME));
+        let count = at.load_word(self.count);
+        let more = at.builder().ins().iadd_imm_s(count, 1);
+        let kept = at.builder().ins().select(timed, count, more);
+        at.store_word(self.count, kept);
+        ask_where(at, timed, (&self.call, word), Some(is_timed));
+        at.builder().ins().jump(next, &[]);
+        at.builder().seal_block(next);
+        at.builder().switch_to_block(next);
+        Ok(())
+    }
+}
