@@ -124,6 +124,20 @@ fn a_span_is_that_of_all_threads() {
 }
 
 #[test]
+fn the_sampling_clock_sees_what_runs_in_a_span_and_nothing_else() {
+    let Some((program, to)) = program(HOOKS) else { return };
+    let (profile, _) = recorded(&program, &to, &BY_FUNCTIONS, "clock");
+    is_within_its_spans(&profile);
+    assert_eq!(found(&profile, "wastes"), 0.0);
+    if profile["header"]["clock"]["clock"] != "kernel" {
+        return;
+    }
+    let processor = profile["header"]["processor"].as_f64().unwrap() * 1e9;
+    let own = function(&profile, "burns")["self"]["value"].as_f64().unwrap();
+    assert!(own > 0.8 * processor, "{own} of {processor}");
+}
+
+#[test]
 fn a_child_goes_on_as_its_parent_stood() {
     let Some((program, to)) = program(HOOKS) else { return };
     for policy in ["count", "exact"] {

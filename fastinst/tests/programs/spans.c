@@ -1,5 +1,5 @@
 // Calls inside of spans and outside of them. The first argument says what switches recording:
-// "functions" (begin, end), "signal" (SIGUSR1, SIGUSR2), "threads", "fork", "handler".
+// "functions" (begin, end), "signal" (SIGUSR1, SIGUSR2), "threads", "fork", "handler", "clock".
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -150,6 +150,31 @@ static void by_handler(void) {
   times(100);
 }
 
+static double processor(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+NOINLINE void burns(double seconds) {
+  for (double until = processor() + seconds; processor() < until;)
+    for (int at = 0; at < 100000; at++) sum += at;
+}
+
+NOINLINE void wastes(double seconds) {
+  for (double until = processor() + seconds; processor() < until;)
+    for (int at = 0; at < 100000; at++) sum -= at;
+}
+
+// What the sampling clock sees: half a second of what is recorded beside as much that is not.
+static void by_clock(void) {
+  wastes(0.25);
+  begin();
+  burns(0.5);
+  end();
+  wastes(0.25);
+}
+
 int main(int argc, char **argv) {
   const char *how = argc > 1 ? argv[1] : "functions";
   if (!strcmp(how, "functions")) functions();
@@ -162,5 +187,6 @@ int main(int argc, char **argv) {
   if (!strcmp(how, "threads")) threads();
   if (!strcmp(how, "fork")) forks();
   if (!strcmp(how, "handler")) by_handler();
+  if (!strcmp(how, "clock")) by_clock();
   return 0;
 }

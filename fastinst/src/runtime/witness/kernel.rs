@@ -220,7 +220,10 @@ impl Kernel {
     /// What has come until now is taken; what comes is passed over.
     pub(super) fn pause_recording(&mut self) {
         if self.paused.is_none() {
-            self.agent.look();
+            // Before the agent has looked, the calling thread is the program's, which makes it.
+            if self.agent.now.is_some() {
+                self.agent.look();
+            }
             self.drain();
             self.read_clocks();
             self.paused = Some((clocks::of_process(), self.agent.processor()));
