@@ -81,6 +81,10 @@ pub(crate) fn describe(
         let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
         names.label(garden, bed_of(id), address, plain)
     });
+    for function in &mut profile.functions {
+        let bed = bed_of(Id(function.id.0)).and_then(|bed| garden.beds.get(bed));
+        function.by_runtime = bed.is_some_and(|bed| bed.module.registered.is_some());
+    }
     // A call's return address lies behind it: what it belongs to is a byte before.
     profile.label_callers(|site| {
         let site = CodeAddr::new(site as usize);

@@ -216,6 +216,7 @@ impl Function {
         self.mean = mean_of([self.mean, other.mean], calls);
         self.timed = self.timed.plus(&other.timed, calls);
         self.unseen |= other.unseen;
+        self.by_runtime |= other.by_runtime;
         self.histogram.merge(&other.histogram);
         self.exemplars.extend(other.exemplars.iter().cloned());
         self.exemplars.sort_by(|a: &Exemplar, b| b.time.total_cmp(&a.time));

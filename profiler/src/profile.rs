@@ -206,6 +206,10 @@ pub struct Function {
     /// timed calls are the clock.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
+    /// Whether a runtime tells its calls: that they begin and end comes through the library's
+    /// functions, which takes longer than a probe's hooks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_runtime: bool,
     /// What probes have told of its time.
     #[serde(default, skip_serializing_if = "Timed::is_empty")]
     pub timed: Timed,
@@ -442,6 +446,7 @@ impl Function {
             cpu: None,
             wall: None,
             unseen: false,
+            by_runtime: false,
             timed: Timed::default(),
             lost: 0,
             histogram: Histogram::default(),

@@ -34,6 +34,7 @@ const HAS_MIN: u64 = IS_UNSEEN << 1;
 const HAS_MAX: u64 = IS_UNSEEN << 2;
 const HAS_FILE: u64 = IS_UNSEEN << 3;
 const HAS_LINE: u64 = IS_UNSEEN << 4;
+const IS_BY_RUNTIME: u64 = IS_UNSEEN << 5;
 
 /// Whole numbers up to here are the same in both forms.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
@@ -113,6 +114,7 @@ fn write_function(function: &Function, before: &mut Before, out: &mut Writer) {
     let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
     let shape = forms.fold(shape_of(&function.label), |shape, form| shape | form)
         | flag(function.unseen, IS_UNSEEN)
+        | flag(function.by_runtime, IS_BY_RUNTIME)
         | flag(function.min.is_some(), HAS_MIN)
         | flag(function.max.is_some(), HAS_MAX);
     out.number(Column::Shape, shape);
@@ -275,6 +277,7 @@ fn read_function(before: &mut Before, from: &mut Reader<'_>) -> Result<Function,
     let mut function = Function::uncalled(FuncId(id.try_into().map_err(|_| FileError::Damaged)?));
     function.label = read_label(shape, before, from)?;
     function.unseen = shape & IS_UNSEEN != 0;
+    function.by_runtime = shape & IS_BY_RUNTIME != 0;
     (function.samples, function.lost) = (from.number(Column::Count)?, from.number(Column::Count)?);
     let seen = from.real(SEEN)?;
     let mut figures = [None; FIGURES];

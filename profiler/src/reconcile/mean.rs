@@ -21,10 +21,11 @@ pub(super) fn mean(function: &Function, header: &Header) -> Option<Figure> {
     let timed = function.timed.mean();
     let is_by_clock = matches!(header.clock, ClockSource::Kernel { .. }) && !function.unseen;
     let cpu = function.cpu_mean().filter(|_| is_by_clock);
+    let short = if function.by_runtime { SHORT.max(function.floor(header)) } else { SHORT };
     let waits = function.percentile(0.5, header).is_some_and(|half| half >= WAITS);
     match (timed, cpu) {
         (Some(timed), _) if function.is_timed_completely() && timed.value >= SHORT => Some(timed),
-        (_, Some(cpu)) if cpu.value < SHORT && !waits => Some(cpu),
+        (_, Some(cpu)) if cpu.value < short && !waits => Some(cpu),
         (_, Some(cpu)) if function.is_wall_a_bound() => {
             Some(at_least_if_shorter(cpu, function, header))
         }
@@ -95,6 +96,30 @@ mod tests {
         let short = function(100.0, 5e6, 130.0);
         assert_eq!(of(&short).value, 130.0);
         assert_eq!(of(&short).mark(), Mark::About);
+    }
+
+    #[test]
+    fn single_calls_that_a_runtime_tells_are_told_no_better_than_they_are_known() {
+        let header = Header {
+            hz: 1e9,
+            step: 1,
+            floor: 60.0,
+            clock: ClockSource::Kernel { hz: 250.0, stack_hz: 60.0, kernel: true },
+            ..Header::default()
+        };
+        let of = |by_runtime| Function {
+            by_runtime,
+            samples: 100,
+            timed: crate::Timed {
+                mean: Some(Figure::estimated(110.0, 5.0, 100.0)),
+                ..crate::Timed::default()
+            },
+            total: Some(Figure::estimated(72_000.0, 100.0, 1000.0)),
+            ..Function::counted(crate::FuncId(1), crate::Label::default(), 1000)
+        };
+        assert_eq!(mean(&of(false), &header).unwrap().value, 110.0);
+        assert_eq!(mean(&of(true), &header).unwrap().value, 72.0);
+        assert_eq!([false, true].map(|by| of(by).floor(&header)), [60.0, 240.0]);
     }
 
     #[test]
