@@ -13,7 +13,7 @@
 //! **the carrier looks again before it lays custody down, and carries out what it then finds.** No
 //! actor ever waits, also not a signal handler that has interrupted a carrier on its own thread.
 //!
-//! | state | sites | who may change it, by which act |
+//! | state | sites | changed by, in which act |
 //! |---|---|---|
 //! | `On` | on | a hook: [`Act::Retire`] to `Retired`; the user: [`Act::Disable`] to `Off` |
 //! | `Retired` | off | the agent: [`Act::Rearm`] to `On`; the user: [`Act::Disable`] to `Off` |
@@ -163,7 +163,7 @@ impl Word {
 /// What is wanted of one probe, and whether an actor carries it out. Four bytes, so that many lie
 /// densely.
 ///
-/// | bits | meaning | who may change them |
+/// | bits | meaning | changed by |
 /// |---|---|---|
 /// | 0–1 | the state | any actor, as the table of the module says |
 /// | 2 | an actor carries it out | set with the state by an actor that finds it clear; cleared by the same |

@@ -34,7 +34,7 @@ pub struct CallSite {
     form: Form,
     role: Role,
     stroke: Stroke,
-    /// | value | meaning | who may change it |
+    /// | value | meaning | changed by |
     /// |---|---|---|
     /// | `true` | the displacement is whole | a retarget, when the last displacement of its batch is written |
     /// | `false` | it may be half of one: the site stays off | a retarget, before the first displacement is written |

@@ -19,7 +19,7 @@
 //! child goes on with a new one of another *generation*; blocks of the old one are never freed.
 //! That leaks what the parent had allocated, in a child that met this moment.
 //!
-//! | word | value | meaning | who may change it |
+//! | word | value | meaning | changed by |
 //! |---|---|---|---|
 //! | `lock` | [`OPEN`] | no thread has the arena | any thread, to `TAKEN` or `AWAITED` |
 //! | | [`TAKEN`] | a thread has it | that thread, to `OPEN`; others, to `AWAITED` |

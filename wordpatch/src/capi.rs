@@ -35,7 +35,7 @@ struct Named {
     site: AtomicPtr<PatchSite>,
     /// What was started and not finished.
     ///
-    /// | value | meaning | who may change it |
+    /// | value | meaning | changed by |
     /// |---|---|---|
     /// | `NONE` | nothing | the thread that starts: to `STARTING` |
     /// | `STARTING` | a thread is starting | that thread; a forked child, which has only one |

@@ -20,7 +20,7 @@ static QUEUE: AtomicPtr<Flight> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The thread.
 ///
-/// | value | meaning | who may change it |
+/// | value | meaning | changed by |
 /// |---|---|---|
 /// | `NONE` | there is no thread in this process | the thread that enqueues: to `AWAKE`; a forked child |
 /// | `AWAKE` | it looks at the queue again before it sleeps | the thread |

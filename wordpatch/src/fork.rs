@@ -45,7 +45,7 @@ pub fn owns_code() -> bool {
 
 /// Whether we are registered with the C library.
 ///
-/// | value | meaning | who may change it |
+/// | value | meaning | changed by |
 /// |---|---|---|
 /// | 0 | no | the thread that registers: to its thread's id |
 /// | a thread's id | that thread is about to | that thread: to `DONE`; any thread, if it is gone: to its own |

@@ -6,7 +6,7 @@
 //! fork closes it until parent and child have parted. Words that one store replaces need no gate:
 //! each quadword is copied whole.
 //!
-//! | `CLOSED_BY` | meaning | who may change it |
+//! | `CLOSED_BY` | meaning | changed by |
 //! |---|---|---|
 //! | 0 | open | the thread that forks: to its id |
 //! | a thread's id | that thread forks; no other thread enters | that thread: to 0, in the parent and in the child |

@@ -121,7 +121,7 @@ fn follow<X>(link: &AtomicPtr<Flight<X>>) -> Option<&'static Flight<X>> {
 
 /// Where a flight stands.
 ///
-/// | phase | meaning | who may change it |
+/// | phase | meaning | changed by |
 /// |---|---|---|
 /// | `Idle` | not under way; the word is whole | the thread that has taken its bytes: to `Busy` |
 /// | `Busy` | a thread applies a step | that thread |

@@ -92,7 +92,7 @@ struct Part {
 
 /// A value.
 ///
-/// | state | meaning | who may change it |
+/// | state | meaning | changed by |
 /// |---|---|---|
 /// | 0 free | no value's | a thread that has a new value, to taken |
 /// | 1 taken | its key is being written | that thread, to ready |

@@ -19,7 +19,7 @@ static LOOKS: Wishes = Wishes::new();
 /// Whether all that is loaded is complete, and no thread is in what is new: because a thread has
 /// the loader for itself, and waits.
 ///
-/// | value | meaning | who may change it |
+/// | value | meaning | changed by |
 /// |---|---|---|
 /// | [`NO`] | no thread waits | that thread, to asked |
 /// | [`ASKED`] | all may be planted | the agent, to planting; that thread, which is tired of waiting, to no |

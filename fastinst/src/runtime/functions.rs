@@ -148,7 +148,7 @@ const NOBODY: u64 = 1;
 
 /// A cell of the index.
 ///
-/// | value | meaning | who may change it |
+/// | value | meaning | changed by |
 /// |---|---|---|
 /// | 0 | free | who adds a function |
 /// | the number of a function, plus one | it is there | who unloads its module |

@@ -138,7 +138,7 @@ pub(crate) struct Header {
     /// The frame of the event of registered code that it is in the middle of; zero if it is in
     /// none.
     pub(crate) in_code: AtomicU64,
-    /// | value | meaning | who may change it |
+    /// | value | meaning | changed by |
     /// |---|---|---|
     /// | 0 free | no thread's | the agent, from ended, when it has taken what was there |
     /// | 1 live | its thread writes | a thread that takes it, from free |

@@ -26,7 +26,7 @@ use std::time::Duration;
 use wordpatch::Ticks;
 use wordpatch::os::{clocks, signals};
 
-/// | value | meaning | who may change it |
+/// | value | meaning | changed by |
 /// |---|---|---|
 /// | `OFF` | nothing is recorded | a thread that begins a span: to `BEGINNING` |
 /// | `BEGINNING` | it switches sites, and then reads the clocks | the same thread: to `ON` |

@@ -9,7 +9,7 @@
 //! Wishes are numbered, since several may be waited for: who has asked waits until his own number
 //! is answered.
 //!
-//! | word | meaning | who may change it |
+//! | word | meaning | changed by |
 //! |---|---|---|
 //! | `asked` | the number of the latest request | a thread that asks, one up |
 //! | `answered` | the profile that is written has what was counted before this wish | the agent |

@@ -6,7 +6,7 @@
 //! is sent no other one by later calls, or they would pile up. What it answers in the end, it
 //! answers to the call that is under way then, on the seat that it has there.
 //!
-//! | seat | meaning | who may change it |
+//! | seat | meaning | changed by |
 //! |---|---|---|
 //! | a thread and the number of the current call | this thread has passed | the caller, by the next call |
 //! | a thread and the number before | not yet | that thread's handler: to the current number; the caller |

@@ -19,7 +19,7 @@ pub struct Blocked {
 
 /// The thread that has its signals blocked at length, by its thread pointer; zero if there is none.
 ///
-/// | value | meaning | who may change it |
+/// | value | meaning | changed by |
 /// |---|---|---|
 /// | 0 | none | a thread: to its own |
 /// | a thread pointer | that thread | that thread: to 0; the child of a fork: to 0 |

@@ -91,7 +91,7 @@ fn class(outcome: Outcome) -> usize {
 
 /// What one executer tells the others, on lines of its own.
 ///
-/// | field | meaning | who may change it |
+/// | field | meaning | changed by |
 /// |---|---|---|
 /// | `thread` | its id, zero before it has begun | the executer |
 /// | `rounds` | how often it has executed all targets | the executer |
