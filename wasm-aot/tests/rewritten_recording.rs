@@ -237,7 +237,7 @@ fn functions_that_only_a_table_names_are_told_by_their_index() {
 }
 
 /// What a program does with a zero that its host gives it: how that ends, if by a trap.
-const ENDS: [(&str, &str); 27] = [
+const ENDS: [(&str, &str); 30] = [
     ("unreachable", "(unreachable)"),
     ("integer divide by zero", "(drop (i32.div_s (i32.const 7) (call $zero)))"),
     ("integer divide by zero", "(drop (i32.rem_s (i32.const 7) (call $zero)))"),
@@ -276,6 +276,21 @@ const ENDS: [(&str, &str); 27] = [
     (
         "out of bounds memory access",
         "(v128.store 2 offset=65521 (i64.extend_i32_u (call $zero)) (v128.const i64x2 1 2))",
+    ),
+    (
+        "out of bounds memory access",
+        "(local.set $at (i32.add (call $zero) (i32.const 65524))) (drop (i32.load (local.get $at)))
+            (drop (i64.load offset=5 (local.get $at)))",
+    ),
+    (
+        "",
+        "(local.set $at (i32.add (call $zero) (i32.const 65524))) (drop (i32.load (local.get $at)))
+            (drop (i64.load offset=4 (local.get $at)))",
+    ),
+    (
+        "out of bounds memory access",
+        "(local.set $at (call $zero)) (loop $next (drop (i32.load8_u (local.get $at)))
+            (local.set $at (i32.add (local.get $at) (i32.const 1))) (br $next))",
     ),
     ("undefined element", "(call_indirect (i32.add (call $zero) (i32.const 2)))"),
     ("uninitialized element", "(call_indirect (call $zero))"),
@@ -318,7 +333,7 @@ fn a_trace_in_a_file_is_whole_however_the_program_traps() {
                 (elem (i32.const 1) $fine) (func $fine)
                 (func $zero (result i32) (drop (call $random (i32.const 8) (i32.const 8)))
                     (i32.and (i32.load (i32.const 8)) (i32.wrap_i64 (i64.const 0))))
-                (func (export "_start") (drop (call $zero)) {code}))"#
+                (func (export "_start") (local $at i32) (drop (call $zero)) {code}))"#
         );
         let original = wat::parse_str(&text).unwrap_or_else(|error| panic!("{code}: {error}"));
         let (ended, events) = told_to_a_file(&engine, &original, &folder);

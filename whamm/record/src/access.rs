@@ -71,6 +71,11 @@ impl Access {
         Some(Self { plain, operands, reads, writes, width, memory, offset, align })
     }
 
+    /// How many bytes there are from its address on to its end.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset.saturating_add(self.width.into())
+    }
+
     /// The same access of another memory.
     pub(crate) fn arg(&self, memory: u32) -> MemArg {
         let (offset, align) = (self.offset, self.align);

@@ -4,8 +4,11 @@ use crate::Error;
 use crate::access::Access;
 use crate::app::App;
 use crate::gateway::{Gateways, SPAN};
+use crate::runs;
 use crate::runtime::Runtime;
-use crate::trap::{self, Conversion, Division, Reason};
+use crate::trap::{Conversion, Division, Reason};
+use crate::values::{Value, Values};
+use std::collections::BTreeMap;
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{BlockType, Encode, InstructionSink, ValType};
 use wasmparser::Operator;
@@ -24,15 +27,15 @@ pub(crate) fn plan(
     let ty = app.declared.function(body.function).expect("a valid module");
     let locals: u32 = own.locals.iter().map(|(count, _)| count).sum();
     let next = ty.params().len() as u32 + locals;
-    let mut writer = Writer { own, next, known: Vec::new(), app, runtime, gateways, is_raw };
     let all = body.instructions()?;
+    let sees = Sees { values: Values::of(&all), reaches: runs::reaches(&all, program) };
+    let known = Vec::new();
+    let mut writer = Writer { own, next, known, sees, app, runtime, gateways, is_raw };
     let last = all.len() - 1;
     if is_raw {
         writer.entered(body.function);
     }
-    let mut constant = None;
     for (at, instruction) in all.into_iter().enumerate() {
-        let before = std::mem::replace(&mut constant, trap::constant(&instruction.operator));
         let place = instruction.place.clone();
         let bytes = &program.bytes[place.start as usize..place.end as usize];
         if is_raw && at == last {
@@ -40,11 +43,20 @@ pub(crate) fn plan(
             writer.left();
         }
         if gateways.sees_traps {
-            writer.before_a_trap(&instruction.operator, bytes, before);
+            writer.before_a_trap(at, &instruction.operator, bytes);
+            writer.sees.values.pass(&instruction.operator, bytes);
         }
         writer.instruction(instruction, bytes);
     }
     Ok(writer.own)
+}
+
+/// What is known of a body, so that not each instruction is looked at that may trap.
+struct Sees {
+    /// What is on the stack and in locals where the body has got to.
+    values: Values,
+    /// How far accesses reach with those that follow: see `runs.rs`.
+    reaches: BTreeMap<usize, u64>,
 }
 
 /// Writes a body.
@@ -53,6 +65,7 @@ struct Writer<'a> {
     /// The next local, and those that are ours.
     next: u32,
     known: Vec<(ValType, u32, u32)>,
+    sees: Sees,
     app: &'a App,
     runtime: &'a Runtime,
     gateways: &'a Gateways,
@@ -175,7 +188,7 @@ impl Writer<'_> {
     }
 
     /// Looks whether the instruction that comes next will trap.
-    fn before_a_trap(&mut self, operator: &Operator<'_>, bytes: &[u8], before: Option<i64>) {
+    fn before_a_trap(&mut self, at: usize, operator: &Operator<'_>, bytes: &[u8]) {
         match operator {
             Operator::CallIndirect { table_index, .. }
             | Operator::ReturnCallIndirect { table_index, .. } => self.before_a_call(*table_index),
@@ -187,12 +200,13 @@ impl Writer<'_> {
                 self.before_a_range(*dst_mem, Some(*src_mem), len);
             }
             _ => {
-                if let Some(division) = Division::read(operator, before) {
+                let divisor = self.sees.values.below(0).and_then(Value::constant);
+                if let Some(division) = Division::read(operator, divisor) {
                     self.before_a_division(division);
                 } else if let Some(conversion) = Conversion::read(operator) {
                     self.before_a_conversion(conversion);
                 } else if let Some(access) = Access::read(bytes) {
-                    self.before_an_access(&access, before);
+                    self.before_an_access(at, &access);
                 }
             }
         }
@@ -239,18 +253,23 @@ impl Writer<'_> {
         self.put().local_get(number);
     }
 
-    /// `before` is the address, if it is a constant and nothing stands above it.
-    fn before_an_access(&mut self, access: &Access, before: Option<i64>) {
+    fn before_an_access(&mut self, at: usize, access: &Access) {
         let (is_wide, bounds) =
             (self.app.is_wide(access.memory), self.gateways.bounds[&access.memory]);
-        let end = access.offset.saturating_add(access.width.into());
+        let mut end = access.end();
+        let (memory, values) = (access.memory, &mut self.sees.values);
+        if let Some(address) = values.below(access.operands.len()) {
+            let first = address.constant().and_then(|constant| constant.checked_add(end));
+            let is_least = first.is_some_and(|end| end <= bounds.least);
+            if is_least || values.is_inside(memory, address, end) {
+                return;
+            }
+            // Those that follow in its row are looked at with it.
+            end = self.sees.reaches.get(&at).copied().unwrap_or(end).max(end);
+            values.are_inside(memory, address, end);
+        }
         // Where it begins at the latest, if the memory was not grown.
         let latest = bounds.least.checked_sub(end);
-        let constant = before.filter(|_| access.operands.is_empty());
-        let constant = constant.map(|at| if is_wide { at as u64 } else { u64::from(at as u32) });
-        if constant.zip(latest).is_some_and(|(at, latest)| at <= latest) {
-            return;
-        }
         let address = self.spill(access);
         let sink = &mut self.put();
         sink.local_get(address);

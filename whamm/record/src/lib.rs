@@ -28,8 +28,10 @@ mod app;
 mod body;
 mod gateway;
 mod glue;
+mod runs;
 mod runtime;
 mod trap;
+mod values;
 
 use app::App;
 use gateway::Gateways;

@@ -56,7 +56,7 @@ pub(crate) struct Division {
 impl Division {
     /// The division that an instruction is, if it may trap for such a divisor; nothing is known of
     /// one that is no constant.
-    pub(crate) fn read(operator: &Operator<'_>, divisor: Option<i64>) -> Option<Self> {
+    pub(crate) fn read(operator: &Operator<'_>, divisor: Option<u64>) -> Option<Self> {
         let (ty, overflows) = match operator {
             Operator::I32DivS => (ValType::I32, true),
             Operator::I32DivU | Operator::I32RemS | Operator::I32RemU => (ValType::I32, false),
@@ -64,20 +64,12 @@ impl Division {
             Operator::I64DivU | Operator::I64RemS | Operator::I64RemU => (ValType::I64, false),
             _ => return None,
         };
+        let minus_one = if ty == ValType::I64 { u64::MAX } else { u32::MAX.into() };
         let may_trap = match divisor {
-            Some(divisor) => divisor == 0 || (overflows && divisor == -1),
+            Some(divisor) => divisor == 0 || (overflows && divisor == minus_one),
             None => true,
         };
         may_trap.then_some(Self { ty, overflows })
-    }
-}
-
-/// The constant that an instruction is.
-pub(crate) fn constant(operator: &Operator<'_>) -> Option<i64> {
-    match operator {
-        Operator::I32Const { value } => Some((*value).into()),
-        Operator::I64Const { value } => Some(*value),
-        _ => None,
     }
 }
 

@@ -481,6 +481,17 @@ impl Instruction {
         Some((size[..size.len() - 1].parse().ok()?, size.ends_with('w')))
     }
 
+    /// How many operands it takes from the stack and how many results it leaves there, where each
+    /// is listed.
+    pub fn operands(&self) -> Option<(usize, usize)> {
+        let count = |prefix: &str| {
+            let words = self.variables.split(' ').filter_map(|word| word.strip_prefix(prefix));
+            let numbers = words.map(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+            numbers.map(|is_number| is_number.then_some(1)).sum::<Option<usize>>()
+        };
+        Some((count("arg")?, count("res")?))
+    }
+
     /// Whether a branch will be taken.
     fn taken(&self) -> Option<Definition> {
         match self.name {
