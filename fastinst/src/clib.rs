@@ -144,14 +144,8 @@ extern "C" fn malloc(len: usize) -> *mut u8 {
 }
 
 extern "C" fn calloc(count: usize, len: usize) -> *mut u8 {
-    let block = count.checked_mul(len).map_or(std::ptr::null_mut(), |len| {
-        let block = heap::allocate(len, 1);
-        if !block.is_null() {
-            // SAFETY: (1) as long as was asked.
-            unsafe { block.write_bytes(0, len) };
-        }
-        block
-    });
+    let block =
+        count.checked_mul(len).map_or(std::ptr::null_mut(), |len| heap::allocate_zeros(len, 1));
     or_enomem(block)
 }
 

@@ -3,7 +3,15 @@
 //! A program may bring an allocator that counts, that two threads must not use at once, or that
 //! aligns to 8 bytes. So the library has one of its own: `dlmalloc`, which lives on anonymous
 //! mappings, behind one lock; blocks of [`LARGE`] bytes and more are mappings of their own, which
-//! go back to the kernel when they are freed. A header tells which of the two a block is:
+//! go back to the kernel when they are freed. A header tells which of the two a block is.
+//!
+//! Two kinds of work have ways of their own, since most of their time would go to the kernel for
+//! pages of zeros:
+//!
+//! - **Writing a profile** takes one large block after the other. While a [`Hoard`] is there, such
+//!   blocks are kept when they are freed, and used again; they go back with it.
+//! - **What stays for good**, thousands of small blocks, is laid side by side in populated memory
+//!   ([`for_good`]), by one thread and without the lock.
 //!
 //! ```text
 //!   ◄── before ──►
@@ -37,9 +45,10 @@
 use dlmalloc::{Allocator, Dlmalloc};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, PAGE, Place, Protection, round_up};
+use wordpatch::os::signals::thread_pointer;
 use wordpatch::os::threads;
 
 /// Blocks of this size are mappings of their own.
@@ -48,6 +57,10 @@ const LARGE: usize = 128 << 10;
 const ALIGN: usize = 16;
 /// The generation of blocks that are mappings.
 const MAPPED: u32 = 0;
+/// The generation of blocks that stay.
+const FOR_GOOD: u32 = u32::MAX;
+/// Room for those is made by so much.
+const ROOM: usize = 64 << 10;
 
 const OPEN: u32 = 0;
 const TAKEN: u32 = 1;
@@ -70,9 +83,45 @@ struct Arena {
     generation: u32,
     busy: AtomicBool,
     blocks: UnsafeCell<Dlmalloc<Mappings>>,
+    kept: UnsafeCell<Kept>,
 }
 
 const _: () = assert!(size_of::<Arena>() <= PAGE);
+
+/// Mappings that no block has. Neighbours stay apart: each is a part of one mapping of the
+/// kernel's, so that it can be moved.
+struct Kept {
+    parts: [(usize, usize); Self::MOST],
+    count: usize,
+}
+
+impl Kept {
+    const MOST: usize = 64;
+
+    /// Returns whether there is room for one more.
+    fn put(&mut self, start: usize, len: usize) -> bool {
+        let has_room = self.count < Self::MOST;
+        if has_room {
+            self.parts[self.count] = (start, len);
+            self.count += 1;
+        }
+        has_room
+    }
+
+    /// The beginning of the smallest that is large enough.
+    fn take(&mut self, len: usize) -> Option<usize> {
+        let parts = self.parts[..self.count].iter().enumerate();
+        let fits = parts.filter(|(_, part)| part.1 >= len).min_by_key(|(_, part)| part.1);
+        let (at, (start, had)) = fits.map(|(at, part)| (at, *part))?;
+        if had > len {
+            self.parts[at] = (start + len, had - len);
+        } else {
+            self.count -= 1;
+            self.parts[at] = self.parts[self.count];
+        }
+        Some(start)
+    }
+}
 
 static CURRENT: AtomicPtr<Arena> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -89,8 +138,9 @@ impl Arena {
         let _ = pages::wipe_on_fork(lock, PAGE);
         let arena = lock.offset(PAGE as isize).as_ptr().cast_mut().cast::<Self>();
         let blocks = UnsafeCell::new(Dlmalloc::new_with_allocator(Mappings));
+        let kept = UnsafeCell::new(Kept { parts: [(0, 0); Kept::MOST], count: 0 });
         // SAFETY: (1) mapped, aligned to a page, and no other thread knows it.
-        unsafe { arena.write(Self { generation, busy: AtomicBool::new(false), blocks }) };
+        unsafe { arena.write(Self { generation, busy: AtomicBool::new(false), blocks, kept }) };
         Some(arena)
     }
 
@@ -141,6 +191,11 @@ impl Taken {
         // SAFETY: (1) this thread has the lock.
         unsafe { &mut *self.0.blocks.get() }
     }
+
+    fn kept(&mut self) -> &mut Kept {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.kept.get() }
+    }
 }
 
 impl Drop for Taken {
@@ -166,6 +221,122 @@ pub(crate) fn inherit() {
     if let Some(arena) = unsafe { CURRENT.load(Relaxed).as_ref() } {
         arena.lock().store(OPEN, Relaxed);
     }
+    // Those who had some are the parent's.
+    HOARDS.store(0, Relaxed);
+    if BUILDER.load(Relaxed) != thread_pointer() {
+        BUILDER.store(0, Relaxed);
+    }
+}
+
+/// How many there are.
+static HOARDS: AtomicU32 = AtomicU32::new(0);
+
+/// While this lives, large blocks that are freed are kept for others.
+#[derive(Debug)]
+pub(crate) struct Hoard(());
+
+impl Hoard {
+    pub(crate) fn begin() -> Self {
+        HOARDS.fetch_add(1, Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Hoard {
+    fn drop(&mut self) {
+        if HOARDS.fetch_sub(1, Relaxed) > 1 {
+            return;
+        }
+        let Some(mut arena) = Taken::current() else { return };
+        let kept = arena.kept();
+        for (start, len) in kept.parts.iter().take(std::mem::take(&mut kept.count)) {
+            // SAFETY: (1) no block's.
+            let _ = unsafe { pages::unmap(CodeAddr::new(*start), *len) };
+        }
+    }
+}
+
+/// A mapping for a block: one that was kept, perhaps, which is not zero.
+fn take_mapping(len: usize) -> (Option<*mut u8>, bool) {
+    if HOARDS.load(Relaxed) > 0
+        && let Some(mut arena) = Taken::current()
+        && let Some(start) = arena.kept().take(round_up(len))
+    {
+        return (Some(std::ptr::with_exposed_provenance_mut(start)), false);
+    }
+    (map(len), true)
+}
+
+/// Gives a mapping back.
+///
+/// # Safety
+/// No block has it.
+unsafe fn leave_mapping(start: *mut u8, len: usize) {
+    if HOARDS.load(Relaxed) > 0
+        && let Some(mut arena) = Taken::current()
+        && arena.kept().put(start.expose_provenance(), len)
+    {
+        return;
+    }
+    // SAFETY: (1) the caller.
+    let _ = unsafe { pages::unmap(CodeAddr::from_ptr(start), len) };
+}
+
+/// The thread that allocates for good, by its thread pointer; zero if there is none.
+static BUILDER: AtomicUsize = AtomicUsize::new(0);
+/// Where its next block comes, and where its room ends.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// What this thread allocates in `act` stays, but for what it frees there at once: for tables that
+/// are made once.
+pub(crate) fn for_good<R>(act: impl FnOnce() -> R) -> R {
+    let is_first = BUILDER.compare_exchange(0, thread_pointer(), Acquire, Relaxed).is_ok();
+    let made = act();
+    if is_first {
+        BUILDER.store(0, Release);
+    }
+    made
+}
+
+/// Whether the calling thread allocates for good.
+fn builds() -> bool {
+    let builder = BUILDER.load(Relaxed);
+    builder != 0 && builder == thread_pointer()
+}
+
+/// A block that stays. By the thread that builds.
+fn build(len: usize, align: usize) -> Option<*mut u8> {
+    let place = |next: usize| (next + ALIGN).next_multiple_of(align);
+    let mut next = NEXT.load(Relaxed);
+    if place(next) + len > END.load(Relaxed) {
+        let room = round_up((len + align + ALIGN).max(ROOM));
+        let start = map(room)?;
+        pages::populate(CodeAddr::from_ptr(start), room);
+        next = start.expose_provenance();
+        END.store(next + room, Relaxed);
+    }
+    let block = place(next);
+    NEXT.store(block + len, Relaxed);
+    let block: *mut u8 = std::ptr::with_exposed_provenance_mut(block);
+    // SAFETY: (1) behind what was there before, and inside; (2) aligned to a header's alignment.
+    unsafe {
+        block.cast::<Header>().sub(1).write(Header { len, before: 0, generation: FOR_GOOD });
+    };
+    Some(block)
+}
+
+/// The last block that stays gets another length, if this is the one, and there is room. By the
+/// thread that builds.
+fn rebuild(block: *mut u8, old: usize, len: usize) -> bool {
+    let is_last = block.addr() + old == NEXT.load(Relaxed);
+    let fits = is_last && block.addr() + len <= END.load(Relaxed);
+    if fits {
+        NEXT.store(block.addr() + len, Relaxed);
+        // SAFETY: (1) its own header.
+        unsafe { (*block.cast::<Header>().sub(1)).len = len };
+    }
+    fits
 }
 
 /// What `dlmalloc` asks the kernel for.
@@ -215,15 +386,37 @@ fn map(size: usize) -> Option<*mut u8> {
 
 /// A block of `len` bytes; null if there is no memory. `align` is a power of two.
 pub(crate) fn allocate(len: usize, align: usize) -> *mut u8 {
+    allocate_or_find(len, align).0
+}
+
+/// The same, filled with zeros.
+pub(crate) fn allocate_zeros(len: usize, align: usize) -> *mut u8 {
+    let (block, is_zero) = allocate_or_find(len, align);
+    if !block.is_null() && !is_zero {
+        // SAFETY: (1) as long as was asked.
+        unsafe { block.write_bytes(0, len) };
+    }
+    block
+}
+
+/// A block, and whether it is known to be zero.
+fn allocate_or_find(len: usize, align: usize) -> (*mut u8, bool) {
+    const NONE: (*mut u8, bool) = (std::ptr::null_mut(), false);
     let align = align.max(ALIGN);
     // The block lies `align` behind a start that is aligned as well, and at most so far behind that
     // of a mapping.
     let room = len
         .checked_add(align)
         .filter(|&room| room <= isize::MAX as usize - PAGE && u32::try_from(align).is_ok());
-    let Some(room) = room else { return std::ptr::null_mut() };
+    let Some(room) = room else { return NONE };
+    if room < LARGE && builds() {
+        return build(len, align).map_or(NONE, |block| (block, false));
+    }
+    let mut is_zero = false;
     let (start, generation) = if room >= LARGE {
-        (map(room), MAPPED)
+        let start;
+        (start, is_zero) = take_mapping(room);
+        (start, MAPPED)
     } else if let Some(mut arena) = Taken::current() {
         // SAFETY: (1) neither is zero.
         let start = unsafe { arena.blocks().malloc(room, align) };
@@ -231,7 +424,7 @@ pub(crate) fn allocate(len: usize, align: usize) -> *mut u8 {
     } else {
         (None, MAPPED)
     };
-    let Some(start) = start else { return std::ptr::null_mut() };
+    let Some(start) = start else { return NONE };
     let before = (start.addr() + ALIGN).next_multiple_of(align) - start.addr();
     let block = start.wrapping_add(before);
     if generation == MAPPED {
@@ -239,9 +432,7 @@ pub(crate) fn allocate(len: usize, align: usize) -> *mut u8 {
         let (used, mapped) = (round_up(before + len), round_up(room));
         if used < mapped {
             // SAFETY: (1) mapped above, and behind the block.
-            let _ = unsafe {
-                pages::unmap(CodeAddr::from_ptr(start.wrapping_add(used)), mapped - used)
-            };
+            unsafe { leave_mapping(start.wrapping_add(used), mapped - used) };
         }
     }
     // SAFETY: (1) `before` is at least a header and at most `align`; (2) the block is aligned to a
@@ -249,7 +440,7 @@ pub(crate) fn allocate(len: usize, align: usize) -> *mut u8 {
     unsafe {
         block.cast::<Header>().sub(1).write(Header { len, before: before as u32, generation });
     };
-    block
+    (block, is_zero)
 }
 
 /// The header of a block.
@@ -274,7 +465,11 @@ pub(crate) unsafe fn release(block: *mut u8) {
     let start = block.wrapping_sub(before as usize);
     if generation == MAPPED {
         // SAFETY: (1) what `allocate` has left of the mapping that it made for this block.
-        let _ = unsafe { pages::unmap(CodeAddr::from_ptr(start), round_up(len + before as usize)) };
+        unsafe { leave_mapping(start, round_up(len + before as usize)) };
+    } else if generation == FOR_GOOD {
+        if builds() {
+            rebuild(block, len, 0);
+        }
     } else if let Some(mut arena) = Taken::current()
         && arena.0.generation == generation
     {
@@ -295,7 +490,7 @@ pub(crate) unsafe fn resize(block: *mut u8, len: usize) -> *mut u8 {
     // SAFETY: (1) the caller.
     let old = unsafe { header(block) };
     let fits = len <= old.len && len >= old.len / 2;
-    if fits {
+    if fits || (old.generation == FOR_GOOD && builds() && rebuild(block, old.len, len)) {
         return block;
     }
     if old.generation == MAPPED && len >= LARGE {
@@ -338,6 +533,9 @@ unsafe fn resize_mapping(block: *mut u8, old: Header, len: usize) -> *mut u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is freed may be another test's block in the next moment.
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     /// Numbers that look random.
     fn random(state: &mut u64) -> usize {
@@ -414,6 +612,7 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_and_keep_what_they_hold_while_several_threads_have_some() {
+        let _alone = ALONE.lock().unwrap();
         std::thread::scope(|scope| {
             for seed in 1..4 {
                 scope.spawn(move || churn(seed));
@@ -423,6 +622,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_null_and_leaves_what_is_there() {
+        let _alone = ALONE.lock().unwrap();
         let block = Filled::new(100, 1, 7);
         for len in [usize::MAX, isize::MAX as usize, 1 << 60] {
             assert!(allocate(len, 1).is_null() && allocate(len, 4096).is_null());
@@ -434,6 +634,7 @@ mod tests {
 
     #[test]
     fn large_blocks_go_back_to_the_kernel() {
+        let _alone = ALONE.lock().unwrap();
         for align in [1, 64, 4096, 1 << 16] {
             let (len, block) = (64 << 20, Filled::new(64 << 20, align, 1));
             let middle =
@@ -444,6 +645,51 @@ mod tests {
             block.release();
             assert!(!is_mapped(), "{align}");
         }
+    }
+
+    #[test]
+    fn large_blocks_are_used_again_while_there_is_a_hoard() {
+        let _alone = ALONE.lock().unwrap();
+        let hoard = Hoard::begin();
+        let first = Filled::new(1 << 20, 1, 3);
+        let at = first.block;
+        first.release();
+        // The smallest that is large enough, and what is left of it.
+        let (half, other) = (Filled::new(1 << 19, 1, 4), Filled::new(1 << 18, 1, 5));
+        assert_eq!(half.block, at);
+        assert!((at.addr()..at.addr() + (1 << 20)).contains(&other.block.addr()));
+        half.release();
+        let zeros = allocate_zeros(1 << 19, 1);
+        assert_eq!(zeros, at);
+        // SAFETY: (1) as long as was asked.
+        let is_zero = unsafe { std::slice::from_raw_parts(zeros, 1 << 19) };
+        assert!(is_zero.iter().all(|&byte| byte == 0));
+        // One that grows moves with its pages, wherever it lies.
+        let grown = other.resize(3 << 20);
+        grown.release();
+        // SAFETY: (1) one of ours, which is not used afterwards.
+        unsafe { release(zeros) };
+        drop(hoard);
+        assert_eq!(Taken::current().unwrap().kept().count, 0);
+    }
+
+    #[test]
+    fn what_stays_lies_side_by_side_and_what_is_freed_at_once_is_not_there() {
+        let _alone = ALONE.lock().unwrap();
+        let (first, second, grown) = for_good(|| {
+            let first = Filled::new(100, 1, 1);
+            Filled::new(1000, 64, 2).release();
+            let second = Filled::new(100, 1, 3);
+            let grown = Filled::new(50, 1, 4).resize(500).resize(ROOM - 500).resize(60);
+            churn(7);
+            (first, second, grown)
+        });
+        let apart = second.block.addr() - first.block.addr();
+        assert!((100..200).contains(&apart), "{apart}");
+        let after = Filled::new(100, 1, 5);
+        // SAFETY: (1) one of ours.
+        assert_ne!(unsafe { header(after.block) }.generation, FOR_GOOD);
+        [first, second, grown, after].into_iter().for_each(Filled::release);
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub(crate) mod registered;
 mod sandbox;
 pub(crate) mod scope;
 mod sharing;
+mod signal_stack;
 pub(crate) mod sites;
 pub(crate) mod skip;
 pub(crate) mod spans;

@@ -222,7 +222,9 @@ impl Table {
 
     fn at(&self, address: CodeAddr) -> Option<Symbol> {
         let row = self.row_at(address)?;
-        let name = String::from_utf8_lossy(name(&self.texts, row)?).into_owned();
+        let name = name(&self.texts, row)?;
+        let name = str::from_utf8(name)
+            .map_or_else(|_| String::from_utf8_lossy(name).into_owned(), str::to_owned);
         Some(Symbol { name, start: row.start, size: row.size })
     }
 

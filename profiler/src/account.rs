@@ -173,6 +173,13 @@ impl Account {
         }
     }
 
+    /// Entries were counted since `now`.
+    pub(crate) fn counted(now: Ticks, entries: u64) -> Self {
+        let mut account = Self::new(now);
+        account.entered(entries);
+        account
+    }
+
     /// A call was timed. Drawn as it was, one that does nothing reads so much more than back to
     /// back.
     #[inline]

@@ -16,7 +16,6 @@ use crate::null::{Null, Nulls};
 use crate::profile::{Function, Profile};
 use crate::{Clock, ClockEvidence, Costs, FuncId, Policy, Ticks};
 use adaptive::Adaptive;
-use std::collections::HashSet;
 
 /// A timed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +92,9 @@ struct Part {
     mode: Mode,
     /// Whether its hook has retired it.
     resting: bool,
-    /// From its first entry on.
+    /// Its entries, as long as nothing else is known of it, where calls are only counted.
+    counted: u64,
+    /// From its first entry on; where calls are only counted, from what else is seen of it.
     life: Option<Box<Life>>,
 }
 
@@ -115,8 +116,21 @@ impl Part {
             others: Box::new([]),
             mode: Mode::Count,
             resting: false,
+            counted: 0,
             life: None,
         }
+    }
+
+    fn is_called(&self) -> bool {
+        self.counted > 0 || self.life.as_ref().is_some_and(|life| life.account.entries > 0)
+    }
+
+    /// What was seen of it, until `now`, if its first cycle has begun with the epoch.
+    fn account(&self, epoch: Ticks, now: Ticks) -> Account {
+        let seen = self.life.as_ref().map(|life| life.account.clone());
+        let mut account = seen.unwrap_or_else(|| Account::counted(epoch, self.counted));
+        account.turn(now);
+        account
     }
 }
 
@@ -157,9 +171,12 @@ impl Conductor {
     fn account(&mut self, function: FuncId) -> &mut Account {
         // Until now its cycles were empty; the latest has begun with the epoch.
         let epoch = self.epoch;
-        let begin =
-            || Box::new(Life { account: Account::new(epoch), plan: adaptive::Plan::default() });
-        &mut self.part(function).life.get_or_insert_with(begin).account
+        let Part { life, counted, .. } = self.part(function);
+        let begin = || {
+            let account = Account::counted(epoch, std::mem::take(counted));
+            Box::new(Life { account, plan: adaptive::Plan::default() })
+        };
+        &mut life.get_or_insert_with(begin).account
     }
 
     /// A function is there, or has more sites than before.
@@ -251,6 +268,14 @@ impl Conductor {
     /// Entries were counted since the last tick.
     pub fn entered(&mut self, function: FuncId, calls: u64) {
         self.adaptive.spent += calls as f64 * self.costs.count;
+        if self.policy == Policy::Count {
+            let part = self.part(function);
+            if part.life.is_none() {
+                // There are no cycles: most of what is known of others stays zero.
+                part.counted += calls;
+                return;
+            }
+        }
         self.account(function).entered(calls);
     }
 
@@ -349,14 +374,10 @@ impl Conductor {
     /// The same before [`Profile::reconcile`], which makes the figures: for callers that have the
     /// evidence of a clock.
     pub fn draft(&self, now: Ticks) -> Profile {
-        let lives = self.functions.iter().enumerate().skip(1);
-        let lives = lives.filter_map(|(at, part)| Some((at, &part.life.as_ref()?.account)));
-        let called: Vec<_> = lives.filter(|(_, account)| account.entries > 0).collect();
-        let accounts = called.into_iter().map(|(at, account)| {
-            let mut account = account.clone();
-            account.turn(now);
-            (FuncId(at as u32), account)
-        });
+        let parts = self.functions.iter().enumerate().skip(1);
+        let called: Vec<_> = parts.filter(|(_, part)| part.is_called()).collect();
+        let accounts =
+            called.into_iter().map(|(at, part)| (FuncId(at as u32), part.account(self.epoch, now)));
         let nobody = self.functions.first().and_then(|part| part.life.as_ref());
         let lost = nobody.map_or(0, |life| life.account.lost);
         let watched = now.since(self.began);
@@ -370,9 +391,9 @@ impl Conductor {
     /// Functions that got their probes late may have been called before: those that were running
     /// once at least.
     fn own_up(&self, profile: &mut Profile) {
-        let known: HashSet<FuncId> = profile.functions.iter().map(|function| function.id).collect();
-        let running = self.functions.iter().enumerate().filter(|(_, part)| part.was_running);
-        let ids = running.map(|(at, _)| FuncId(at as u32)).filter(|id| !known.contains(id));
+        let running = self.functions.iter().enumerate().skip(1);
+        let running = running.filter(|(_, part)| part.was_running && !part.is_called());
+        let ids = running.map(|(at, _)| FuncId(at as u32));
         let once = Figure::exact(1.0);
         profile.functions.extend(ids.map(|id| Function { calls: once, ..Function::uncalled(id) }));
         for function in &mut profile.functions {
@@ -444,6 +465,32 @@ mod tests {
             }
             assert!(!modes.0.is_empty() && modes.0.iter().all(|mode| *mode == Mode::Count));
         }
+    }
+
+    #[test]
+    fn a_function_that_is_only_counted_has_an_account_as_soon_as_something_else_is_seen() {
+        let costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
+        let clock = Clock { hz: 1e9, step: 1 };
+        let mut conductor = Conductor::new(Policy::Count, clock, costs, 1, Ticks(1));
+        for function in [FuncId(1), FuncId(2), FuncId(3)] {
+            conductor.discovered(function, 2);
+        }
+        conductor.first(&mut Nothing);
+        for _ in 0..5 {
+            conductor.entered(FuncId(1), 3);
+            conductor.entered(FuncId(2), 4);
+        }
+        conductor.lost(FuncId(2), 1);
+        conductor.entered(FuncId(2), 1);
+        conductor.tick(Ticks(1_000_000), &mut Nothing);
+        let functions = conductor.draft(Ticks(2_000_000)).functions;
+        let told: Vec<_> = functions
+            .iter()
+            .map(|function| (function.id, function.calls, function.lost, function.samples))
+            .collect();
+        let exact = Figure::exact;
+        assert_eq!(told, [(FuncId(1), exact(15.0), 0, 0), (FuncId(2), exact(21.0), 1, 0)]);
+        assert!(conductor.functions[1].life.is_none());
     }
 
     #[test]

@@ -34,14 +34,16 @@ pub(super) struct Flow {
 #[derive(Clone, Copy)]
 enum Step {
     /// The address of a function, by number, is loaded.
-    Load(usize, usize),
+    Load(u8, u8),
     /// From the second place to the first.
-    Move(usize, usize),
+    Move(u8, u8),
     /// Something else is written.
-    Write(usize),
+    Write(u8),
     Call,
-    Branch(u64),
-    Jump(u64),
+    /// So far.
+    Branch(i32),
+    /// See `Branch`.
+    Jump(i32),
     /// Nothing goes on here: a return, or an indirect jump.
     Stop,
     Exit,
@@ -66,21 +68,25 @@ impl Flow {
         loaded: Option<(usize, u64)>,
         is_exit: bool,
     ) {
+        if self.is_given_up {
+            return;
+        }
         let at = instruction.ip();
         if is_exit {
             self.steps.push((at, Step::Exit));
         }
+        let far = |target: u64| target.wrapping_sub(at) as i32;
         let step = match instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => Step::Call,
-            FlowControl::ConditionalBranch => Step::Branch(instruction.near_branch_target()),
-            FlowControl::UnconditionalBranch => Step::Jump(instruction.near_branch_target()),
+            FlowControl::ConditionalBranch => Step::Branch(far(instruction.near_branch_target())),
+            FlowControl::UnconditionalBranch => Step::Jump(far(instruction.near_branch_target())),
             FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => {
                 Step::Stop
             }
             _ => match (loaded, moved(instruction), written(instruction)) {
-                (Some((to, function)), ..) => Step::Load(to, self.number(function)),
-                (_, Some((to, from)), _) => Step::Move(to, from),
-                (.., Some(to)) => Step::Write(to),
+                (Some((to, function)), ..) => Step::Load(to as u8, self.number(function) as u8),
+                (_, Some((to, from)), _) => Step::Move(to as u8, from as u8),
+                (.., Some(to)) => Step::Write(to as u8),
                 _ => return,
             },
         };
@@ -135,8 +141,8 @@ impl Flow {
 
     /// The steps that jumps lead to.
     fn targets(&self) -> impl Iterator<Item = usize> {
-        self.steps.iter().filter_map(|(_, step)| match step {
-            Step::Branch(target) | Step::Jump(target) => self.at(*target),
+        self.steps.iter().filter_map(|&(at, step)| match step {
+            Step::Branch(far) | Step::Jump(far) => self.at(at.wrapping_add_signed(far.into())),
             _ => None,
         })
     }
@@ -158,17 +164,20 @@ impl Flow {
             }
             let here = state.get_or_insert(*anywhere);
             match step {
-                Step::Load(to, function) => here[to] = 1 << function,
-                Step::Move(STACK, from) => here[STACK] |= here[from],
-                Step::Move(to, from) => here[to] = here[from],
-                Step::Write(to) => here[to] = 0,
+                Step::Load(to, function) => here[usize::from(to)] = 1 << function,
+                Step::Move(to, from) if usize::from(to) == STACK => {
+                    here[STACK] |= here[usize::from(from)];
+                }
+                Step::Move(to, from) => here[usize::from(to)] = here[usize::from(from)],
+                Step::Write(to) => here[usize::from(to)] = 0,
                 Step::Exit => told.push((at, here[RDI])),
                 Step::Call => {
                     CALLED.iter().for_each(|&place| here[place] = 0);
                     join(anywhere, here);
                 }
-                Step::Branch(target) | Step::Jump(target) => {
-                    let label = self.at(target).and_then(|target| labels.get_mut(&target));
+                Step::Branch(far) | Step::Jump(far) => {
+                    let target = self.at(at.wrapping_add_signed(far.into()));
+                    let label = target.and_then(|target| labels.get_mut(&target));
                     if let Some(label) = label {
                         join(label, here);
                     }

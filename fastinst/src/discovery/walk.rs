@@ -8,10 +8,12 @@ use super::flow::{Flow, number};
 use super::image::Code as Segment;
 use super::scan::Candidate;
 use super::{Discovery, site};
+use crate::heap;
 use crate::probe::Kind;
 use callpatch::x86::Transfer;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 use std::ops::Range;
+use std::sync::Once;
 use wordpatch::CodeAddr;
 
 /// Functions are not longer; where no beginning is known a walk ends somewhere.
@@ -55,6 +57,11 @@ pub(super) struct Walker<'b> {
 impl<'b> Walker<'b> {
     pub(super) fn new(segment: &Segment<'b>, bias: usize) -> Self {
         let start = CodeAddr::new(bias.wrapping_add(segment.address as usize));
+        static TABLES: Once = Once::new();
+        // The first decoder makes tables of thousands of blocks.
+        TABLES.call_once(|| {
+            heap::for_good(|| Decoder::new(64, &[], DecoderOptions::NONE));
+        });
         let decoder = Decoder::with_ip(64, segment.bytes, start.get() as u64, DecoderOptions::NONE);
         Self {
             span: start..start.offset(segment.bytes.len() as isize),

@@ -17,6 +17,7 @@ use super::{
     arrivals, attached, clock, guest, measure, modes, registered, scope, sharing, spans, stub,
     tally, threads, unloading,
 };
+use crate::heap;
 use crate::names::Names;
 use crate::output::{self, Unhindered};
 use profiler::{Clock, Conductor, Mode, Nesting, Probes, Sample, Slow};
@@ -247,6 +248,8 @@ pub(crate) struct Agent {
     before: Duration,
     agent_before: Duration,
     control: control::Control,
+    /// What the last profile was made of: it goes when no thread waits for us any more.
+    leftovers: Option<(profiler::Profile, heap::Hoard)>,
     /// The profile until measuring was switched off from outside.
     frozen: Option<Box<profiler::Profile>>,
 }
@@ -317,6 +320,7 @@ impl Agent {
             before: Duration::ZERO,
             agent_before: Duration::ZERO,
             control: control::Control::default(),
+            leftovers: None,
             frozen: None,
         };
         if !spans::is_recording() {
@@ -439,6 +443,7 @@ impl Agent {
             } else {
                 pause
             });
+            self.leftovers = None;
             for step in wishes::ROUND {
                 match step {
                     Step::Take => taken = WISHES.take(),
@@ -478,6 +483,7 @@ impl Agent {
         }
         BEFORE.store(agent_time().as_nanos() as u64, Relaxed);
         self.control = control::Control::default();
+        self.leftovers = None;
         if !attached::is_over() {
             guest::agent_leaves(self);
         }

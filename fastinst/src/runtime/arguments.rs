@@ -17,10 +17,11 @@
 //! This module exists to read registers that stubs have put aside, and cells that threads share.
 #![allow(unsafe_code)]
 
-use super::event::{self, SignalStack, points};
+use super::event::{self, points};
 use super::functions::Id;
 use super::layout::Header;
 use super::plant::{Bed, Garden};
+use super::signal_stack::SignalStack;
 use super::sites::{self, Site};
 use super::stub::Stub;
 use super::threads::{self, Caller};
@@ -319,7 +320,7 @@ pub(super) extern "C" fn enter(
         Caller::Ours => {}
         Caller::Passing => missed(),
         Caller::Observed(block) => {
-            let stack = SignalStack::told(signals);
+            let stack = SignalStack::told(block, signals);
             let act = || enter_on(block, id, &Saved(saved), (sp, &stack), now);
             event::guarded(block, (sp, &stack), now, missed, act);
         }
@@ -364,7 +365,7 @@ pub(super) extern "C" fn exit(
     if let Caller::Observed(block) = threads::caller()
         && let Some(capture) = of(id).filter(|capture| !capture.stopped.load(Relaxed))
     {
-        let stack = SignalStack::told(signals);
+        let stack = SignalStack::told(block, signals);
         let act = || exit_on(block, capture, &Saved(saved), (sp, &stack), site, now);
         event::guarded(block, (sp, &stack), now, || (), act);
     }

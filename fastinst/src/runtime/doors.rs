@@ -15,7 +15,8 @@
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
 //! `longjmp` and its like have [theirs](super::scope), `syscall` and `prctl` have [their
-//! own](super::sandbox), and so has [`mprotect`](super::protection).
+//! own](super::sandbox), and so have [`mprotect`](super::protection) and
+//! [`sigaltstack`](super::signal_stack).
 //!
 //! # Safety
 //!
@@ -23,7 +24,9 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::{agent, arrivals, guest, loader, protection, sandbox, scope, stub, unloading};
+use super::{
+    agent, arrivals, guest, loader, protection, sandbox, scope, signal_stack, stub, unloading,
+};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -152,7 +155,8 @@ static FORK: AtomicUsize = AtomicUsize::new(0);
 static FORKPTY: AtomicUsize = AtomicUsize::new(0);
 static DAEMON: AtomicUsize = AtomicUsize::new(0);
 /// Those that do something behind the door as well.
-static OTHERS: [(&AtomicUsize, &CStr); 9] = [
+static OTHERS: [(&AtomicUsize, &CStr); 10] = [
+    (&signal_stack::SIGALTSTACK, c"sigaltstack"),
     (&protection::MPROTECT, c"mprotect"),
     (&sandbox::SYSCALL, c"syscall"),
     (&sandbox::PRCTL, c"prctl"),

@@ -16,6 +16,7 @@ pub(super) mod points;
 
 use super::functions::{self, Id};
 use super::layout::{FRAME, Frame, Function, Header, OUTERMOST, Record, lap};
+use super::signal_stack::SignalStack;
 use super::sites::{self, Owners};
 use super::stub::{BIAS, MULTIPLIER, NO_SITE, PAIR};
 use super::threads::{self, Caller};
@@ -32,27 +33,6 @@ const ANOTHER_STACK: u64 = 64 << 20;
 /// How many entries beyond its quota a function may have open or skipped before it retires although
 /// calls are open: they may never return.
 const OVERRUN: i32 = -64;
-
-/// Where a thread's signal stack lies, if it has one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SignalStack(std::ops::Range<u64>);
-
-impl SignalStack {
-    /// As the kernel has told it, if it was asked.
-    pub(super) fn told(by_kernel: *const libc::stack_t) -> Self {
-        // SAFETY: (1) null, or what the stub's caller has on its stack.
-        let stack =
-            unsafe { by_kernel.as_ref() }.filter(|stack| stack.ss_flags & libc::SS_DISABLE == 0);
-        Self(stack.map_or(0..0, |stack| {
-            let start = stack.ss_sp.addr() as u64;
-            start..start + stack.ss_size as u64
-        }))
-    }
-
-    pub(super) fn holds(&self, sp: u64) -> bool {
-        self.0.contains(&sp)
-    }
-}
 
 /// An enter hook was called.
 pub(super) extern "C" fn enter(
@@ -97,7 +77,7 @@ fn entered(address: u64, sp: u64, site: u32, signals: *const libc::stack_t, is_i
             }
             Caller::Observed(block) => {
                 spans::entered(id);
-                let signals = &SignalStack::told(signals);
+                let signals = &SignalStack::told(block, signals);
                 guarded(block, (sp, signals), now, late, || match is_point(site) {
                     true => points::begin_on(block, id, now),
                     false if is_inside || scope::enters(block, id, (sp, signals)) => {
@@ -152,7 +132,7 @@ fn left(
     {
         guarded(
             block,
-            (sp, &SignalStack::told(signals)),
+            (sp, &SignalStack::told(block, signals)),
             now,
             || (),
             || {

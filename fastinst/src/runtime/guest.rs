@@ -167,6 +167,7 @@ fn begin() -> Result<(), String> {
         hide_from_children();
     }
     prepare_for_good()?;
+    let _hoard = heap::Hoard::begin();
     let makers = settings.0.provider;
     let begun = set_up(settings, start, makers, |_| true)?;
     keep_earlier_images();

@@ -18,7 +18,8 @@
 //! measuring has taken: it stands still while a call is being accounted for, and so hooks take no
 //! time of the calls that they lie in. All durations are by this clock.
 
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// A call that is being timed, or whose exit has to be told from that of one that is.
 #[repr(C)]
@@ -172,9 +173,28 @@ pub(crate) struct Header {
     pub(crate) scope_top: AtomicPtr<Followed>,
     /// See `scope_base`.
     pub(crate) scope_limit: AtomicPtr<Followed>,
+    /// The term of its thread's [signal stack](super::signal_stack), in the upper bits.
+    pub(crate) stack_term: AtomicU64,
+    /// Pages that are known to be none of that stack.
+    pub(crate) clear: [Clear; CLEARS],
     /// On lines of its own: what its thread writes all the time lies on the first.
     pub(crate) drained: Drained,
 }
+
+/// A page that is no part of its thread's [signal stack](super::signal_stack).
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Clear {
+    /// The page's number, and the term in which that is so.
+    pub(crate) key: AtomicU64,
+    /// The stack, as the kernel has told it: a `stack_t`.
+    pub(crate) start: AtomicUsize,
+    pub(crate) flags: AtomicU32,
+    pub(crate) size: AtomicUsize,
+}
+
+/// So many pages are known, each in the place that its number has.
+pub(crate) const CLEARS: usize = 8;
 
 /// A pass of a pair of points that has begun, or a call whose arguments are read.
 #[repr(C)]
@@ -230,6 +250,11 @@ pub(crate) const RECORD: usize = size_of::<Record>();
 pub(crate) const FUNCTION: usize = size_of::<Function>();
 
 // What the assembly takes for granted.
+const _: () = assert!(size_of::<Clear>() == 1 << 5 && CLEARS.is_power_of_two());
+const _: () = assert!(
+    offset_of!(Clear, flags) - offset_of!(Clear, start) == offset_of!(libc::stack_t, ss_flags)
+        && offset_of!(Clear, size) - offset_of!(Clear, start) == offset_of!(libc::stack_t, ss_size)
+);
 const _: () = assert!(FRAME == 32 && ENTRY == 32 && RECORD == 32 && FUNCTION == 64);
 const _: () = assert!(RING_COUNT.is_power_of_two() && size_of::<Header>() <= RING);
 

@@ -28,8 +28,8 @@ use wordpatch::Ticks;
 const BASELINE: Duration = Duration::from_micros(300);
 
 /// How many pairs are run in a round, and how many rounds.
-const PAIRS: u32 = 256;
-const ROUNDS: usize = 9;
+const PAIRS: u32 = 64;
+const ROUNDS: usize = 7;
 
 /// A point on both clocks.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,8 @@
 //! written before it is installed, the agent's thread ends, the probes are switched off, and from
 //! then on this library makes no system call. One that refuses such calls is lived with. So it is
 //! where the program forbids its threads the time stamp counter, without which no hook works. What
-//! is done by a bare `syscall` instruction passes no door, and is not seen.
+//! is done by a bare `syscall` instruction passes no door, and is not seen. A signal stack that
+//! changes through the door `syscall` ends what is [known](super::signal_stack) of them.
 //!
 //! Both doors are passed by every call of that name, so they look at a number and go on; whatever
 //! else there is to do is done in Rust.
@@ -18,7 +19,7 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::filter::{self, Instruction};
-use super::{agent, doors, guest};
+use super::{agent, doors, guest, signal_stack};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -41,7 +42,7 @@ struct Arguments {
 }
 
 macro_rules! door {
-    ($number:literal $name:ident $next:ident $watched:path, $also:path) => {
+    ($number:literal $name:ident $next:ident $watched:path, $also:path, $third:path) => {
         #[doc = concat!("Looks whether a filter is coming, and goes on to the C library's `", stringify!($name), "`.")]
         ///
         /// # Safety
@@ -54,6 +55,8 @@ macro_rules! door {
                 "cmp edi, {watched}",
                 "je 2f",
                 "cmp edi, {also}",
+                "je 2f",
+                "cmp edi, {third}",
                 "je 2f",
                 "mov r11, [rip + {next}]",
                 "test r11, r11",
@@ -82,6 +85,7 @@ macro_rules! door {
                 number = const $number,
                 watched = const $watched,
                 also = const $also,
+                third = const $third,
                 next = sym $next,
                 pass = sym pass,
             )
@@ -89,8 +93,8 @@ macro_rules! door {
     };
 }
 
-door!(0 syscall SYSCALL libc::SYS_seccomp, libc::SYS_prctl);
-door!(1 prctl PRCTL libc::PR_SET_SECCOMP, libc::PR_SET_TSC);
+door!(0 syscall SYSCALL libc::SYS_seccomp, libc::SYS_prctl, libc::SYS_sigaltstack);
+door!(1 prctl PRCTL libc::PR_SET_SECCOMP, libc::PR_SET_TSC, libc::PR_SET_TSC);
 
 const FILTERED: &str =
     "the program's filter of system calls forbids what a profile needs: the profile ends there";
@@ -108,6 +112,10 @@ extern "C" fn pass(number: u32, given: &Arguments) -> usize {
             _ => None,
         },
         (0, libc::SYS_prctl) => end_by_prctl(given.rsi, given.rdx, given.rcx),
+        (0, libc::SYS_sigaltstack) => {
+            signal_stack::know_nothing();
+            None
+        }
         (1, _) => end_by_prctl(given.rdi, given.rsi, given.rdx),
         _ => None,
     };

@@ -27,8 +27,8 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::layout::{
-    ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING, RING_COUNT,
-    RING_ROOM, Record,
+    CLEARS, Clear, ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING,
+    RING_COUNT, RING_ROOM, Record,
 };
 use super::scope::{self, stubs as follow};
 use super::{drain, event, keeping, skip};
@@ -36,6 +36,7 @@ use std::arch::{asm, global_asm, naked_asm};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
 use wordpatch::CodeAddr;
+use wordpatch::os::pages::PAGE;
 
 // The thread's block: one pointer, in the initial-exec model, which costs one load.
 global_asm!(
@@ -658,16 +659,39 @@ extern "C" fn enough() {
 }
 
 /// To the function that rax holds, on a stack with room for it: the one for signals may have hardly
-/// any. Its fifth argument is what the kernel says of that stack. Where nothing of ours runs no
-/// system call is made, and it is null.
+/// any. Its fifth argument is what the kernel says of that stack: where the page is known to be none
+/// of it, what it has said before ([`signal_stack`](super::signal_stack)). Where nothing of ours runs no system call is
+/// made, and it is null.
 #[unsafe(naked)]
 pub(super) extern "C" fn slowly() {
     naked_asm!(
         "cmp byte ptr [rip + {running}], 0",
+        "je 2f",
+        "mov r8, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+        "mov r8, qword ptr fs:[r8]",
+        "test r8, r8",
+        "jz {call}",
+        "mov r9, rsp",
+        "shr r9, {page}",
+        "mov r10d, r9d",
+        "or r9, qword ptr [r8 + {term}]",
+        "and r10d, {clears} - 1",
+        "shl r10d, 5",
+        "lea r8, [r8 + r10 + {clear}]",
+        "cmp r9, qword ptr [r8 + {key}]",
         "jne {call}",
+        "add r8, {stack}",
+        "jmp rax",
+        "2:",
         "xor r8d, r8d",
         "jmp rax",
         running = sym super::guest::RUNNING,
+        page = const PAGE.trailing_zeros(),
+        term = const offset_of!(Header, stack_term),
+        clear = const offset_of!(Header, clear),
+        clears = const CLEARS,
+        key = const offset_of!(Clear, key),
+        stack = const offset_of!(Clear, start),
         call = sym wordpatch::os::spare_stacks::call,
     )
 }

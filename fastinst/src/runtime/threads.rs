@@ -14,7 +14,7 @@ use super::layout::{
     ENDED, FEW_FRAMES, FRAME, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS, RING_COUNT,
     before_frames,
 };
-use super::{scope, stub};
+use super::{scope, signal_stack, stub};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::os::OsError;
@@ -243,6 +243,7 @@ fn reset(block: &Header) {
     block.busy.store(0, Relaxed);
     block.in_code.store(0, Relaxed);
     block.open_passes.store(0, Relaxed);
+    signal_stack::begin(block);
     block.clock.begin();
     block.random.store(Ticks::now().0 ^ std::ptr::from_ref(block).addr() as u64, Relaxed);
 }

@@ -74,6 +74,18 @@ fn handlers_on_other_stacks_are_counted_exactly() {
 }
 
 #[test]
+fn signal_stacks_where_other_stacks_were_have_room() {
+    let flags = ["-O2", "-pthread", "-Wl,-z,now"];
+    let Some(trial) = Trial::of("movedstacks.c", &flags) else { return };
+    for how in [&[][..], &["syscall"]] {
+        let trial = trial.clone().told(how);
+        let told = text(&trial.plain().stdout);
+        assert!(told.lines().all(|line| !line.ends_with("bytes")), "without us: {told}");
+        trial.counts();
+    }
+}
+
+#[test]
 fn a_stack_that_is_used_up_is_the_programs_own_matter() {
     let Some(trial) = Trial::of("alarms.c", &["-O1"]) else { return };
     let profiles = trial.told(&["overflow"]).behaves();

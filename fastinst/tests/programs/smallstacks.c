@@ -1,24 +1,13 @@
 /* Probed signal handlers on the smallest signal stacks: the kernel's frame and a kilobyte, below which nothing is mapped. The first argument says
  * what is done there. */
 #define _GNU_SOURCE
+#include "painted.h"
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define UNSEEN __attribute__((no_instrument_function))
-/* What hooks may take of the stack, and what a probed function has below its frame's address. */
-#ifndef HOOKS
-#define HOOKS 256
-#endif
-#define OWN 64
-
-static const char paint = 0x5a;
-static const size_t large = 1 << 17;
-static char *volatile frame, *volatile deepest;
+static char *volatile frame;
 static volatile long calls;
 static int leaves;
 
@@ -48,20 +37,9 @@ static UNSEEN void take(char *from, size_t size) {
         perror("sigaltstack");
 }
 
-/* How far below the deepest function's frame anything was written. */
 static UNSEEN void measure(char *stack, int signal, const char *what) {
-    memset(stack, paint, large);
     take(stack, large);
-    deepest = stack + large;
-    raise(signal);
-    char *lowest = stack;
-    while (*lowest == paint)
-        lowest++;
-    long depth = deepest - lowest;
-    if (depth <= HOOKS + OWN)
-        printf("%s: little\n", what);
-    else
-        printf("%s: %ld bytes\n", what, depth);
+    look(stack, signal, what);
 }
 
 /* A thread whose first probes are a handler's. */

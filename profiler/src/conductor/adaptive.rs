@@ -17,7 +17,6 @@
 use super::{Conductor, Life, Part};
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::{Costs, FuncId, Ticks};
-use std::collections::HashSet;
 
 /// The first term, and every term of a function that is timed completely: what is called fewer
 /// times is.
@@ -358,7 +357,7 @@ impl Conductor {
         let mut sampled = Vec::new();
         for candidate in order {
             let (at, rate, passing) = (candidate.at, candidate.counted(), candidate.passing);
-            let complete = complete.contains(&at);
+            let complete = complete[at];
             let Some(life) = &mut self.functions[at].life else { continue };
             life.plan.passing = passing;
             let (counted, so_far) = (rate * costs.count, life.account.entries as f64 * costs.count);
@@ -397,20 +396,20 @@ impl Conductor {
 
     /// Which functions are timed completely, of those in the order of what it costs: first long
     /// ones, then all, the cheapest first, as long as it is paid for; and what is left.
-    fn time_completely(&self, order: &[Candidate], ticks: f64) -> (HashSet<usize>, f64) {
-        let mut chosen = HashSet::new();
+    fn time_completely(&self, order: &[Candidate], ticks: f64) -> (Vec<bool>, f64) {
+        let mut chosen = vec![false; self.functions.len()];
         let mut left = ticks;
         for (only_long, kept) in [(true, ticks * (1.0 - LONG)), (false, 0.0)] {
             for candidate in order.iter().filter(|candidate| candidate.is_long || !only_long) {
                 let cost = candidate.cost(&self.costs);
-                if chosen.contains(&candidate.at) {
+                if chosen[candidate.at] {
                     continue;
                 }
                 if left - cost < kept {
                     break;
                 }
                 left -= cost;
-                chosen.insert(candidate.at);
+                chosen[candidate.at] = true;
             }
         }
         (chosen, left)

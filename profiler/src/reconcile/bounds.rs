@@ -71,14 +71,19 @@ pub(super) fn cut(values: &mut [f64], floors: &[f64], callers: &Callers) {
 /// pinned, if there are any.
 pub(super) fn raise(values: &mut [f64], pinned: &[bool], callers: &Callers) {
     let mut settled = vec![false; values.len()];
-    let called = values.iter().enumerate().filter(|(at, _)| callers.get(*at).is_some());
-    let mut heap: BinaryHeap<_> = called.map(|(at, value)| Ranked(*value, at)).collect();
+    let missing = |at: usize, all: &[usize], values: &[f64]| {
+        values[at] - all.iter().map(|caller| values[*caller]).sum::<f64>()
+    };
+    // Where nothing is missing nothing ever will be, unless the function itself is raised.
+    let is_above = |at: &usize| callers.get(*at).is_some_and(|all| missing(*at, all, values) > 0.0);
+    let mut heap: BinaryHeap<_> =
+        (0..values.len()).filter(is_above).map(|at| Ranked(values[at], at)).collect();
     while let Some(Ranked(value, at)) = heap.pop() {
         if value != values[at] || std::mem::replace(&mut settled[at], true) {
             continue;
         }
         let Some(all) = callers.get(at) else { continue };
-        let missing = value - all.iter().map(|caller| values[*caller]).sum::<f64>();
+        let missing = missing(at, all, values);
         if missing.is_nan() || missing <= 0.0 {
             continue;
         }

@@ -3,6 +3,8 @@
 
 use super::OsError;
 use crate::addr::CodeAddr;
+use std::fs::File;
+use std::io::Read;
 
 /// One mapping of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +69,11 @@ pub fn mappings_of(process: i32, thread: i32) -> Result<Vec<Mapping>, OsError> {
 }
 
 fn read(path: &str, call: &'static str) -> Result<Vec<Mapping>, OsError> {
-    let table = std::fs::read(path)
+    // The kernel does not say how long it is: with room for all of it it is read at once.
+    const USUAL: usize = 16 << 10;
+    let mut table = Vec::with_capacity(USUAL);
+    File::open(path)
+        .and_then(|mut file| file.read_to_end(&mut table))
         .map_err(|error| OsError { call, errno: error.raw_os_error().unwrap_or(libc::EIO) })?;
     Ok(String::from_utf8_lossy(&table).lines().filter_map(Mapping::parse).collect())
 }

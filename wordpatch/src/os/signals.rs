@@ -28,7 +28,7 @@ pub struct Blocked {
 static AT_LENGTH: AtomicUsize = AtomicUsize::new(0);
 
 /// What tells the calling thread from all others that live.
-fn thread_pointer() -> usize {
+pub fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: (1) the ABI of x86-64 (System V, thread-local storage) has the thread pointer there.
     unsafe {
@@ -205,6 +205,16 @@ fn change_mask(how: libc::c_int, mask: &Mask) -> Mask {
 
 /// A handler that is told everything.
 pub type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// What the kernel says of the calling thread's signal stack. Usable in a signal handler.
+pub fn stack() -> Result<libc::stack_t, OsError> {
+    let mut stack = MaybeUninit::zeroed();
+    // SAFETY: (1) the result is written before it is read, by `check`.
+    unsafe {
+        check("sigaltstack", libc::sigaltstack(std::ptr::null(), stack.as_mut_ptr()).into())?;
+        Ok(stack.assume_init())
+    }
+}
 
 /// The action that is installed for `signal`. Usable in a signal handler.
 pub fn action(signal: i32) -> Result<libc::sigaction, OsError> {

@@ -373,5 +373,11 @@ pub extern "C" fn call() {
     )
 }
 
+/// The stack pointer with which [`call`] was called, which has passed on `signals`.
+pub fn called_at(signals: *const libc::stack_t) -> usize {
+    // Behind what it has saved lie two registers and its caller's base pointer.
+    signals.addr() + size_of::<Saved>() + 3 * size_of::<usize>()
+}
+
 const _: () = assert!(size_of::<Saved>().is_multiple_of(16) && offset_of!(Saved, signals) == 0);
 const _: () = assert!(SIZE.is_multiple_of(PAGE) && COUNT == u64::BITS as usize);

@@ -4,6 +4,7 @@
 use super::{Agent, agent_time};
 use crate::format::Format;
 use crate::handover::Writer;
+use crate::heap;
 use crate::output::{self, Unhindered};
 use crate::runtime::functions::{self, Id};
 use crate::runtime::handover::{self, Due};
@@ -24,6 +25,7 @@ impl Agent {
         if is_handed_over || attached::is_tied() {
             return;
         }
+        let hoard = heap::Hoard::begin();
         let (profile, _unhindered) = self.profile(guest::config().format);
         if profile.functions.is_empty() && !guest::has_probes() {
             // A program without probes that might have loaded some.
@@ -34,6 +36,7 @@ impl Agent {
         if let Err(error) = output::write(&profile, guest::config(), path) {
             guest::complain(&error.to_string());
         }
+        self.leftovers = Some((profile, hoard));
     }
 
     /// To `fastinst run`, as much as is due.
@@ -63,11 +66,13 @@ impl Agent {
     /// The whole profile. Returns whether it was taken.
     fn hand_over(&mut self, writer: &Writer) -> bool {
         let start = agent_time();
+        let hoard = heap::Hoard::begin();
         self.hand_over_counts(writer);
         let (profile, _unhindered) = self.profile(Format::Profile);
         let (called, all) = (profile.functions.len(), self.functions.len());
         let taken = writer.put(&profile.to_bytes(profiler::Packing::Plain), all);
         self.pace.handed_over(Instant::now(), agent_time().saturating_sub(start), called);
+        self.leftovers = Some((profile, hoard));
         taken
     }
 

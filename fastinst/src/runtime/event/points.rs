@@ -5,9 +5,10 @@
 //! beginning of its pair on the same thread; one that nothing has begun is only counted. What never
 //! ends is the first to be dropped when the list is full.
 
-use super::{SignalStack, begin_term, draw, finish, guarded, record_of};
+use super::{begin_term, draw, finish, guarded, record_of};
 use crate::runtime::functions::Id;
 use crate::runtime::layout::{Header, PASSES, Pass, Record};
+use crate::runtime::signal_stack::SignalStack;
 use crate::runtime::stub::BIAS;
 use crate::runtime::threads::{self, Caller};
 use crate::runtime::{drain, guest, modes};
@@ -31,7 +32,7 @@ pub(in crate::runtime) extern "C" fn begin(
         Caller::Ours => {}
         Caller::Passing => super::count_late(id),
         Caller::Observed(block) => {
-            let stacks = (sp, &SignalStack::told(signals));
+            let stacks = (sp, &SignalStack::told(block, signals));
             guarded(block, stacks, now, || super::count_late(id), || begin_on(block, id, now));
         }
     }
@@ -51,7 +52,7 @@ pub(in crate::runtime) extern "C" fn end(
     }
     let (now, errno) = (Ticks::now().0, os::errno());
     if let Caller::Observed(block) = threads::caller() {
-        let stacks = (sp, &SignalStack::told(signals));
+        let stacks = (sp, &SignalStack::told(block, signals));
         guarded(block, stacks, now, || (), || end_on(block, Id::of_record(record), now));
     }
     os::set_errno(errno);

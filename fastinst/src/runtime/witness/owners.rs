@@ -36,21 +36,21 @@ pub(super) struct Owners<'o> {
 /// The functions with probes.
 struct Probed {
     /// By module and address.
-    functions: HashMap<(usize, usize), FuncId>,
+    functions: Vec<((usize, usize), FuncId)>,
     /// Enter sites, by address, with their module and function.
     enters: Vec<(usize, usize, FuncId)>,
 }
 
 impl Probed {
     fn find(garden: &Garden) -> Self {
-        let mut functions = HashMap::new();
+        let mut functions = Vec::new();
         let mut enters = Vec::new();
         let enter_sites = sites::all().filter(|(_, site)| site.kind == Kind::Enter);
         for (site, id) in enter_sites.filter_map(|(_, site)| Some((site, site.owner()?))) {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             let module = site.module as usize;
             if guest::is_selected(garden, address) {
-                functions.insert((module, address.get()), FuncId(id.0));
+                functions.push(((module, address.get()), FuncId(id.0)));
                 enters.push((site.call().address().get(), module, FuncId(id.0)));
             }
         }
@@ -60,11 +60,19 @@ impl Probed {
             if let Some((module, _)) =
                 garden.bed_of(address).filter(|_| guest::is_selected(garden, address))
             {
-                functions.entry((module, address.get())).or_insert(FuncId(id.0));
+                functions.push(((module, address.get()), FuncId(id.0)));
             }
         }
         enters.sort_unstable();
+        functions.sort_unstable();
+        functions.dedup_by_key(|(place, _)| *place);
         Self { functions, enters }
+    }
+
+    /// The one that lies there.
+    fn at(&self, module: usize, address: usize) -> Option<FuncId> {
+        let found = self.functions.binary_search_by_key(&(module, address), |(place, _)| *place);
+        found.ok().map(|at| self.functions[at].1)
     }
 }
 
@@ -123,7 +131,7 @@ impl<'o> Owners<'o> {
         });
         // What gcc has split off as rarely executed has no entry, but perhaps an exit of its own.
         let whole = name.contains(".cold").then(|| self.split_from(module, &name)).flatten();
-        let known = whole.or_else(|| self.probed().functions.get(&(module, start)).copied());
+        let known = whole.or_else(|| self.probed().at(module, start));
         let own = known.or_else(|| self.split_from(module, &name));
         let inside = self.enters_within(module, start, if size == 0 { 1 } else { size });
         let own = own.or_else(|| inside.first().copied());
@@ -187,7 +195,7 @@ impl<'o> Owners<'o> {
         let probed = &self.probed.get_or_init(|| Probed::find(garden)).functions;
         let names = self.by_name.entry(module).or_insert_with(|| {
             let here = probed.iter().filter(|((of, _), _)| *of == module);
-            let named = here.filter_map(|(&(_, address), &id)| {
+            let named = here.filter_map(|&((_, address), id)| {
                 Some((names.symbol(garden, module, CodeAddr::new(address))?.name, id))
             });
             named.collect()
@@ -214,11 +222,11 @@ impl<'o> Owners<'o> {
         let mut invisible = Self::points();
         let mut tells = HashMap::new();
         let (garden, names) = (self.garden, &mut *self.names);
-        let Probed { functions, enters } = self.probed.get_or_init(|| Probed::find(garden));
-        for &(site, module, id) in enters {
+        let probed = self.probed.get_or_init(|| Probed::find(garden));
+        for &(site, module, id) in &probed.enters {
             let address = CodeAddr::new(Id(id.0).function().address.load(Relaxed) as usize);
             let Some(start) = names.start(garden, module, CodeAddr::new(site)) else { continue };
-            if start == address || functions.get(&(module, start.get())) == Some(&id) {
+            if start == address || probed.at(module, start.get()) == Some(id) {
                 continue;
             }
             let Some(symbol) = names.symbol(garden, module, start) else { continue };
