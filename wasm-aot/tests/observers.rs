@@ -150,6 +150,48 @@ fn a_probe_that_another_one_of_its_place_takes_away_is_still_called_in_that_even
 }
 
 #[test]
+fn texts_that_probes_are_given_each_time_stay_where_they_are() {
+    // What is asked when sites are matched goes through the buffer, and overwrites it each time.
+    let monitor = r#"(module
+        (memory (export "whamm_buffer") 1) (memory $seen (export "seen") 1)
+        (global (export "whamm_buffer:start") i32 (i32.const 0)) (global (export "whamm_buffer:max") i32 (i32.const 64))
+        (global $next (mut i32) (i32.const 0))
+        (func (export "$place") (param i32 i32 i32) (result i32) (local.get 2))
+        (func (export "wasm:opcode:call ($place(fname, pc), target_fn_name)") (param i32 i32 i32)
+            (memory.copy $seen 0 (global.get $next) (local.get 1) (local.get 2))
+            (global.set $next (i32.add (global.get $next) (i32.const 8)))))"#;
+    let program = r#"(module (import "env" "log" (func $log (param i32))) (func $long_name nop) (func)
+        (func (export "main") (param i32) (result i32) (call $long_name) (call 2) (call $long_name) (i32.const 0)))"#;
+    for calls in BOTH {
+        let [seen, _] = seen(monitor, program, 5, calls);
+        assert_eq!(&seen[..25], b"long_name\0\0\0\0\0\0\0long_name");
+    }
+}
+
+#[test]
+fn memories_and_their_alignment_are_told_to_modules_without_the_marker() {
+    let monitor = |marker: &str, alloc: &str| {
+        format!(
+            r#"(module {marker} (global $seen (export "seen") (mut i32) (i32.const 0))
+            (func {alloc} (export "$20") (param i32) (result i32) (i32.const 0))
+            (func (export "wasm:opcode:i32.load (memory, align)") (param i32 i32)
+                (global.set $seen (i32.add (i32.mul (local.get 0) (i32.const 10)) (local.get 1)))))"#
+        )
+    };
+    let program = r#"(module (memory 1) (memory $second 1)
+        (func (export "main") (param i32) (result i32) (i32.load $second (local.get 0))))"#;
+    // The existing compiler's scripts mean the exponent, all others bytes.
+    for (marker, alloc, told) in [
+        ("", "", 14),
+        (r#"(import "wasm-aot:ext" "v1" (func))"#, "", 14),
+        ("", "$__whamm_alloc", 12),
+    ] {
+        let mut run = observed(&monitor(marker, alloc), program, 8, ProbeCalls::Inlined);
+        assert_eq!(run.global("seen"), told, "{marker} {alloc}");
+    }
+}
+
+#[test]
 fn a_monitor_reads_what_the_program_is_like() {
     // Numbers of functions are those of all, imported ones first; what is imported has no
     // definition.

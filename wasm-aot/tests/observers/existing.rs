@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use wasm_aot::Val;
 use wasm_aot::observer::ProbeCalls;
+use whamm::Source;
 
 /// Scripts of the library that it accepts.
 const ACCEPTED: [&str; 10] = [
@@ -20,6 +21,24 @@ const ACCEPTED: [&str; 10] = [
     "imix",
     "imix_fast",
     "loops",
+];
+
+/// Scripts of one variable each, of those that few engines hand over.
+const ASKING: [(&str, &str); 8] = [
+    ("memory", "wasm:opcode:i32.load8_u:before { report var n: u32; n = memory; }"),
+    ("default", "wasm:opcode:br_table:before { report var n: u32; n = default_target; }"),
+    ("number", "wasm:opcode:br_table:before { report var n: u32; n = num_targets; }"),
+    (
+        "imported",
+        "wasm:opcode:call:before / target_fn_type == \"import\" / { report var n: u32; n++; }",
+    ),
+    (
+        "module",
+        "wasm:opcode:call:before / target_imp_module == \"env\" / { report var n: u32; n++; }",
+    ),
+    ("called", "wasm:opcode:call:before { report var n: u32; n = target_fn_name.len(); }"),
+    ("length", "wasm:opcode:i32.add:before { report var n: u32; n = fname.len(); }"),
+    ("named", "wasm:opcode:i32.add:before { report var n: bool; n = fname == \"add\"; }"),
 ];
 
 const VERSION: &str = "2.0.1";
@@ -62,7 +81,9 @@ fn modules_of_the_existing_compiler_say_what_an_interpreter_says() {
         test_support::skip(&format!("whamm {VERSION} is missing: scripts/test installs it"));
         return;
     };
-    for script in monitors().iter().filter(|script| ACCEPTED.contains(&script.name.as_str())) {
+    let asking = ASKING.iter().map(|(name, text)| Source::new(*name, *text));
+    let known = monitors().into_iter().filter(|script| ACCEPTED.contains(&script.name.as_str()));
+    for script in &known.chain(asking).collect::<Vec<_>>() {
         let monitor = made(&command, &script.name, &script.text);
         for (name, calls) in
             PROGRAMS.into_iter().zip([ProbeCalls::Inlined, ProbeCalls::Direct].into_iter().cycle())

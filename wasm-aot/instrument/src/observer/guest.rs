@@ -7,6 +7,7 @@ use super::name::{Asked, Malformed};
 use super::rule::{self, Helper, Rule, rules};
 use super::switches::Switches;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasm_aot_body::events::Occurrence;
@@ -26,6 +27,9 @@ use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The bytes of a page of a memory.
+const PAGE: u32 = 1 << 16;
+
 /// Where texts are put for functions that are called when a site is matched.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
@@ -44,6 +48,10 @@ pub struct Observer {
     reactions: Vec<Reaction>,
     functions: HashMap<u32, Func>,
     buffer: Option<Buffer>,
+    /// Where each text is that stays.
+    kept: HashMap<String, u32>,
+    /// What is free for such texts.
+    free: Range<u32>,
     exit: Option<Func>,
     /// Whether its instructions of tables are numbered as the existing compiler does.
     pub(crate) is_foreign: bool,
@@ -212,6 +220,8 @@ impl Observer {
             misfits: BTreeMap::new(),
             passed_over: unknown.iter().map(ToString::to_string).collect(),
             shortened: None,
+            kept: HashMap::new(),
+            free: 0..0,
             asked: None,
         })
     }
@@ -320,6 +330,43 @@ impl Observer {
         }
     }
 
+    fn texts(&self) -> Result<Buffer, wasm_aot_engine::Error> {
+        self.buffer.ok_or_else(|| {
+            let lacks = "texts are handed over in the exported memory \"whamm_buffer\", from the \
+                         global \"whamm_buffer:start\" on, and at most \"whamm_buffer:max\" \
+                         bytes: one of these is missing";
+            wasm_aot_engine::Error::Link(lacks.into())
+        })
+    }
+
+    /// Puts a text where it stays, for probes that are given it each time: into pages that the
+    /// buffer's memory is grown by, since the buffer itself is written to at each site. Address
+    /// and length.
+    pub(crate) fn keep<T: 'static>(
+        &mut self,
+        store: &mut StoreContextMut<'_, T>,
+        text: &str,
+    ) -> Result<[i32; 2], wasm_aot_engine::Error> {
+        let len = text.len() as u32;
+        let at = match self.kept.get(text) {
+            Some(at) => *at,
+            None => {
+                let memory = self.texts()?.memory;
+                if (self.free.len() as u32) < len {
+                    let pages = len.div_ceil(PAGE);
+                    let start = memory.grow(&mut *store, u64::from(pages))? as u32 * PAGE;
+                    self.free = start..start.saturating_add(pages * PAGE);
+                }
+                let at = self.free.start;
+                memory.write(&mut *store, at as usize, text.as_bytes())?;
+                self.free.start += len;
+                self.kept.insert(text.to_owned(), at);
+                at
+            }
+        };
+        Ok([at.cast_signed(), len.cast_signed()])
+    }
+
     /// Puts a text into the buffer, as far as there is room: address and length.
     fn write<T: 'static>(
         &mut self,
@@ -327,11 +374,7 @@ impl Observer {
         text: &str,
         cursor: &mut u32,
     ) -> Result<[Val; 2], wasm_aot_engine::Error> {
-        let Some(buffer) = self.buffer else {
-            let lacks = "texts are handed over in the exported memory \"whamm_buffer\", from the global \"whamm_buffer:start\" on, and at \
-                         most \"whamm_buffer:max\" bytes: one of these is missing";
-            return Err(wasm_aot_engine::Error::Link(lacks.into()));
-        };
+        let buffer = self.texts()?;
         let at = (buffer.start + *cursor).min(buffer.end);
         let room = (buffer.end - at) as usize;
         let len = text.floor_char_boundary(room);

@@ -92,8 +92,9 @@ impl Wanted {
         let asks = |is: fn(&Asked) -> bool| {
             let helper = |helper: &Helper| helper.params.iter().any(|(asked, _)| is(asked));
             let param = |given: &Given| match &given.what {
-                What::Plain(asked) => is(asked),
+                What::Plain(asked) | What::Text(asked) => is(asked),
                 What::Called(called) => helper(called),
+                What::Length => false,
             };
             rules.iter().any(|rule| {
                 rule.params.iter().any(param) || rule.predicate.as_ref().is_some_and(helper)
@@ -510,7 +511,7 @@ impl<T: 'static> Matcher<'_, T> {
         let mut arguments = Vec::with_capacity(rule.params.len());
         for given in &rule.params {
             match &given.what {
-                What::Called(_) => arguments.push(Argument::Null),
+                What::Called(_) | What::Text(_) | What::Length => arguments.push(Argument::Null),
                 What::Plain(asked) => match self.argument(asked, given, place, validator, id) {
                     Some(argument) => arguments.push(argument),
                     None => {
@@ -528,6 +529,14 @@ impl<T: 'static> Matcher<'_, T> {
                 Some(Number::I32(0)) | None => return Ok(None),
                 Some(_) => {}
             }
+        }
+        for (at, given) in rule.params.iter().enumerate() {
+            let What::Text(asked) = &given.what else { continue };
+            let Some(Known::Text(text)) = self.facts(place, id).known(asked, given.ty) else {
+                return Ok(None);
+            };
+            let [address, len] = self.keep(&text, &rule.export)?;
+            (arguments[at], arguments[at + 1]) = (Argument::I32(address), Argument::I32(len));
         }
         for (given, argument) in rule.params.iter().zip(&mut arguments).rev() {
             let What::Called(helper) = &given.what else { continue };
@@ -579,6 +588,14 @@ impl<T: 'static> Matcher<'_, T> {
                     ObserverError::Match { monitor, export, helper, place, error: Box::new(error) }
                 }
             }
+        })
+    }
+
+    fn keep(&mut self, text: &str, export: &str) -> Result<[i32; 2], ObserverError> {
+        self.observer.keep(&mut self.store, text).map_err(|error| ObserverError::Export {
+            monitor: self.observer.name.clone(),
+            export: export.to_owned(),
+            error: Box::new(error),
         })
     }
 
@@ -757,7 +774,11 @@ impl SiteFacts<'_, '_, '_> {
                 Some(Known::Value(Number::I64(self.place.site.access()?.offset.cast_signed())))
             }
             Asked::Memory => number(self.place.site.access()?.memory),
-            Asked::Align => number(1 << self.place.site.access()?.align),
+            // The existing compiler's scripts mean the exponent.
+            Asked::Align => {
+                let exponent = self.place.site.access()?.align;
+                number(if self.foreign { exponent } else { 1 << exponent })
+            }
             Asked::AppMemory => number(self.info.imported.memories),
             Asked::Fname => text(self.info.function_name(self.fid).unwrap_or_default()),
             Asked::Opname => text(if place.at_entry { return None } else { site.event?.opname() }),

@@ -76,8 +76,9 @@ pub(crate) enum Asked {
     AppMemory,
 }
 
-/// Names of what can be asked for; the rest is for modules that import the marker only.
-const PLAIN: [(&str, Asked); 11] = [
+/// Names of what can be asked for, which the existing compiler's modules do; the rest is for modules
+/// that import the marker only.
+const PLAIN: [(&str, Asked); 17] = [
     ("pc", Asked::Pc),
     ("opidx", Asked::OpIdx),
     ("fid", Asked::Fid),
@@ -89,19 +90,19 @@ const PLAIN: [(&str, Asked); 11] = [
     ("offset", Asked::Offset),
     ("instr_count", Asked::InstrCount),
     ("at_func_end", Asked::AtFuncEnd),
-];
-const EXTENDED: [(&str, Asked); 14] = [
     ("default_target", Asked::DefaultTarget),
-    ("targets", Asked::Targets),
     ("target_fn_name", Asked::TargetFnName),
     ("target_fn_type", Asked::TargetFnType),
     ("target_imp_module", Asked::TargetImpModule),
+    ("memory", Asked::Memory),
+    ("align", Asked::Align),
+];
+const EXTENDED: [(&str, Asked); 8] = [
+    ("targets", Asked::Targets),
     ("resolved_fid", Asked::ResolvedFid),
     ("ref_taken", Asked::RefTaken),
     ("memory_bytes", Asked::MemoryBytes),
     ("trap", Asked::Trap),
-    ("memory", Asked::Memory),
-    ("align", Asked::Align),
     ("file", Asked::File),
     ("line", Asked::Line),
     ("APP_MEMID", Asked::AppMemory),
@@ -413,21 +414,7 @@ impl<'a> Reader<'a> {
                 | Asked::MemoryBytes
                 | Asked::Trap
         );
-        let text = matches!(
-            asked,
-            Asked::Fname
-                | Asked::Opname
-                | Asked::TargetFnName
-                | Asked::TargetFnType
-                | Asked::TargetImpModule
-                | Asked::File
-                | Asked::Targets
-        );
         match depth {
-            0 if text => Err(self.wrong(
-                at,
-                format!("`{word}` is known only to calls when a site is matched: `$f({word})`"),
-            )),
             1 if dynamic => {
                 Err(self.wrong(at, format!("`{word}` is not known when a site is matched")))
             }
@@ -501,6 +488,15 @@ mod tests {
             asked(&plain("wasm:opcode:i32.store  ($82(pc), arg1, offset)"))[1..],
             [Asked::Arg(1), Asked::Offset]
         );
+        assert_eq!(
+            asked(&plain("wasm:opcode:i32.load  ($18(fname, fid, pc), memory, align)"))[1..],
+            [Asked::Memory, Asked::Align]
+        );
+        assert_eq!(asked(&plain("wasm:opcode:br_table (default_target)")), [Asked::DefaultTarget]);
+        assert_eq!(
+            asked(&plain("wasm:opcode:call / $1(target_fn_type) / (target_fn_name)")),
+            [Asked::TargetFnName]
+        );
     }
 
     #[test]
@@ -528,7 +524,6 @@ mod tests {
             ("wasm:fun:entry (pc)", "did you mean func?"),
             ("wasm:opcode:call:after (pc)", "only modules that import"),
             ("wasm:opcode:call (resolved_fid)", "only modules that import"),
-            ("wasm:opcode:call (fname)", "`$f(fname)`"),
             ("wasm:opcode:call ($f(arg0))", "not known when a site is matched"),
             ("wasm:opcode:call ($f($g()))", "calls do not nest"),
             ("wasm:opcode:call (pcc)", "did you mean pc?"),

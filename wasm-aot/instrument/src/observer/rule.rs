@@ -33,6 +33,10 @@ pub(crate) struct Given {
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Plain(Asked),
+    /// The address of a text.
+    Text(Asked),
+    /// The length of the text whose address is given before.
+    Length,
     Called(Helper),
 }
 
@@ -110,9 +114,11 @@ impl Reading<'_> {
             self.is_offered(name, param)?;
             let what = match &param.asked {
                 Asked::Call(call) => What::Called(self.helper(name, call, &param.at)?),
+                asked if fixed(asked) == Some(TEXT) => What::Text(asked.clone()),
                 asked => What::Plain(asked.clone()),
             };
             let offered = match &what {
+                What::Text(_) | What::Length => Some(ValType::I32),
                 What::Called(helper) => match self.info.function_type(helper.function).results() {
                     [result] => Some(*result),
                     results => {
@@ -126,18 +132,21 @@ impl Reading<'_> {
                 },
                 What::Plain(asked) => fixed(asked).map(|types| types[0]),
             };
-            let Some(ty) = taken.next() else {
-                return Err(self.wrong(&all, self.differs(name, ty)));
-            };
-            if offered.is_some_and(|offered| !offered.matches(*ty))
-                || matches!(ty, ValType::Ref(_)) && offered.is_none()
-            {
-                let offered =
-                    offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
-                return Err(self
-                    .wrong(&param.at, format!("this is {offered}, and the function takes {ty}")));
+            let length = matches!(what, What::Text(_)).then_some(What::Length);
+            for what in [what].into_iter().chain(length) {
+                let Some(ty) = taken.next() else {
+                    return Err(self.wrong(&all, self.differs(name, ty)));
+                };
+                if offered.is_some_and(|offered| !offered.matches(*ty))
+                    || matches!(ty, ValType::Ref(_)) && offered.is_none()
+                {
+                    let offered =
+                        offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
+                    let why = format!("this is {offered}, and the function takes {ty}");
+                    return Err(self.wrong(&param.at, why));
+                }
+                params.push(Given { what, ty: *ty });
             }
-            params.push(Given { what, ty: *ty });
         }
         match taken.next() {
             None => Ok(Rule {
@@ -153,9 +162,10 @@ impl Reading<'_> {
     }
 
     fn differs(&self, name: &Name, ty: &FuncType) -> String {
+        let texts = name.params.iter().filter(|param| fixed(&param.asked) == Some(TEXT)).count();
         format!(
             "the name gives {} arguments, and the function takes {}",
-            name.params.len(),
+            name.params.len() + texts,
             ty.params().len()
         )
     }
@@ -267,10 +277,11 @@ impl Reading<'_> {
     }
 }
 
-/// The types of what is asked for, where they are always the same: texts are an address and a
-/// length.
+/// Texts are an address and a length.
+const TEXT: &[ValType] = &[ValType::I32, ValType::I32];
+
+/// The types of what is asked for, where they are always the same.
 fn fixed(asked: &Asked) -> Option<&'static [ValType]> {
-    const TEXT: &[ValType] = &[ValType::I32, ValType::I32];
     Some(match asked {
         Asked::Arg(_) | Asked::Imm(_) | Asked::Local(_) | Asked::Res(_) | Asked::Call(_) => {
             return None;
