@@ -357,6 +357,9 @@ impl Checker<'_> {
         if let ("print_map" | "print_map_as_csv", [map]) = (name.text.as_str(), args) {
             return self.print_map(map, name.text == "print_map_as_csv", span);
         }
+        if let ("putbool", [value]) = (name.text.as_str(), args) {
+            return self.print_truth(value, span);
+        }
         if let Some(found) = core(&name.text) {
             return self.builtin(found, &name.text, args, span);
         }
@@ -369,6 +372,19 @@ impl Checker<'_> {
             help,
         );
         None
+    }
+
+    /// A truth, or an i32 that stands for one, as the core library takes it.
+    fn print_truth(&mut self, value: &ast::Expr, span: Span) -> Option<Expr> {
+        let found = core("putbool")?;
+        let given = self.expr(value, None)?;
+        if given.ty != Ty::I32 {
+            return self.builtin(found, "putbool", std::slice::from_ref(value), span);
+        }
+        let zero = Expr { kind: ExprKind::Int(0), ty: Ty::I32, span };
+        let kind = ExprKind::Binary(ast::BinOp::Ne, Box::new(given), Box::new(zero));
+        let truth = Expr { kind, ty: Ty::Bool, span };
+        Some(Expr { kind: ExprKind::Builtin(found.0, vec![truth]), ty: found.2, span })
     }
 
     /// A map, or the number of one: maps of scripts are counted in the order of their declaration.

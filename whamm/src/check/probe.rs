@@ -1,7 +1,7 @@
 //! Probes: one for each event and mode that a rule means.
 //!
-//! A bound that no site can satisfy is an error where the rule names one instruction, and leaves
-//! the instruction out where it is a pattern. A generic probe becomes one probe for each choice of
+//! A bound that no site can satisfy leaves the instruction out; where none remains, a warning says
+//! that the probe matches nothing. A generic probe becomes one probe for each choice of
 //! types; at a site at most one of them matches.
 
 use super::Checker;
@@ -31,6 +31,8 @@ enum Outcome {
     Fits(Rc<Body>),
     /// The event cannot provide what is asked.
     Lacks(Vec<(Span, String, String)>),
+    /// No site of the event satisfies the bounds.
+    Never((Span, String, String)),
     Wrong,
 }
 
@@ -80,7 +82,7 @@ impl Checker<'_> {
         let exact = matches.len() == 1 || def.rule.parts.len() > 2 && is_exact(2) && is_exact(3);
         let constrained = def.rule.parts.iter().flat_map(|p| &p.generics).all(|g| g.1.is_some());
         let mut known = Vec::new();
-        let mut lacking = None;
+        let (mut lacking, mut never) = (None, None);
         let (mut found, mut wrong) = (false, false);
         // Numbers are those of version 2.0.1; events that it does not have bear that of the rule's
         // first.
@@ -93,7 +95,9 @@ impl Checker<'_> {
                 let mut outcome = self.probe_at(def, matched, params, 0, &mut known);
                 let widened = self.widened(def, matched, params, &outcome, &mut known);
                 let narrow = matches!(outcome, Outcome::Fits(_));
-                if let (Outcome::Lacks(_), Some(body)) = (&outcome, widened.first()) {
+                if let (Outcome::Lacks(_) | Outcome::Never(_), Some(body)) =
+                    (&outcome, widened.first())
+                {
                     outcome = Outcome::Fits(body.clone());
                 }
                 match outcome {
@@ -115,6 +119,7 @@ impl Checker<'_> {
                     }
                     Outcome::Lacks(why) if exact && variants.len() == 1 => self.say(&why),
                     Outcome::Lacks(why) => lacking = lacking.or(Some(why)),
+                    Outcome::Never(why) => never = never.or(Some(why)),
                     Outcome::Wrong if constrained && wrong => {
                         // What is wrong for one choice of types has been said of another.
                         let _ = self.said.split_off(complaints);
@@ -136,8 +141,13 @@ impl Checker<'_> {
             *number += u32::from(!matched.event.is_new());
         }
         *number += u32::from(!counts);
-        if let (false, Some(why)) = (found, lacking) {
-            self.say(&why);
+        match (found, lacking, never) {
+            (false, Some(why), _) => self.say(&why),
+            (false, None, Some((span, message, help))) => {
+                let message = format!("this probe matches nothing: {message}");
+                self.said.push_help(Kind::ProbeWarning, Some(span), message, help);
+            }
+            _ => {}
         }
         if !self.seen {
             self.stray_probe(def);
@@ -161,7 +171,7 @@ impl Checker<'_> {
                 .find(|k| Rc::ptr_eq(&k.body, body))
                 .map(|k| k.asked.clone())
                 .unwrap_or_default(),
-            Outcome::Lacks(_) if bounded => vec![],
+            Outcome::Lacks(_) | Outcome::Never(_) if bounded => vec![],
             _ => return vec![],
         };
         let mut bodies: Vec<Rc<Body>> = Vec::new();
@@ -203,10 +213,15 @@ impl Checker<'_> {
         let Some((bounds, bound)) = self.bounds(&def.rule, matched, params) else {
             return Outcome::Wrong;
         };
-        if let Some(why) = misfit(&def.rule, matched, &bounds, width) {
-            return Outcome::Lacks(vec![why]);
-        }
         let alt = matched.mode.name().contains("alt");
+        if let Some(why) = misfit(&def.rule, matched, &bounds, width) {
+            let mut bounds = def.rule.parts.iter().flat_map(|p| &p.bounds);
+            // What stands instead of an instruction cannot mean its results.
+            return match alt && bounds.any(|b| b.name.text.starts_with("res")) {
+                true => Outcome::Lacks(vec![why]),
+                false => Outcome::Never(why),
+            };
+        }
         let site = Site {
             matched,
             bounds,

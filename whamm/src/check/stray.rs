@@ -68,8 +68,11 @@ impl Stray {
 
     /// What a name means wherever it means something.
     pub(super) fn answer(&self, name: &str) -> Option<Definition> {
-        let mut found = self.candidates.answer(name)?;
-        if let Some(ty) = self.bounds.get(name) {
+        let bound = self.bounds.get(name);
+        // What the event does not have is of the type that the rule says.
+        let own = || bound.map(|ty| Definition { bound: Bound::MemoryBytes, ty: ty.clone() });
+        let mut found = self.candidates.answer(name).or_else(own)?;
+        if let Some(ty) = bound {
             found.ty = ty.clone();
         }
         (!found.ty.is_open()).then_some(found)

@@ -271,6 +271,16 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
             );
             continue;
         }
+        if asks(probe, Bound::Targets) {
+            said.push_help(
+                Kind::WeiError,
+                Some(probe.span),
+                "an engine does not hand over all labels of a table",
+                "`target` is the one that is taken; the rewriting target has them: give the \
+                 program with `-a`",
+            );
+            continue;
+        }
         let Some(group) = of(probe) else { continue };
         match list
             .iter_mut()
@@ -318,7 +328,6 @@ fn is_extension(bound: Bound) -> bool {
             | Bound::Line
             | Bound::AppMemId
             | Bound::Res(_)
-            | Bound::Targets
             | Bound::DefaultTarget
             | Bound::TargetFnName
             | Bound::TargetFnType

@@ -276,6 +276,8 @@ impl Cursor<'_> {
                 break;
             }
         }
+        // The documentation of version 2.0.1 closes a chain with a semicolon, which says nothing.
+        self.eat(";");
         Ok(StmtKind::If { arms, otherwise })
     }
 

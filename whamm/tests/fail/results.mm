@@ -5,3 +5,4 @@ wasm:opcode:memory.grow:before / failed / { }
 wasm:opcode:call(res0: i32):after { report var last: i32 = 0; last = res0; }
 wasm:opcode:call:* { report var n: i32; n += res0; }
 wasm:opcode:call(res0: i32):* { report var n: i32; n += res0; }
+wasm:opcode:call(res0: i32):alt { drop_args(); }

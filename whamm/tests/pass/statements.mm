@@ -1,3 +1,4 @@
+use whamm_core;
 var total: i32;
 total = 3;
 fn twice(x: i32) -> i32 { return x * 2; }
@@ -14,3 +15,9 @@ wasm:opcode:i32.add:before / (pc / 2) > 3 / {
     total = ~total | -total;
 }
 fn e_unused() -> bool { return !!true; }
+wasm:opcode:nop:before {
+    if (total == 0) { total = 1; };
+    if (total == 2) { total = 3; } else { total = 4; };
+    whamm_core.putbool(total);
+    whamm_core.putbool(total != 0);
+}
