@@ -663,6 +663,20 @@ fn functions_are_timed_as_far_as_compiling_them_for_it_is_within_the_budget() {
 }
 
 #[test]
+fn many_small_functions_are_not_taken_for_one_of_their_size() {
+    let (small, calls) = ("(func nop)".repeat(200), (0..200).map(|at| format!("(call {at})")));
+    let text = format!(
+        r#"(module {small} (func $f (export "f") (param i32) (result i32) {} (i32.const 1)))"#,
+        calls.collect::<String>()
+    );
+    let report = observed(&text, &[1], &["latency,function=*,budget=0.001%"]).remove(0);
+    let timed = counts(&report, "calls").len();
+    assert!((10..40).contains(&timed), "{timed}");
+    let why = format!("{} functions were called and not timed", 201 - timed);
+    assert!(report.notes.iter().any(|note| note.starts_with(&why)), "{why}: {:?}", report.notes);
+}
+
+#[test]
 fn listings_and_graphs_have_counts_beside_the_code() {
     let text = r#"(module (func $f (export "f") (param i32) (result i32)
         (loop $l (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))) (i32.const 4))

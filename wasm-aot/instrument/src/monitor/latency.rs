@@ -42,6 +42,9 @@ const SHORT: usize = 40;
 /// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
 const COUNT: f64 = 8.0;
 const BYTE: f64 = 3_500.0;
+/// Compiling a function with its hooks takes as long as compiling so many bytes more, however small
+/// it is: the hooks themselves are code.
+const FUNCTION: u64 = 350;
 /// How many bytes of Wasm are compiled whatever the budget is: so much that small programs are
 /// observed as a whole.
 const ALLOWANCE: f64 = 8192.0;
@@ -94,7 +97,8 @@ struct State {
     /// When it began, and when it was looked last where the program is.
     began: Ticks,
     looked: Ticks,
-    /// How many bytes of Wasm were compiled with hooks since functions are called.
+    /// How many bytes of Wasm were compiled with hooks since functions are called, and what functions
+    /// take besides.
     compiled: u64,
 }
 
@@ -505,7 +509,7 @@ impl State {
     fn pays_for(&mut self, monitor: &Latency, bytes: u32) -> bool {
         let Policy::Adaptive { budget } = monitor.policy else { return true };
         let elapsed = now().since(self.began).0 as f64;
-        let after = self.compiled + u64::from(bytes);
+        let after = self.compiled + u64::from(bytes) + FUNCTION;
         let is_paid = after as f64 <= ALLOWANCE + budget * elapsed / BYTE;
         if is_paid {
             self.compiled = after;
