@@ -1,10 +1,13 @@
-/* Small programs of the kinds that profilers by rewriting are measured with: KERNEL is one of them, TYPE what it computes with. */
+/* Small programs of the kinds that profilers by rewriting are measured with: KERNEL is one of them,
+   TYPE what it computes with. */
 #include "work.h"
 #include <stdio.h>
 
 #define APART __attribute__((noinline))
 static uint32_t chance = 2463534242u;
-static uint32_t next(void) { return chance ^= chance << 13, chance ^= chance >> 17, chance ^= chance << 5; }
+static uint32_t next(void) {
+    return chance ^= chance << 13, chance ^= chance >> 17, chance ^= chance << 5;
+}
 
 #ifdef MULTIPLY
 static APART TYPE product(TYPE a, TYPE b) { return a * b; }
@@ -58,7 +61,8 @@ static APART void convolve(void) {
     for (int y = 1; y < HIGH - 1; y++) for (int x = 1; x < WIDE - 1; x++) to[y][x] = around(y, x);
 }
 static APART void threshold(void) {
-    for (int y = 0; y < HIGH; y++) for (int x = 0; x < WIDE; x++) from[y][x] = to[y][x] > 127 ? 255 : from[y][x] / 2;
+    for (int y = 0; y < HIGH; y++)
+        for (int x = 0; x < WIDE; x++) from[y][x] = to[y][x] > 127 ? 255 : from[y][x] / 2;
 }
 static double kernel(void) {
     for (int y = 0; y < HIGH; y++) for (int x = 0; x < WIDE; x++) from[y][x] = next();
@@ -79,13 +83,15 @@ static APART void move(struct thing *t) {
 }
 static APART void draw(const struct thing *t) {
     for (int y = 0; y < 4; y++) for (int x = 0; x < 4; x++)
-        if (within(t->y + y, HIGH) && within(t->x + x, WIDE)) screen[t->y + y][t->x + x] ^= t->lives;
+        if (within(t->y + y, HIGH) && within(t->x + x, WIDE))
+            screen[t->y + y][t->x + x] ^= t->lives;
 }
 static APART void frame(void) {
     for (int i = 0; i < MANY; i++) move(&things[i]), draw(&things[i]);
 }
 static double kernel(void) {
-    for (int i = 0; i < MANY; i++) things[i] = (struct thing){next() % WIDE, next() % HIGH, 1, 1, i};
+    for (int i = 0; i < MANY; i++)
+        things[i] = (struct thing){next() % WIDE, next() % HIGH, 1, 1, i};
     for (int i = 0; i < 400; i++) frame();
     return (double)checksum(7, screen, sizeof screen);
 }

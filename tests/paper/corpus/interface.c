@@ -15,7 +15,8 @@ int main(int argc, char **argv) {
         uint64_t now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
         if (now < last) return 1;
         last = now;
-        for (long turn = 0; turn < turns; turn++) chance ^= chance << 13, chance ^= chance >> 7, chance ^= chance << 17;
+        for (long turn = 0; turn < turns; turn++)
+            chance ^= chance << 13, chance ^= chance >> 7, chance ^= chance << 17;
     }
     printf("%ld %016llx\n", calls, (unsigned long long)chance);
     return 0;

@@ -77,6 +77,22 @@ pub(crate) struct Program {
     pub(crate) rounds: &'static str,
 }
 
+impl Program {
+    /// A program of one file of ours, without options, that is not told how much to do.
+    pub(crate) const fn own(name: &'static str, driver: (&'static str, &'static str)) -> Self {
+        Self {
+            name,
+            driver,
+            package: "",
+            includes: &[],
+            sources: &[],
+            options: &[],
+            libraries: &[],
+            rounds: "",
+        }
+    }
+}
+
 macro_rules! driver {
     ($file:literal) => {
         ($file, include_str!(concat!("../corpus/", $file)))

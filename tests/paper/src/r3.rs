@@ -10,17 +10,18 @@
 //!
 //! | row | what it is |
 //! |---|---|
-//! | `table5.1/P` | events that recording every load, call, entry, return, and read of a table or global would write |
+//! | `table5.1/P` | events that recording everything would write: see `kinds` |
 //! | `fig5.1/P`, `fig5.1/P/KIND` | events that are kept, of all and by kind, beside those |
-//! | `fig5.1/P/rewriting` | events that the program keeps that records itself, beside those that the engine keeps |
+//! | `fig5.1/P/rewriting` | events kept by rewriting, beside those that the engine keeps |
 //! | `fig5.2/P` | from the program to its replay, by the clock |
-//! | `fig5.3/P@wasm-aot`, `fig5.3/P@rewriting` | recorded by the engine, and by rewriting, beside the program as it is |
-//! | `fig5.4/P` | the processors' time of making the replay, a kept event; n is how many events there are |
+//! | `fig5.3/P@wasm-aot`, `…@rewriting` | recorded by the engine, and by rewriting, beside the program |
+//! | `fig5.4/P` | the processors' time of making the replay, a kept event; n is their number |
 //! | `fig5.4/P/all` | the same of all events together |
 //! | `fig5.5/P` | the replay, beside the program |
 //! | `table5.2/ENGINE` | replays that pass all their events there, and how many there are |
-//! | `correct` | programs of which record, replay, record gives the same trace, and whose replays check themselves |
-//! | `interface/100k/…`, `interface/most/…` | the same of a program that calls its host 100,000 times a second, and as often as it can; it is in no mean |
+//! | `correct` | programs of which record, replay, record gives the same trace, and replays hold |
+//! | `interface/100k/…` | the same of a program that calls its host 100,000 times a second |
+//! | `interface/most/…` | the same of one that calls as often as it can; both are in no mean |
 //! | `sum/…`, `mean/…`, `geomean/…`, `worst/…` | over the programs |
 
 mod commands;

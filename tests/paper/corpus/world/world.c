@@ -31,7 +31,8 @@ int main(int argc, char **argv) {
     fclose(file);
     file = opened(argv[2], "r");
     uint64_t sum = 0;
-    for (size_t length; (length = fread(text, 1, sizeof text, file)) > 0;) sum = checksum(sum, text, length);
+    for (size_t length; (length = fread(text, 1, sizeof text, file)) > 0;)
+        sum = checksum(sum, text, length);
     fclose(file);
     uint64_t chance, begin = now();
     if (getentropy(&chance, sizeof chance)) return 1;
@@ -39,7 +40,8 @@ int main(int argc, char **argv) {
     int code = program_main(2, arguments);
     printf("%016llx\n", (unsigned long long)sum);
     file = opened(argv[3], "w");
-    fprintf(file, "%s: %016llx, %llu ns, %ld\n", argv[0], (unsigned long long)chance, (unsigned long long)(now() - begin), (long)time(NULL));
+    fprintf(file, "%s: %016llx, %llu ns, %ld\n", argv[0], (unsigned long long)chance,
+            (unsigned long long)(now() - begin), (long)time(NULL));
     fclose(file);
     return code;
 }

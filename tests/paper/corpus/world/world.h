@@ -1,4 +1,5 @@
-/* Included before anything else of a program that is to have a host to speak of: what was its `main` is called by world.c's. */
+/* Included before anything else of a program that is to have a host to speak of: what was its
+   `main` is called by world.c's. */
 #ifdef __cplusplus
 extern "C"
 #endif

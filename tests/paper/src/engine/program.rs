@@ -92,14 +92,8 @@ macro_rules! kernel {
         Candidate {
             kind: Kind::$kind,
             source: Source::C(Program {
-                name: $name,
-                driver: driver!(concat!("kernels/", $name, ".c")),
-                package: "",
-                includes: &[],
-                sources: &[],
-                options: &[],
-                libraries: &[],
                 rounds: $rounds,
+                ..Program::own($name, driver!(concat!("kernels/", $name, ".c")))
             }),
         }
     };

@@ -23,28 +23,16 @@ pub(super) struct Subject {
 macro_rules! own {
     ($name:literal, $file:literal, $rounds:literal) => {
         Program {
-            name: $name,
-            driver: ($file, include_str!(concat!("../../corpus/truth/", $file))),
-            package: "",
-            includes: &[],
-            sources: &[],
             options: &["-D_GNU_SOURCE"],
             libraries: &["-lpthread"],
             rounds: $rounds,
+            ..Program::own($name, ($file, include_str!(concat!("../../corpus/truth/", $file))))
         }
     };
 }
 
-const DEMO: Program = Program {
-    name: "demo",
-    driver: ("words.c", include_str!("../../../../fastinst/samples/words.c")),
-    package: "",
-    includes: &[],
-    sources: &[],
-    options: &[],
-    libraries: &[],
-    rounds: "",
-};
+const DEMO: Program =
+    Program::own("demo", ("words.c", include_str!("../../../../fastinst/samples/words.c")));
 
 const fn quick(program: Program) -> Subject {
     Subject { program, quick: true, means: false }

@@ -29,6 +29,6 @@ pub(super) fn of(program: &str) -> Option<Published> {
 
 pub(super) const NOTE: &str = "Beside rows of programs of the thesis' kinds are its own figures: \
     averages of simple mathematics, of images, and of a console's emulator; its compilation is \
-    that of Firefox 67, its running that of Chrome 74. In Firefox running took 1.74, 1.08 and 121 times \
-    as long; with Wasabi's profiler 4.1, 2.4 and 147 times in Firefox, 11.7, 5.3 and 184 times in \
+    that of Firefox 67, its running that of Chrome 74. In Firefox running took 1.74, 1.08 and 121 \
+    times as long; with Wasabi's profiler 4.1, 2.4 and 147 times in Firefox, 11.7, 5.3 and 184 times in \
     Chrome, and modules were 1.97, 1.97 and 1.98 times as large.";

@@ -5,9 +5,8 @@
 //! | row | what is compared |
 //! |---|---|
 //! | `validation/add/calls/HOW@ENGINE` | calls of `add`, and how many it makes |
-//! | `validation/FUNCTION/HOW@ENGINE` | time of a call of a function, and of `f_main_1` in the same run |
-//!
-//! | `validation/call/HOW@ENGINE` | processors' time that a call takes more, and that of two readings of the clock |
+//! | `validation/FUNCTION/HOW@ENGINE` | time of a call of it, and of one of `f_main_1` in the same run |
+//! | `validation/call/HOW@ENGINE` | what a call takes more, and what two readings of the clock take |
 //!
 //! HOW is `timed` or `untimed` by whether calls of `add` are; `monitor` is the engine's.
 
