@@ -1,15 +1,18 @@
 //! Landings: jumps at the places that puns lead to.
 //!
 //! A pun's displacement is code of the program's, so that nothing of it can be chosen: where it
-//! leads, a page is mapped, and a jump put there. Pages that hold no landing are not mapped.
+//! leads, a page is mapped, and a jump put there.
 //!
 //! ```text
 //!   pun   E9 48 83 EC 18 ──────────▶ landing: jmp trampoline ──▶ island near the module
 //! ```
 //!
-//! Each page is a mapping of its own, of which a process may have some tens of thousands
-//! (vm.max_map_count): so there is a limit, and a page that exists is preferred. They are private
-//! memory, which a forked child has a copy of.
+//! A process may have some tens of thousands of mappings (vm.max_map_count), and a large program
+//! needs a landing on as many pages. So they are mapped in *spans* of two megabytes, of which only
+//! those pages are ever touched that hold a landing; spans that meet are one mapping to the kernel.
+//! Where memory is charged before it is touched, each page is a mapping of its own. Of pages there
+//! is a limit, too, and one that exists is preferred. All is private memory, which a forked child
+//! has a copy of.
 //!
 //! # Safety
 //!
@@ -17,12 +20,11 @@
 #![allow(unsafe_code)]
 
 use crate::x86;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use wordpatch::CodeAddr;
 use wordpatch::live::{self, Width};
-use wordpatch::os::pages::{self, PAGE, Place, Protection};
+use wordpatch::os::pages::{self, PAGE, Protection};
 use wordpatch::os::{OsError, maps};
 
 /// A heap grows upwards behind its mapping: so much is left to it.
@@ -38,6 +40,9 @@ const HIGHEST: usize = 0x7fff_ffff_f000;
 /// How many mappings a process may have of which some are ours: half of what it may have at all
 /// (vm.max_map_count), as the other half is the program's.
 const BEARABLE: usize = 1 << 15;
+
+/// As much as one page of page tables maps.
+const SPAN: usize = 2 << 20;
 
 const JUMP: usize = x86::Form::Jump.len();
 
@@ -62,8 +67,12 @@ pub enum NoLanding {
 /// Landings of a process.
 #[derive(Debug)]
 pub struct Landings {
-    /// By address: which of their bytes are used.
+    /// Those that were touched, by address: which of their bytes are used.
     pages: HashMap<usize, Box<[u64; PAGE / 64]>>,
+    /// What is mapped for landings, each from its beginning to its end.
+    spans: BTreeMap<usize, usize>,
+    /// How much is mapped at once.
+    span: usize,
     most: usize,
     /// How many more the process can bear, as far as was looked.
     bearable: usize,
@@ -74,13 +83,23 @@ pub struct Landings {
 impl Landings {
     /// None yet; at most so many pages.
     pub fn new(most: usize) -> Self {
-        Self { pages: HashMap::new(), most, bearable: 0, free: Vec::new() }
+        Self {
+            pages: HashMap::new(),
+            spans: BTreeMap::new(),
+            span: PAGE,
+            most,
+            bearable: 0,
+            free: Vec::new(),
+        }
     }
 
     /// Looks at what is mapped now. To be called before places are asked for.
     pub fn survey(&mut self) -> Result<(), OsError> {
         let mappings = maps::mappings()?;
         self.bearable = BEARABLE.saturating_sub(mappings.len());
+        self.span = if pages::untouched_is_free() { SPAN } else { PAGE };
+        // A program that maps over one of them has taken it.
+        self.spans.retain(|start, end| is_still_ours(&mappings, *start..*end));
         let mut free = Vec::with_capacity(mappings.len() + 1);
         let mut start = LOWEST;
         for mapping in &mappings {
@@ -100,7 +119,7 @@ impl Landings {
         Ok(())
     }
 
-    /// How many pages are mapped.
+    /// How many pages hold landings.
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
@@ -111,10 +130,13 @@ impl Landings {
             return Err(NoLanding::Taken(at));
         }
         let new = || pages_of(at).filter(|page| !self.pages.contains_key(page));
+        let unmapped = || pages_of(at).filter(|page| !self.is_mapped(*page));
         let count = new().count();
-        if !new().all(|page| self.is_free(page)) {
+        if !unmapped().all(|page| self.is_free(page)) {
             Err(NoLanding::Taken(at))
-        } else if count > self.bearable || (count > 0 && self.pages.len() + count > self.most) {
+        } else if unmapped().count() > self.bearable
+            || (count > 0 && self.pages.len() + count > self.most)
+        {
             Err(NoLanding::Full(self.pages.len()))
         } else {
             Ok(count)
@@ -126,13 +148,10 @@ impl Landings {
         self.price(at)?;
         let jump = x86::jump(at, to).ok_or(NoLanding::OutOfReach(at))?;
         for page in pages_of(at) {
-            if let Entry::Vacant(vacant) = self.pages.entry(page) {
-                let place = Place::Free(CodeAddr::new(page));
-                // SAFETY: (1) a new mapping, of a place that is free.
-                unsafe { pages::map_private(place, PAGE, Protection::ReadWriteExecute)? };
-                vacant.insert(Box::new([0; PAGE / 64]));
-                self.bearable = self.bearable.saturating_sub(1);
+            if !self.is_mapped(page) {
+                self.map(page)?;
             }
+            self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE / 64]));
         }
         for (byte, value) in (at.get()..).zip(jump) {
             // SAFETY: (1) pages of ours, which stay mapped; (2) no landing is there, so that no
@@ -143,9 +162,39 @@ impl Landings {
         Ok(())
     }
 
+    /// Maps a page, and as much around it as a span has, and as is free.
+    fn map(&mut self, page: usize) -> Result<(), OsError> {
+        let gap = self.gap(page).unwrap_or(page..page + PAGE);
+        let start = (page - page % self.span).max(gap.start);
+        let end = (page - page % self.span + self.span).min(gap.end);
+        let map = |range: &Range<usize>| {
+            let at = CodeAddr::new(range.start);
+            pages::map_sparse(at, range.len(), Protection::ReadWriteExecute)
+        };
+        // Something may be there since places were looked at.
+        let alone = page..page + PAGE;
+        let mapped = match map(&(start..end)) {
+            Ok(()) => start..end,
+            Err(_) => map(&alone).map(|()| alone)?,
+        };
+        self.spans.insert(mapped.start, mapped.end);
+        self.bearable = self.bearable.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Whether a page is part of a span.
+    fn is_mapped(&self, page: usize) -> bool {
+        self.spans.range(..=page).next_back().is_some_and(|(_, end)| page < *end)
+    }
+
     fn is_free(&self, page: usize) -> bool {
+        self.gap(page).is_some()
+    }
+
+    /// What was free around a page when places were looked at.
+    fn gap(&self, page: usize) -> Option<Range<usize>> {
         let next = self.free.partition_point(|gap| gap.end < page + PAGE);
-        self.free.get(next).is_some_and(|gap| gap.start <= page)
+        self.free.get(next).filter(|gap| gap.start <= page).cloned()
     }
 
     fn is_used(&self, byte: usize) -> bool {
@@ -160,6 +209,23 @@ impl Landings {
             used[offset / 64] |= 1 << (offset % 64);
         }
     }
+}
+
+/// Whether a span is mapped as it was made.
+fn is_still_ours(mappings: &[maps::Mapping], span: Range<usize>) -> bool {
+    let first = mappings.partition_point(|mapping| mapping.end.get() <= span.start);
+    let mut at = span.start;
+    for mapping in &mappings[first..] {
+        let is_ours = mapping.read && mapping.write && mapping.execute && mapping.path.is_empty();
+        if !is_ours || mapping.start.get() > at {
+            return false;
+        }
+        at = mapping.end.get();
+        if at >= span.end {
+            return true;
+        }
+    }
+    false
 }
 
 fn pages_of(at: CodeAddr) -> impl Iterator<Item = usize> {
@@ -199,6 +265,53 @@ mod tests {
             let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(landing.as_ptr()) };
             assert_eq!(function(), 7);
         }
+    }
+
+    /// A page in the middle of a span's worth of free memory.
+    fn far_away(landings: &Landings, memory: &CodeMemory) -> usize {
+        let from = (memory.base().get() - (1 << 30)) & !(SPAN - 1);
+        let is_free = |at: &usize| (0..SPAN).step_by(PAGE).all(|by| landings.is_free(at + by));
+        (0..256).map(|i| from - i * SPAN).find(is_free).expect("a gap") + SPAN / 2
+    }
+
+    fn mapping_at(address: usize) -> maps::Mapping {
+        maps::mapping_at(CodeAddr::new(address)).unwrap().unwrap()
+    }
+
+    #[test]
+    fn many_pages_are_one_mapping_and_what_maps_over_them_has_taken_them() {
+        let memory = CodeMemory::new(PAGE).unwrap();
+        let mut landings = Landings::new(3);
+        landings.survey().unwrap();
+        let middle = far_away(&landings, &memory);
+        let at = |offset: isize| CodeAddr::new(middle).offset(offset);
+        for page in [0, -40, 50] {
+            landings.put(at(page * PAGE as isize + 8), memory.base()).unwrap();
+        }
+        let whole = mapping_at(middle);
+        assert!(whole.start <= at(-40 * PAGE as isize) && whole.end > at(50 * PAGE as isize));
+        assert_eq!(landings.pages(), 3);
+        // As another look finds them: ours, and full.
+        landings.survey().unwrap();
+        assert_eq!(landings.price(at(100)), Ok(0));
+        assert_eq!(landings.price(at(PAGE as isize)), Err(NoLanding::Full(3)));
+        // SAFETY: a page of ours, which no thread executes.
+        unsafe { pages::map_private(pages::Place::Over(at(0)), PAGE, Protection::ReadWrite) }
+            .unwrap();
+        landings.survey().unwrap();
+        assert_eq!(landings.price(at(100)), Err(NoLanding::Taken(at(100))));
+    }
+
+    #[test]
+    fn where_memory_is_charged_before_it_is_touched_each_page_is_by_itself() {
+        let memory = CodeMemory::new(PAGE).unwrap();
+        let mut landings = Landings::new(3);
+        landings.survey().unwrap();
+        landings.span = PAGE;
+        let middle = far_away(&landings, &memory);
+        landings.put(CodeAddr::new(middle + 8), memory.base()).unwrap();
+        let mapping = mapping_at(middle);
+        assert_eq!((mapping.start.get(), mapping.end.get()), (middle, middle + PAGE));
     }
 
     #[test]

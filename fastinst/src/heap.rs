@@ -635,7 +635,7 @@ mod tests {
     #[test]
     fn large_blocks_go_back_to_the_kernel() {
         let _alone = ALONE.lock().unwrap();
-        for align in [1, 64, 4096, 1 << 16] {
+        let goes_back = |align| {
             let (len, block) = (64 << 20, Filled::new(64 << 20, align, 1));
             let middle =
                 block.block.wrapping_add(len / 2).map_addr(|address| address & !(PAGE - 1));
@@ -643,7 +643,11 @@ mod tests {
             let is_mapped = || unsafe { libc::msync(middle.cast(), PAGE, libc::MS_ASYNC) == 0 };
             assert!(is_mapped());
             block.release();
-            assert!(!is_mapped(), "{align}");
+            !is_mapped()
+        };
+        for align in [1, 64, 4096, 1 << 16] {
+            // Another test's thread may map something there in between.
+            assert!((0..100).any(|_| goes_back(align)), "{align}");
         }
     }
 

@@ -389,7 +389,7 @@ fn look_for_room() -> Result<(), String> {
         (libc::RLIMIT_DATA, 16 << 20, Protection::ReadWrite, "writable memory", "-d"),
     ];
     for (limit, room, protection, what, option) in LIMITS {
-        let Some(limit) = limit_of(limit) else { continue };
+        let Some(limit) = os::limits::of(limit).map(|limit| limit as usize) else { continue };
         // SAFETY: (1) a new mapping, which no other code uses.
         let found = unsafe {
             pages::map_private(Place::Anywhere, room, protection)
@@ -406,16 +406,6 @@ fn look_for_room() -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A limit of this process, if there is one.
-fn limit_of(resource: libc::__rlimit_resource_t) -> Option<usize> {
-    // SAFETY: (1) a limit to write to.
-    let limit = unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        (libc::getrlimit(resource, &raw mut limit) == 0).then_some(limit.rlim_cur)
-    };
-    limit.filter(|limit| *limit != libc::RLIM_INFINITY).map(|limit| limit as usize)
 }
 
 /// Starts the agent, if there is none and there is something to do. Not in a signal handler.

@@ -17,9 +17,9 @@ use super::layout::{
 use super::{scope, signal_stack, stub};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
-use wordpatch::os::OsError;
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
 use wordpatch::os::threads::{current, process};
+use wordpatch::os::{OsError, limits};
 use wordpatch::{CodeAddr, Ticks};
 
 /// All blocks, newest first.
@@ -224,11 +224,7 @@ fn create<'b>() -> Option<&'b Header> {
 /// Whether address space is not short: some hundred threads' blocks are nothing to what the process
 /// may have.
 fn is_roomy() -> bool {
-    // SAFETY: (1) a limit to write to.
-    unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) == 0 && limit.rlim_cur >= 8 << 30
-    }
+    limits::of(libc::RLIMIT_AS).is_none_or(|limit| limit >= 8 << 30)
 }
 
 /// Frames and ring begin anew. Records are zero: the agent has taken them, or no thread had them

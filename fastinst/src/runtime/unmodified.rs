@@ -26,7 +26,7 @@ use super::arguments::Facts;
 use super::functions::{self, Id};
 use super::sites::{self, Planted, Site};
 use super::stub::Stub;
-use super::{arguments, guest, keeping};
+use super::{arguments, attached, guest, keeping};
 use crate::config::Provider;
 use crate::discovery::points::{Point, PointNames, points_of};
 use crate::discovery::unmodified::{
@@ -42,11 +42,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trampoline::{entry_code, exit_code, filled, len_of};
+use wordpatch::os::pages::{self, PAGE};
 use wordpatch::os::signals;
 use wordpatch::{CodeAddr, Policy};
 
-/// Pages that landings may take. Each is a mapping.
-const PAGES: usize = 4000;
+/// Pages that landings may take: of the machine's memory one part in so many, and so many.
+const SHARE: usize = 64;
+const PAGES: std::ops::RangeInclusive<usize> = 4000..=1 << 16;
 
 /// What the trampolines and slots of a function take, about.
 const CODE: usize = 512;
@@ -95,7 +97,9 @@ impl Unmodified {
         Self {
             modules: Vec::new(),
             takes_any,
-            landings: Landings::new(PAGES),
+            landings: Landings::new(
+                (pages::memory() / PAGE / SHARE).clamp(*PAGES.start(), *PAGES.end()),
+            ),
             untimed: HashSet::new(),
             planted: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -156,7 +160,6 @@ impl Unmodified {
             return self.points.note();
         }
         let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>();
-        let counted = sum(&mut self.counted_only.values().copied());
         let refused = sum(&mut self.refused.values().copied());
         let planted = sum(&mut self.planted.values().copied());
         let config = guest::config();
@@ -171,11 +174,10 @@ impl Unmodified {
         for (maker, count) in &self.planted {
             parts.push(planting(maker.as_ref(), *count, config.plants_before(*maker)));
         }
-        for (count, what) in [(counted, "counted and not timed"), (refused, "refused")] {
-            if count > 0 {
-                parts.push(format!("{count} {what}"));
-            }
-        }
+        let counted = reasons(&self.counted_only);
+        let refused = reasons(&self.refused);
+        parts.extend(counted.map(|(count, why)| format!("{count} counted and not timed ({why})")));
+        parts.extend(refused.map(|(count, why)| format!("{count} refused ({why})")));
         parts.join("; ")
     }
 
@@ -662,6 +664,27 @@ fn handles_faults() -> bool {
     })
 }
 
+/// How many there are, and why: the most frequent reason first.
+fn reasons<W: std::fmt::Display>(counts: &BTreeMap<W, usize>) -> Option<(usize, String)> {
+    let mut sorted: Vec<_> = counts.iter().collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let why = match sorted.as_slice() {
+        [] => return None,
+        [(why, _)] => why.to_string(),
+        several => several
+            .iter()
+            .map(|(why, count)| format!("{count}: {why}"))
+            .collect::<Vec<_>>()
+            .join("; "),
+    };
+    Some((counts.values().sum(), why))
+}
+
+/// When all are planted at once.
+fn beginning() -> &'static str {
+    if attached::is_tied() { "when the profiler came" } else { "before the program began" }
+}
+
 /// How many functions got probes, and when.
 fn planting(maker: Option<&impl std::fmt::Display>, count: usize, is_before: bool) -> String {
     let (functions, probes, late) = match count {
@@ -673,7 +696,7 @@ fn planting(maker: Option<&impl std::fmt::Display>, count: usize, is_before: boo
         ),
     };
     let when = match is_before {
-        true => "before the program began".to_owned(),
+        true => beginning().to_owned(),
         false => format!("when {late}"),
     };
     match maker {

@@ -77,14 +77,7 @@ impl Drop for Own {
 /// Where the upper half of the numbers begins that descriptors of this process may have; `None` if
 /// there are few.
 pub(super) fn highest() -> Option<libc::c_int> {
-    // SAFETY: (1) a limit to write to.
-    let limit = unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
-            return None;
-        }
-        limit.rlim_cur
-    };
+    let limit = super::limits::of(libc::RLIMIT_NOFILE).unwrap_or(u64::MAX);
     (limit >= 256).then_some(limit.min(1 << 20) as libc::c_int / 2)
 }
 

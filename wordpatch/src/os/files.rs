@@ -28,15 +28,7 @@ fn open_with(path: &CStr, flags: libc::c_int) -> Result<OwnedFd, OsError> {
 /// kernel sends SIGXFSZ, which kills: whatever makes a file longer looks at this first. Usable in a
 /// signal handler.
 pub fn largest() -> u64 {
-    // SAFETY: (1) a limit to write to.
-    unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 {
-            limit.rlim_cur
-        } else {
-            u64::MAX
-        }
-    }
+    super::limits::of(libc::RLIMIT_FSIZE).unwrap_or(u64::MAX)
 }
 
 /// How long a file is. Usable in a signal handler.

@@ -15,6 +15,7 @@ pub mod clocks;
 pub mod cpu;
 pub mod descriptors;
 pub mod files;
+pub mod limits;
 pub mod maps;
 pub mod membarrier;
 pub mod pages;

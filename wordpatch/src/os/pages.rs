@@ -180,6 +180,49 @@ pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
     Ok(at)
 }
 
+/// How much memory there is for the process: the machine's, or what its container is left.
+pub fn memory() -> usize {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    // MemTotal is its first line, in kilobytes (proc_meminfo(5)).
+    let machine = read("/proc/meminfo")
+        .split_whitespace()
+        .nth(1)
+        .map_or(0, |kilobytes| kilobytes.parse().unwrap_or(0usize) << 10);
+    let container = read("/sys/fs/cgroup/memory.max");
+    container.trim().parse().map_or(machine, |most: usize| most.min(machine))
+}
+
+/// Whether private memory that is never touched costs the process nothing: the kernel charges it
+/// when it is touched (vm.overcommit_memory), and no limit counts it (RLIMIT_AS, RLIMIT_DATA).
+pub fn untouched_is_free() -> bool {
+    let is_unlimited = |resource| super::limits::of(resource).is_none();
+    let charges_at_once = std::fs::read("/proc/sys/vm/overcommit_memory")
+        .is_ok_and(|mode| mode.first() == Some(&b'2'));
+    !charges_at_once && is_unlimited(libc::RLIMIT_AS) && is_unlimited(libc::RLIMIT_DATA)
+}
+
+/// Maps private memory at a free place, of which a few pages will be touched: none is before that,
+/// also where a program has asked for all of its memory to be locked (mlockall(2)), no larger page
+/// stands for many of them, and none is part of a core dump.
+pub fn map_sparse(at: CodeAddr, len: usize, protection: Protection) -> Result<(), OsError> {
+    // SAFETY: (1) a new mapping, of a place that is free.
+    unsafe { map_private(Place::Free(at), len, Protection::None)? };
+    let start = at.get() as *mut libc::c_void;
+    // SAFETY: (1) numbers, and advice that changes no contents of a mapping of ours.
+    unsafe {
+        libc::munlock(start, len);
+        libc::madvise(start, len, libc::MADV_NOHUGEPAGE);
+        libc::madvise(start, len, libc::MADV_DONTDUMP);
+    }
+    // SAFETY: (1) the mapping is ours since the call above and no other code knows of it.
+    let protected = unsafe { protect(at, len, protection) };
+    if protected.is_err() {
+        // SAFETY: as above.
+        unsafe { unmap(at, len)? };
+    }
+    protected
+}
+
 /// Maps zeroed memory of no file, which can be mapped again by [`again`], and which forked children
 /// share. No limit of files concerns it: neither their size, nor how many are open, nor whether
 /// those of memory may be executed.

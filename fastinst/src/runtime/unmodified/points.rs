@@ -184,8 +184,7 @@ impl Points {
         }
         let points =
             |count| if count == 1 { "1 point".to_owned() } else { format!("{count} points") };
-        let mut parts =
-            vec![format!("{} got probes before the program began", points(self.planted))];
+        let mut parts = vec![format!("{} got probes {}", points(self.planted), super::beginning())];
         match self.pairs {
             0 => {}
             1 => parts.push("1 pair is timed".to_owned()),

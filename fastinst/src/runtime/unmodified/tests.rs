@@ -7,6 +7,7 @@ use callpatch::Switch;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use test_support::Folder;
 
 /// What is called: a sum over functions of every kind, which is the same each time.
@@ -67,24 +68,34 @@ fn load(name: &str, flags: &[&str]) -> Option<(PathBuf, Run)> {
     Some((library, run))
 }
 
-fn planted(library: &Path) -> (Unmodified, Vec<&'static Site>) {
+/// Landings of a process are kept account of in one place, so that tests share it.
+fn unmodified() -> MutexGuard<'static, Unmodified> {
+    static UNMODIFIED: LazyLock<Mutex<Unmodified>> =
+        LazyLock::new(|| Mutex::new(Unmodified::new(true)));
+    UNMODIFIED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Plants all functions of a library.
+fn plant(unmodified: &mut Unmodified, library: &Path) -> Vec<&'static Site> {
     guest::prepare_tables().unwrap();
     let module = Module::loaded().into_iter().find(|module| module.path == library).unwrap();
     let policy = Policy::new().unwrap();
-    let mut unmodified = Unmodified::new(true);
     unmodified.open(Field::new(&module, 0, Provider::Symbols).unwrap(), &policy).unwrap();
     let all = unmodified.all();
     let numbers = unmodified.plant(&all, &policy, |_, _| true).unwrap();
-    (unmodified, numbers.filter_map(sites::get).collect())
+    numbers.filter_map(sites::get).collect()
 }
 
 #[test]
 fn threads_see_no_third_thing_while_all_sites_are_switched() {
+    let mut unmodified = unmodified();
     for (name, flags) in [("storm-o2", ["-O2"]), ("storm-o0", ["-O0"]), ("storm-os", ["-Os"])] {
         let Some((library, run)) = load(name, &flags) else { return };
         let expected = run(100);
-        let (unmodified, sites) = planted(&library);
-        assert!(unmodified.planted[&None] >= 7 && sites.len() >= 10, "{unmodified:?}");
+        let before = unmodified.planted.get(&None).copied().unwrap_or(0);
+        let sites = plant(&mut unmodified, &library);
+        let planted = unmodified.planted[&None] - before;
+        assert!(planted >= 7 && sites.len() >= 10, "{unmodified:?}");
         assert!(!unmodified.counted_only.contains_key(&Untimed::ConditionalExit), "{unmodified:?}");
         let (mut random, mut switched) = (7u64, 0);
         let is_over = AtomicBool::new(false);
@@ -118,16 +129,17 @@ fn a_function_that_was_changed_in_memory_is_refused() {
     let at = CodeAddr::new(run as usize);
     // SAFETY: our own function, which no thread is in; put back below.
     let old = unsafe {
-        let page = at.align_down(wordpatch::os::pages::PAGE);
-        let len = 2 * wordpatch::os::pages::PAGE;
-        let protection = wordpatch::os::pages::Protection::ReadWriteExecute;
-        wordpatch::os::pages::protect(page, len, protection).unwrap();
+        let page = at.align_down(PAGE);
+        let len = 2 * PAGE;
+        let protection = pages::Protection::ReadWriteExecute;
+        pages::protect(page, len, protection).unwrap();
         let code: *mut u8 = std::ptr::with_exposed_provenance_mut(at.get() + 6);
         (code, code.read())
     };
     // SAFETY: as above.
     unsafe { old.0.write(old.1 ^ 1) };
-    let (unmodified, _) = planted(&library);
+    let mut unmodified = unmodified();
+    plant(&mut unmodified, &library);
     assert_eq!(unmodified.refused.get(&Refusal::Changed), Some(&1), "{unmodified:?}");
     // SAFETY: as above.
     unsafe { old.0.write(old.1) };
