@@ -149,6 +149,66 @@ fn counts_of_an_attachment_are_its_own() {
     assert!(all < turns + 2.0, "{all} of {turns}");
 }
 
+/// A program in phases: its profile while it is attached to with these options, which leave it as
+/// it was.
+fn in_phases(victim: &Victim, file: &Path, options: &[&str]) -> serde_json::Value {
+    // The signals with handlers, without the two that libc's threads bring.
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", victim.number())).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        u64::from_str_radix(mask, 16).unwrap() & !(0b11 << 31)
+    };
+    let before = caught();
+    let to = ["--for", "200ms", "--format", "json", "-o", file.to_str().unwrap()];
+    let output = attach(&[options, &to].concat(), victim.number());
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((changed(victim.number()), caught()), ((0, 0), before), "{options:?}");
+    profile(file)
+}
+
+#[test]
+fn spans_and_scopes_hold_while_attached_and_leave_nothing() {
+    for (flavour, flags) in [("plain", &[][..]), ("hooks", HOOKS)] {
+        let to = folder(&format!("attach-phases-{flavour}"));
+        let program = compile_with("gcc", "phases.c", &to, &[&["-O2"], flags].concat());
+        let victim = Victim::start(&mut clean(Command::new(&program)));
+        let file = program.with_file_name("profile.json");
+        let options = ["--policy", "count", "--plant", "all"];
+        let of = |more: &[&str]| in_phases(&victim, &file, &[&options, more].concat());
+        // Where the kernel puts a program, no landing may be free for a function's probes.
+        let lacks_a_probe = |profile: &serde_json::Value| {
+            let mut notes = profile["header"]["notes"].as_array().unwrap().iter();
+            notes.any(|note| note.as_str().unwrap().contains("names has a probe"))
+        };
+        let calls = |profile: &serde_json::Value, name: &str| {
+            let functions = profile["functions"].as_array().unwrap();
+            let row = functions.iter().find(|row| row["name"] == name);
+            row.map_or(0.0, |row| row["calls"]["value"].as_f64().unwrap())
+        };
+        // What the sampling clock sees before recording begins is no part of the profile.
+        let profile = of(&["--start-on", "1h"]);
+        assert_eq!(profile["functions"].as_array().unwrap().len(), 0, "{profile}");
+        for _ in 0..2 {
+            let profile = of(&["--start-on", "opens", "--stop-on", "closes"]);
+            if lacks_a_probe(&profile) {
+                continue;
+            }
+            let spans = profile["header"]["recorded"]["spans"].as_f64().unwrap();
+            let work = calls(&profile, "work");
+            // Those are not whole in which the profiler comes and leaves.
+            assert!(spans > 5.0 && (work / 10.0 - spans).abs() < 5.0, "{work} in {spans}");
+            assert_eq!(calls(&profile, "others"), 0.0, "{profile}");
+        }
+        let profile = of(&["--under", "others"]);
+        if lacks_a_probe(&profile) {
+            continue;
+        }
+        let (others, work) = (calls(&profile, "others"), calls(&profile, "work"));
+        assert!(others > 0.0 && (work - 2.0 * others).abs() <= 2.0, "{profile}");
+        victim.end();
+    }
+}
+
 /// A call that the stop has interrupted, and that the kernel would end with EINTR, goes on: this
 /// program takes that for its end.
 #[test]

@@ -240,6 +240,8 @@ pub(crate) struct Agent {
     /// How often recording was switched, as far as the witness knows; and whether that was ever too
     /// often for it to follow.
     switches: u32,
+    /// What was recorded when counts were taken last; `None` where recording cannot be switched.
+    recorded: Option<spans::Recorded>,
     is_blurred: bool,
     /// When it was looked whether any thread of the program is left.
     looked_around: Instant,
@@ -315,6 +317,7 @@ impl Agent {
             has_puns,
             planted_all: false,
             switches: spans::switches(),
+            recorded: spans::recorded(),
             is_blurred: false,
             looked_around: Instant::now(),
             before: Duration::ZERO,
@@ -324,7 +327,7 @@ impl Agent {
             frozen: None,
         };
         if !spans::is_recording() {
-            agent.witness.pause_recording();
+            agent.witness.wait_for_recording();
         }
         agent
     }
@@ -407,9 +410,6 @@ impl Agent {
             let account = &mut self.functions[id.0 as usize];
             account.module =
                 account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
-            if spans::are_used() {
-                spans::set_role(id, guest::role_of(garden, address));
-            }
             if scope::is_used() {
                 let unmodified = garden.unmodified.as_ref();
                 let is_untimed = unmodified.is_some_and(|code| code.is_untimed(id));
@@ -430,6 +430,11 @@ impl Agent {
         let mut changes = Changes::default();
         self.conductor.first(&mut changes);
         self.carry_out(changes);
+        // Now that they have their modes: a span that began earlier would miss calls of theirs.
+        for &id in changed.iter().filter(|_| spans::are_used()) {
+            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            spans::set_role(id, guest::role_of(garden, address));
+        }
         if spans::are_used() || scope::is_used() {
             changed.iter().copied().for_each(modes::renew);
         }
@@ -761,6 +766,7 @@ impl Agent {
         let mut before = clock::work();
         for _ in 0..TRIES {
             self.count();
+            self.recorded = spans::recorded();
             let (now, busy) = clock::look();
             self.busy = busy;
             if now.since(before) <= near {

@@ -263,6 +263,11 @@ pub(super) fn silence_all() {
     }
 }
 
+/// Whether everything is off.
+pub(super) fn is_silent() -> bool {
+    SILENT.load(SeqCst)
+}
+
 /// Functions that are allowed again are on from here on.
 pub(super) fn end_silence() {
     SILENT.store(false, SeqCst);

@@ -225,7 +225,18 @@ pub(crate) fn notes() -> Vec<String> {
     if !are_used() {
         return notes;
     }
-    if COUNT.load(Relaxed) == 0 {
+    let config = guest::config();
+    let both = [("--start-on", &config.start_on, START), ("--stop-on", &config.stop_on, STOP)];
+    let mut has_probes = true;
+    for (option, triggers, role) in both {
+        let is_function = |trigger: &Trigger| matches!(trigger, Trigger::Function(_));
+        let mut roles = ROLES.iter().take(functions::count() as usize);
+        if triggers.iter().any(is_function) && !roles.any(|known| known.load(Relaxed) & role != 0) {
+            notes.push(format!("no function that {option} names has a probe"));
+            has_probes &= role != START;
+        }
+    }
+    if COUNT.load(Relaxed) == 0 && has_probes {
         notes.push("nothing was recorded: what --start-on names did not happen".to_owned());
     }
     let known = SIGNALLED.iter().map(|place| place.load(Relaxed) & 0xff);
@@ -248,6 +259,10 @@ pub(super) fn entered(id: Id) {
 
 /// Begins or ends a span, if there is none, or one. Usable in a signal handler.
 fn switch(on: bool) {
+    if on && modes::is_silent() {
+        // The profiler leaves: no call would be counted.
+        return;
+    }
     let [from, through, to] = if on { [OFF, BEGINNING, ON] } else { [ON, ENDING, OFF] };
     if PHASE.compare_exchange(from, through, SeqCst, SeqCst).is_err() {
         return;

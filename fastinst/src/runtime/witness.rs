@@ -128,6 +128,15 @@ impl Witness {
         }
     }
 
+    /// Nothing is recorded yet.
+    pub(crate) fn wait_for_recording(&mut self) {
+        match self {
+            Self::Kernel(kernel) => kernel.wait_for_recording(),
+            Self::Frames(frames) => frames.pause_recording(),
+            Self::Probes | Self::None { .. } => {}
+        }
+    }
+
     /// What happens from now on is not recorded. By the agent.
     pub(crate) fn pause_recording(&mut self) {
         match self {

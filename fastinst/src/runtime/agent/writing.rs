@@ -128,7 +128,7 @@ impl Agent {
     }
 
     fn facts(&self, clock: Clock, mut evidence: ClockEvidence, garden: &Garden) -> output::Facts {
-        let recorded = spans::recorded();
+        let recorded = self.recorded.clone();
         let agent = agent_time();
         let (seconds, processor, agent, switching) = match &recorded {
             Some(spans) => (

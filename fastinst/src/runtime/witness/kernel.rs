@@ -217,13 +217,17 @@ impl Kernel {
         }
     }
 
+    /// What has come since the events were opened is passed over, too. The calling thread may be
+    /// the program's, which makes the agent.
+    pub(super) fn wait_for_recording(&mut self) {
+        self.paused = Some((clocks::of_process(), self.agent.processor()));
+        self.drain();
+    }
+
     /// What has come until now is taken; what comes is passed over.
     pub(super) fn pause_recording(&mut self) {
         if self.paused.is_none() {
-            // Before the agent has looked, the calling thread is the program's, which makes it.
-            if self.agent.now.is_some() {
-                self.agent.look();
-            }
+            self.agent.look();
             self.drain();
             self.read_clocks();
             self.paused = Some((clocks::of_process(), self.agent.processor()));
