@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -73,7 +74,14 @@ pub fn preloaded(program: &Path, policy: &str, output: &Path) -> Command {
 }
 
 pub fn run(command: &mut Command) -> Output {
-    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    loop {
+        match command.output() {
+            // A child that another test's thread has just forked holds the file open that was
+            // copied, until it executes its own.
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+            output => return output.unwrap_or_else(|error| panic!("{command:?}: {error}")),
+        }
+    }
 }
 
 /// The calls of every function, by its offset, as the independent counter sees them.
