@@ -18,6 +18,12 @@
 //!   start of what was allocated ... │ length (8) │ before (4) │ generation (4) │ the block, aligned as asked
 //! ```
 //!
+//! # When the kernel has no more
+//!
+//! A block of ours that cannot be had would be the program's end, which may have used up its limit
+//! of address space by itself. So some is [put aside](SPARE) at the beginning, and given out then;
+//! when half of it is, the agent leaves ([`is_short`]).
+//!
 //! # After a fork
 //!
 //! A fork copies memory at any moment, while another thread is in the middle of an allocation, too.
@@ -61,6 +67,9 @@ const MAPPED: u32 = 0;
 const FOR_GOOD: u32 = u32::MAX;
 /// Room for those is made by so much.
 const ROOM: usize = 64 << 10;
+
+/// Put aside: as long as it is not touched it is no memory, and it is not locked.
+const SPARE: usize = 2 << 20;
 
 const OPEN: u32 = 0;
 const TAKEN: u32 = 1;
@@ -123,6 +132,35 @@ impl Kept {
     }
 }
 
+/// Where the next block comes from that the kernel has refused, and where the first one did: zero if
+/// nothing is put aside.
+static SPARE_NEXT: AtomicUsize = AtomicUsize::new(0);
+static SPARE_START: AtomicUsize = AtomicUsize::new(0);
+
+/// Puts memory aside. Where that is refused there is none.
+fn put_aside() {
+    let Ok(start) = pages::reserve(SPARE) else { return };
+    // SAFETY: (1) mapped above, and no other thread knows it.
+    if unsafe { pages::protect(start, SPARE, Protection::ReadWrite) }.is_ok()
+        && SPARE_START.compare_exchange(0, start.get(), AcqRel, Acquire).is_ok()
+    {
+        SPARE_NEXT.store(start.get(), Release);
+    }
+}
+
+/// Memory that was put aside.
+fn spare(len: usize) -> Option<*mut u8> {
+    let end = SPARE_START.load(Acquire) + SPARE;
+    let fits = |next: usize| next.checked_add(len).filter(|next_after| *next_after <= end);
+    let next = SPARE_NEXT.fetch_update(AcqRel, Acquire, |next| (next != 0).then(|| fits(next))?);
+    next.ok().map(std::ptr::with_exposed_provenance_mut)
+}
+
+/// Whether the kernel has refused so much that little is left.
+pub(crate) fn is_short() -> bool {
+    SPARE_NEXT.load(Relaxed) > SPARE_START.load(Relaxed) + SPARE / 2
+}
+
 static CURRENT: AtomicPtr<Arena> = AtomicPtr::new(std::ptr::null_mut());
 
 /// An arena that the calling thread has for itself.
@@ -134,6 +172,9 @@ impl Arena {
         // SAFETY: (1) a new mapping.
         let lock =
             unsafe { pages::map_private(Place::Anywhere, 2 * PAGE, Protection::ReadWrite).ok()? };
+        if generation == MAPPED + 1 {
+            put_aside();
+        }
         // Refused by kernels before 4.14: there the child's handler opens the lock.
         let _ = pages::wipe_on_fork(lock, PAGE);
         let arena = lock.offset(PAGE as isize).as_ptr().cast_mut().cast::<Self>();
@@ -379,9 +420,10 @@ unsafe impl Allocator for Mappings {
 }
 
 fn map(size: usize) -> Option<*mut u8> {
+    let len = round_up(size);
     // SAFETY: (1) a new mapping.
-    let at = unsafe { pages::map_private(Place::Anywhere, round_up(size), Protection::ReadWrite) };
-    at.ok().map(|at| at.as_ptr().cast_mut())
+    let at = unsafe { pages::map_private(Place::Anywhere, len, Protection::ReadWrite) };
+    at.ok().map(|at| at.as_ptr().cast_mut()).or_else(|| spare(len))
 }
 
 /// A block of `len` bytes; null if there is no memory. `align` is a power of two.
@@ -675,6 +717,32 @@ mod tests {
         unsafe { release(zeros) };
         drop(hoard);
         assert_eq!(Taken::current().unwrap().kept().count, 0);
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_comes_from_what_was_put_aside() {
+        let _alone = ALONE.lock().unwrap();
+        Filled::new(100, 1, 7).release();
+        // SAFETY: (1) the child calls what a child of several threads may, and this module's
+        // functions.
+        let status = unsafe {
+            let child = libc::syscall(libc::SYS_fork) as i32;
+            if child == 0 {
+                inherit();
+                let none = libc::rlimit { rlim_cur: 0, rlim_max: libc::RLIM_INFINITY };
+                let is_limited = libc::setrlimit(libc::RLIMIT_AS, &raw const none) == 0;
+                let was_short = is_short();
+                let mut blocks = (0..1000).take_while(|_| !is_short());
+                let all = blocks.all(|_| !allocate(64 << 10, 1).is_null());
+                let is_over = allocate(SPARE, 1).is_null();
+                let rights = [is_limited, !was_short, all, is_short(), is_over];
+                libc::_exit(rights.iter().position(|right| !right).map_or(0, |at| at as i32 + 1));
+            }
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0);
+            status
+        };
+        assert_eq!(status, 0);
     }
 
     #[test]

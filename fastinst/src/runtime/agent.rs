@@ -458,6 +458,12 @@ impl Agent {
                     Step::Answer => WISHES.answer(taken),
                 }
             }
+            if heap::is_short() {
+                modes::silence_all();
+                guest::give_up("the program's limits leave the profiler no memory");
+                THREAD.store(0, Release);
+                return;
+            }
             if self.serve() && !attached::end() {
                 self.write();
                 self.retire_for_good();
