@@ -132,8 +132,8 @@ impl Kept {
     }
 }
 
-/// Where the next block comes from that the kernel has refused, and where the first one did: zero if
-/// nothing is put aside.
+/// Where the next block comes from that the kernel has refused, and where the first one did: zero
+/// if nothing is put aside.
 static SPARE_NEXT: AtomicUsize = AtomicUsize::new(0);
 static SPARE_START: AtomicUsize = AtomicUsize::new(0);
 

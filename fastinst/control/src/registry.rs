@@ -100,7 +100,8 @@ impl Program {
             | ErrorKind::ConnectionReset
             | ErrorKind::BrokenPipe => match Status::of(self.process) {
                 Some(_) => format!(
-                    "process {} listens no more: it has become another program, was told to stop, or has a filter of system calls",
+                    "process {} listens no more: it has become another program, was told to \
+                     stop, or has a filter of system calls",
                     self.process
                 ),
                 None => format!("process {} has ended", self.process),

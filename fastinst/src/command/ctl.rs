@@ -132,7 +132,8 @@ pub(crate) fn find(process: i32) -> Result<Program, Failure> {
     Program::find(process, Tower::ALL).map_err(|why| {
         let remedy = match why.ends_with(NO_SOCKET) {
             true if attach::has_library(process) => format!(
-                " now, or could make none (FASTINST_CONTROL=on says why); `fastinst ctl {process} on` begins a library that waits"
+                " now, or could make none (FASTINST_CONTROL=on says why); `fastinst ctl \
+                 {process} on` begins a library that waits"
             ),
             true => format!("; `fastinst attach {process}` begins that"),
             false => String::new(),

@@ -251,7 +251,8 @@ impl Options {
         }
         if !self.arguments.is_empty() && matches!(&*self.provider, POINTS | "hooks") {
             return Err(Failure::Refused(format!(
-                "-A reads arguments at the beginning of functions, where --provider {} has no probes: use --provider symbols",
+                "-A reads arguments at the beginning of functions, where --provider {} has no \
+                 probes: use --provider symbols",
                 self.provider
             )));
         }

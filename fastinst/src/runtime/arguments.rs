@@ -24,7 +24,6 @@ use super::plant::{Bed, Garden};
 use super::signal_stack::SignalStack;
 use super::sites::{self, Site};
 use super::stub::Stub;
-use super::threads::{self, Caller};
 use super::{guest, modes};
 use crate::arguments::{Form, Place, Question, Value};
 use crate::discovery::Module;
@@ -36,8 +35,8 @@ use std::cell::UnsafeCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+use wordpatch::CodeAddr;
 use wordpatch::os::{self, files};
-use wordpatch::{CodeAddr, Ticks};
 
 /// Calls within a second that are read.
 const MOST: u32 = 5_000;
@@ -219,7 +218,9 @@ impl Garden {
                 let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
                 if asked(&bed.module, address).is_some() {
                     lines.push(format!(
-                        "arguments of {} are not read: its hooks come behind its prologue, where they are gone; compile it without -finstrument-functions, and use --provider symbols",
+                        "arguments of {} are not read: its hooks come behind its prologue, where \
+                         they are gone; compile it without -finstrument-functions, and use \
+                         --provider symbols",
                         name_of(&bed.module, address)
                     ));
                 }
@@ -306,26 +307,16 @@ pub(super) extern "C" fn enter(
     _: u32,
     signals: *const libc::stack_t,
 ) {
-    if !guest::is_running() {
-        return;
-    }
-    let (now, errno, id) = (Ticks::now().0, os::errno(), Id::of_record(record));
+    let id = Id::of_record(record);
     let missed = || {
         event::count_late(id);
         if let Some(capture) = of(id) {
             capture.parts[0].unknown.fetch_add(1, Relaxed);
         }
     };
-    match threads::caller() {
-        Caller::Ours => {}
-        Caller::Passing => missed(),
-        Caller::Observed(block) => {
-            let stack = SignalStack::told(block, signals);
-            let act = || enter_on(block, id, &Saved(saved), (sp, &stack), now);
-            event::guarded(block, (sp, &stack), now, missed, act);
-        }
-    }
-    os::set_errno(errno);
+    event::in_hook((sp, signals), missed, |block, stacks, now| {
+        enter_on(block, id, &Saved(saved), stacks, now);
+    });
 }
 
 fn enter_on(block: &Header, id: Id, saved: &Saved, (sp, signals): (u64, &SignalStack), now: u64) {
@@ -358,18 +349,15 @@ pub(super) extern "C" fn exit(
     site: u32,
     signals: *const libc::stack_t,
 ) {
-    if !guest::is_running() {
-        return;
-    }
-    let (now, errno, id) = (Ticks::now().0, os::errno(), Id::of_record(record));
-    if let Caller::Observed(block) = threads::caller()
-        && let Some(capture) = of(id).filter(|capture| !capture.stopped.load(Relaxed))
-    {
-        let stack = SignalStack::told(block, signals);
-        let act = || exit_on(block, capture, &Saved(saved), (sp, &stack), site, now);
-        event::guarded(block, (sp, &stack), now, || (), act);
-    }
-    os::set_errno(errno);
+    let capture = of(Id::of_record(record)).filter(|capture| !capture.stopped.load(Relaxed));
+    let Some(capture) = capture else { return };
+    event::in_hook(
+        (sp, signals),
+        || (),
+        |block, stacks, now| {
+            exit_on(block, capture, &Saved(saved), stacks, site, now);
+        },
+    );
 }
 
 fn exit_on(

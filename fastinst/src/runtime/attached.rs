@@ -254,7 +254,9 @@ fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
     }
     if config.triggers().any(|trigger| matches!(trigger, Trigger::Signal(_))) {
         return Err(
-            "no handler is put into a process that runs: name functions or times to --start-on and --stop-on".to_owned(),
+            "no handler is put into a process that runs: name functions or times to --start-on \
+             and --stop-on"
+                .to_owned(),
         );
     }
     // Whose child it is says nothing.

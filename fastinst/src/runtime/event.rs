@@ -259,6 +259,28 @@ pub(super) fn is_in_code(block: &Header) -> bool {
 /// The stack pointer with which a hook was called, and where the thread's signal stack is.
 pub(super) type Stacks<'s> = (u64, &'s SignalStack);
 
+/// What a hook of a probe that is known does: `act` on the thread's block, or `late` where it has
+/// none, or is in the middle of another hook.
+pub(super) fn in_hook(
+    (sp, signals): (u64, *const libc::stack_t),
+    late: impl Fn(),
+    act: impl FnOnce(&Header, Stacks<'_>, u64),
+) {
+    if !guest::is_running() {
+        return;
+    }
+    let (now, errno) = (Ticks::now().0, os::errno());
+    match threads::caller() {
+        Caller::Ours => {}
+        Caller::Passing => late(),
+        Caller::Observed(block) => {
+            let stacks = (sp, &SignalStack::told(block, signals));
+            guarded(block, stacks, now, &late, || act(block, stacks, now));
+        }
+    }
+    os::set_errno(errno);
+}
+
 /// Runs `act` unless this thread is in the middle of another event, which a signal has interrupted.
 /// An event that was left by `longjmp` out of the signal's handler is known by its stack pointer:
 /// it lies below ours.

@@ -141,8 +141,8 @@ pub(super) fn clear_all() {
     }
 }
 
-/// What a function is: whether it opens a scope, and whether its ends are seen. By the agent, who
-/// has its sites switched then.
+/// What a function is: whether it opens a scope, and whether its ends are seen. By the agent,
+/// which has its sites switched then.
 pub(super) fn set_role(id: Id, opens: bool, is_untimed: bool) {
     let board = id.function().switchboard();
     let enters = board.map_or(&[][..], |board| board.enters());
@@ -337,8 +337,8 @@ pub(crate) fn notes() -> Vec<String> {
     let endless = roles().filter(|role| *role == OPENS | ENDLESS).count();
     if endless > 0 {
         notes.push(format!(
-            "{endless} of the functions that --under names have no probe at an end: calls inside of \
-             them are not recorded"
+            "{endless} of the functions that --under names have no probe at an end: calls inside \
+             of them are not recorded"
         ));
     }
     if !config.under.is_empty() && !roles().any(|role| role == OPENS) {

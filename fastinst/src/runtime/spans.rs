@@ -133,7 +133,7 @@ pub(super) fn is_awaited(id: Id) -> bool {
         && ROLES[id.0 as usize].load(Relaxed) & if is_recording() { STOP } else { START } != 0
 }
 
-/// Entering a function does this. By the agent, who has its sites switched then.
+/// Entering a function does this. By the agent, which has its sites switched then.
 pub(super) fn set_role(id: Id, role: u8) {
     ROLES[id.0 as usize].store(role, Relaxed);
 }

@@ -200,6 +200,25 @@ const RECORD_LEFT: usize = RECORDS + offset_of!(Record, left);
 const RECORD_TERM: usize = RECORDS + offset_of!(Record, term);
 const RECORD_OPEN: usize = RECORDS + offset_of!(Record, open);
 
+/// The thread's block in r9, and whether it has the record whose offset is in r11: what every stub
+/// begins with. The operand `capacity` is the block's field. rax is lost.
+macro_rules! own_block {
+    ($without_block:literal, $without_record:literal) => {
+        concat!(
+            "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]\n",
+            "mov r9, qword ptr fs:[rax]\n",
+            "test r9, r9\n",
+            "jz ",
+            $without_block,
+            "\n",
+            "cmp r11, qword ptr [r9 + {capacity}]\n",
+            "jae ",
+            $without_record
+        )
+    };
+}
+pub(super) use own_block;
+
 /// The stubs, by where they go on slowly, and by how much the stack pointer lies below that of the
 /// site, or of the hook where a compiler has put one: frames tell by it which are dead.
 macro_rules! stubs {
@@ -212,12 +231,7 @@ macro_rules! stubs {
         pub(crate) extern "C" fn $count() {
             naked_asm!(
                 "endbr64",
-                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-                "mov r9, qword ptr fs:[rax]",
-                "test r9, r9",
-                "jz {slow}",
-                "cmp r11, qword ptr [r9 + {capacity}]",
-                "jae {slow}",
+                own_block!("{slow}", "{slow}"),
                 "add r9, r11",
                 "cmp rdi, qword ptr [r9 + {address}]",
                 "jne {slow}",
@@ -235,12 +249,7 @@ macro_rules! stubs {
         pub(crate) extern "C" fn $time_enter() {
             naked_asm!(
                 "endbr64",
-                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-                "mov r9, qword ptr fs:[rax]",
-                "test r9, r9",
-                "jz {slow}",
-                "cmp r11, qword ptr [r9 + {capacity}]",
-                "jae {slow}",
+                own_block!("{slow}", "{slow}"),
                 "lea r8, [r9 + r11]",
                 "cmp rdi, qword ptr [r8 + {address}]",
                 "jne {slow}",
@@ -353,12 +362,7 @@ macro_rules! stubs {
         pub(crate) extern "C" fn $time_exit() {
             naked_asm!(
                 "endbr64",
-                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-                "mov r9, qword ptr fs:[rax]",
-                "test r9, r9",
-                "jz 3f",
-                "cmp r11, qword ptr [r9 + {capacity}]",
-                "jae {slow}",
+                own_block!("3f", "{slow}"),
                 "lea r8, [r9 + r11]",
                 "cmp rdi, qword ptr [r8 + {address}]",
                 "jne {slow}",
@@ -482,12 +486,7 @@ stubs!(
 pub(super) extern "C" fn bare_begin_point() {
     naked_asm!(
         "endbr64",
-        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-        "mov r9, qword ptr fs:[rax]",
-        "test r9, r9",
-        "jz {slow}",
-        "cmp r11, qword ptr [r9 + {capacity}]",
-        "jae {slow}",
+        own_block!("{slow}", "{slow}"),
         "lea r8, [r9 + r11]",
         "cmp rdi, qword ptr [r8 + {address}]",
         "jne {slow}",
@@ -521,12 +520,7 @@ macro_rules! end_if_open {
         pub(super) extern "C" fn $name() {
     naked_asm!(
         "endbr64",
-        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-        "mov r9, qword ptr fs:[rax]",
-        "test r9, r9",
-        "jz 2f",
-        "cmp r11, qword ptr [r9 + {capacity}]",
-        "jae 2f",
+        own_block!("2f", "2f"),
         "cmp dword ptr [r9 + r11 + {open}], 0",
         "jne {slow}",
         "2: ret",
@@ -659,9 +653,9 @@ extern "C" fn enough() {
 }
 
 /// To the function that rax holds, on a stack with room for it: the one for signals may have hardly
-/// any. Its fifth argument is what the kernel says of that stack: where the page is known to be none
-/// of it, what it has said before ([`signal_stack`](super::signal_stack)). Where nothing of ours runs no system call is
-/// made, and it is null.
+/// any. Its fifth argument is what the kernel says of that stack: where the page is known to be
+/// none of it, what it has said before ([`signal_stack`](super::signal_stack)). Where nothing of
+/// ours runs no system call is made, and it is null.
 #[unsafe(naked)]
 pub(super) extern "C" fn slowly() {
     naked_asm!(

@@ -52,7 +52,8 @@ pub fn check() -> Result<(), String> {
     }
     match ratatui::crossterm::terminal::size() {
         Ok((width, height)) if width < LEAST_WIDTH || height < LEAST_HEIGHT => Err(format!(
-            "the terminal has {width} columns and {height} lines: the table takes {LEAST_WIDTH} and {LEAST_HEIGHT}"
+            "the terminal has {width} columns and {height} lines: the table takes {LEAST_WIDTH} \
+             and {LEAST_HEIGHT}"
         )),
         Ok(_) => Ok(()),
         Err(error) => Err(format!("the terminal does not tell its size: {error}")),

@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
         client.write_all(b"asked\n").unwrap();
         assert_eq!(visitor.receive(&mut buffer).unwrap(), 6);
-        // One that does not read keeps nobody.
+        // The agent does not wait for a peer that does not read.
         let mut sent = 0;
         let full = loop {
             match visitor.send(&[1; 4096]) {

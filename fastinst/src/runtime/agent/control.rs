@@ -198,7 +198,7 @@ impl Agent {
         drop(unhindered);
         self.frozen = Some(Box::new(profile));
         self.silence();
-        // Its interrupts cost what nobody asks for.
+        // Its interrupts would cost time while nothing is measured.
         self.witness = Witness::None { why: "measuring is off".to_owned() };
         Ok("off: all probes are off, and the profile stays as it is; `on` begins a new one\n"
             .to_owned())
@@ -254,7 +254,8 @@ impl Agent {
             let named = of("only", &config.include) + &of("exclude", &config.exclude);
             guest::change_settings(|config| *config = before)?;
             return Err(format!(
-                "no function that has a probe would be left by{named}; all is as it was (probes lists them)"
+                "no function that has a probe would be left by{named}; all is as it was (probes \
+                 lists them)"
             ));
         }
         if self.frozen.is_none() {

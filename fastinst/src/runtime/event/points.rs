@@ -5,16 +5,13 @@
 //! beginning of its pair on the same thread; one that nothing has begun is only counted. What never
 //! ends is the first to be dropped when the list is full.
 
-use super::{begin_term, draw, finish, guarded, record_of};
+use super::{begin_term, draw, finish, in_hook, record_of};
 use crate::runtime::functions::Id;
 use crate::runtime::layout::{Header, PASSES, Pass, Record};
 use crate::runtime::signal_stack::SignalStack;
 use crate::runtime::stub::BIAS;
-use crate::runtime::threads::{self, Caller};
-use crate::runtime::{drain, guest, modes};
+use crate::runtime::{drain, modes};
 use std::sync::atomic::Ordering::Relaxed;
-use wordpatch::Ticks;
-use wordpatch::os;
 
 /// A point was passed that begins a pair.
 pub(in crate::runtime) extern "C" fn begin(
@@ -24,19 +21,8 @@ pub(in crate::runtime) extern "C" fn begin(
     _: u32,
     signals: *const libc::stack_t,
 ) {
-    if !guest::is_running() {
-        return;
-    }
-    let (now, errno, id) = (Ticks::now().0, os::errno(), Id::of_record(record));
-    match threads::caller() {
-        Caller::Ours => {}
-        Caller::Passing => super::count_late(id),
-        Caller::Observed(block) => {
-            let stacks = (sp, &SignalStack::told(block, signals));
-            guarded(block, stacks, now, || super::count_late(id), || begin_on(block, id, now));
-        }
-    }
-    os::set_errno(errno);
+    let id = Id::of_record(record);
+    in_hook((sp, signals), || super::count_late(id), |block, _, now| begin_on(block, id, now));
 }
 
 /// A point was passed that ends a pair, of which a pass is open on this thread.
@@ -47,15 +33,8 @@ pub(in crate::runtime) extern "C" fn end(
     _: u32,
     signals: *const libc::stack_t,
 ) {
-    if !guest::is_running() {
-        return;
-    }
-    let (now, errno) = (Ticks::now().0, os::errno());
-    if let Caller::Observed(block) = threads::caller() {
-        let stacks = (sp, &SignalStack::told(block, signals));
-        guarded(block, stacks, now, || (), || end_on(block, Id::of_record(record), now));
-    }
-    os::set_errno(errno);
+    let id = Id::of_record(record);
+    in_hook((sp, signals), || (), |block, _, now| end_on(block, id, now));
 }
 
 pub(super) fn begin_on(block: &Header, id: Id, now: u64) {

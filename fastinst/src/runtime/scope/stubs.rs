@@ -12,7 +12,7 @@
 use super::{ANY, LEAST, MOST};
 use crate::runtime::keeping;
 use crate::runtime::layout::{FOLLOWED, Followed, Header, RECORDS, Record};
-use crate::runtime::stub;
+use crate::runtime::stub::{self, own_block};
 use std::arch::naked_asm;
 use std::mem::offset_of;
 
@@ -25,12 +25,7 @@ macro_rules! follow {
         pub(crate) extern "C" fn $name() {
             naked_asm!(
                 "endbr64",
-                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-                "mov r9, qword ptr fs:[rax]",
-                "test r9, r9",
-                "jz {slow}",
-                "cmp r11, qword ptr [r9 + {capacity}]",
-                "jae {slow}",
+                own_block!("{slow}", "{slow}"),
                 "cmp rdi, qword ptr [r9 + r11 + {address}]",
                 "jne {slow}",
                 "mov rdx, qword ptr [r9 + {top}]",
@@ -73,12 +68,7 @@ macro_rules! within {
         pub(crate) extern "C" fn $name() {
             naked_asm!(
                 "endbr64",
-                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-                "mov r9, qword ptr fs:[rax]",
-                "test r9, r9",
-                "jz {slow}",
-                "cmp r11, qword ptr [r9 + {capacity}]",
-                "jae {slow}",
+                own_block!("{slow}", "{slow}"),
                 "mov rdx, qword ptr [r9 + {top}]",
                 "lea rax, [rsp + {drop}]",
                 "cmp qword ptr [rdx - {entry} + {sp}], rax",
@@ -112,12 +102,7 @@ macro_rules! unfollow {
         pub(crate) extern "C" fn $name() {
             naked_asm!(
                 "endbr64",
-                "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
-                "mov r9, qword ptr fs:[rax]",
-                "test r9, r9",
-                "jz 3f",
-                "cmp r11, qword ptr [r9 + {capacity}]",
-                "jae {slow}",
+                own_block!("3f", "{slow}"),
                 "cmp rdi, qword ptr [r9 + r11 + {address}]",
                 "jne {slow}",
                 "mov rdx, qword ptr [r9 + {top}]",

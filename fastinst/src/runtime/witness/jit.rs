@@ -126,7 +126,8 @@ impl Jit {
             let from = self.sources.iter().filter(|source| source.at > 0);
             let from: Vec<String> = from.map(|source| source.path.display().to_string()).collect();
             notes.push(format!(
-                "functions of {MODULE} are named by {}: only the sampling clock sees them, their calls are not counted",
+                "functions of {MODULE} are named by {}: only the sampling clock sees them, their \
+                 calls are not counted",
                 from.join(", ")
             ));
         }
@@ -139,7 +140,9 @@ impl Jit {
         const MUCH: f64 = 0.02;
         if self.unnamed > MUCH {
             notes.push(format!(
-                "{:.0} % of the samples are in code that the program has made and given no names for perf (node --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit)",
+                "{:.0} % of the samples are in code that the program has made and given no names \
+                 for perf (node --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions \
+                 -XX:+DumpPerfMapAtExit)",
                 self.unnamed * 100.0
             ));
         }

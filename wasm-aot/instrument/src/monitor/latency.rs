@@ -97,8 +97,8 @@ struct State {
     /// When it began, and when it was looked last where the program is.
     began: Ticks,
     looked: Ticks,
-    /// How many bytes of Wasm were compiled with hooks since functions are called, and what functions
-    /// take besides.
+    /// How many bytes of Wasm were compiled with hooks since functions are called, and what
+    /// functions take besides.
     compiled: u64,
 }
 

@@ -76,8 +76,8 @@ pub(crate) enum Asked {
     AppMemory,
 }
 
-/// Names of what can be asked for, which the existing compiler's modules do; the rest is for modules
-/// that import the marker only.
+/// Names of what can be asked for, which the existing compiler's modules do; the rest is for
+/// modules that import the marker only.
 const PLAIN: [(&str, Asked); 17] = [
     ("pc", Asked::Pc),
     ("opidx", Asked::OpIdx),
