@@ -28,7 +28,7 @@ p, blank         pause: the screen stays as it is
 self %           share of CPU time, [system] and [unknown] included
 total            CPU time, callees included
 p50, p99, max    wall-clock times of single calls
-calls/s          since the profile before
+calls/s          since the profile before; of an estimate, since the one before
 
 ~ an estimate, ? uncertain by more than its value, ≤ at most, ≥ at least, < less
 than can be measured, - nothing is known";

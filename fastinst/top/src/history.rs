@@ -1,6 +1,6 @@
 //! What calls took between one profile and the next.
 
-use profiler::{FuncId, Function, Header, Profile};
+use profiler::{Figure, FuncId, Function, Header, Profile};
 use std::collections::{HashMap, VecDeque};
 
 /// How many intervals are kept.
@@ -13,8 +13,29 @@ pub(crate) struct History {
     curves: HashMap<FuncId, VecDeque<u64>>,
     /// How many intervals there were.
     taken: usize,
-    /// Calls a second in the latest interval.
-    rates: HashMap<FuncId, f64>,
+    rates: HashMap<FuncId, Rate>,
+}
+
+/// Calls a second between the last two profiles in which they differed. An estimate is renewed every
+/// few seconds: in between it says nothing of the latest interval. Where calls are counted exactly,
+/// that is the latest interval.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    /// When the calls were last seen to differ, and what they were.
+    seconds: f64,
+    calls: f64,
+    /// Nothing is known before that has happened.
+    value: Option<f64>,
+}
+
+impl Rate {
+    fn renew(&mut self, calls: &Figure, seconds: f64) {
+        if calls.value != self.calls || calls.is_exact() {
+            let more = (calls.value - self.calls).max(0.0);
+            self.value = Some(more / (seconds - self.seconds));
+            (self.seconds, self.calls) = (seconds, calls.value);
+        }
+    }
 }
 
 impl History {
@@ -28,11 +49,13 @@ impl History {
         }
         let earlier: HashMap<FuncId, &Function> =
             before.functions.iter().map(|function| (function.id, function)).collect();
-        self.rates.clear();
         for function in &now.functions {
             let known = earlier.get(&function.id);
-            let calls = function.calls.value - known.map_or(0.0, |known| known.calls.value);
-            self.rates.insert(function.id, (calls / seconds).max(0.0));
+            let rate = self.rates.entry(function.id).or_insert_with(|| {
+                let calls = known.map_or(0.0, |known| known.calls.value);
+                Rate { seconds: before.header.seconds, calls, value: None }
+            });
+            rate.renew(&function.calls, now.header.seconds);
             let latest = match known {
                 Some(known) => function.histogram.since(&known.histogram),
                 None => function.histogram.clone(),
@@ -60,9 +83,9 @@ impl History {
         })
     }
 
-    /// Calls a second, in the latest interval.
+    /// Calls a second, lately.
     pub(crate) fn rate(&self, function: FuncId) -> Option<f64> {
-        self.rates.get(&function).copied()
+        self.rates.get(&function)?.value
     }
 }
 
@@ -119,6 +142,23 @@ pub(crate) mod tests {
             profile
         };
         rounds.iter().map(round).collect()
+    }
+
+    #[test]
+    fn an_estimate_that_is_not_renewed_keeps_its_rate() {
+        let mut all = profiles(&[&[(1, 1000)], &[(1, 1000)], &[(1, 1000)], &[(1, 1000)]]);
+        for (profile, calls) in all.iter_mut().zip([100.0, 300.0, 300.0, 900.0]) {
+            profile.functions[0].calls = Figure::estimated(calls, 1.0, 0.0);
+        }
+        let mut history = History::default();
+        let rates: Vec<f64> = all
+            .windows(2)
+            .map(|pair| {
+                history.add(&pair[0], &pair[1]);
+                history.rate(FuncId(1)).unwrap()
+            })
+            .collect();
+        assert_eq!(rates, [200.0, 200.0, 300.0]);
     }
 
     #[test]
