@@ -168,7 +168,7 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
         notes
             .push(format!("{} more probes or modules were refused", garden.refusals.len() - SHOWN));
     }
-    notes.extend(garden.unmodified.as_ref().map(|unmodified| unmodified.note()));
+    notes.extend(garden.note_of_unmodified());
     notes.extend(spans::notes());
     notes.extend(scope::notes());
     let mut tell = |count: u64, what: &str| {

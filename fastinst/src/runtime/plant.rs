@@ -189,6 +189,13 @@ impl DerefMut for TheGarden {
 }
 
 impl Garden {
+    /// What a reader of the profile has to know of unmodified code; nothing where none was wanted,
+    /// and a runtime has registered functions.
+    pub(crate) fn note_of_unmodified(&self) -> Option<String> {
+        let unmodified = self.unmodified.as_ref()?;
+        (unmodified.was_tried() || self.registrations.is_empty()).then(|| unmodified.note())
+    }
+
     /// Plants every module that was not there before. Returns the functions that are new or have
     /// new sites. Of those that may be unloaded only the ones in which some `wanted` address lies,
     /// if that is said.

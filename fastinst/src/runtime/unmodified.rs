@@ -154,6 +154,11 @@ impl Unmodified {
         self.untimed.contains(&id)
     }
 
+    /// Whether any function or point was to get a probe.
+    pub(crate) fn was_tried(&self) -> bool {
+        self.has_points || !(self.planted.is_empty() && self.refused.is_empty())
+    }
+
     /// What a reader of the profile has to know.
     pub(crate) fn note(&self) -> String {
         if self.has_points {
