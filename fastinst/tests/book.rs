@@ -167,6 +167,10 @@ fn pictures_are_made_of_real_output() {
     if !["python3", "gcc", "chromium-headless-shell"].iter().all(|tool| has(tool)) {
         return;
     }
+    let has_terminal = run(Command::new("python3").args(["-c", "import pyte"])).status.success();
+    if !test_support::require(has_terminal, "pyte, a package of PyPI") {
+        return;
+    }
     let to = folder("screenshots");
     let built = Path::new(env!("CARGO_BIN_EXE_fastinst")).parent().unwrap();
     let mut command = clean(Command::new(root().join("scripts/screenshots")));
@@ -175,8 +179,12 @@ fn pictures_are_made_of_real_output() {
     let table = std::fs::read_to_string(to.join("table.svg")).unwrap();
     assert!(table.starts_with("<svg ") && table.contains("count_word (words.c:"), "{table}");
     assert!(std::fs::read(to.join("page.png")).unwrap().starts_with(b"\x89PNG"));
+    for (name, what) in [("top.svg", "serve_client"), ("top-function.svg", "p99 of the calls")] {
+        let screen = std::fs::read_to_string(to.join(name)).unwrap();
+        assert!(screen.contains("server serve kv.sock") && screen.contains(what), "{screen}");
+    }
     // Figures differ between runs, so that of those in the documents only the presence is checked.
-    for name in ["table.svg", "page.png"] {
+    for name in ["table.svg", "page.png", "top.svg", "top-function.svg"] {
         assert!(root().join("docs/figures").join(name).is_file(), "{name}");
     }
 }
