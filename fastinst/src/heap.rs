@@ -262,7 +262,7 @@ pub(crate) fn inherit() {
     if let Some(arena) = unsafe { CURRENT.load(Relaxed).as_ref() } {
         arena.lock().store(OPEN, Relaxed);
     }
-    // Those who had some are the parent's.
+    // Threads that had some are the parent's.
     HOARDS.store(0, Relaxed);
     if BUILDER.load(Relaxed) != thread_pointer() {
         BUILDER.store(0, Relaxed);

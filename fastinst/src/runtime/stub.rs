@@ -637,13 +637,27 @@ pub(super) extern "C" fn slow_exit() {
 /// To [`event::enter_inside`], likewise.
 #[unsafe(naked)]
 extern "C" fn inside_slow_enter() {
-    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::enter_inside, sym slowly)
+    naked_asm!(
+        "mov rdx, rsp",
+        "mov ecx, r10d",
+        "lea rax, [rip + {}]",
+        "jmp {}",
+        sym event::enter_inside,
+        sym slowly
+    )
 }
 
 /// To [`event::exit_inside`], likewise.
 #[unsafe(naked)]
 extern "C" fn inside_slow_exit() {
-    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::exit_inside, sym slowly)
+    naked_asm!(
+        "mov rdx, rsp",
+        "mov ecx, r10d",
+        "lea rax, [rip + {}]",
+        "jmp {}",
+        sym event::exit_inside,
+        sym slowly
+    )
 }
 
 /// To [`event::enough`]: the offset of the function's record.

@@ -1,8 +1,7 @@
-/*
- * A runtime that makes code while it runs and tells perf of it: two functions, one after the other, at the same address.
- * jit map|dump|late|nothing: in perf's map, in a dump whose records are written at the end, in a map that is written at
- * the end, or not at all. Prints the processor time of each, in milliseconds.
- */
+/* A runtime that makes code while it runs and tells perf of it: two functions, one after the
+ * other, at the same address. jit map|dump|late|nothing: in perf's map, in a dump whose records
+ * are written at the end, in a map that is written at the end, or not at all. Prints the processor
+ * time of each, in milliseconds. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
-/* Signal stacks where other stacks were before, and other stacks where signal stacks were: functions that are called for the first time there leave
- * as much of a signal stack as hooks promise. Each is called
- * once. With an argument the last change passes the C library's own function. */
+/* Signal stacks where other stacks were before, and other stacks where signal stacks were:
+ * functions that are called for the first time there leave as much of a signal stack as hooks
+ * promise. Each is called once. With an argument the last change passes the C library's own
+ * function. */
 #define _GNU_SOURCE
 #include "painted.h"
 #include <pthread.h>

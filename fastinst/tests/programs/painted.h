@@ -1,4 +1,5 @@
-/* How much of a signal stack is written to below the frames of probed functions: the stack is painted, and looked at afterwards. */
+/* How much of a signal stack is written to below the frames of probed functions: the stack is
+ * painted, and looked at afterwards. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

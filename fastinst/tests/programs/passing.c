@@ -1,8 +1,9 @@
-/* Passes a point, in three places, until it is asked to end; then it says how many tools it has seen
- * there at most, and how many there are now. */
+/* Passes a point, in three places, until it is asked to end; then it says how many tools it has
+ * seen there at most, and how many there are now. */
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ int main(void) {
         STAP_PROBE(app, tick);
         sink ^= most;
         STAP_PROBE2(app, tick, most, sink);
-        usleep(200);
+        sched_yield();
     }
     printf("most %d now %d\n", most, *(volatile unsigned short *)&app_tick_semaphore);
     return 0;

@@ -1,5 +1,5 @@
-/* Points of its own: with semaphores and without, in pairs, on several threads, in several places. It
- * says at its end how often each was passed. */
+/* Points of its own: with semaphores and without, in pairs, on several threads, in several places.
+ * It says at its end how often each was passed. */
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 

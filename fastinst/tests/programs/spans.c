@@ -2,6 +2,7 @@
 // "functions" (begin, end), "signal" (SIGUSR1, SIGUSR2), "threads", "fork", "handler", "clock".
 #include <pthread.h>
 #include <setjmp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,8 +61,12 @@ static void functions(void) {
 }
 
 static void pause_for(int ms) {
-  struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&time, NULL);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  for (long end = now.tv_sec * 1000000 + now.tv_nsec / 1000 + ms * 1000L;
+       now.tv_sec * 1000000 + now.tv_nsec / 1000 < end;
+       clock_gettime(CLOCK_MONOTONIC, &now))
+    sched_yield();
 }
 
 // Returns how many calls were made in so many milliseconds.

@@ -16,9 +16,9 @@ pub(crate) struct History {
     rates: HashMap<FuncId, Rate>,
 }
 
-/// Calls a second between the last two profiles in which they differed. An estimate is renewed every
-/// few seconds: in between it says nothing of the latest interval. Where calls are counted exactly,
-/// that is the latest interval.
+/// Calls a second between the last two profiles in which they differed. An estimate is renewed
+/// every few seconds: in between it says nothing of the latest interval. Where calls are counted
+/// exactly, that is the latest interval.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     /// When the calls were last seen to differ, and what they were.

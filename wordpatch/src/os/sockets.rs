@@ -67,7 +67,7 @@ fn vetted(folder: &Path) -> io::Result<PathBuf> {
 pub struct Listener {
     socket: Own,
     path: PathBuf,
-    /// Its user, who may have become another one since.
+    /// The user of its process then; the process may be another user's since.
     user: u32,
 }
 

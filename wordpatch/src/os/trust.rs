@@ -161,7 +161,7 @@ fn owner(metadata: &Metadata) -> Result<(), String> {
     }
 }
 
-/// The user as whom this process acts.
+/// The effective user of this process.
 pub fn user() -> u32 {
     // SAFETY: (1) asks for a number. The system call itself: programs define the function.
     unsafe { libc::syscall(libc::SYS_geteuid) as u32 }
