@@ -20,7 +20,7 @@
 #![allow(unsafe_code)]
 
 use crate::x86;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use wordpatch::CodeAddr;
 use wordpatch::live::{self, Width};
@@ -157,9 +157,43 @@ impl Landings {
             // SAFETY: (1) pages of ours, which stay mapped; (2) no landing is there, so that no
             // thread comes there.
             unsafe { live::store(CodeAddr::new(byte), Width::One, value.into()) };
-            self.use_up(byte);
+            self.mark(byte, true);
         }
         Ok(())
+    }
+
+    /// Takes landings away, and looks at what is mapped now. A page that has none any more is the
+    /// kernel's again, and a span with its last page.
+    ///
+    /// # Safety
+    /// No thread is in one of them or comes there any more.
+    pub unsafe fn take_away(
+        &mut self,
+        landings: impl Iterator<Item = CodeAddr>,
+    ) -> Result<(), OsError> {
+        self.survey()?;
+        let mut emptied = BTreeSet::new();
+        for at in landings {
+            (at.get()..at.get() + JUMP).for_each(|byte| self.mark(byte, false));
+            emptied.extend(pages_of(at));
+        }
+        emptied
+            .retain(|page| self.pages.get(page).is_some_and(|used| used.iter().all(|&u| u == 0)));
+        for page in emptied {
+            self.pages.remove(&page);
+            // What the program has mapped over is no span of ours any more.
+            let span = self.spans.range(..=page).next_back().filter(|(_, end)| page < **end);
+            let Some((start, end)) = span.map(|(start, end)| (*start, *end)) else { continue };
+            if (start..end).step_by(PAGE).any(|page| self.pages.contains_key(&page)) {
+                // SAFETY: (1) a page of ours; (2) no landing is on it, and no thread.
+                unsafe { pages::discard(CodeAddr::new(page), PAGE)? };
+            } else {
+                // SAFETY: (1) mapped by `map`; (2) the caller: no thread comes there.
+                unsafe { pages::unmap(CodeAddr::new(start), end - start)? };
+                self.spans.remove(&start);
+            }
+        }
+        self.survey()
     }
 
     /// Maps a page, and as much around it as a span has, and as is free.
@@ -203,10 +237,12 @@ impl Landings {
         used.is_some_and(|used| used[offset / 64] & (1 << (offset % 64)) != 0)
     }
 
-    fn use_up(&mut self, byte: usize) {
+    fn mark(&mut self, byte: usize, is_used: bool) {
         let offset = byte % PAGE;
         if let Some(used) = self.pages.get_mut(&(byte - offset)) {
-            used[offset / 64] |= 1 << (offset % 64);
+            let bit = 1 << (offset % 64);
+            let word = &mut used[offset / 64];
+            *word = if is_used { *word | bit } else { *word & !bit };
         }
     }
 }
@@ -300,6 +336,37 @@ mod tests {
             .unwrap();
         landings.survey().unwrap();
         assert_eq!(landings.price(at(100)), Err(NoLanding::Taken(at(100))));
+    }
+
+    #[test]
+    fn what_is_taken_away_leaves_no_page_and_no_mapping() {
+        let memory = CodeMemory::new(PAGE).unwrap();
+        let mut landings = Landings::new(3);
+        landings.survey().unwrap();
+        let middle = far_away(&landings, &memory);
+        let at = |offset: isize| CodeAddr::new(middle).offset(offset);
+        let all = [at(8), at(100), at(3 * PAGE as isize - 2)];
+        for _ in 0..1000 {
+            all.iter().for_each(|at| landings.put(*at, memory.base()).unwrap());
+            assert_eq!(landings.pages(), 3);
+            // SAFETY: no thread executes them.
+            unsafe { landings.take_away(all[..1].iter().copied()) }.unwrap();
+            assert_eq!((landings.pages(), landings.price(at(8))), (3, Ok(0)));
+            // SAFETY: as above.
+            unsafe { landings.take_away(all[2..].iter().copied()) }.unwrap();
+            assert_eq!((landings.pages(), landings.price(all[2])), (1, Ok(2)));
+            // SAFETY: as above.
+            unsafe { landings.take_away(all[1..2].iter().copied()) }.unwrap();
+            assert!(maps::mapping_at(at(0)).unwrap().is_none());
+        }
+        // What the program has mapped over stays the program's.
+        landings.put(at(8), memory.base()).unwrap();
+        let over = pages::Place::Over(at(0));
+        // SAFETY: a page of ours, which no thread executes.
+        unsafe { pages::map_private(over, PAGE, Protection::ReadWrite) }.unwrap();
+        // SAFETY: as above.
+        unsafe { landings.take_away([at(8)].into_iter()) }.unwrap();
+        assert!(!mapping_at(middle).execute);
     }
 
     #[test]

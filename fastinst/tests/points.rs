@@ -185,6 +185,36 @@ fn a_library_as_it_is_installed_has_points() {
     assert_eq!(calls(&profile, "libstdcxx:catch"), 300.0);
 }
 
+/// Each time that it is loaded a library's semaphores say that a tool is there.
+#[test]
+fn points_of_libraries_that_are_loaded_later_are_counted_from_the_first_pass_on() {
+    let to = folder("points-later");
+    let plugin = compile("plugin.c", &to, &["-O2", "-shared", "-fPIC", "-DPOINTS"]);
+    let host = compile("host.c", &to, &["-O2"]);
+    for policy in ["exact", "count"] {
+        let file = to.join(policy);
+        let arguments = [plugin.to_str().unwrap()];
+        let output = observed(&host, &arguments, &file, &["--policy", policy]);
+        assert_eq!(text(&output.stdout), "15015000\n", "{}", text(&output.stderr));
+        let profile = profile(&file);
+        for name in ["plug:begin", "plug:end"] {
+            if !notes(&profile).contains(name) {
+                assert_eq!(calls(&profile, name), 30.0, "{policy}");
+            }
+        }
+        assert!(notes(&profile).contains("when their library was loaded"), "{}", notes(&profile));
+    }
+    // Nothing is left behind, wherever it comes to lie.
+    let host = compile("churn.c", &to, &["-O2"]);
+    for place in ["here", "elsewhere"] {
+        let arguments = [plugin.to_str().unwrap(), "1000", place];
+        let mut command = fastinst();
+        command.args(["run", "--provider", "usdt", "--format", "json", "-o"]);
+        let output = run(command.arg(to.join(place)).arg(&host).args(arguments));
+        assert_eq!(text(&output.stdout), "6000 flat flat\n", "{}", text(&output.stderr));
+    }
+}
+
 /// A tool that leaves is not at a point any more.
 #[test]
 fn a_semaphore_is_what_it_was_when_the_profiler_has_left() {

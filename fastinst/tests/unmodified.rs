@@ -130,6 +130,47 @@ fn programs_that_leave_their_functions_in_other_ways_do_what_they_did() {
 }
 
 #[test]
+fn functions_of_libraries_that_are_loaded_later_are_counted_from_their_first_call_on() {
+    let to = folder("unmodified-later");
+    let plugin = compile_with("gcc", "plugin.c", &to, &["-O0", "-shared", "-fPIC"]);
+    let host = compile_with("gcc", "host.c", &to, &["-O2"]);
+    for policy in ["exact", "count", "adaptive"] {
+        let file = to.join(policy);
+        let plugin = plugin.to_str().unwrap();
+        observed(&host, &[plugin], &file, &["--plant", "all", "--policy", policy]);
+        let profile = profile(&file);
+        if policy != "adaptive" {
+            // Thirty times loaded, it is one library.
+            assert_eq!((calls(&profile, "plugin"), calls(&profile, "plugged")), (30.0, 30_000.0));
+        }
+        let notes = profile["header"]["notes"].to_string();
+        assert!(notes.contains("when their library was loaded"), "{notes}");
+    }
+    // By name, without the rest.
+    let file = to.join("named");
+    observed(&host, &[plugin.to_str().unwrap()], &file, &["-F", "plug*", "--policy", "count"]);
+    assert_eq!(calls(&profile(&file), "plugged"), 30_000.0);
+}
+
+/// Wherever it comes to lie.
+#[test]
+fn a_library_that_comes_and_goes_leaves_nothing_behind() {
+    let to = folder("unmodified-churn");
+    let plugin = compile_with("gcc", "plugin.c", &to, &["-O0", "-shared", "-fPIC"]);
+    let host = compile_with("gcc", "churn.c", &to, &["-O2"]);
+    for place in ["here", "elsewhere"] {
+        for plant in ["all", "seen"] {
+            let file = to.join(format!("{place}.{plant}"));
+            let arguments = [plugin.to_str().unwrap(), "1000", place];
+            observed(&host, &arguments, &file, &["--plant", plant, "--policy", "exact"]);
+            if plant == "all" {
+                assert_eq!(calls(&profile(&file), "plugged"), 3000.0, "{place}");
+            }
+        }
+    }
+}
+
+#[test]
 fn functions_that_were_seen_to_run_get_probes_while_they_do() {
     let to = folder("unmodified-seen");
     let program = compile_with("gcc", "unmodified.c", &to, &["-O2"]);

@@ -304,6 +304,20 @@ impl<'b> Image<'b> {
         self.segments.iter().any(|segment| segment.p_type == PT_INTERP)
     }
 
+    /// Its table for the loader.
+    fn dynamic(&self) -> Option<Dynamic> {
+        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
+        Dynamic::parse(self.bytes, &self.segments, ctx).ok().flatten()
+    }
+
+    /// Whether the loader writes to its code before it is whole.
+    pub(crate) fn relocates_text(&self) -> bool {
+        self.dynamic().is_some_and(|dynamic| {
+            let info = &dynamic.info;
+            info.textrel || info.flags & goblin::elf::dynamic::DF_TEXTREL != 0
+        })
+    }
+
     /// The loader that it names.
     pub(crate) fn interpreter(&self) -> Option<&'b str> {
         let segment = self.segments.iter().find(|segment| segment.p_type == PT_INTERP)?;
@@ -313,9 +327,9 @@ impl<'b> Image<'b> {
 
     /// The libraries that it names.
     pub(crate) fn libraries(&self) -> Vec<&'b str> {
-        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
-        let dynamic = Dynamic::parse(self.bytes, &self.segments, ctx).ok().flatten();
-        let (Some(dynamic), Some(tables)) = (dynamic, &self.dynamic) else { return Vec::new() };
+        let (Some(dynamic), Some(tables)) = (self.dynamic(), &self.dynamic) else {
+            return Vec::new();
+        };
         let needed =
             dynamic.dyns.iter().filter(|entry| entry.d_tag == goblin::elf::dynamic::DT_NEEDED);
         needed.filter_map(|entry| tables.names.get(entry.d_val as usize)).collect()
@@ -323,9 +337,7 @@ impl<'b> Image<'b> {
 
     /// Whether it names libraries: one that does is loaded by the loader.
     fn needs_libraries(&self) -> bool {
-        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
-        let dynamic = Dynamic::parse(self.bytes, &self.segments, ctx).ok().flatten();
-        dynamic.is_some_and(|dynamic| {
+        self.dynamic().is_some_and(|dynamic| {
             dynamic.dyns.iter().any(|entry| entry.d_tag == goblin::elf::dynamic::DT_NEEDED)
         })
     }

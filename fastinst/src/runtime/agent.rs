@@ -71,20 +71,21 @@ pub(crate) fn call() {
     wake(&CALLS);
 }
 
-/// Whether functions of unmodified code get no more probes: all have some, or a filter of system
-/// calls may kill for what that takes.
+/// Whether functions of unmodified code get no more probes: a filter of system calls may kill for
+/// what that takes.
 static PLANTS_NO_MORE: AtomicBool = AtomicBool::new(false);
 
-/// Has no further function planted, and waits for one that is.
-pub(crate) fn plant_no_more() {
-    PLANTS_NO_MORE.store(true, Release);
-    drop(garden());
+/// Whether unmodified code may get probes, and memory for that be mapped and unmapped.
+pub(super) fn may_plant() -> bool {
+    !PLANTS_NO_MORE.load(Acquire)
 }
 
 /// A filter of system calls is about to be there, which profiles are known to live with: what takes
 /// more calls than they do ends.
 pub(crate) fn do_with_less() {
-    plant_no_more();
+    PLANTS_NO_MORE.store(true, Release);
+    // A function is being planted, perhaps.
+    drop(garden());
     control::forbid();
 }
 
@@ -236,7 +237,7 @@ pub(crate) struct Agent {
     witness: Witness,
     /// Functions of unmodified code may get probes.
     has_puns: bool,
-    /// Without a clock of the kernel's all functions of unmodified code get probes, once.
+    /// Without a clock of the kernel's all functions of unmodified code that is there get probes.
     planted_all: bool,
     /// How often recording was switched, as far as the witness knows; and whether that was ever too
     /// often for it to follow.
@@ -607,6 +608,10 @@ impl Agent {
         changed.extend(garden.learn());
         if let Some(wanted) = &wanted {
             changed.extend(garden.plant_all(guest::policy(), true, wanted.functions.as_deref()));
+            if wanted.functions.is_none() && may_plant() {
+                changed.extend(guest::plant_late(&mut garden));
+                self.planted_all = false;
+            }
         }
         self.discover(&changed, &mut garden);
         self.witness.knows(registered::spans(&garden));
@@ -617,7 +622,7 @@ impl Agent {
 
     /// Plants functions of unmodified code that were seen to run.
     fn plant_what_was_seen(&mut self) {
-        if !self.has_puns || PLANTS_NO_MORE.load(Acquire) {
+        if !self.has_puns || !may_plant() {
             return;
         }
         let seen = self.witness.take_seen();
@@ -634,13 +639,13 @@ impl Agent {
         let mut garden = garden();
         // Behind the lock: a thread that forbids it waits for us, or we see it.
         let Some(unmodified) = garden.unmodified.as_ref() else { return };
-        if PLANTS_NO_MORE.load(Acquire) || unloading::is_going_on() {
+        if !may_plant() || !guest::plants_what_is_seen(&garden) || unloading::is_going_on() {
             return;
         }
         // Where nothing says which functions run, all may.
         let mut seen: Vec<CodeAddr> = match seen {
             Some(seen) => seen.into_iter().map(|at| CodeAddr::new(at as usize)).collect(),
-            None => unmodified.all(),
+            None => unmodified.all(|_| true),
         };
         seen.sort_unstable();
         seen.dedup();

@@ -52,7 +52,7 @@ const KEY: usize = crate::arguments::REGISTERS as usize * (TEXT + 3);
 const BUCKETS: usize = 64 * 8;
 
 /// How a function was planted, as far as its arguments go.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// By how much the stack pointer of its entry's hook lies below its return address.
     pub(crate) depth: u32,
@@ -70,7 +70,8 @@ pub(crate) struct Facts {
 #[derive(Debug)]
 struct Capture {
     id: Id,
-    facts: Facts,
+    /// Others when its module was loaded again; never freed, since threads may be reading.
+    facts: AtomicPtr<Facts>,
     /// Its arguments, and what it returns.
     parts: [Part; 2],
     /// When the second began in which calls are counted, and how many there were.
@@ -244,17 +245,18 @@ pub(crate) enum Unread {
 /// Has the arguments of a function read: its sites lead here from the next switch on. By the holder
 /// of the garden.
 pub(crate) fn arm(id: Id, question: &Question, facts: &Facts) -> Result<(), Unread> {
-    if of(id).is_some() {
-        return Ok(());
-    }
     let [arguments, returned] = question.parts();
     if !arguments.is_empty() && !facts.keeps_arguments {
         return Err(Unread::Changed);
     }
+    if let Some(capture) = of(id) {
+        capture.found_again(facts);
+        return Ok(());
+    }
     let free = way(id).find(|place| place.load(Relaxed).is_null()).ok_or(Unread::Full)?;
     let capture = Box::new(Capture {
         id,
-        facts: facts.clone(),
+        facts: AtomicPtr::new(Box::into_raw(Box::new(facts.clone()))),
         parts: [arguments, returned].map(Part::new),
         second: AtomicU64::new(0),
         calls: AtomicU32::new(0),
@@ -274,7 +276,7 @@ fn lead(id: Id, here: bool) {
         site.captures.store(here, Release);
         site.inline.store(false, Release);
     }
-    if let Some(slots) = of(id).and_then(|capture| capture.facts.whole) {
+    if let Some(slots) = of(id).and_then(|capture| capture.facts().whole) {
         let stub = if here { Stub::ExitCapture } else { Stub::TimeExit };
         slots.first().lead_to(stub.address(true));
     }
@@ -331,10 +333,11 @@ fn enter_on(block: &Header, id: Id, saved: &Saved, (sp, signals): (u64, &SignalS
     }
     let [arguments, returned] = &capture.parts;
     let cell = arguments.count(saved);
-    if !capture.facts.is_timed {
+    let facts = capture.facts();
+    if !facts.is_timed {
         return;
     }
-    let frame = sp + u64::from(capture.facts.depth);
+    let frame = sp + u64::from(facts.depth);
     points::drop_dead(block, (frame + 1, signals));
     if cell.is_some() || !returned.values.is_empty() {
         points::open(block, id, (frame, cell.map_or(u32::MAX, |cell| cell as u32)), now);
@@ -375,7 +378,7 @@ fn exit_on(
         cell.ended(took);
     }
     if !returned.values.is_empty() {
-        if capture.facts.tails.contains(&site) {
+        if capture.facts().tails.contains(&site) {
             returned.unknown.fetch_add(1, Relaxed);
         } else if let Some(cell) = returned.count(saved) {
             returned.cells[cell].ended(took);
@@ -384,6 +387,21 @@ fn exit_on(
 }
 
 impl Capture {
+    fn facts(&self) -> &Facts {
+        // SAFETY: (1) made by `arm` or below, and never freed.
+        unsafe { &*self.facts.load(Acquire) }
+    }
+
+    /// Its module was loaded again.
+    fn found_again(&self, facts: &Facts) {
+        if self.facts() != facts {
+            self.facts.store(Box::into_raw(Box::new(facts.clone())), Release);
+        }
+        if !self.stopped.load(Acquire) {
+            lead(self.id, true);
+        }
+    }
+
     /// Whether one more call of this second may be read. The first that may not ends it.
     fn may(&self, now: u64) -> bool {
         let began = self.second.load(Relaxed);

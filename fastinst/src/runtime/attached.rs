@@ -214,7 +214,7 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
             return Err("no function of it can get a probe: it has no code compiled with -finstrument-functions, and none with unwind information".to_owned());
         }
         guest::run();
-        guest::plant_what_is_prepared(&begun);
+        guest::plant_what_is_prepared();
     }
     loader::hear(true)?;
     let mut agent =
@@ -294,6 +294,8 @@ fn come_back(settings: guest::Settings, start: super::measure::Instants) -> Resu
     guest::begin_guest(settings, start)?;
     modes::close_open_calls();
     let mut garden = plant::garden();
+    // Those that have gone meanwhile.
+    garden.bury();
     garden.come_back(&policy)?;
     drop(garden);
     modes::let_hooks_switch(true);

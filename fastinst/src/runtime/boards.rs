@@ -9,7 +9,6 @@ use super::functions::Id;
 use super::sites::{self, Switchboard};
 use crate::probe::Kind;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// A site on a board: whose, whether it is an exit, its number.
@@ -28,14 +27,16 @@ impl Boards {
     }
 
     /// Puts sites that are new onto the boards of their functions; returns those.
-    pub(super) fn extend(&mut self, numbers: Range<u32>) -> BTreeSet<Id> {
+    pub(super) fn extend(&mut self, numbers: impl IntoIterator<Item = u32>) -> BTreeSet<Id> {
         let place = |number| {
             let site = sites::get(number)?;
             Some((site.owner()?, site.kind == Kind::Exit, number))
         };
-        let mut places: Vec<Place> = numbers.filter_map(place).collect();
+        let mut places: Vec<Place> = numbers.into_iter().filter_map(place).collect();
         let functions: BTreeSet<Id> = places.iter().map(|place| place.0).collect();
-        for &function in &functions {
+        // Of a module that was loaded again fewer may be there: boards keep those that are gone.
+        places.retain(|place| !is_on_board(place));
+        for function in places.iter().map(|place| place.0).collect::<BTreeSet<_>>() {
             places.extend(places_of(function));
         }
         self.install(places);
@@ -104,9 +105,15 @@ fn is_board(places: &[Place]) -> bool {
     let Some(board) = places.first().and_then(|place| place.0.function().switchboard()) else {
         return false;
     };
-    board.all().len() == places.len()
-        && board.enters().len() == places.partition_point(|place| !place.1)
-        && board.all().iter().zip(places).all(|(&number, place)| number == place.2)
+    board.all().len() == places.len() && places.iter().all(is_on_board)
+}
+
+/// Whether a site is on its function's board.
+fn is_on_board((function, is_exit, number): &Place) -> bool {
+    function.function().switchboard().is_some_and(|board| {
+        let numbers = if *is_exit { board.exits() } else { board.enters() };
+        numbers.contains(number)
+    })
 }
 
 /// What is on a function's board and still there.

@@ -10,8 +10,9 @@
 
 use super::agent::{self, Agent};
 pub(super) use super::complaint::complain;
+use super::functions::Id;
 use super::measure::{self, Instants};
-use super::plant;
+use super::plant::{self, Garden};
 use super::{arguments, arrivals, complaint, doors, functions, loader, registered, unloading};
 use super::{modes, scope, sites, spans, threads};
 use crate::clib::{clock, thread_data};
@@ -23,6 +24,7 @@ use crate::selection::Selector;
 use crate::trigger::Trigger;
 use profiler::Clock;
 use std::arch::naked_asm;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -38,8 +40,8 @@ use wordpatch::os::spare_stacks::{self, Onward};
 
 mod wanted;
 
-use wanted::plant_before_the_program;
-pub(super) use wanted::{is_named, is_selected, opens_scope, role_of, wants};
+use wanted::plant_before;
+pub(super) use wanted::{is_named, is_selected, opens_scope, plants_what_is_seen, role_of, wants};
 
 /// What is settled once, at the beginning.
 struct Guest {
@@ -173,7 +175,7 @@ fn begin() -> Result<(), String> {
     keep_earlier_images();
     take_signal();
     RUNNING.store(true, Release);
-    plant_what_is_prepared(&begun);
+    plant_what_is_prepared();
     if arguments::are_asked() {
         plant::garden().tell_unreadable();
     }
@@ -253,6 +255,7 @@ pub(super) fn set_up(
     if fixed.len() < loaded.len() {
         garden.plant_all(&policy, true, None);
     }
+    garden.know_all();
     // Where nothing can be switched there is no profile: why, as far as it is known.
     // SAFETY: (1) getppid has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
@@ -266,12 +269,17 @@ pub(super) fn set_up(
     let refusal = garden
         .refusals
         .first()
-        .filter(|_| sites::count() == 0 && garden.unmodified.is_none())
+        .filter(|_| sites::count() == 0 && !is_open(&garden))
         .map(|why| format!("no probe can be switched: {why}"));
-    let is_open = garden.unmodified.is_some();
+    let is_open = is_open(&garden);
     drop(garden);
     begin_guest((config, policy, selector), start)?;
     Ok(Begun { refusal, is_open })
+}
+
+/// Whether unmodified code may get probes.
+fn is_open(garden: &Garden) -> bool {
+    garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.is_open())
 }
 
 /// From here on these settings hold.
@@ -325,10 +333,19 @@ pub(super) fn folder_of_sockets() -> &'static Path {
 }
 
 /// Plants functions without compiled-in hooks, unless they are to be seen to run first.
-pub(super) fn plant_what_is_prepared(begun: &Begun) {
-    if begun.is_open {
-        plant_before_the_program();
-    }
+pub(super) fn plant_what_is_prepared() {
+    let mut garden = plant::garden();
+    let takes_late = garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.takes_late());
+    loader::tell_all_modules(takes_late);
+    plant_before(&mut garden, |_| true);
+}
+
+/// Modules have come, no thread is inside, and the loader tells when they go: those without
+/// compiled-in hooks get their probes as those that were there. Returns functions that have some
+/// new ones. By the agent.
+pub(super) fn plant_late(garden: &mut Garden) -> BTreeSet<Id> {
+    let new = garden.open_late(policy(), config().provider, is_program_s_own);
+    plant_before(garden, |bed| new.contains(&bed))
 }
 
 /// Libraries whose code is left as it is: what a process lives by, what we live by ourselves, and

@@ -88,6 +88,14 @@ pub(crate) fn listen(policy: &Policy) {
     }
 }
 
+/// Whether modules that call no hooks may get probes, too.
+static TELLS_ALL: AtomicBool = AtomicBool::new(false);
+
+/// Whether modules are planted when they come that call no hooks.
+pub(super) fn tell_all_modules(all: bool) {
+    TELLS_ALL.store(all, Release);
+}
+
 /// What else is called when modules have come. Set once.
 static LISTENER: OnceLock<fn()> = OnceLock::new();
 
@@ -215,7 +223,7 @@ extern "C" fn changed() {
     os::set_errno(errno);
 }
 
-/// Whether there are modules that call hooks and were not there before.
+/// Whether there are modules that may get probes and were not there before.
 fn has_news(first: *mut Link) -> bool {
     let mut links = Vec::new();
     let mut next = first;
@@ -230,7 +238,8 @@ fn has_news(first: *mut Link) -> bool {
         links.last().map_or(std::ptr::null_mut(), |&link| std::ptr::from_ref(link).cast_mut()),
         Relaxed,
     );
-    links[known..].iter().any(|link| link.calls_hooks())
+    let new = &links[known..];
+    !new.is_empty() && TELLS_ALL.load(Acquire) || new.iter().any(|link| link.calls_hooks())
 }
 
 impl Link {

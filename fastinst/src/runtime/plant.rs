@@ -78,6 +78,11 @@ pub(crate) struct Bed {
     may_be_prepared: bool,
     /// Its functions may be planted as they are.
     is_open: bool,
+    /// It has come since modules were opened last.
+    is_new: bool,
+    /// Its sites in code that no compiler has prepared, if it may be unloaded; those too that it had
+    /// when it was loaded before.
+    puns: BTreeSet<u32>,
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
     pub(crate) gone: bool,
@@ -259,6 +264,8 @@ impl Garden {
                     islands: None,
                     may_be_prepared,
                     is_open: false,
+                    is_new: true,
+                    puns: BTreeSet::new(),
                     transient,
                     gone: false,
                     identity,
@@ -307,33 +314,115 @@ impl Garden {
     ) {
         // What calls hooks has its probes already.
         let is_candidate = |bed: &Bed| !bed.has_probes() && accepts(&bed.module);
-        let mut refusals = Vec::new();
-        let mut fields_of = |beds: &[Bed], may_be_prepared: bool| -> Vec<Field> {
-            let numbered = beds.iter().enumerate();
-            let beds = numbered.filter(|(_, bed)| bed.may_be_prepared == may_be_prepared);
-            let field = |(number, bed): (usize, &Bed)| {
-                let field = Field::new(&bed.module, number as u32, provider);
-                let refuse = |why| refusals.push(format!("{}: {why}", bed.module.name));
-                field.map_err(refuse).ok()
-            };
-            beds.filter(|(_, bed)| is_candidate(bed)).filter_map(field).collect()
-        };
-        let mut fields = fields_of(&self.beds, true);
+        let mut fields = self.fields(provider, |_, bed| bed.may_be_prepared && is_candidate(bed));
         let takes_any = takes_any(sites::count() > 0 || fields.iter().any(Field::is_prepared));
         match takes_any {
-            true => fields.extend(fields_of(&self.beds, false)),
+            true => fields
+                .extend(self.fields(provider, |_, bed| !bed.may_be_prepared && is_candidate(bed))),
             false => fields.retain(Field::is_prepared),
         }
-        self.refusals.extend(refusals);
-        if fields.is_empty() {
+        if fields.is_empty() && !takes_any {
             return;
         }
-        if policy.access != Access::Rwx {
-            let why = "functions without compiled-in hooks get probes only where code may be written to (WORDPATCH_ACCESS=rwx)";
-            self.refusals.push(why.to_owned());
-            return;
+        let why = "functions without compiled-in hooks get probes only where code may be written to (WORDPATCH_ACCESS=rwx)";
+        if self.may_write(policy, why) {
+            self.open(Box::new(Unmodified::new(takes_any)), fields, policy);
         }
-        let mut unmodified = Box::new(Unmodified::new(takes_any));
+    }
+
+    /// Opens the modules that have points.
+    pub(crate) fn open_points(&mut self, policy: &Policy, accepts: impl Fn(&Module) -> bool) {
+        let why = "points get probes only where code may be written to (WORDPATCH_ACCESS=rwx)";
+        if self.may_write(policy, why) {
+            let fields = self.fields_with_points(|_, bed| accepts(&bed.module));
+            self.open(Box::new(Unmodified::for_points()), fields, policy);
+        }
+    }
+
+    /// No module is new.
+    pub(crate) fn know_all(&mut self) {
+        self.beds.iter_mut().for_each(|bed| bed.is_new = false);
+    }
+
+    /// Opens modules that have come since, as those are that were there; returns their numbers. The
+    /// loader is to tell when they go.
+    pub(crate) fn open_late(
+        &mut self,
+        policy: &Policy,
+        provider: Provider,
+        accepts: impl Fn(&Module) -> bool,
+    ) -> BTreeSet<u32> {
+        let numbered = self.beds.iter_mut().enumerate();
+        let new: BTreeSet<u32> = numbered
+            .filter_map(|(number, bed)| std::mem::take(&mut bed.is_new).then_some(number as u32))
+            .collect();
+        let Some(unmodified) = self.unmodified.take() else { return new };
+        let is_candidate = |number, bed: &Bed| {
+            new.contains(&number) && bed.transient && !bed.gone && accepts(&bed.module)
+        };
+        let fields = match (unmodified.has_points(), unmodified.takes_any()) {
+            (true, _) => self.fields_with_points(is_candidate),
+            (false, true) => {
+                self.fields(provider, |number, bed| is_candidate(number, bed) && !bed.has_probes())
+            }
+            (false, false) => Vec::new(),
+        };
+        let mut late = Vec::with_capacity(fields.len());
+        for field in fields {
+            let bed = &self.beds[field.bed() as usize];
+            match field.come_late(&bed.puns) {
+                Ok(field) => late.push(field),
+                Err(why) => self.refusals.push(format!("{}: {why}", bed.module.name)),
+            }
+        }
+        self.open(unmodified, late, policy);
+        new
+    }
+
+    fn may_write(&mut self, policy: &Policy, why: &str) -> bool {
+        let may = policy.access == Access::Rwx;
+        self.refusals.extend((!may).then(|| why.to_owned()));
+        may
+    }
+
+    /// Fields of modules.
+    fn fields(
+        &mut self,
+        provider: Provider,
+        is_candidate: impl Fn(u32, &Bed) -> bool,
+    ) -> Vec<Field> {
+        let Self { beds, refusals, .. } = self;
+        let numbered = (0..).zip(beds.iter());
+        let field = |(number, bed): (u32, &Bed)| {
+            let field = Field::new(&bed.module, number, provider);
+            field.map_err(|why| refusals.push(format!("{}: {why}", bed.module.name))).ok()
+        };
+        numbered.filter(|(number, bed)| is_candidate(*number, bed)).filter_map(field).collect()
+    }
+
+    /// Fields of modules that have points.
+    fn fields_with_points(&mut self, is_candidate: impl Fn(u32, &Bed) -> bool) -> Vec<Field> {
+        let Self { beds, refusals, .. } = self;
+        let mut fields = Vec::new();
+        for (number, bed) in (0..).zip(beds.iter_mut()) {
+            if !bed.has_file() || !is_candidate(number, bed) {
+                continue;
+            }
+            let sites = bed.sites.clone().filter_map(sites::get);
+            let places = sites.map(|site| (site.call().address(), site.call().form()));
+            match Field::with_points(&bed.module, number, places) {
+                Ok(None) => {}
+                Ok(Some(field)) => {
+                    bed.module = field.module().clone();
+                    fields.push(field);
+                }
+                Err(why) => refusals.push(format!("{}: {why}", bed.module.name)),
+            }
+        }
+        fields
+    }
+
+    fn open(&mut self, mut unmodified: Box<Unmodified>, fields: Vec<Field>, policy: &Policy) {
         for field in fields {
             let bed = &mut self.beds[field.bed() as usize];
             match unmodified.open(field, policy) {
@@ -341,50 +430,34 @@ impl Garden {
                 Err(why) => self.refusals.push(format!("{}: {why}", bed.module.name)),
             }
         }
-        self.unmodified = Some(unmodified).filter(|unmodified| unmodified.is_open());
+        let is_of_use = unmodified.is_open() || unmodified.takes_late();
+        self.unmodified = Some(unmodified).filter(|_| is_of_use);
     }
 
-    /// Opens the modules that have points.
-    pub(crate) fn open_points(&mut self, policy: &Policy, accepts: impl Fn(&Module) -> bool) {
-        if policy.access != Access::Rwx {
-            let why = "points get probes only where code may be written to (WORDPATCH_ACCESS=rwx)";
-            self.refusals.push(why.to_owned());
-            return;
-        }
-        let mut unmodified = Box::new(Unmodified::for_points());
-        for (number, bed) in self.beds.iter_mut().enumerate() {
-            if !accepts(&bed.module) || !bed.has_file() {
-                continue;
-            }
-            let sites = bed.sites.clone().filter_map(sites::get);
-            let places = sites.map(|site| (site.call().address(), site.call().form()));
-            let opened = Field::with_points(&bed.module, number as u32, places).and_then(|field| {
-                let Some(field) = field else { return Ok(()) };
-                bed.is_open = true;
-                bed.module = field.module().clone();
-                unmodified.open(field, policy)
-            });
-            if let Err(why) = opened {
-                self.refusals.push(format!("{}: {why}", bed.module.name));
-            }
-        }
-        self.unmodified = Some(unmodified).filter(|unmodified| unmodified.is_open());
-    }
-
-    /// Plants the points that the user wants, in pairs as names say, or as `named`.
-    pub(crate) fn plant_points(&mut self, named: &[Pair]) -> BTreeSet<Id> {
+    /// Plants the points that the user wants in modules of these numbers, in pairs as names say, or
+    /// as `named`.
+    pub(crate) fn plant_points(
+        &mut self,
+        named: &[Pair],
+        is_asked: impl Fn(u32) -> bool,
+    ) -> BTreeSet<Id> {
         let Some(unmodified) = &mut self.unmodified else { return BTreeSet::new() };
-        match unmodified.plant_points(named, guest::policy(), guest::wants) {
-            Ok(numbers) => self.count(numbers),
-            Err(why) => {
-                self.refusals.push(why);
-                BTreeSet::new()
-            }
-        }
+        let planted = unmodified.plant_points(named, guest::policy(), (is_asked, guest::wants));
+        self.count(planted)
     }
 
-    /// Counts the calls of functions that have these sites, until they have a mode.
-    fn count(&mut self, numbers: std::ops::Range<u32>) -> BTreeSet<Id> {
+    /// Counts the calls of functions that have got these sites, until they have a mode.
+    fn count(&mut self, planted: Result<Vec<u32>, String>) -> BTreeSet<Id> {
+        let numbers = planted.unwrap_or_else(|why| {
+            self.refusals.push(why);
+            Vec::new()
+        });
+        for &number in &numbers {
+            let bed = sites::get(number).and_then(|site| self.beds.get_mut(site.module as usize));
+            if let Some(bed) = bed.filter(|bed| bed.transient) {
+                bed.puns.insert(number);
+            }
+        }
         let new = self.boards.extend(numbers);
         self.arm(&new);
         new.iter().copied().for_each(modes::renew);
@@ -457,14 +530,11 @@ impl Garden {
 
     /// Plants the unmodified functions that hold these addresses. Returns those that are new.
     pub(crate) fn plant_unmodified(&mut self, addresses: &[CodeAddr]) -> BTreeSet<Id> {
-        let Some(unmodified) = &mut self.unmodified else { return BTreeSet::new() };
-        match unmodified.plant(addresses, guest::policy(), guest::wants) {
-            Ok(numbers) => self.count(numbers),
-            Err(why) => {
-                self.refusals.push(why);
-                BTreeSet::new()
-            }
-        }
+        let Some(unmodified) = self.unmodified.as_mut().filter(|code| !code.has_points()) else {
+            return BTreeSet::new();
+        };
+        let planted = unmodified.plant(addresses, guest::policy(), guest::wants);
+        self.count(planted)
     }
 
     /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
@@ -553,13 +623,15 @@ impl Garden {
     }
 
     fn bury_but(&mut self, stays: impl Fn(&Bed) -> bool) {
-        for bed in self.beds.iter_mut().filter(|bed| bed.transient && !bed.gone) {
-            if stays(bed) {
+        let mut closed = Vec::new();
+        for (number, bed) in self.beds.iter_mut().enumerate() {
+            if !bed.transient || bed.gone || stays(bed) {
                 continue;
             }
             bed.gone = true;
+            closed.extend(std::mem::take(&mut bed.is_open).then_some(number as u32));
             leave_span(&bed.module.span);
-            for site in bed.sites.clone().filter_map(sites::get) {
+            for site in bed.numbers().filter_map(sites::get) {
                 site.gone.store(true, Release);
             }
             bed.functions = functions::forget(&bed.module.span, bed.first);
@@ -567,14 +639,15 @@ impl Garden {
             // trampolines.
             bed.islands = None;
         }
+        if let Some(unmodified) = self.unmodified.as_mut().filter(|_| !closed.is_empty()) {
+            unmodified.close(&closed);
+        }
     }
 
     /// The functions that have sites in modules that may be unloaded.
     pub(super) fn transient_functions(&self) -> BTreeSet<Id> {
         let beds = self.beds.iter().filter(|bed| bed.transient && !bed.gone);
-        beds.flat_map(|bed| bed.sites.clone())
-            .filter_map(|number| sites::get(number)?.owner())
-            .collect()
+        beds.flat_map(Bed::numbers).filter_map(|number| sites::get(number)?.owner()).collect()
     }
 
     /// In a forked child: threads that were unloading a module, or verifying a site, are not there;
@@ -700,6 +773,11 @@ impl<'d> Shared<'d> {
 }
 
 impl Bed {
+    /// The numbers of all of its sites.
+    fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
+        self.sites.clone().chain(self.puns.clone())
+    }
+
     /// Whether it has probes, or may have some.
     pub(crate) fn has_probes(&self) -> bool {
         !self.sites.is_empty() || self.is_open || !self.has_file()
@@ -724,6 +802,8 @@ impl Bed {
             islands: None,
             may_be_prepared: false,
             is_open: false,
+            is_new: false,
+            puns: BTreeSet::new(),
             transient: false,
             gone: false,
             identity: None,
@@ -764,6 +844,8 @@ impl Bed {
             islands: None,
             may_be_prepared: self.may_be_prepared,
             is_open: false,
+            is_new: true,
+            puns: self.puns.clone(),
             transient: true,
             gone: false,
             identity,

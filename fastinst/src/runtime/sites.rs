@@ -352,14 +352,15 @@ impl Site {
     }
 
     /// Its module was loaded again: it is where it was in it, and its function's still, or shared
-    /// by the same. By the holder of the garden.
+    /// by the same. In code that no compiler has prepared it may be another of that function's. By
+    /// the holder of the garden.
     pub(crate) fn replant(&self, planted: Planted, shared: Option<u32>) {
         assert!(self.gone.load(Acquire), "a site that is there is not planted again");
-        self.verified.store(shared.is_some(), Relaxed);
+        self.verified.store(shared.is_some() || planted.is_pun, Relaxed);
         self.shared.store(shared.is_some(), Relaxed);
         self.owners.store(shared.unwrap_or(0), Relaxed);
         self.inline.store(planted.gate.is_some(), Relaxed);
-        for flag in [&self.moved, &self.attached, &self.is_told] {
+        for flag in [&self.moved, &self.attached, &self.is_told, &self.captures] {
             flag.store(false, Relaxed);
         }
         // SAFETY: (1) it is gone, so that no other thread looks; (2) one thread at a time holds the

@@ -26,7 +26,7 @@ use super::arguments::Facts;
 use super::functions::{self, Id};
 use super::sites::{self, Planted, Site};
 use super::stub::Stub;
-use super::{arguments, attached, guest, keeping};
+use super::{agent, arguments, attached, guest, keeping};
 use crate::config::Provider;
 use crate::discovery::points::{Point, PointNames, points_of};
 use crate::discovery::unmodified::{
@@ -38,7 +38,7 @@ use crate::probe::Kind;
 use callpatch::x86::{Form, keeping as code};
 use callpatch::{CallSite, Islands, Landings, Retarget, Role, SlotPair, Survey};
 use points::Points;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trampoline::{entry_code, exit_code, filled, len_of};
@@ -62,10 +62,13 @@ pub(crate) struct Unmodified {
     landings: Landings,
     /// Functions whose calls are counted and not timed.
     untimed: HashSet<Id>,
-    /// How many functions were planted, by what a compiler has prepared for that, if anything.
-    pub(crate) planted: BTreeMap<Option<Maker>, usize>,
+    /// How many functions were planted, by what a compiler has prepared for that, if anything; and
+    /// whether their module was loaded later.
+    pub(crate) planted: BTreeMap<(Option<Maker>, bool), usize>,
     pub(crate) refused: BTreeMap<Refusal, usize>,
     pub(crate) counted_only: BTreeMap<Untimed, usize>,
+    /// Functions of modules that were loaded later, by their place, which are told of once.
+    told: HashSet<(u32, usize)>,
     /// Points, where they and nothing else get probes.
     pub(crate) points: Points,
     has_points: bool,
@@ -73,7 +76,8 @@ pub(crate) struct Unmodified {
     facts: HashMap<Id, Facts>,
 }
 
-/// A module.
+/// A module: one that is there at the start, and stays, or that was loaded later, while it is there
+/// ([`Unmodified::close`]).
 #[derive(Debug)]
 pub(crate) struct Field {
     module: Module,
@@ -89,7 +93,16 @@ pub(crate) struct Field {
     islands: Option<Islands>,
     /// Ranges of functions that were looked at: where each begins, and ends.
     seen: BTreeMap<CodeAddr, CodeAddr>,
+    /// It was loaded later, and may be unloaded.
+    is_late: bool,
+    /// Where landings of its puns are.
+    landed: Vec<CodeAddr>,
+    /// Numbers of sites that it had when it was loaded before, by function and kind.
+    former: Former,
 }
+
+/// Numbers of sites that are gone: a function's [`sites::UNKNOWN`], where none had them.
+type Former = HashMap<(u32, Kind), Vec<u32>>;
 
 impl Unmodified {
     pub(crate) fn new(takes_any: bool) -> Self {
@@ -104,6 +117,7 @@ impl Unmodified {
             planted: BTreeMap::new(),
             refused: BTreeMap::new(),
             counted_only: BTreeMap::new(),
+            told: HashSet::new(),
             points: Points::default(),
             has_points: false,
             facts: HashMap::new(),
@@ -137,6 +151,31 @@ impl Unmodified {
         field.make_sites(policy)?;
         self.modules.push(field);
         Ok(())
+    }
+
+    /// Modules of these numbers are gone.
+    pub(crate) fn close(&mut self, beds: &[u32]) {
+        let is_gone = |field: &mut Field| beds.contains(&field.bed);
+        let gone: Vec<Field> = self.modules.extract_if(.., is_gone).collect();
+        self.points.close(beds);
+        if agent::may_plant() {
+            let landings = gone.iter().flat_map(|field| field.landed.iter().copied());
+            // SAFETY: (1) no thread is in code that is not there any more, and none comes from it.
+            #[allow(unsafe_code)]
+            let taken = unsafe { self.landings.take_away(landings) };
+            // They stay where they are.
+            let _ = taken;
+        }
+    }
+
+    /// Whether its points get probes, and none of its functions.
+    pub(crate) fn has_points(&self) -> bool {
+        self.has_points
+    }
+
+    /// Whether modules that are loaded later may get probes.
+    pub(crate) fn takes_late(&self) -> bool {
+        self.takes_any || self.has_points
     }
 
     /// Whether functions that no compiler has prepared get probes.
@@ -176,8 +215,13 @@ impl Unmodified {
             }.to_owned();
         }
         let mut parts = Vec::new();
-        for (maker, count) in &self.planted {
-            parts.push(planting(maker.as_ref(), *count, config.plants_before(*maker)));
+        for ((maker, is_late), count) in &self.planted {
+            let when = match (config.plants_before(*maker), is_late) {
+                (false, _) => When::Seen,
+                (true, false) => When::Beginning,
+                (true, true) => When::Late,
+            };
+            parts.push(planting(maker.as_ref(), *count, when));
         }
         let counted = reasons(&self.counted_only);
         let refused = reasons(&self.refused);
@@ -186,41 +230,48 @@ impl Unmodified {
         parts.join("; ")
     }
 
-    /// Where functions begin that `asks` names.
-    pub(crate) fn named(&self, asks: impl Fn(&Module, CodeAddr) -> bool) -> Vec<CodeAddr> {
+    fn asked(&self, is_asked: impl Fn(u32) -> bool) -> impl Iterator<Item = &Field> {
+        self.modules.iter().filter(move |field| is_asked(field.bed))
+    }
+
+    /// Where functions begin that `asks` names, in modules of these numbers.
+    pub(crate) fn named(
+        &self,
+        is_asked: impl Fn(u32) -> bool,
+        asks: impl Fn(&Module, CodeAddr) -> bool,
+    ) -> Vec<CodeAddr> {
         let of = |field: &Field| {
             let starts = Image::parse(&field.contents).map(|image| image.unwind_starts());
             let starts = starts.unwrap_or_default().into_iter();
             let starts = starts.map(|at| CodeAddr::new(field.module.bias + at as usize));
             starts.filter(|at| asks(&field.module, *at)).collect::<Vec<_>>()
         };
-        self.modules.iter().flat_map(of).collect()
+        self.asked(is_asked).flat_map(of).collect()
     }
 
-    /// Where functions are that a compiler has prepared.
-    pub(crate) fn prepared(&self) -> Vec<CodeAddr> {
-        self.modules.iter().flat_map(|field| field.prepared.places()).collect()
+    /// Where functions of these modules are that a compiler has prepared.
+    pub(crate) fn prepared(&self, is_asked: impl Fn(u32) -> bool) -> Vec<CodeAddr> {
+        self.asked(is_asked).flat_map(|field| field.prepared.places()).collect()
     }
 
-    /// Where the functions of all modules begin, and parts of them.
-    pub(crate) fn all(&self) -> Vec<CodeAddr> {
+    /// Where the functions of these modules begin, and parts of them.
+    pub(crate) fn all(&self, is_asked: impl Fn(u32) -> bool) -> Vec<CodeAddr> {
         let of = |field: &Field| {
             let starts = Image::parse(&field.contents).map(|image| image.unwind_starts());
             let bias = field.module.bias;
             starts.into_iter().flatten().map(move |at| CodeAddr::new(bias + at as usize))
         };
-        self.modules.iter().flat_map(of).collect()
+        self.asked(is_asked).flat_map(of).collect()
     }
 
     /// Plants the functions that hold these addresses, those that `wants` names, unless they are.
-    /// Returns the numbers of the new sites.
+    /// Returns the numbers of their sites.
     pub(crate) fn plant(
         &mut self,
         addresses: &[CodeAddr],
         policy: &Policy,
         wants: impl Fn(&Module, CodeAddr) -> bool,
-    ) -> Result<std::ops::Range<u32>, String> {
-        let first = sites::count();
+    ) -> Result<Vec<u32>, String> {
         let Self {
             modules,
             takes_any,
@@ -229,10 +280,11 @@ impl Unmodified {
             planted,
             refused,
             counted_only,
+            told,
             facts,
             ..
         } = self;
-        let mut led = Vec::new();
+        let (mut led, mut made) = (Vec::new(), Vec::new());
         let careful = handles_faults();
         for field in modules {
             let inside = |at: &CodeAddr| field.module.span.contains(at) && !field.has_seen(*at);
@@ -243,25 +295,29 @@ impl Unmodified {
             landings.survey().map_err(|error| error.to_string())?;
             let survey = Survey::new(*policy).map_err(|error| error.to_string())?;
             let takes_any = *takes_any;
-            let mut planter = Planter { survey, landings, led: &mut led, careful, takes_any };
-            for planting in field.plant(&here, &mut planter, &wants) {
+            let made = &mut made;
+            let mut planter = Planter { survey, landings, led: &mut led, made, careful, takes_any };
+            for (start, planting) in field.plant(&here, &mut planter, &wants) {
+                // Loaded again, it is known.
+                let place = (field.bed, start.get().wrapping_sub(field.module.bias));
+                let one = usize::from(!field.is_late || told.insert(place));
                 match planting {
                     Ok((id, maker, why, known)) => {
                         facts.extend(known.map(|known| (id, known)));
-                        *planted.entry(maker).or_default() += 1;
+                        *planted.entry((maker, field.is_late)).or_default() += one;
                         untimed.extend(why.map(|_| id));
-                        why.into_iter().for_each(|why| *counted_only.entry(why).or_default() += 1);
+                        why.into_iter()
+                            .for_each(|why| *counted_only.entry(why).or_default() += one);
                     }
-                    Err(why) => *refused.entry(why).or_default() += 1,
+                    Err(why) => *refused.entry(why).or_default() += one,
                 }
             }
         }
-        let numbers = first..sites::count();
-        if !numbers.is_empty() {
+        if !made.is_empty() {
             policy.barrier.pass().map_err(|error| error.to_string())?;
             lead_to_trampolines(&led, policy)?;
         }
-        Ok(numbers)
+        Ok(made)
     }
 }
 
@@ -270,8 +326,8 @@ fn lead_to_trampolines(led: &[(u32, CodeAddr)], policy: &Policy) -> Result<(), S
     let mut batch = Retarget::new(*policy);
     for (site, to) in led.iter().filter_map(|&(number, to)| Some((sites::get(number)?, to))) {
         // SAFETY: (1) a trampoline that does what stood there, or nothing more where nothing did,
-        // or its slot; (2) modules that are there at the start stay; (3) no switchboard holds it
-        // yet.
+        // or its slot; (2) a module that is loaded, see `Field`; (3) no switchboard holds it yet, or
+        // it is off.
         #[allow(unsafe_code)]
         unsafe {
             batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
@@ -286,6 +342,8 @@ struct Planter<'p> {
     landings: &'p mut Landings,
     /// Sites whose displacement is to be written, and where they lead.
     led: &'p mut Vec<(u32, CodeAddr)>,
+    /// All that were made.
+    made: &'p mut Vec<u32>,
     /// Instructions that may fault stay where they are.
     careful: bool,
     /// Functions that no compiler has prepared get probes, too.
@@ -314,7 +372,24 @@ impl Field {
             ground: Ground::default(),
             islands: None,
             seen: BTreeMap::new(),
+            is_late: false,
+            landed: Vec::new(),
+            former: Former::new(),
         })
+    }
+
+    /// A module that has come while the program ran, and had sites of these numbers when it was
+    /// loaded before.
+    pub(crate) fn come_late(self, numbers: &BTreeSet<u32>) -> Result<Self, String> {
+        let relocates_text = Image::parse(&self.contents).is_ok_and(|image| image.relocates_text());
+        if relocates_text {
+            return Err("its code is not complete when it is loaded (DT_TEXTREL)".to_owned());
+        }
+        let mut former = Former::new();
+        for (number, site) in numbers.iter().filter_map(|&n| Some((n, sites::get(n)?))) {
+            former.entry((site.function.load(Relaxed), site.kind)).or_default().push(number);
+        }
+        Ok(Self { is_late: true, former, ..self })
     }
 
     /// A module with points, which has sites already in some `places`; `None` if it has no points.
@@ -340,6 +415,9 @@ impl Field {
             ground,
             islands: None,
             seen: BTreeMap::new(),
+            is_late: false,
+            landed: Vec::new(),
+            former: Former::new(),
         };
         Ok((!points.is_empty()).then(|| field(points)))
     }
@@ -370,7 +448,7 @@ impl Field {
         for room in rooms {
             let file = image.from((room.at.get() - self.module.bias) as u64);
             let was = file.and_then(|bytes| bytes.get(..room.len)).filter(|_| is_alone);
-            // SAFETY: (1) a module that is there at the start stays; (2) instructions, as the
+            // SAFETY: (1) the module stays, see `Field`; (2) instructions, as the
             // compiler's table and decoding have said; (3) no other code writes there, and this
             // thread is the only one; (4) nothing was done there; (5) it is led to a trampoline
             // before it is switched on.
@@ -397,9 +475,15 @@ impl Field {
         addresses: &[CodeAddr],
         planter: &mut Planter<'_>,
         wants: impl Fn(&Module, CodeAddr) -> bool,
-    ) -> Vec<Outcome> {
-        let Self { module, bed, contents, prepared, ground, islands, seen, .. } = self;
+    ) -> Vec<(CodeAddr, Outcome)> {
+        let Self { module, contents, prepared, ground, islands, seen, .. } = self;
         let Some(islands) = islands else { return Vec::new() };
+        let mut lot = Lot {
+            bed: self.bed,
+            is_late: self.is_late,
+            landed: &mut self.landed,
+            former: &mut self.former,
+        };
         islands.expect(addresses.len() * CODE);
         let Ok(image) = Image::parse(contents) else { return Vec::new() };
         let Some(frames) = Frames::of(&image) else { return Vec::new() };
@@ -415,8 +499,8 @@ impl Field {
             let reader = Reader { text, frames: &frames, bias, others: &others };
             let Some(range) = reader.range_of(at) else { continue };
             if seen.insert(range.start, range.end).is_none() && wants(module, range.start) {
-                let mut plot = Plot { islands, ground, prepared, bed: *bed, planter };
-                plantings.push(plot.plant(range.start, reader));
+                let mut plot = Plot { islands, ground, prepared, lot: &mut lot, planter };
+                plantings.push((range.start, plot.plant(range.start, reader)));
             }
         }
         plantings
@@ -424,15 +508,23 @@ impl Field {
 }
 
 /// The ground of a module, while a function is planted.
-struct Plot<'p, 'q> {
+struct Plot<'p, 'q, 'f> {
     islands: &'p mut Islands,
     ground: &'p mut Ground,
     prepared: &'p Prepared,
-    bed: u32,
+    lot: &'p mut Lot<'f>,
     planter: &'p mut Planter<'q>,
 }
 
-impl Plot<'_, '_> {
+/// What is kept of the module, so that it can go and come again.
+struct Lot<'f> {
+    bed: u32,
+    is_late: bool,
+    landed: &'f mut Vec<CodeAddr>,
+    former: &'f mut Former,
+}
+
+impl Plot<'_, '_, '_> {
     fn plant(&mut self, start: CodeAddr, reader: Reader<'_, '_>) -> Outcome {
         let body = reader.body(start)?;
         for part in &body.parts {
@@ -479,11 +571,15 @@ impl Plot<'_, '_> {
 
     /// Returns its number, and where its exit leads, if its trampoline holds that, too.
     fn entry(&mut self, id: Id, entry: &Entry<'_>) -> Option<(u32, Option<SlotPair>)> {
-        let (number, slots) = self.begin(id, Stub::Count)?;
+        let number = self.number(id, Kind::Enter)?;
+        let slots = self.slots(id, Stub::Count)?;
         // Of a function that is over before it can come back both ends are there.
-        let exit = if entry.is_whole() { Some(self.begin(id, Stub::TimeExit)?.1) } else { None };
-        // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use.
-        let counts = exit.is_none() && (entry.is_first || matches!(entry.way, Way::Call(..)));
+        let exit = if entry.is_whole() { Some(self.slots(id, Stub::TimeExit)?) } else { None };
+        // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use. A
+        // gate lives for ever, and so do islands that have one.
+        let counts = exit.is_none()
+            && !self.lot.is_late
+            && (entry.is_first || matches!(entry.way, Way::Call(..)));
         let end = match (&entry.way, exit) {
             (Way::Call(..), _) => 1,
             (Way::Turn(_), _) => code::HOOK + Form::Jump.len(),
@@ -524,7 +620,8 @@ impl Plot<'_, '_> {
     }
 
     fn exit(&mut self, id: Id, exit: &Exit<'_>) -> Option<u32> {
-        let (number, slots) = self.begin(id, Stub::TimeExit)?;
+        let number = self.number(id, Kind::Exit)?;
+        let slots = self.slots(id, Stub::TimeExit)?;
         let len = code::HOOK
             + match exit {
                 Exit::Padded(_) => 1,
@@ -550,10 +647,16 @@ impl Plot<'_, '_> {
         Some(self.push(id, planted, Kind::Exit, exit.claim(), number))
     }
 
-    fn begin(&mut self, id: Id, stub: Stub) -> Option<(u32, SlotPair)> {
-        let number = sites::next()?;
-        let slots = self.islands.slot_pair(stub.address(true), id.record().into()).ok()?;
-        Some((number, slots))
+    /// The number that a function's next site has: one that it had when its module was loaded
+    /// before.
+    fn number(&mut self, id: Id, kind: Kind) -> Option<u32> {
+        let former = &mut self.lot.former;
+        let mut had = |function| former.get_mut(&(function, kind)).and_then(Vec::pop);
+        had(id.0).or_else(|| had(sites::UNKNOWN)).or_else(sites::next)
+    }
+
+    fn slots(&mut self, id: Id, stub: Stub) -> Option<SlotPair> {
+        self.islands.slot_pair(stub.address(true), id.record().into()).ok()
     }
 
     /// Leads a landing to a trampoline.
@@ -561,14 +664,18 @@ impl Plot<'_, '_> {
         if code::aliases(landing, trampoline) {
             return None;
         }
-        self.planter.landings.put(landing, trampoline).ok()
+        self.planter.landings.put(landing, trampoline).ok()?;
+        if self.lot.is_late {
+            self.lot.landed.push(landing);
+        }
+        Some(())
     }
 
     /// Adopts a `ret` with room behind it.
     fn padded(&mut self, at: CodeAddr, number: u32, trampoline: CodeAddr) -> Option<CallSite> {
-        // SAFETY: (1) a module that is there at the start stays; (2) a `ret`, as decoding has
+        // SAFETY: (1) the module stays, see `Field`; (2) a `ret`, as decoding has
         // found; behind it lies padding; (3) no other code writes there; (4) off it is what it was;
-        // (5) trampolines are never dropped.
+        // (5) trampolines stay as long as the module.
         #[allow(unsafe_code)]
         let call = unsafe { self.planter.survey.adopt_off(at, Form::Jump, Role::TailJump) };
         let call = call.ok()?;
@@ -579,7 +686,7 @@ impl Plot<'_, '_> {
     /// Adopts a jump or a call by its end and puts its landing.
     fn turn(&mut self, turn: &Turn, trampoline: CodeAddr) -> Option<CallSite> {
         self.land(turn.landing(), trampoline)?;
-        // SAFETY: (1) a module that is there at the start stays; (2) a jump, as decoding has found;
+        // SAFETY: (1) the module stays, see `Field`; (2) a jump, as decoding has found;
         // (3) no other code writes there; (4) the trampoline goes on where it led.
         #[allow(unsafe_code)]
         unsafe {
@@ -590,7 +697,7 @@ impl Plot<'_, '_> {
     /// Adopts a pun and puts its landing.
     fn pun(&mut self, pun: &Pun<'_>, trampoline: CodeAddr) -> Option<CallSite> {
         self.land(pun.landing(), trampoline)?;
-        // SAFETY: (1) a module that is there at the start stays; (2) an instruction, as decoding has
+        // SAFETY: (1) the module stays, see `Field`; (2) an instruction, as decoding has
         // found; (3) no other code writes there; (4) the trampoline does what it displaces, and goes
         // on behind that.
         #[allow(unsafe_code)]
@@ -601,9 +708,9 @@ impl Plot<'_, '_> {
 
     /// Adopts room that was made a site.
     fn room(&mut self, room: Room, number: u32, trampoline: CodeAddr) -> Option<CallSite> {
-        // SAFETY: (1) a module that is there at the start stays; (2) we have put it there; (3) no
+        // SAFETY: (1) the module stays, see `Field`; (2) we have put it there; (3) no
         // other code writes there; (4) at a function's entry, and before a jump out of it, flags
-        // are dead; (5) trampolines are never dropped.
+        // are dead; (5) trampolines stay as long as the module.
         #[allow(unsafe_code)]
         let call = unsafe { self.planter.survey.adopt_off(room.at, Form::Jump, Role::Detour) };
         let call = call.ok()?;
@@ -624,9 +731,9 @@ impl Plot<'_, '_> {
             false => trampoline,
         };
         let is_profiler = |to| self.prepared.profiler().kind_of(to).is_some();
-        // SAFETY: (1) a module that is there at the start stays; (2) a call, as decoding has found;
+        // SAFETY: (1) the module stays, see `Field`; (2) a call, as decoding has found;
         // (3) no other code writes there; (4) a call of the compiler's own, which the program did
-        // not ask for; (5) trampolines are never dropped.
+        // not ask for; (5) trampolines stay as long as the module.
         #[allow(unsafe_code)]
         let call = unsafe { self.planter.survey.adopt(at, Role::Call, is_profiler) };
         let call = call.ok()?;
@@ -636,7 +743,14 @@ impl Plot<'_, '_> {
 
     fn push(&mut self, id: Id, planted: Planted, kind: Kind, claim: Claim, number: u32) -> u32 {
         self.ground.take(claim);
-        sites::push(Site::new(planted, kind, self.bed, id.0, None));
+        match sites::get(number) {
+            Some(site) => {
+                site.replant(planted, None);
+                site.function.store(id.0, Relaxed);
+            }
+            None => sites::push(Site::new(planted, kind, self.lot.bed, id.0, None)),
+        }
+        self.planter.made.push(number);
         number
     }
 }
@@ -645,7 +759,7 @@ impl Plot<'_, '_> {
 fn require_unchanged(line: &Moved<'_>, ground: &Ground) -> Result<(), Refusal> {
     for (offset, byte) in line.bytes.iter().enumerate() {
         let at = line.at.offset(offset as isize);
-        // SAFETY: (1) code of a module that is there at the start, and stays.
+        // SAFETY: (1) code of a module that is loaded.
         #[allow(unsafe_code)]
         let found = unsafe { wordpatch::live::load_byte(at) };
         if found != *byte && !ground.is_changed(at.get()) {
@@ -685,13 +799,25 @@ fn reasons<W: std::fmt::Display>(counts: &BTreeMap<W, usize>) -> Option<(usize, 
     Some((counts.values().sum(), why))
 }
 
+/// When those of libraries are planted that come while the program runs.
+const LATER: &str = "when their library was loaded, before it ran";
+
 /// When all are planted at once.
 fn beginning() -> &'static str {
     if attached::is_tied() { "when the profiler came" } else { "before the program began" }
 }
 
+/// When functions got probes.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Beginning,
+    /// Their module was loaded.
+    Late,
+    Seen,
+}
+
 /// How many functions got probes, and when.
-fn planting(maker: Option<&impl std::fmt::Display>, count: usize, is_before: bool) -> String {
+fn planting(maker: Option<&impl std::fmt::Display>, count: usize, when: When) -> String {
     let (functions, probes, late) = match count {
         1 => ("1 function".to_owned(), "a probe", "it was seen to run: its count begins there"),
         _ => (
@@ -700,9 +826,10 @@ fn planting(maker: Option<&impl std::fmt::Display>, count: usize, is_before: boo
             "they were seen to run: their counts begin there",
         ),
     };
-    let when = match is_before {
-        true => beginning().to_owned(),
-        false => format!("when {late}"),
+    let when = match when {
+        When::Beginning => beginning().to_owned(),
+        When::Late => LATER.to_owned(),
+        When::Seen => format!("when {late}"),
     };
     match maker {
         Some(maker) => {

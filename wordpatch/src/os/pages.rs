@@ -311,6 +311,17 @@ pub unsafe fn unmap(start: CodeAddr, len: usize) -> Result<(), OsError> {
     check("munmap", result.into()).map(drop)
 }
 
+/// Gives the memory of private pages back, which stay mapped and are zero from now on.
+///
+/// # Safety
+/// No code uses what is on `[start, start + len)`, and the caller owns it.
+pub unsafe fn discard(start: CodeAddr, len: usize) -> Result<(), OsError> {
+    // SAFETY: (1) the caller, see # Safety.
+    let result =
+        unsafe { libc::madvise(start.get() as *mut libc::c_void, len, libc::MADV_DONTNEED) };
+    check("madvise", result.into()).map(drop)
+}
+
 /// An anonymous file of `len` bytes for data that processes share: it cannot become shorter, so
 /// that its mappings never fault.
 pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {

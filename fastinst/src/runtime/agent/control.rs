@@ -269,14 +269,11 @@ impl Agent {
     /// Unmodified functions that were asked for by name get their probes now: they may never be
     /// seen to run.
     fn plant_what_is_named(&mut self) {
-        if !self.has_puns
-            || guest::config().include.is_empty()
-            || super::PLANTS_NO_MORE.load(Acquire)
-        {
+        if !self.has_puns || guest::config().include.is_empty() || !super::may_plant() {
             return;
         }
         let mut garden = garden();
-        let all = garden.unmodified.as_ref().map(|unmodified| unmodified.all());
+        let all = garden.unmodified.as_ref().map(|unmodified| unmodified.all(|_| true));
         garden.plant_unmodified(&all.unwrap_or_default());
         drop(garden);
         self.make_accounts();

@@ -5,10 +5,11 @@ use super::{config, guest};
 use crate::config::Provider;
 use crate::discovery::Module;
 use crate::discovery::unmodified::Maker;
-use crate::runtime::plant::{self, Garden};
-use crate::runtime::unmodified::Unmodified;
-use crate::runtime::{agent, arguments, spans};
+use crate::runtime::functions::Id;
+use crate::runtime::plant::Garden;
+use crate::runtime::{arguments, spans};
 use crate::symbols::Subject;
+use std::collections::BTreeSet;
 use wordpatch::CodeAddr;
 
 /// Whether the function at an address is one that the user wants probed.
@@ -54,42 +55,47 @@ pub(in crate::runtime) fn opens_scope(garden: &Garden, address: CodeAddr) -> boo
     garden.bed_of(address).is_some_and(|(_, bed)| opens_in(&bed.module, address))
 }
 
-/// Gives functions without compiled-in hooks their probes that have them before the program begins:
-/// all of them, or those that a compiler has prepared.
-pub(super) fn plant_before_the_program() {
+/// Gives functions without compiled-in hooks their probes that have them before their code runs, in
+/// modules of these numbers: all of them, or those that a compiler has prepared. Returns those.
+pub(super) fn plant_before(
+    garden: &mut Garden,
+    is_asked: impl Fn(u32) -> bool + Copy,
+) -> BTreeSet<Id> {
     if config().provider == Provider::Points {
-        plant::garden().plant_points(&config().pairs);
-        return agent::plant_no_more();
+        return garden.plant_points(&config().pairs, is_asked);
     }
-    let (plants_any, plants_prepared) =
-        (config().plants_before(None), config().plants_before(Some(Maker::Patchable)));
-    let mut garden = plant::garden();
-    let of = |unmodified: &Unmodified| match (plants_any, plants_prepared) {
-        (true, _) => unmodified.all(),
-        (false, true) => unmodified.prepared(),
+    let Some(unmodified) = garden.unmodified.as_deref() else { return BTreeSet::new() };
+    let mut wanted = match plants() {
+        (true, _) => unmodified.all(is_asked),
+        (false, true) => unmodified.prepared(is_asked),
         (false, false) => Vec::new(),
     };
-    let mut wanted = garden.unmodified.as_deref().map(of).unwrap_or_default();
-    if !plants_any
+    if !plants().0
         && [&guest().starting, &guest().stopping, &guest().under].iter().any(|one| one.is_some())
     {
         // What is waited for may come before it was seen to run.
-        let all = garden.unmodified.as_deref().map(Unmodified::all).unwrap_or_default();
-        let is_early = |at: CodeAddr| role_of(&garden, at) != 0 || opens_scope(&garden, at);
-        wanted.extend(all.into_iter().filter(|&at| is_early(at)));
-        wanted.sort_unstable();
-        wanted.dedup();
+        let is_early = |at: &CodeAddr| role_of(garden, *at) != 0 || opens_scope(garden, *at);
+        wanted.extend(unmodified.all(is_asked).into_iter().filter(is_early));
     }
     if arguments::are_asked() {
         let asks = |module: &Module, at| arguments::asked(module, at).is_some();
-        wanted.extend(garden.unmodified.as_deref().into_iter().flat_map(|code| code.named(asks)));
-        wanted.sort_unstable();
-        wanted.dedup();
+        wanted.extend(unmodified.named(is_asked, asks));
     }
-    garden.plant_unmodified(&wanted);
-    let takes_any = garden.unmodified.as_ref().is_some_and(|unmodified| unmodified.takes_any());
-    drop(garden);
-    if plants_any || (plants_prepared && !takes_any) {
-        agent::plant_no_more();
-    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    garden.plant_unmodified(&wanted)
+}
+
+/// Whether functions get their probes before their code runs: those that no compiler has prepared,
+/// and those that one has.
+fn plants() -> (bool, bool) {
+    (config().plants_before(None), config().plants_before(Some(Maker::Patchable)))
+}
+
+/// Whether functions get probes when they are seen to run.
+pub(in crate::runtime) fn plants_what_is_seen(garden: &Garden) -> bool {
+    let Some(unmodified) = garden.unmodified.as_deref() else { return false };
+    let (plants_any, plants_prepared) = plants();
+    let has_all = plants_any || (plants_prepared && !unmodified.takes_any());
+    config().provider != Provider::Points && !has_all
 }

@@ -18,13 +18,13 @@
 #![allow(unsafe_code)]
 
 use super::trampoline::{filled, len_of, point_code};
-use super::{Field, Planter, Plot};
+use super::{Field, Lot, Planter, Plot};
 use crate::discovery::points::{Pair, Point, pairs};
 use crate::discovery::unmodified::{Chooser, Frames, Reader, Refusal, Spot, Text};
 use crate::discovery::{Code, Image};
 use crate::probe::Kind;
 use crate::runtime::functions::{self, Id};
-use crate::runtime::sites::{self, Planted, Site};
+use crate::runtime::sites::Planted;
 use crate::runtime::stub::Stub;
 use callpatch::x86::{Form, keeping as code};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -35,13 +35,19 @@ use wordpatch::CodeAddr;
 /// What is known of the points of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Points {
-    /// Those that have probes.
-    planted: usize,
-    /// The semaphores that were incremented.
-    semaphores: BTreeSet<CodeAddr>,
-    pairs: usize,
-    refused: BTreeMap<Refusal, Vec<String>>,
+    /// Those that have probes, by their place; and whether their module was loaded later.
+    planted: BTreeMap<Place, bool>,
+    /// The semaphores that were incremented, and the modules that they are in.
+    semaphores: BTreeMap<CodeAddr, u32>,
+    /// The rows of beginnings of pairs that are timed.
+    pairs: BTreeSet<Id>,
+    refused: BTreeMap<Refusal, BTreeMap<Place, String>>,
+    /// The rows of titles.
+    rows: HashMap<String, Id>,
 }
+
+/// A module's number, and a place in it.
+type Place = (u32, usize);
 
 /// Points that are wanted, by the number of their field.
 type Wanted = Vec<(usize, Point)>;
@@ -58,14 +64,17 @@ struct Role {
 }
 
 impl super::Unmodified {
-    /// Plants the points that `wants` names. Returns the numbers of the new sites.
+    /// Plants the points that `wants` names, in modules of these numbers. Returns the numbers of
+    /// their sites.
     pub(crate) fn plant_points(
         &mut self,
         named: &[Pair],
         policy: &wordpatch::Policy,
-        wants: impl Fn(&crate::discovery::Module, CodeAddr) -> bool,
-    ) -> Result<std::ops::Range<u32>, String> {
-        let first = sites::count();
+        (is_asked, wants): (
+            impl Fn(u32) -> bool,
+            impl Fn(&crate::discovery::Module, CodeAddr) -> bool,
+        ),
+    ) -> Result<Vec<u32>, String> {
         let mut wanted = Wanted::new();
         for (number, field) in self.modules.iter().enumerate() {
             let points = field.points.iter().filter(|point| wants(&field.module, point.at));
@@ -73,26 +82,30 @@ impl super::Unmodified {
         }
         self.landings.survey().map_err(|error| error.to_string())?;
         let pairs = pairs(wanted.iter().map(|(_, point)| point), named);
-        let mut roles = roles(&wanted, &pairs);
+        let mut made = Vec::new();
+        let mut roles = roles(&wanted, &pairs, &mut self.points.rows);
+        wanted.retain(|(number, _)| is_asked(self.modules[*number].bed));
         // Ends come first: a pair of which one has no probe is not timed.
         let is_end = |title: &String| pairs.iter().any(|pair| pair.end == *title);
         let (ends, others): (Wanted, Wanted) =
             wanted.into_iter().partition(|(_, point)| is_end(&point.title()));
-        let missing = self.plant_some(&ends, &roles, policy)?;
+        let missing = self.plant_some(&ends, &roles, policy, &mut made)?;
         for pair in pairs.iter().filter(|pair| missing.contains(&pair.end)) {
             roles.entry(pair.begin.clone()).and_modify(|role| role.begins = false);
         }
-        self.plant_some(&others, &roles, policy)?;
-        let timed = roles.values().filter(|role| role.begins);
-        self.points.pairs += timed.clone().count();
-        let untimed = roles.values().filter(|role| !role.begins);
-        self.untimed.extend(untimed.map(|role| role.id));
-        let numbers = first..sites::count();
-        if !numbers.is_empty() {
-            policy.barrier.pass().map_err(|error| error.to_string())?;
-            self.points.change_semaphores(1);
+        self.plant_some(&others, &roles, policy, &mut made)?;
+        for role in roles.values() {
+            // What was counted and not timed so far stays so.
+            if role.begins && !self.untimed.contains(&role.id) {
+                self.points.pairs.insert(role.id);
+            } else if !self.points.pairs.contains(&role.id) {
+                self.untimed.insert(role.id);
+            }
         }
-        Ok(numbers)
+        if !made.is_empty() {
+            policy.barrier.pass().map_err(|error| error.to_string())?;
+        }
+        Ok(made)
     }
 
     /// Plants points. Returns the titles of those that have got no probe.
@@ -101,6 +114,7 @@ impl super::Unmodified {
         wanted: &Wanted,
         roles: &HashMap<String, Role>,
         policy: &wordpatch::Policy,
+        made: &mut Vec<u32>,
     ) -> Result<BTreeSet<String>, String> {
         let mut missing = BTreeSet::new();
         let careful = super::handles_faults();
@@ -117,19 +131,21 @@ impl super::Unmodified {
                 survey,
                 landings: &mut *landings,
                 led: &mut led,
+                made,
                 careful,
                 takes_any: true,
             };
             for (point, planted) in here.iter().zip(field.plant_points(&here, roles, &mut planter))
             {
+                let place = (field.bed, point.at.get().wrapping_sub(field.module.bias));
                 match planted {
                     Ok(()) => {
-                        points.planted += 1;
-                        points.semaphores.extend(point.semaphore);
+                        points.planted.insert(place, field.is_late);
+                        points.stand_at(point.semaphore, field.bed);
                     }
                     Err(why) => {
                         missing.insert(point.title());
-                        points.refused.entry(why).or_default().push(point.title());
+                        points.refused.entry(why).or_default().insert(place, point.title());
                     }
                 }
             }
@@ -139,14 +155,15 @@ impl super::Unmodified {
     }
 }
 
-fn roles(wanted: &Wanted, pairs: &[Pair]) -> HashMap<String, Role> {
+/// What titles have in common, of which some have `rows` already.
+fn roles(wanted: &Wanted, pairs: &[Pair], rows: &mut HashMap<String, Id>) -> HashMap<String, Role> {
     let mut roles: HashMap<String, Role> = HashMap::new();
     for (_, point) in wanted {
-        let at = point.at.get() as u64;
-        if let std::collections::hash_map::Entry::Vacant(vacant) = roles.entry(point.title())
-            && let Some(id) = functions::add(at)
-        {
-            vacant.insert(Role { id, ends: None, begins: false });
+        let title = point.title();
+        let row = rows.get(&title).copied().or_else(|| functions::add(point.at.get() as u64));
+        if let Some(id) = row {
+            rows.insert(title.clone(), id);
+            roles.entry(title).or_insert(Role { id, ends: None, begins: false });
         }
     }
     for pair in pairs {
@@ -161,37 +178,59 @@ fn roles(wanted: &Wanted, pairs: &[Pair]) -> HashMap<String, Role> {
     roles
 }
 
+/// A semaphore of a module that is loaded.
+fn change(semaphore: CodeAddr, by: i16) {
+    // SAFETY: (1) a word of data of a module that is loaded, which its program headers say is
+    // writable; (2) it is there for tools to change, each by one instruction, and the program reads
+    // it.
+    let semaphore: &AtomicU16 = unsafe { &*std::ptr::with_exposed_provenance(semaphore.get()) };
+    semaphore.fetch_add(by as u16, SeqCst);
+}
+
 impl Points {
     /// Tells the program how many tools stand at its points: one more, or one less.
     pub(crate) fn change_semaphores(&self, by: i16) {
-        for semaphore in &self.semaphores {
-            // SAFETY: (1) a word of data of a module that is there at the start, and stays, which
-            // its program headers say is writable; (2) it is there for tools to change, each by one
-            // instruction, and the program reads it.
-            let semaphore: &AtomicU16 =
-                unsafe { &*std::ptr::with_exposed_provenance(semaphore.get()) };
-            semaphore.fetch_add(by as u16, SeqCst);
+        self.semaphores.keys().for_each(|semaphore| change(*semaphore, by));
+    }
+
+    /// The program is told that there is one more tool, once for each semaphore.
+    fn stand_at(&mut self, semaphore: Option<CodeAddr>, bed: u32) {
+        if let Some(semaphore) = semaphore
+            && self.semaphores.insert(semaphore, bed).is_none()
+        {
+            change(semaphore, 1);
         }
+    }
+
+    /// Modules of these numbers are gone, and their semaphores.
+    pub(super) fn close(&mut self, beds: &[u32]) {
+        self.semaphores.retain(|_, bed| !beds.contains(bed));
     }
 
     /// What a reader of the profile has to know.
     pub(crate) fn note(&self) -> String {
         const SHOWN: usize = 3;
-        let refused: usize = self.refused.values().map(Vec::len).sum();
-        if self.planted + refused == 0 {
+        if self.planted.is_empty() && self.refused.is_empty() {
             return "no point is there that -F and -N leave: fastinst probes lists a file's"
                 .to_owned();
         }
         let points =
             |count| if count == 1 { "1 point".to_owned() } else { format!("{count} points") };
-        let mut parts = vec![format!("{} got probes {}", points(self.planted), super::beginning())];
-        match self.pairs {
+        let mut parts = Vec::new();
+        for (late, when) in [(false, super::beginning()), (true, super::LATER)] {
+            let count = self.planted.values().filter(|is_late| **is_late == late).count();
+            // That there are none is told of what was there.
+            if count > 0 || !late && self.planted.is_empty() {
+                parts.push(format!("{} got probes {when}", points(count)));
+            }
+        }
+        match self.pairs.len() {
             0 => {}
             1 => parts.push("1 pair is timed".to_owned()),
             pairs => parts.push(format!("{pairs} pairs are timed")),
         }
         for (why, titles) in &self.refused {
-            let shown = titles.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+            let shown = titles.values().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
             let more = if titles.len() > SHOWN { ", …" } else { "" };
             parts.push(format!("{} refused: {why} ({shown}{more})", points(titles.len())));
         }
@@ -211,7 +250,13 @@ impl Field {
         if self.module.name.starts_with("ld-linux") {
             return none(Refusal::Loader);
         }
-        let Self { module, bed, contents, prepared, ground, islands, points, .. } = self;
+        let Self { module, contents, prepared, ground, islands, points, .. } = self;
+        let mut lot = Lot {
+            bed: self.bed,
+            is_late: self.is_late,
+            landed: &mut self.landed,
+            former: &mut self.former,
+        };
         let Some(islands) = islands else { return none(Refusal::NoLanding) };
         islands.expect(wanted.len() * super::CODE);
         let Ok(image) = Image::parse(contents) else { return none(Refusal::Undecodable) };
@@ -239,16 +284,17 @@ impl Field {
             };
             let spot = chooser.point(&body, point.at, |at| places.contains(&at))?;
             spot.moved().iter().try_for_each(|line| super::require_unchanged(line, ground))?;
-            let mut plot = Plot { islands, ground, prepared, bed: *bed, planter };
+            let mut plot = Plot { islands, ground, prepared, lot: &mut lot, planter };
             plot.point(*role, &spot).ok_or(Refusal::NoLanding)
         };
         wanted.iter().map(plant).collect()
     }
 }
 
-impl Plot<'_, '_> {
+impl Plot<'_, '_, '_> {
     fn point(&mut self, role: Role, spot: &Spot<'_>) -> Option<()> {
-        let (number, slots) = self.begin(role.id, Stub::Count)?;
+        let number = self.number(role.id, Kind::Enter)?;
+        let slots = self.slots(role.id, Stub::Count)?;
         let stub = Stub::EndPoint.address(true);
         let end = match role.ends {
             Some(id) => Some(self.islands.slot_pair(stub, id.record().into()).ok()?),
@@ -272,8 +318,7 @@ impl Plot<'_, '_> {
         let home = call.destination().address();
         let planted =
             Planted { call, gate: None, slots, trampoline, home, is_pun: true, is_point: true };
-        self.ground.take(spot.claim());
-        sites::push(Site::new(planted, Kind::Enter, self.bed, role.id.0, None));
+        self.push(role.id, planted, Kind::Enter, spot.claim(), number);
         Some(())
     }
 }

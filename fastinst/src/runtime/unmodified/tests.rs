@@ -81,9 +81,9 @@ fn plant(unmodified: &mut Unmodified, library: &Path) -> Vec<&'static Site> {
     let module = Module::loaded().into_iter().find(|module| module.path == library).unwrap();
     let policy = Policy::new().unwrap();
     unmodified.open(Field::new(&module, 0, Provider::Symbols).unwrap(), &policy).unwrap();
-    let all = unmodified.all();
+    let all = unmodified.all(|_| true);
     let numbers = unmodified.plant(&all, &policy, |_, _| true).unwrap();
-    numbers.filter_map(sites::get).collect()
+    numbers.into_iter().filter_map(sites::get).collect()
 }
 
 #[test]
@@ -92,9 +92,9 @@ fn threads_see_no_third_thing_while_all_sites_are_switched() {
     for (name, flags) in [("storm-o2", ["-O2"]), ("storm-o0", ["-O0"]), ("storm-os", ["-Os"])] {
         let Some((library, run)) = load(name, &flags) else { return };
         let expected = run(100);
-        let before = unmodified.planted.get(&None).copied().unwrap_or(0);
+        let before = unmodified.planted.get(&(None, false)).copied().unwrap_or(0);
         let sites = plant(&mut unmodified, &library);
-        let planted = unmodified.planted[&None] - before;
+        let planted = unmodified.planted[&(None, false)] - before;
         assert!(planted >= 7 && sites.len() >= 10, "{unmodified:?}");
         assert!(!unmodified.counted_only.contains_key(&Untimed::ConditionalExit), "{unmodified:?}");
         let (mut random, mut switched) = (7u64, 0);
@@ -149,11 +149,11 @@ fn a_function_that_was_changed_in_memory_is_refused() {
 fn one_function_is_told_as_one() {
     let none = None::<&String>;
     assert_eq!(
-        planting(none, 1, false),
+        planting(none, 1, When::Seen),
         "1 function that no compiler has prepared got a probe when it was seen to run: its count begins there"
     );
     assert_eq!(
-        planting(Some(&"xray"), 2, true),
+        planting(Some(&"xray"), 2, When::Beginning),
         "2 functions got probes that a compiler has prepared (xray) before the program began"
     );
 }
