@@ -1,14 +1,16 @@
 //! What is asked of arguments: `parse_*@arg1/s,arg2/i32,retval`.
 //!
 //! ```text
-//!   FUNCTION@VALUE,VALUE;FUNCTION@…       FUNCTION: a pattern, as -F takes it
-//!   VALUE   arg1 … arg6 │ retval          in registers, as the C calling convention has them
-//! /i /i8 /i16 /i32 /i64                 an integer with a sign; /i is what is taken if none is
-//! told /u /u8 … , /x /x8 …, /c               without a sign, hexadecimal, a character /s
-//! a text that ends with a zero
+//!   FUNCTION@VALUE,VALUE;FUNCTION;…      FUNCTION: a pattern, as -F takes it; by itself, all values
+//!   VALUE   arg1 … arg6 │ retval         in registers, as the C calling convention has them
+//!           /i /i8 /i16 /i32 /i64        an integer with a sign
+//!           /u /u8 … │ /x /x8 … │ /c     without a sign, hexadecimal, a character
+//!           /b │ /s                      true or false; a text that ends with a zero
 //! ```
+//!
+//! Where no form is told debug information says it, or it is `/i`.
 
-use crate::symbols::Pattern;
+use crate::symbols::{Pattern, Signature};
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,6 +37,10 @@ pub(crate) enum Form {
     Hexadecimal(u8),
     /// A character.
     Character,
+    /// Zero is false.
+    Truth,
+    /// A number of so many bits, some of which have names.
+    Named(u8, &'static [(u64, String)]),
     /// What an address leads to, up to a zero.
     Text,
 }
@@ -46,12 +52,16 @@ pub(crate) struct Value {
     pub(crate) form: Form,
 }
 
+/// A value that is asked for, and its form, if that is told.
+type Asked = (Place, Option<Form>);
+
 /// What is asked of the functions that a pattern names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// As it was written.
     text: String,
-    pub(crate) values: Vec<Value>,
+    /// None: all that debug information tells of.
+    values: Vec<Asked>,
 }
 
 /// Why text asks nothing.
@@ -69,15 +79,17 @@ impl FromStr for Question {
 
     fn from_str(text: &str) -> Result<Self, QuestionError> {
         let wrong = |why: String| QuestionError { text: text.to_owned(), why };
-        let Some((function, values)) = text.rsplit_once('@').filter(|(name, _)| !name.is_empty())
-        else {
-            return Err(wrong("there is no FUNCTION@ before the values".to_owned()));
+        let (function, values) = match text.rsplit_once('@') {
+            Some((function, values)) => (function, Some(values)),
+            None => (text, None),
         };
+        if function.is_empty() {
+            return Err(wrong("there is no FUNCTION before the values".to_owned()));
+        }
         Pattern::parse(function).map_err(|error| wrong(error.to_string()))?;
-        let values: Result<Vec<Value>, String> = values.split(',').map(value).collect();
-        let values = values.map_err(wrong)?;
-        let twice =
-            (1..values.len()).any(|at| values[..at].iter().any(|v| v.place == values[at].place));
+        let values = values.into_iter().flat_map(|values| values.split(','));
+        let values = values.map(value).collect::<Result<Vec<Asked>, String>>().map_err(wrong)?;
+        let twice = (1..values.len()).any(|at| values[..at].iter().any(|v| v.0 == values[at].0));
         if twice {
             return Err(wrong("a value is there twice".to_owned()));
         }
@@ -91,8 +103,11 @@ impl fmt::Display for Question {
     }
 }
 
-fn value(text: &str) -> Result<Value, String> {
-    let (place, form) = text.split_once('/').unwrap_or((text, "i"));
+fn value(text: &str) -> Result<Asked, String> {
+    let (place, form) = match text.split_once('/') {
+        Some((place, form)) => (place, Some(form)),
+        None => (text, None),
+    };
     let place = match place {
         "retval" => Place::Return,
         _ => {
@@ -110,12 +125,13 @@ fn value(text: &str) -> Result<Value, String> {
             }
         }
     };
-    Ok(Value { place, form: form_of(form)? })
+    Ok((place, form.map(form_of).transpose()?))
 }
 
 fn form_of(text: &str) -> Result<Form, String> {
-    let unknown =
-        || format!("'/{text}' is no form: they are /i, /u, /x (with 8, 16, 32 or 64), /c and /s");
+    let unknown = || {
+        format!("'/{text}' is no form: they are /i, /u, /x (with 8, 16, 32 or 64), /b, /c and /s")
+    };
     let (kind, bits) = text.split_at_checked(1).unwrap_or((text, ""));
     let bits = match bits {
         "" | "64" => 64,
@@ -129,6 +145,7 @@ fn form_of(text: &str) -> Result<Form, String> {
         ("u", _) => Ok(Form::Unsigned(bits)),
         ("x" | "p", _) => Ok(Form::Hexadecimal(bits)),
         ("c", 1) => Ok(Form::Character),
+        ("b", 1) => Ok(Form::Truth),
         ("s", 1) => Ok(Form::Text),
         _ => Err(unknown()),
     }
@@ -145,11 +162,28 @@ impl Question {
         self.text.rsplit_once('@').map_or(&*self.text, |(function, _)| function).to_owned()
     }
 
-    /// Its arguments, and what is returned.
-    pub(crate) fn parts(&self) -> [Vec<Value>; 2] {
-        let (arguments, returned) =
-            self.values.iter().partition(|value| value.place != Place::Return);
-        [arguments, returned]
+    /// What is read of a function's arguments, and of what it returns, as is asked and its types
+    /// say; `None` if neither is told.
+    pub(crate) fn parts(
+        &self,
+        types: impl FnOnce() -> Option<Signature>,
+    ) -> Option<[Vec<Value>; 2]> {
+        let is_told = !self.values.is_empty() && self.values.iter().all(|(_, form)| form.is_some());
+        let types = if is_told { None } else { types() };
+        let all = || {
+            let Signature { arguments, returned } = types.as_ref()?;
+            let arguments = arguments.iter().map(|(number, _)| Place::Argument(*number));
+            let returned = returned.iter().map(|_| Place::Return);
+            Some(arguments.chain(returned).map(|place| (place, None)).collect())
+        };
+        let asked = if self.values.is_empty() { all()? } else { self.values.clone() };
+        let known = |place| types.as_ref().and_then(|types| types.form_of(place));
+        let values = asked.into_iter().map(|(place, form)| Value {
+            place,
+            form: form.or_else(|| known(place)).unwrap_or(Form::Signed(64)),
+        });
+        let (arguments, returned) = values.partition(|value| value.place != Place::Return);
+        Some([arguments, returned])
     }
 }
 
@@ -164,9 +198,15 @@ impl fmt::Display for Value {
             Form::Unsigned(bits) => write!(f, "/u{}", size(bits)),
             Form::Hexadecimal(bits) => write!(f, "/x{}", size(bits)),
             Form::Character => f.write_str("/c"),
+            Form::Truth => f.write_str("/b"),
+            Form::Named(..) => f.write_str("/enum"),
             Form::Text => f.write_str("/s"),
         }
     }
+}
+
+fn mask(bits: u8) -> u64 {
+    u64::MAX >> (64 - bits)
 }
 
 fn size(bits: u8) -> String {
@@ -176,7 +216,7 @@ fn size(bits: u8) -> String {
 impl Form {
     /// A word as people write it. Bits beyond its size are anything.
     pub(crate) fn shown(self, word: u64) -> String {
-        let cut = |bits: u8| word & (u64::MAX >> (64 - bits));
+        let cut = |bits: u8| word & mask(bits);
         match self {
             Self::Signed(bits) => {
                 let by = 64 - u32::from(bits);
@@ -185,6 +225,11 @@ impl Form {
             Self::Unsigned(bits) => cut(bits).to_string(),
             Self::Hexadecimal(bits) => format!("{:#x}", cut(bits)),
             Self::Character => format!("'{}'", (word as u8).escape_ascii()),
+            Self::Truth => (word as u8 != 0).to_string(),
+            Self::Named(bits, names) => {
+                let named = names.iter().find(|(value, _)| value & mask(bits) == cut(bits));
+                named.map_or_else(|| Self::Signed(bits).shown(word), |(_, name)| name.clone())
+            }
             Self::Text => format!("{word:#x}"),
         }
     }
@@ -192,10 +237,11 @@ impl Form {
     /// What tells values of this form apart.
     pub(crate) fn key(self, word: u64) -> u64 {
         match self {
-            Self::Signed(bits) | Self::Unsigned(bits) | Self::Hexadecimal(bits) => {
-                word & (u64::MAX >> (64 - bits))
-            }
-            Self::Character => word & 0xff,
+            Self::Signed(bits)
+            | Self::Unsigned(bits)
+            | Self::Hexadecimal(bits)
+            | Self::Named(bits, _) => word & mask(bits),
+            Self::Character | Self::Truth => word & 0xff,
             Self::Text => word,
         }
     }
@@ -207,7 +253,34 @@ mod tests {
 
     fn shown(text: &str) -> String {
         let question: Question = text.parse().unwrap();
-        question.values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        let parts = question.parts(|| None).unwrap().concat();
+        parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_is_not_told_is_what_types_say() {
+        let names = vec![(1, "one".to_owned()), (u64::MAX, "none".to_owned())].leak();
+        let types = Signature {
+            arguments: vec![(1, Form::Text), (2, Form::Named(32, names))],
+            returned: Some(Form::Truth),
+        };
+        let shown = |text: &str, types: Option<Signature>| {
+            let parts = text.parse::<Question>().unwrap().parts(|| types)?;
+            let parts = parts.map(|part| part.iter().map(ToString::to_string).collect::<Vec<_>>());
+            Some(parts.map(|part| part.join(" ")).join(" | "))
+        };
+        let known = |text| shown(text, Some(types.clone())).unwrap();
+        assert_eq!(known("f"), "arg1/s arg2/enum | retval/b");
+        assert_eq!(known("f@arg1,arg2/u8,retval"), "arg1/s arg2/u8 | retval/b");
+        assert_eq!(known("f@arg3"), "arg3/i | ");
+        assert_eq!(shown("f", None), None);
+        assert_eq!(shown("f@retval", None).unwrap(), " | retval/i");
+        let form = Form::Named(32, names);
+        assert_eq!([1, 0xffff_ffff, 7].map(|word| form.shown(word)), ["one", "none", "7"]);
+        assert_eq!(
+            (Form::Truth.shown(0xff00), Form::Truth.shown(1)),
+            ("false".into(), "true".into())
+        );
     }
 
     #[test]
@@ -216,15 +289,16 @@ mod tests {
         assert_eq!(shown("f@arg6,retval/x8"), "arg6/i retval/x8");
         assert_eq!(shown("/^a@b$/@arg1/u,arg3/c,retval/i64"), "arg1/u arg3/c retval/i");
         assert_eq!(Question::several("f@arg1;g@retval").unwrap().len(), 2);
-        let [arguments, returned] = "f@retval,arg2".parse::<Question>().unwrap().parts();
+        let [arguments, returned] =
+            "f@retval,arg2".parse::<Question>().unwrap().parts(|| None).unwrap();
         assert_eq!((arguments.len(), returned.len()), (1, 1));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused_by_name() {
         for (text, why) in [
-            ("parse", "no FUNCTION@"),
-            ("@arg1", "no FUNCTION@"),
+            ("", "no FUNCTION"),
+            ("@arg1", "no FUNCTION"),
             ("f@", "'' is neither"),
             ("f@arg0", "counted from arg1"),
             ("f@arg7/s", "arg7 is not in a register"),

@@ -6,9 +6,11 @@
 
 mod demangle;
 mod pattern;
+mod signature;
 
 pub use demangle::demangled;
 pub use pattern::{Pattern, PatternError, Subject};
+pub(crate) use signature::{Signature, signature};
 
 use crate::discovery::points::PointNames;
 use crate::discovery::registered::Registered;

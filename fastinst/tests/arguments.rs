@@ -99,6 +99,71 @@ fn calls_are_counted_by_what_they_are_called_with() {
     assert!(read >= 6, "arguments were read in {read} runs");
 }
 
+/// A function, what is read of it, and the values of its calls.
+type Expected = (&'static str, &'static str, &'static [(&'static str, u64)]);
+
+const TYPED: [Expected; 7] = [
+    (
+        "parse",
+        "arg1/s, arg2/i32, arg3/u8, arg4/b, arg5/enum, arg6/u16",
+        &[("\"alpha\", -1, 200, true, GREEN, 80", 30), ("NULL, 7, 0, false, NONE, 65535", 20)],
+    ),
+    ("parse", "retval/i", &[("-2", 30), ("14", 20)]),
+    ("name_of", "arg1/enum", &[("RED", 3), ("7", 2)]),
+    ("name_of", "retval/s", &[("\"red\"", 3), ("NULL", 2)]),
+    ("make", "arg2/i16", &[("-3", 4)]),
+    ("behind", "arg1/c", &[("'x'", 5)]),
+    ("behind", "retval/c", &[("'\\x88'", 5)]),
+];
+
+#[test]
+fn types_are_those_of_debug_information() {
+    let to = folder("arguments-types");
+    for (compiler, flags) in
+        [("gcc", ["-O2", "-g"]), ("gcc", ["-O0", "-gdwarf-4"]), ("clang", ["-O1", "-g"])]
+    {
+        if !has(compiler) {
+            continue;
+        }
+        let place = to.join(format!("{compiler}{}", flags[0]));
+        std::fs::create_dir_all(&place).unwrap();
+        let prepared = "-fpatchable-function-entry=5";
+        let program = compile_with(compiler, "typed.c", &place, &[flags[0], flags[1], prepared]);
+        let file = place.join("profile");
+        let asked = ["parse", "name_of@arg1,retval", "make", "behind", "quiet"];
+        let asked = asked.into_iter().flat_map(|what| ["-A", what]);
+        let options: Vec<&str> =
+            ["--provider", "patchable", "--policy", "count"].into_iter().chain(asked).collect();
+        observed(&program, &[], &file, &options);
+        let profile = profile(&file);
+        for (function, what, expected) in TYPED {
+            let is_returned = what.starts_with("retval");
+            if is_returned && !table(&profile, function)["values"][0]["max"].is_number() {
+                // One of its ends has no probe.
+                continue;
+            }
+            let expected: Vec<_> =
+                expected.iter().map(|(text, calls)| ((*text).to_owned(), *calls)).collect();
+            assert_eq!(
+                values(&profile, function, what),
+                expected,
+                "{compiler} {flags:?} {function}"
+            );
+        }
+        let notes = profile["header"]["notes"].to_string();
+        assert!(notes.contains("arguments of quiet are not read: it has none"), "{notes}");
+    }
+    // What is told is read, also where nothing is known.
+    let program = compile("typed.c", &to, &["-O2", "-fpatchable-function-entry=5"]);
+    let file = to.join("profile");
+    let options = ["--provider", "patchable", "-A", "parse", "-A", "name_of@arg1/u8"];
+    observed(&program, &[], &file, &options);
+    let profile = profile(&file);
+    assert_eq!(values(&profile, "name_of", "arg1/u8"), [("0".to_owned(), 3), ("7".to_owned(), 2)]);
+    let notes = profile["header"]["notes"].to_string();
+    assert!(notes.contains("arguments of parse are not read: no debug information"), "{notes}");
+}
+
 #[test]
 fn what_is_too_much_is_told_and_costs_no_more() {
     let to = folder("arguments-bounds");
@@ -154,7 +219,7 @@ fn what_cannot_be_read_is_refused_with_the_remedy() {
     assert!(notes.contains("without -finstrument-functions"), "{notes}");
 
     for (options, why) in [
-        (&["-A", "parse"][..], "there is no FUNCTION@ before the values"),
+        (&["-A", "@arg1"][..], "there is no FUNCTION before the values"),
         (&["-A", "parse@arg9"], "arg9 is not in a register: arg1 to arg6 are"),
         (&["-A", "parse@arg1/z"], "'/z' is no form"),
         (&["-A", "/[/@arg1"], "invalid pattern"),

@@ -75,7 +75,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PROVIDER", default_value = "auto", value_parser = ["auto", "compiled", "hooks", "patchable", "xray", "mcount", "symbols", "usdt"])]
     pub(crate) provider: String,
     /// Read arguments of functions that are called rarely, and count calls by their values: arg1 to
-    /// arg6 and retval, as /i, /u, /x (8 to 64 bits), /c or /s (may be repeated)
+    /// arg6 and retval, as /i, /u, /x (8 to 64 bits), /b, /c or /s, or as debug information says;
+    /// without values all that it tells of (may be repeated)
     #[arg(short = 'A', long = "argument", value_name = "FUNCTION@VALUE,…", value_parser = question)]
     pub(crate) arguments: Vec<Question>,
     /// Time from one point to another, besides those whose names say so, such as x__start and

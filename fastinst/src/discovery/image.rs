@@ -5,7 +5,7 @@ use goblin::container::{Container, Ctx};
 use goblin::elf::dynamic::Dynamic;
 use goblin::elf::program_header::{PF_X, PT_INTERP, PT_LOAD, PT_NOTE};
 use goblin::elf::reloc::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, R_X86_64_RELATIVE, RelocSection};
-use goblin::elf::section_header::{SHT_NOBITS, SHT_SYMTAB};
+use goblin::elf::section_header::{SHF_COMPRESSED, SHT_NOBITS, SHT_SYMTAB};
 use goblin::elf::sym::{STT_FUNC, Symtab};
 use goblin::elf::{Header, ProgramHeader, SectionHeader};
 
@@ -342,13 +342,14 @@ impl<'b> Image<'b> {
         })
     }
 
-    /// The contents of a section, if the file has it.
+    /// The contents of a section, if the file has it and has not compressed it.
     pub(crate) fn section(&self, name: &str) -> Option<&'b [u8]> {
         let section = self
             .sections
             .iter()
             .find(|section| self.section_names.get(section.sh_name) == Some(name))?;
-        self.bytes.get(self.range(section)?)
+        let is_whole = section.sh_flags & u64::from(SHF_COMPRESSED) == 0;
+        self.bytes.get(self.range(section)?).filter(|_| is_whole)
     }
 
     /// A section with the address that it is loaded at.

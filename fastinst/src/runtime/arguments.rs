@@ -28,7 +28,7 @@ use super::{guest, modes};
 use crate::arguments::{Form, Place, Question, Value};
 use crate::discovery::Module;
 use crate::selection::Selector;
-use crate::symbols::{Symbols, demangled};
+use crate::symbols::{Symbols, demangled, signature};
 use callpatch::SlotPair;
 use profiler::{ArgumentValue, Arguments, Histogram};
 use std::cell::UnsafeCell;
@@ -197,7 +197,8 @@ impl Garden {
                 continue;
             };
             let Some(question) = asked(&bed.module, address) else { continue };
-            match arm(id, question, &facts) {
+            let parts = question.parts(|| signature(&bed.module, address)).ok_or(Unread::Untold);
+            match parts.and_then(|parts| arm(id, parts, &facts)) {
                 Ok(()) => unmodified.only_count(id),
                 Err(why) => {
                     let name = name_of(&bed.module, address);
@@ -237,6 +238,12 @@ pub(crate) enum Unread {
     /// Its entry has its probe too late.
     #[error("its probe lies behind instructions that change them")]
     Changed,
+    /// Which ones is neither told nor known.
+    #[error("no debug information says what they are: write for instance 'FUNCTION@arg1/s'")]
+    Untold,
+    /// There are none.
+    #[error("it has none in registers, by its debug information, and returns none")]
+    Nothing,
     /// There is no room.
     #[error("those of 256 functions are read already")]
     Full,
@@ -244,8 +251,10 @@ pub(crate) enum Unread {
 
 /// Has the arguments of a function read: its sites lead here from the next switch on. By the holder
 /// of the garden.
-pub(crate) fn arm(id: Id, question: &Question, facts: &Facts) -> Result<(), Unread> {
-    let [arguments, returned] = question.parts();
+fn arm(id: Id, [arguments, returned]: [Vec<Value>; 2], facts: &Facts) -> Result<(), Unread> {
+    if arguments.is_empty() && returned.is_empty() {
+        return Err(Unread::Nothing);
+    }
     if !arguments.is_empty() && !facts.keeps_arguments {
         return Err(Unread::Changed);
     }
@@ -652,7 +661,7 @@ mod tests {
 
     fn part(values: &[&str]) -> Part {
         let question: Question = format!("f@{}", values.join(",")).parse().unwrap();
-        Part::new(question.values)
+        Part::new(question.parts(|| None).unwrap().concat())
     }
 
     /// Registers as a stub leaves them: the first two arguments are these.
