@@ -391,6 +391,87 @@ fn an_exception_of_an_imported_function_ends_its_call_where_it_is_caught() {
 }
 
 #[test]
+fn an_exception_that_passes_a_module_which_catches_none_leaves_its_contexts() {
+    let watch = Watch::new(Choices::new(["profile"]).expect("known")).expect("ready");
+    let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
+    let passing = r#"(module (import "other" "raise" (func $raise))
+        (func $deep (call $raise))
+        (func $between (call $deep))
+        (func $throws (export "throws") (call $between))
+        (func $leaf)
+        (func $after (export "after") (call $leaf)))"#;
+    let catching = r#"(module
+        (import "passing" "throws" (func $throws)) (import "passing" "after" (func $after))
+        (func (export "f") (param $left i32)
+            (loop $again
+                (block $h (try_table (catch_all $h) (call $throws)))
+                (call $after)
+                (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))"#;
+    let module = watch.compile(&engine, passing).expect("a module");
+    let mut store = Store::new(&engine, ());
+    let mut linker = Linker::new(&engine);
+    for (name, module) in [
+        ("other", Module::new(&engine, RAISING).expect("a module")),
+        ("passing", module.clone()),
+        ("catching", Module::new(&engine, catching).expect("a module")),
+    ] {
+        let instance = linker.instantiate(&mut store, &module).expect("an instance");
+        linker.instance(&mut store, name, instance).expect("new");
+        if name == "catching" {
+            let function = instance.get_func(&mut store, "f").expect("exported");
+            function.call(&mut store, &[Val::I32(40)]).expect("all is caught");
+        }
+    }
+    let report = &watch.reports(&module)[0];
+    let found: BTreeMap<String, u64> =
+        words(report, "way").into_iter().zip(counts(report, "calls")).collect();
+    let expected = [
+        "after",
+        "after;leaf",
+        "throws",
+        "throws;between",
+        "throws;between;deep",
+        "throws;between;deep;raise",
+    ];
+    assert_eq!(found, expected.map(|way| (way.to_owned(), 40)).into());
+}
+
+#[test]
+fn making_contexts_changes_nothing_that_the_program_computes() {
+    // The first call of each function finds no context; here all that a call may pass is in use.
+    let text = r#"(module
+        (func $all (param i64 i32 f64 f64 f64 f64 f64 f64 f64 f64 i64 i64 v128) (result f64)
+            (f64.add (f64.add (f64.add (local.get 2) (local.get 3))
+                              (f64.add (local.get 4) (local.get 5)))
+                (f64.add (f64.add (f64.add (local.get 6) (local.get 7))
+                                  (f64.add (local.get 8) (local.get 9)))
+                    (f64.add (f64.convert_i64_s (i64.add (local.get 0)
+                                 (i64.add (i64.extend_i32_s (local.get 1))
+                                     (i64.add (local.get 10) (local.get 11)))))
+                        (f64x2.extract_lane 1 (local.get 12))))))
+        (func $passed (param i64 i32 f64 f64 f64 f64 f64 f64 f64 f64 i64 i64 v128) (result f64)
+            (call $all (local.get 0) (local.get 1) (local.get 2) (local.get 3) (local.get 4)
+                (local.get 5) (local.get 6) (local.get 7) (local.get 8) (local.get 9)
+                (local.get 10) (local.get 11) (local.get 12)))
+        (func (export "f") (result f64)
+            (call $passed (i64.const 1) (i32.const 2) (f64.const 4) (f64.const 8) (f64.const 16)
+                (f64.const 32) (f64.const 64) (f64.const 128) (f64.const 256) (f64.const 512)
+                (i64.const 1024) (i64.const 2048) (v128.const f64x2 0 4096))))"#;
+    for monitor in ["profile", "profile,time-all", "profile,contexts=1"] {
+        let watch = Watch::new(Choices::new([monitor]).expect("known")).expect("ready");
+        let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
+        let module = watch.compile(&engine, text).expect("a module");
+        let mut store = Store::new(&engine, ());
+        let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
+        let function = instance.get_func(&mut store, "f").expect("exported");
+        for _ in 0..12 {
+            let results = function.call(&mut store, &[]).expect("it returns");
+            assert!(matches!(results[..], [Val::F64(bits)] if f64::from_bits(bits) == 8191.0));
+        }
+    }
+}
+
+#[test]
 fn profiles_are_drawn_in_the_forms_of_other_tools() {
     let text =
         |form: &str| observed(CALLS, &[6, 10], &[&format!("profile,time-all,{form}")])[0].text();

@@ -246,6 +246,12 @@ impl ModuleInfo {
         bytes.get(range.start as usize..range.end as usize)
     }
 
+    /// Whether function `index` may be called by others than its module's instructions that name
+    /// it: the host, other modules, through tables and references.
+    pub fn is_called_from_elsewhere(&self, index: u32) -> bool {
+        self.start == Some(index) || self.reference_of(index).is_some()
+    }
+
     /// Where function `index` is among those that can be referred to.
     pub(crate) fn reference_of(&self, index: u32) -> Option<usize> {
         self.referenced.binary_search(&index).ok()

@@ -7,6 +7,7 @@
 //! that a call from machine code costs what it does and no more.
 #![allow(unsafe_code)]
 
+use crate::compile::Call;
 use crate::vm::context::{AccountClock, ContextNode, ENOUGH, MOST, NO_FUNCTION, PLACES};
 use std::mem::offset_of;
 
@@ -41,38 +42,72 @@ std::arch::global_asm!(
     "ret",
     ".globl fastinst_wasm_enter_context",
     ".type fastinst_wasm_enter_context,@function",
-    // rdi: a clock, rsi: a function. The present context stays if it knows none of that function.
+    // rdi: a clock, rsi: twice a function, and one if it is only counted; rdx: the call that makes
+    // its context, rcx: the instance. The present context stays if there is none.
     "fastinst_wasm_enter_context:",
     "push rax",
     "push rcx",
     "push rdx",
     "push r8",
+    "2:",
     "mov rcx, [rdi]",
-    "mov eax, esi",
+    "mov edx, esi",
+    "shr edx, 1",
+    "mov eax, edx",
     "and eax, {mask}",
     "mov r8, [rcx + rax * 8 + {places}]",
-    "2:",
-    "mov eax, [r8 + {function}]",
-    "cmp eax, esi",
-    "je 3f",
-    "cmp eax, {none}",
-    "je 5f",
-    "mov r8, [r8 + {next}]",
-    "jmp 2b",
     "3:",
-    "add qword ptr [r8 + {calls}], 1",
-    "cmp dword ptr [r8 + {timed}], 0",
+    "mov eax, [r8 + {function}]",
+    "cmp eax, edx",
     "je 4f",
+    "cmp eax, {none}",
+    "je 7f",
+    "mov r8, [r8 + {next}]",
+    "jmp 3b",
+    "4:",
+    "add qword ptr [r8 + {calls}], 1",
+    "test esi, 1",
+    "jnz 6f",
+    "cmp dword ptr [r8 + {timed}], 0",
+    "je 5f",
     "fastinst_wasm_read_clock",
     "mov [r8 + {entered}], rax",
-    "4:",
-    "mov [rdi], r8",
     "5:",
+    "mov [rdi], r8",
+    "6:",
     "pop r8",
     "pop rdx",
     "pop rcx",
     "pop rax",
     "ret",
+    // What a function of the host may change, but for rax and r8, which are not needed any more.
+    "7:",
+    "push rsi",
+    "push rdi",
+    "push r9",
+    "push r10",
+    "push r11",
+    "sub rsp, 256",
+    ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "movups [rsp + 16 * \\number], xmm\\number",
+    ".endr",
+    "mov rdx, rcx",
+    "mov rdi, [rsp + 256 + 5 * 8 + 8]",
+    "mov rsi, [rsp + 256 + 5 * 8 + 16]",
+    "mov rcx, rbp",
+    "call {make}",
+    ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "movups xmm\\number, [rsp + 16 * \\number]",
+    ".endr",
+    "add rsp, 256",
+    "pop r11",
+    "pop r10",
+    "pop r9",
+    "pop rdi",
+    "pop rsi",
+    "test eax, eax",
+    "jnz 2b",
+    "jmp 6b",
     ".globl fastinst_wasm_leave_context",
     ".type fastinst_wasm_leave_context,@function",
     // rdi: a clock, rsi: the context that the present one was entered from
@@ -122,7 +157,18 @@ std::arch::global_asm!(
     none = const NO_FUNCTION.cast_signed(),
     enough = const ENOUGH,
     most = const MOST.ilog2(),
+    make = sym make,
 );
+
+/// Has a receiver make the context of a function that is called from the present one: whether there
+/// is one now.
+extern "C" fn make(call: *const Call, vmctx: usize, present: u64, frame: usize) -> u32 {
+    let mut values = [[present, 0]];
+    // SAFETY: (1) machine code is kept together with the plan that it was made from; (2) there is
+    // room for a word, and it captures nothing else.
+    unsafe { super::hooks::fire(&*call, vmctx, frame, values.as_mut_ptr()) };
+    u32::from(values[0][0] != 0)
+}
 
 const _: () =
     assert!(offset_of!(AccountClock, current) == 0 && offset_of!(ContextNode, ticks) == 0);
@@ -130,9 +176,14 @@ const _: () =
 unsafe extern "C" {
     /// Charges the present account, and from now on another one. Changes no register.
     pub(super) fn fastinst_wasm_charge(clock: *mut AccountClock, account: *mut u64);
-    /// Enters the context of a function that was called from the present one, if that is known.
-    /// Changes no register.
-    pub(super) fn fastinst_wasm_enter_context(clock: *mut AccountClock, function: u64);
+    /// Enters the context of a function that was called from the present one, if that is known or
+    /// can be made. Changes no register.
+    pub(super) fn fastinst_wasm_enter_context(
+        clock: *mut AccountClock,
+        number: u64,
+        make: usize,
+        vmctx: usize,
+    );
     /// Leaves the present context for the one that it was entered from. Changes no register.
     pub(super) fn fastinst_wasm_leave_context(clock: *mut AccountClock, before: *mut ContextNode);
 }

@@ -86,9 +86,11 @@ builtins! {
     /// A clock, another account: adds the time since the clock was read to the one that is charged,
     /// and charges the other. Changes no register.
     Charge(W, W);
-    /// A clock, a function: enters its context among those that were called from the present one.
-    /// Changes no register, and nothing else if it is not known there.
-    EnterContext(W, W);
+    /// A clock, a function's number (the lowest bit is set if it is only counted, and not entered),
+    /// a call, the instance: enters the function's context among those that were called from the
+    /// present one. If it is not known there, the call's receiver is asked to make it. Changes no
+    /// register, and nothing else if none is made.
+    EnterContext(W, W, W, W);
     /// A clock, the context that the present one was entered from: goes back there. Changes no
     /// register.
     LeaveContext(W, W);

@@ -60,7 +60,7 @@ impl Hooked for Functions {
         let accounts = draft.words(2 * (count + 1));
         draft.tell(Arc::<Self>::clone(&self));
         for function in outline.chosen(&self.choice) {
-            put_spans(draft, function, outline.info.imported.functions, |span| match span {
+            put_spans(draft, outline, function, |span| match span {
                 Span::Begin(function) => Action::Inline(Sequence(Arc::new(Enter {
                     meter,
                     account: accounts.plus(2 * (function + 1)),

@@ -51,11 +51,15 @@ pub(super) trait Hooked: Debug + Send + Sync {
     fn report(&self, module: &Module) -> Report;
 }
 
-/// Gives a monitor's hooks a place in a module whose instances may be running; gives the number of
-/// its plan, for when it is to be observed, and which kinds of probes it has there.
-pub(super) fn attach(monitor: &Arc<dyn Hooked>, module: &Module) -> Result<(usize, Census), Error> {
+/// Gives a monitor's hooks a place in a module, whose instances may be running or not; gives the
+/// number of its plan, for when it is to be observed, and which kinds of probes it has there.
+pub(super) fn attach(
+    monitor: &Arc<dyn Hooked>,
+    module: &Module,
+    runs: bool,
+) -> Result<(usize, Census), Error> {
     let (mut draft, inner) = (Draft::default(), &module.inner());
-    Outline::with(&inner.bytes, inner.options.features, |outline| {
+    Outline::with(&inner.bytes, inner.options.features, runs, |outline| {
         Arc::clone(monitor).plan(outline, &mut draft);
     })?;
     let census = Census::of(&draft);

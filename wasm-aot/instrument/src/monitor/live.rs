@@ -171,7 +171,7 @@ impl Live {
             Err(_) => return Err(LiveError::FromTheBeginning(name)),
             Ok(()) => {}
         }
-        let attach = |hooked| hooked::attach(hooked, &self.module);
+        let attach = |hooked| hooked::attach(hooked, &self.module, true);
         let attached = working.hooked.as_ref().map(attach).transpose()?;
         let (part, census) =
             attached.map(|(part, census)| (Some(part), census)).unwrap_or_default();

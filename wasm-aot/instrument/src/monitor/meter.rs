@@ -5,7 +5,7 @@
 //! passed, so that every tick is charged once, but for what reading the clock takes. The words by
 //! which an instance knows the account that it charges are an [`AccountClock`].
 
-use super::outline::Function;
+use super::outline::{Function, Outline};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::Variable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -82,14 +82,14 @@ impl Meter {
 
     /// Charges the present account, and from now on another one.
     pub(super) fn switch(self, at: &mut Emitter<'_, '_>, to: Value) {
-        self.builtin(at, Builtin::Charge, to);
+        self.builtin(at, Builtin::Charge, &[to]);
     }
 
     /// Has the runtime do something with the instance's clock.
-    pub(super) fn builtin(self, at: &mut Emitter<'_, '_>, builtin: Builtin, with: Value) {
+    pub(super) fn builtin(self, at: &mut Emitter<'_, '_>, builtin: Builtin, with: &[Value]) {
         let (vmctx, words) = (at.vmctx(), at.word(self.current));
         let words = at.builder().ins().iadd_imm_s(vmctx, i64::from(words));
-        at.builtin(builtin, &[words, with]);
+        at.builtin(builtin, &[&[words], with].concat());
     }
 
     /// Another account is charged from now on; what has passed is its own, too.
@@ -145,29 +145,31 @@ pub(super) enum Span {
     End,
 }
 
-/// Puts hooks where a function is entered and left, and around its calls of imported functions.
+/// Puts hooks where a function is entered and left, and around its calls of imported functions. A
+/// function or a call that has no landing for exceptions may keep values in registers that calls
+/// preserve; so there are landings only where they are needed.
 pub(super) fn put_spans(
     draft: &mut Draft,
+    outline: &Outline<'_>,
     function: &Function<'_>,
-    imported: u32,
     mut action: impl FnMut(Span) -> Action,
 ) {
     draft.hook_function(function.index, Mode::Entry, action(Span::Begin(function.index)));
-    for moment in [Mode::Exit, Mode::Unwind] {
-        draft.hook_function(function.index, moment, action(Span::End));
+    draft.hook_function(function.index, Mode::Exit, action(Span::End));
+    if outline.needs_unwinding(function.index) {
+        draft.hook_function(function.index, Mode::Unwind, action(Span::End));
     }
     for instruction in &function.instructions {
         if let Operator::Call { function_index } = instruction.op
-            && function_index < imported
+            && function_index < outline.info.imported.functions
         {
-            draft.hook(
-                function.index,
-                instruction.at,
-                Mode::Before,
-                action(Span::Begin(function_index)),
-            );
-            for mode in [Mode::After, Mode::Thrown] {
-                draft.hook(function.index, instruction.at, mode, action(Span::End));
+            let mut put = |mode, span| {
+                draft.hook(function.index, instruction.at, mode, action(span));
+            };
+            put(Mode::Before, Span::Begin(function_index));
+            put(Mode::After, Span::End);
+            if outline.catches() {
+                put(Mode::Thrown, Span::End);
             }
         }
     }

@@ -119,7 +119,7 @@ impl Noted {
         wants: impl Fn(u32) -> bool,
         draft: &mut Draft,
     ) -> Result<(), CompileError> {
-        Outline::with(bytes, features, |outline| {
+        Outline::with(bytes, features, false, |outline| {
             self.plan(
                 outline,
                 outline.functions.iter().filter(|function| wants(function.index)),

@@ -1,6 +1,8 @@
 //! A module before it is compiled, as monitors look at it that choose places for hooks.
 
 use super::Choice;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::ValType;
 use wasm_aot_engine::instrument::Features;
@@ -12,6 +14,20 @@ pub(super) struct Outline<'a> {
     pub(super) info: &'a ModuleInfo,
     pub(super) bytes: &'a [u8],
     pub(super) functions: Vec<Function<'a>>,
+    /// Whether some of its code may be executed already.
+    runs: bool,
+    /// What is known of its calls, once it was asked for.
+    calls: OnceCell<Calls>,
+}
+
+/// What functions do to those that call them, and those to them.
+struct Calls {
+    /// Functions that an exception may leave.
+    throwing: HashSet<u32>,
+    /// Whether an exception may be caught.
+    is_caught: bool,
+    /// Functions that are called in place of their callers.
+    tail_called: HashSet<u32>,
 }
 
 /// A function that the module defines.
@@ -68,12 +84,50 @@ impl<'a> Outline<'a> {
     pub(super) fn with<T>(
         bytes: &'a [u8],
         features: Features,
+        runs: bool,
         look: impl FnOnce(&Outline<'_>) -> T,
     ) -> Result<T, CompileError> {
         let module::Reading { info, bodies } = module::read(bytes, features)?;
         let functions =
             bodies.into_iter().map(|body| function(&info, body)).collect::<Result<_, _>>()?;
-        Ok(look(&Outline { info: &info, bytes, functions }))
+        Ok(look(&Outline { info: &info, bytes, functions, runs, calls: OnceCell::new() }))
+    }
+
+    fn calls(&self) -> &Calls {
+        self.calls.get_or_init(|| Calls::of(&self.functions))
+    }
+
+    /// Whether an exception may be caught in the module, or it may be executed already, so that
+    /// each activation has to know when an exception takes it away. Otherwise the outermost one of
+    /// a call from elsewhere knows for all.
+    pub(super) fn catches(&self) -> bool {
+        self.runs || self.calls().is_caught
+    }
+
+    /// Whether an exception that leaves a function has to be known there.
+    pub(super) fn needs_unwinding(&self, function: u32) -> bool {
+        (self.catches() || self.info.is_called_from_elsewhere(function))
+            && self.calls().throwing.contains(&function)
+    }
+
+    /// Whether all calls of a function are instructions that name it and come back, none of which
+    /// is being executed.
+    pub(super) fn is_called_by_name(&self, function: u32) -> bool {
+        !self.runs
+            && !self.info.is_called_from_elsewhere(function)
+            && !self.calls().tail_called.contains(&function)
+    }
+
+    /// Calls that name the function: their callers, where they are, and what they call.
+    pub(super) fn direct_calls(&self) -> impl Iterator<Item = (u32, u32, u32)> {
+        self.functions.iter().flat_map(|function| {
+            function.instructions.iter().filter_map(|instruction| match instruction.op {
+                Operator::Call { function_index } => {
+                    Some((function.index, instruction.at, function_index))
+                }
+                _ => None,
+            })
+        })
     }
 
     /// The functions that a monitor looks at.
@@ -82,6 +136,54 @@ impl<'a> Outline<'a> {
         choice: &'s Choice,
     ) -> impl Iterator<Item = &'s Function<'a>> {
         self.functions.iter().filter(|function| choice.wants(&function.label))
+    }
+}
+
+impl Calls {
+    fn of(functions: &[Function<'_>]) -> Self {
+        let defined: HashSet<u32> = functions.iter().map(|function| function.index).collect();
+        let (mut throwing, mut tail_called) = (HashSet::new(), HashSet::new());
+        let (mut is_caught, mut new) = (false, Vec::new());
+        let mut callers: HashMap<u32, Vec<u32>> = HashMap::new();
+        for function in functions {
+            for instruction in &function.instructions {
+                let throws = match &instruction.op {
+                    Operator::Call { function_index } => {
+                        callers.entry(*function_index).or_default().push(function.index);
+                        !defined.contains(function_index)
+                    }
+                    Operator::ReturnCall { function_index } => {
+                        tail_called.insert(*function_index);
+                        callers.entry(*function_index).or_default().push(function.index);
+                        !defined.contains(function_index)
+                    }
+                    Operator::Throw { .. }
+                    | Operator::ThrowRef
+                    | Operator::Rethrow { .. }
+                    | Operator::CallIndirect { .. }
+                    | Operator::CallRef { .. }
+                    | Operator::ReturnCallIndirect { .. }
+                    | Operator::ReturnCallRef { .. } => true,
+                    Operator::TryTable { try_table } => {
+                        is_caught |= !try_table.catches.is_empty();
+                        false
+                    }
+                    Operator::Catch { .. } | Operator::CatchAll => {
+                        is_caught = true;
+                        false
+                    }
+                    _ => false,
+                };
+                if throws && throwing.insert(function.index) {
+                    new.push(function.index);
+                }
+            }
+        }
+        while let Some(function) = new.pop() {
+            let callers = callers.remove(&function).unwrap_or_default();
+            new.extend(callers.into_iter().filter(|caller| throwing.insert(*caller)));
+        }
+        Self { throwing, is_caught, tail_called }
     }
 }
 
@@ -110,4 +212,65 @@ fn operands(op: &Operator<'_>, validator: &FuncValidator<ValidatorResources>) ->
     let count = op.operator_arity(validator).map_or(0, |(operands, _)| operands as usize);
     let known = (0..count).map_while(|place| validator.get_operand_type(place).flatten());
     known.map(module::operand_type).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of each of a module's functions, whether it needs to know of exceptions, and whether it is
+    /// called by name.
+    fn each(text: &str, runs: bool) -> [Vec<bool>; 2] {
+        let bytes = wat::parse_str(text).expect("a module");
+        let look = |outline: &Outline<'_>| {
+            let own = || outline.functions.iter().map(|function| function.index);
+            [
+                own().map(|function| outline.needs_unwinding(function)).collect(),
+                own().map(|function| outline.is_called_by_name(function)).collect(),
+            ]
+        };
+        Outline::with(&bytes, Features::default(), runs, look).expect("valid")
+    }
+
+    const THROWING: &str = r#"
+        (import "host" "f" (func $host))
+        (tag $tag)
+        (table 1 funcref)
+        (func $recursive (param i32) (call $recursive (local.get 0)))
+        (func $calls_it (export "e") (call $recursive (i32.const 1)))
+        (func $throws (throw $tag))
+        (func $calls_host (return_call $host))
+        (func $indirect (call_indirect (i32.const 0)))
+        (func $above (export "f") (call $calls_it) (call $between))
+        (func $between (call $throws))"#;
+
+    #[test]
+    fn exceptions_leave_what_throws_or_calls_the_unknown_and_all_that_call_it() {
+        let catches = "(func (block $b (try_table (catch_all $b) (call $throws))))";
+        let text = format!("(module {THROWING} {catches})");
+        let expected = [false, false, true, true, true, true, true, true];
+        assert_eq!(each(&text, false)[0], expected);
+    }
+
+    #[test]
+    fn where_nothing_is_caught_the_outermost_activation_knows_of_exceptions() {
+        let text = format!("(module {THROWING})");
+        let expected = [false, false, false, false, false, true, false];
+        assert_eq!(each(&text, false)[0], expected);
+        let expected = [false, false, true, true, true, true, true];
+        assert_eq!(each(&text, true)[0], expected, "it runs");
+    }
+
+    #[test]
+    fn functions_are_called_by_name_that_nothing_refers_to_and_no_tail_calls() {
+        let text = r#"(module
+            (table 1 funcref)
+            (elem (i32.const 0) $in_table)
+            (start $start)
+            (func $named) (func $exported (export "e")) (func $in_table) (func $start)
+            (func $replaces) (func $calls (call $named) (return_call $replaces)))"#;
+        let expected = [true, false, false, false, false, true];
+        assert_eq!(each(text, false)[1], expected);
+        assert_eq!(each(text, true)[1], [false; 6], "it runs");
+    }
 }

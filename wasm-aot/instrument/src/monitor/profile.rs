@@ -7,7 +7,8 @@
 //! Two readings of the clock take longer than most calls. So a node whose calls turn out to be
 //! short, callees included, is only counted from then on: its machine code finds the node, counts,
 //! and makes it the current one, and at the end goes back to the node before. Functions of few
-//! instructions that call nothing are counted without becoming current. `time-all` times them all.
+//! instructions that call nothing are counted without becoming current; where all their calls are
+//! known, by their callers, so that they stay what they are. `time-all` times them all.
 //!
 //! An activation keeps the node that it comes from, with the lowest bit set if its end needs no
 //! clock; 0 if it has come here from another version of the code, or has no node.
@@ -20,10 +21,10 @@ use super::outline::Outline;
 use super::output::rewrite;
 use super::tree::{BEYOND, NODES, Sum, Trees};
 use super::{Cell, Choice, MonitorError, Report};
-use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::mem::offset_of;
@@ -86,15 +87,24 @@ impl Hooked for Profile {
             let make = Call { receiver, number, captures: Vec::new(), writes: false };
             Action::Inline(Sequence(Arc::new(Enter { meter, function, is_brief, make })))
         };
+        let mut by_callers = HashSet::new();
         for function in outline.chosen(&self.choice) {
-            if !self.choice.has(TIME_ALL) && function.is_brief(BRIEF) {
+            let is_brief = !self.choice.has(TIME_ALL) && function.is_brief(BRIEF);
+            if is_brief && outline.is_called_by_name(function.index) {
+                by_callers.insert(function.index);
+            } else if is_brief {
                 draft.hook_function(function.index, Mode::Entry, enter(function.index, true));
-                continue;
+            } else {
+                put_spans(draft, outline, function, |span| match span {
+                    Span::Begin(function) => enter(function, false),
+                    Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
+                });
             }
-            put_spans(draft, function, outline.info.imported.functions, |span| match span {
-                Span::Begin(function) => enter(function, false),
-                Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
-            });
+        }
+        for (caller, at, callee) in outline.direct_calls() {
+            if by_callers.contains(&callee) {
+                draft.hook(caller, at, Mode::Before, enter(callee, true));
+            }
         }
     }
 
@@ -355,11 +365,14 @@ impl Inline for Enter {
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
         let before = self.meter.current(at);
         let (node, is_it) = self.look(at, before);
-        let [counted, known, made, done] = [(); 4].map(|()| at.builder().create_block());
-        [known, made].into_iter().for_each(|block| at.builder().set_cold_block(block));
+        let [counted, other, done] = [(); 3].map(|()| at.builder().create_block());
+        at.builder().set_cold_block(other);
         at.builder().append_block_param(done, types::I64);
-        at.builder().ins().brif(is_it, counted, &[], known, &[]);
-        self.with_the_runtime(at, before, [known, made, done]);
+        at.builder().ins().brif(is_it, counted, &[], other, &[]);
+        at.builder().seal_block(other);
+        at.builder().switch_to_block(other);
+        let state = self.with_the_runtime(at, before);
+        at.builder().ins().jump(done, &[state.into()]);
         at.builder().seal_block(counted);
         at.builder().switch_to_block(counted);
         let state = self.count(at, node, before);
@@ -402,28 +415,20 @@ impl Enter {
         at.builder().ins().bor_imm_s(before, 1)
     }
 
-    /// The runtime enters the node, once it is made.
-    fn with_the_runtime<'a>(
-        &'a self,
-        at: &mut Emitter<'_, 'a>,
-        before: Value,
-        [known, made, done]: [Block; 3],
-    ) {
-        at.builder().switch_to_block(known);
-        let function = at.builder().ins().iconst(types::I64, i64::from(self.function));
-        self.meter.builtin(at, Builtin::EnterContext, function);
+    /// The runtime enters the node, or makes it: what the activation keeps. It changes no register,
+    /// so that the code that is executed otherwise needs to keep none for it.
+    fn with_the_runtime(&self, at: &mut Emitter<'_, '_>, before: Value) -> Value {
+        let number = at.builder().ins().iconst(types::I64, self.make.number as i64);
+        let make = at.builder().ins().iconst(types::I64, std::ptr::from_ref(&self.make) as i64);
+        let vmctx = at.vmctx();
+        self.meter.builtin(at, Builtin::EnterContext, &[number, make, vmctx]);
+        if self.is_brief {
+            return before;
+        }
         let now = self.meter.current(at);
         let is_unknown = at.builder().ins().icmp(IntCC::Equal, now, before);
-        if self.is_brief {
-            self.meter.replace(at, before);
-        }
-        at.builder().ins().brif(is_unknown, made, &[], done, &[before.into()]);
-        at.builder().seal_block(made);
-        at.builder().switch_to_block(made);
-        let is_made = at.exchange(&self.make, before);
         let nothing = at.builder().ins().iconst(types::I64, 0);
-        at.builder().ins().brif(is_made, known, &[], done, &[nothing.into()]);
-        at.builder().seal_block(known);
+        at.builder().ins().select(is_unknown, nothing, before)
     }
 }
 
@@ -448,7 +453,7 @@ impl Inline for Leave {
         at.builder().ins().brif(state, timed, &[], done, &[]);
         at.builder().seal_block(timed);
         at.builder().switch_to_block(timed);
-        self.0.builtin(at, Builtin::LeaveContext, state);
+        self.0.builtin(at, Builtin::LeaveContext, &[state]);
         at.builder().ins().jump(done, &[]);
         at.builder().seal_block(counted);
         at.builder().switch_to_block(counted);

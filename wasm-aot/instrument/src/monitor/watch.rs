@@ -112,7 +112,7 @@ impl Watch {
     pub(crate) fn compiled(&self, module: &Module) -> Result<(), Error> {
         let code = Capabilities::of_module(module, Time::Early);
         for (observer, known) in self.hooked_at(&code, true) {
-            let (part, census) = hooked::attach(observer, module)?;
+            let (part, census) = hooked::attach(observer, module, false)?;
             module.observe_when_called(part)?;
             let _ = known.set(census);
         }
@@ -152,7 +152,7 @@ impl Watch {
         }
         let mut draft = Draft::default();
         let features = engine.target().options.features;
-        Outline::with(bytes, features, |outline| {
+        Outline::with(bytes, features, false, |outline| {
             for (observer, known) in observers {
                 let before = Census::of(&draft);
                 Arc::clone(observer).plan(outline, &mut draft);
