@@ -17,21 +17,23 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  fastinst demo                                   see it work, in a few seconds
-  fastinst cc -O2 app.c -o app                    compile with probes
-  fastinst run ./app                              profile it, print a table when it ends
-  fastinst run -o app.profile ./app               keep the profile
-  fastinst attach --for 10s 4711                  profile what runs already
-  fastinst top 4711                               watch a program that is being profiled
-  fastinst ctl 4711 only 'parse_*'                steer a program that is being profiled
-  fastinst report --sort mean app.profile         look at it again
-  fastinst report --histogram parse app.profile   one function: its latencies and slowest calls
-  fastinst diff base*.profile -- new*.profile     what has changed
-  fastinst compare -- ./old -- ./new              run both ten times, and tell what differs
-  fastinst doctor ./app                           what could be better, and how
+  fastinst demo                         see it work, in a few seconds
+  fastinst cc -O2 app.c -o app          compile with probes
+  fastinst run ./app                    profile it, print a table when it ends
+  fastinst run -o app.profile ./app     keep the profile
+  fastinst attach --for 10s 4711        profile what runs already
+  fastinst top 4711                     watch a program that is being profiled
+  fastinst ctl 4711 only 'parse_*'      steer a program that is being profiled
+  fastinst report --sort mean app.profile            look at it again
+  fastinst report --histogram parse app.profile      one function
+  fastinst diff base*.profile -- new*.profile        what has changed
+  fastinst compare -- ./old -- ./new    run both ten times, print what differs
+  fastinst doctor ./app                 what could be better, and how
 
-Without this command: LD_PRELOAD=libfastinst.so ./app writes fastinst.PID; every option of `run` is a variable FASTINST_….
-Exit status: 0 done, 1 not done, 2 wrong option; `run` exits as the program does (126: it cannot be executed, 127: there is none).";
+Without this command: LD_PRELOAD=libfastinst.so ./app writes fastinst.PID; every
+option of `run` is a variable FASTINST_….
+Exit status: 0 done, 1 not done, 2 wrong option; `run` exits as the program does
+(126: it cannot be executed, 127: there is none).";
 
 /// What to do.
 #[derive(Debug, Subcommand)]

@@ -273,6 +273,45 @@ fn the_profile_of_a_process_that_ends_meanwhile_is_kept() {
     assert!(command.wait().unwrap().success() && text.contains("end (running.c"), "{text}");
 }
 
+/// What the library's thread data take at most of the room that the loader keeps for libraries that
+/// come late: doc/attach.md says so, too.
+const THREAD_DATA: usize = 256;
+
+#[test]
+fn the_library_is_loaded_where_others_have_left_the_room_that_it_says_it_needs() {
+    use goblin::elf::{Elf, program_header::PT_TLS};
+    let bytes = std::fs::read(support::library()).unwrap();
+    let elf = Elf::parse(&bytes).unwrap();
+    let own = elf.program_headers.iter().filter(|header| header.p_type == PT_TLS);
+    let own: Vec<_> = own.map(|header| (header.p_memsz, header.p_align)).collect();
+    let fits = |&(size, align): &(u64, u64)| size <= THREAD_DATA as u64 && align <= 16;
+    assert!(own.len() == 1 && own.iter().all(fits), "{own:?}");
+
+    let to = folder("attach-surplus");
+    let program = compile_with("gcc", "surplus.c", &to, &["-O1", "-ldl"]);
+    let one = compile_with("gcc", "late.c", &to, &["-O1", "-shared", "-fPIC"]);
+    // The loader knows a library by its file.
+    for n in 0..64 {
+        std::fs::copy(&one, to.join(format!("late{n}.so"))).unwrap();
+    }
+    let late = |count: usize| {
+        let mut command = clean(Command::new(&program));
+        command.arg(&to).arg(count.to_string());
+        command
+    };
+    let all = run(late(64).arg("count")).stdout;
+    let all: usize = String::from_utf8(all).unwrap().trim().parse().unwrap();
+    assert!((THREAD_DATA / 64..64).contains(&all), "the loader keeps room for {all} of them");
+    let victim = Victim::start(&mut late(all - THREAD_DATA / 64));
+    let output = attach(&["--for", "50ms"], victim.number());
+    assert!(output.status.success(), "{output:?}");
+    victim.end();
+    let victim = Victim::start(&mut late(all));
+    let why = refusal(&["--for", "50ms"], victim.number());
+    assert!(why.contains("static TLS") && why.contains("optional_static_tls=2048"), "{why}");
+    victim.end();
+}
+
 #[test]
 fn what_cannot_be_attached_to_is_refused_in_one_line() {
     let missing = refusal(&[], 4_000_000);

@@ -181,6 +181,10 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
             "unknown key FASTINST_POLCY; did you mean FASTINST_POLICY?",
         ),
         (&["--interval", "5"], None, 2, "--interval 5"),
+        (&["--interval", "1s"], None, 2, "--interval replaces a file: name one with -o FILE"),
+        (&["--policy", "periodic", "-e", "-1ms"], None, 2, "'-1ms' for '--epoch <TIME>': a time"),
+        (&["--budget", "2"], None, 2, "(see fastinst run --help)"),
+        (&[""], None, 127, "the program's name is empty"),
         (&["."], None, 126, ". is a directory"),
         (&["./no-such-program"], None, 127, "No such file: ./no-such-program"),
         (&["./calls.txt"], None, 126, "is not executable"),
@@ -195,6 +199,42 @@ fn what_cannot_be_meant_is_refused_before_the_program_starts() {
         .arg(&program));
     assert_eq!(output.status.code(), Some(7));
     assert!(text(&output.stderr).contains("did you mean main?"), "{output:?}");
+}
+
+#[test]
+fn two_programs_are_looked_for_before_one_has_run() {
+    let compared = |old, new| {
+        let output = run(fastinst().args(["compare", "--", old, "--", new]));
+        (output.status.code(), text(&output.stderr))
+    };
+    for (old, new) in [("/bin/true", "./no-such-program"), ("./no-such-program", "/bin/true")] {
+        let missing = "fastinst: No such file: ./no-such-program\n".to_owned();
+        assert_eq!(compared(old, new), (Some(127), missing));
+    }
+}
+
+#[test]
+fn what_means_nothing_to_a_command_is_a_wrong_command_line() {
+    let to = folder("nothing");
+    for (args, says) in [
+        (&["attach", "-F", "/[/", "4000000"][..], "invalid pattern '/[/'"),
+        (&["cc", "--with=tcc", "a.c"], "--with=tcc: the compilers are gcc and clang"),
+        (
+            &["export", "--format", "openmetrics", "--listen", "here", "no.profile"],
+            "give an address such as 127.0.0.1:9464",
+        ),
+        (&["ctl", "4000000", "budget", "much"], "budget much: give a share"),
+    ] {
+        let output = run(fastinst().args(args));
+        let said = text(&output.stderr);
+        assert!(said.contains(says) && said.lines().count() == 1, "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    }
+    // Where no program can be asked, a question is not answered.
+    let output = run(fastinst().args(["ctl", "status"]).env("XDG_RUNTIME_DIR", &to));
+    let said = "fastinst: no program that is being profiled can be asked\n".to_owned();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), said));
+    assert!(run(fastinst().arg("ctl").env("XDG_RUNTIME_DIR", &to)).status.success());
 }
 
 #[test]

@@ -73,10 +73,10 @@ fn functions_are_invoked_with_numbers_of_every_type() {
         (["--invoke", "add", &add, "1", "99999999999"], "99999999999: not a value"),
     ] {
         let (text, code) = place.bad(&[&["run"], &args[..]].concat());
-        assert!(text.contains(part) && text.contains("add.wat") && code == 1, "{code} {text}");
+        assert!(text.contains(part) && text.contains("add.wat") && code == 126, "{code} {text}");
     }
     let (text, code) = place.bad(&["run", "--invoke", "add", &add, "1"]);
-    assert!(text.contains("[i32 i32] -> [i32]") && code == 1, "{text}");
+    assert!(text.contains("[i32 i32] -> [i32]") && code == 126, "{text}");
 }
 
 #[test]
@@ -151,13 +151,20 @@ fn what_cannot_be_run_is_told_in_one_line() {
     for (name, contents, part) in cases {
         let path = place.file(name, contents);
         let (text, code) = place.bad(&["run", &path]);
-        assert!(text.contains(part) && text.contains(name) && code == 1, "{name}: {code} {text}");
+        assert!(text.contains(part) && text.contains(name) && code == 126, "{name}: {code} {text}");
     }
     let (text, code) = place.bad(&["run", "missing.wasm"]);
-    assert!(text.contains("missing.wasm") && code == 1, "{text}");
+    assert!(text.contains("missing.wasm") && code == 127, "{text}");
+    assert_eq!(place.bad(&["run", &place.0.display().to_string()]).1, 126);
     let add = place.file("add.wat", ADD);
     for args in [
         &["run", "--timeout", "soon", &add][..],
+        &["run", "--timeout=-1s", &add],
+        &["run", "--monitor", "icount", "--monitor-timeout", "0s", &add],
+        // What means nothing is told before a program is looked for.
+        &["ctl", "report", "--every=-1s"],
+        &["ctl", "report", "--every", "0s"],
+        &["ctl", "budget", "much"],
         &["run", "--env", "NO_SUCH_VARIABLE_AT_ALL", &add],
         &["run", "--env", "=value", &add],
         &["run", "--preload", "nothing", &add],
@@ -214,6 +221,27 @@ fn files_that_are_wrong_for_a_command_are_told_by_their_names() {
         );
     }
     assert!(errors(&place.run(&["wast", &script])).contains("a module has to come before it"));
+}
+
+#[test]
+fn what_cannot_be_written_is_told_by_its_name() {
+    let place = Place::new("unwritten");
+    let program = place.file("program.wat", r#"(module (func (export "_start")))"#);
+    let (text, code) = place.bad(&["compile", &program, "-o", "nowhere/program.aot"]);
+    let expected = "wasm-aot: nowhere/program.aot: No such file or directory (os error 2)\n";
+    assert_eq!((text.as_str(), code), (expected, 1));
+    for args in [
+        &["record", "-o", "/dev/full", &program][..],
+        &["run", "--monitor", "icount", "--report", "/dev/full", &program],
+    ] {
+        let (text, code) = place.bad(args);
+        assert!(text.contains("/dev/full: No space left") && code == 1, "{args:?}: {code} {text}");
+    }
+    // How the program ends comes first.
+    let trap = place.file("trap.wat", r#"(module (func (export "_start") unreachable))"#);
+    let done = place.run(&["run", "--monitor", "icount", "--report", "/dev/full", &trap]);
+    let text = errors(&done);
+    assert!(text.contains("/dev/full") && done.status.code() == Some(134), "{text}");
 }
 
 #[test]
@@ -556,7 +584,7 @@ fn imports_that_nothing_defines_trap_if_that_is_wanted_and_the_way_there_is_told
     let program = place.file("program.wat", text);
     let refused = place.run(&["run", &program]);
     assert!(
-        refused.status.code() == Some(1)
+        refused.status.code() == Some(126)
             && errors(&refused).contains("unknown import: \"env\" \"lacks\""),
         "{}",
         errors(&refused)
@@ -672,9 +700,11 @@ fn a_file_that_is_no_module_is_named_as_what_it_is() {
         ("notes.txt", "hello\n", "expected `(`"),
     ] {
         let file = place.file(name, text);
-        for arguments in [&["run", &file][..], &["compile", &file, "-o", "out.aot"]] {
+        for (arguments, expected) in
+            [(&["run", &file][..], 126), (&["compile", &file, "-o", "out.aot"], 1)]
+        {
             let (told, code) = place.bad(arguments);
-            assert!(code == 1 && told.starts_with(&format!("wasm-aot: {file}: ")), "{told}");
+            assert!(code == expected && told.starts_with(&format!("wasm-aot: {file}: ")), "{told}");
             assert!(told.contains(said) && told.lines().count() == 1, "{told}");
         }
     }

@@ -200,6 +200,33 @@ fn the_only_program_that_runs_need_not_be_named() {
 }
 
 #[test]
+fn reports_of_a_running_program_go_to_files_and_have_colours_on_terminals() {
+    let place = Place::new("control-report");
+    let running = Running::start(&place, &[]);
+    running.good(&["attach", "icount"]);
+    eventually("calls are counted", || running.calls() > 0);
+    let file = place.0.join("now-%p.csv").display().to_string();
+    let written = file.replace("%p", &running.child.id().to_string());
+    let told = running.good(&["report", "icount", "--csv", "--report", &file]);
+    assert_eq!(told, format!("written to {written}\n"));
+    let text = std::fs::read_to_string(&written).expect("a report");
+    assert!(text.starts_with("monitor,function,") && text.contains("icount,work,"), "{text}");
+    let (went_well, why) = running.ask(&["report", "--report", "/dev/full"]);
+    assert!(!went_well && why.contains("--report /dev/full: not a regular file"), "{why}");
+    assert_eq!(running.good(&["report"]).lines().next(), Some("== icount =="));
+    let coloured = running.good(&["report", "--color", "always"]);
+    assert!(coloured.starts_with("\x1b[1m== icount ==\x1b[0m\n"), "{coloured}");
+    for (value, title) in [("", "\x1b[1m== icount =="), ("1", "== icount ==\r\n")] {
+        let mut command = place.command();
+        command.env("XDG_RUNTIME_DIR", &place.0).env("NO_COLOR", value).env("TERM", "xterm");
+        command.args(["ctl", &running.child.id().to_string(), "report"]);
+        let terminal = OnTerminal::start(command, (80, 24));
+        terminal.shows(title);
+        assert!(terminal.end().status.success());
+    }
+}
+
+#[test]
 fn blocks_are_covered_although_what_they_lead_to_calls_for_ever() {
     let place = Place::new("control-coverage");
     let program = r#"(module

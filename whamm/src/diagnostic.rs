@@ -243,7 +243,12 @@ impl Diagnostics {
         self.iter().map(entry).collect()
     }
 
-    fn excerpt(&self, f: &mut fmt::Formatter<'_>, span: Span) -> fmt::Result {
+    fn excerpt(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        span: Span,
+        (begin, end): (&str, &str),
+    ) -> fmt::Result {
         let Some(source) = self.sources.get(usize::from(span.script)) else { return Ok(()) };
         let (line, column) = source.place(span.start as usize);
         let text = source.line(line);
@@ -263,7 +268,7 @@ impl Diagnostics {
         writeln!(f, "{line} | {shown}")?;
         writeln!(
             f,
-            "{:margin$} | {:>pad$}{}",
+            "{:margin$} | {:>pad$}{begin}{}{end}",
             "",
             "",
             "^".repeat(width.min(160)),
@@ -272,14 +277,19 @@ impl Diagnostics {
     }
 }
 
+/// `{:#}` is for terminals: with colours.
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 50;
         for d in self.iter().take(MOST) {
-            let word = if d.kind.severity() == Severity::Error { "error" } else { "warning" };
-            writeln!(f, "{word}[{}]: {}", d.kind.word(), d.message)?;
+            let (word, color) = match d.kind.severity() {
+                Severity::Error => ("error", "\x1b[1;31m"),
+                Severity::Warning => ("warning", "\x1b[1;33m"),
+            };
+            let (begin, end) = if f.alternate() { (color, "\x1b[0m") } else { ("", "") };
+            writeln!(f, "{begin}{word}[{}]{end}: {}", d.kind.word(), d.message)?;
             if let Some(span) = d.span {
-                self.excerpt(f, span)?;
+                self.excerpt(f, span, (begin, end))?;
             }
             if let Some(help) = &d.help {
                 writeln!(f, "  = help: {help}")?;

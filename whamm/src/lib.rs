@@ -47,7 +47,7 @@ mod syntax;
 pub use diagnostic::{Diagnostics, Kind, Severity};
 pub use emit::report::Format;
 pub use info::{Asked, info};
-pub use library::LibraryFile;
+pub use library::{LibraryFile, binary};
 pub use rewrite::{Destination, Link, Options};
 pub use source::Source;
 pub use whamm_rewrite::SourceMap;
@@ -117,7 +117,7 @@ pub fn instrument(
     options: &Options,
 ) -> Result<Output, Diagnostics> {
     let (checked, libraries, mut said) = front(scripts, libraries)?;
-    let bytes = library::module(program).map_err(|why| {
+    let bytes = binary(program).map_err(|why| {
         Diagnostics::general(Kind::InvalidModule, format!("the program is not a module: {why}"))
     })?;
     let (module, source_map) = rewrite::rewrite(&checked, &libraries, &bytes, options, &mut said)?;

@@ -48,7 +48,7 @@ pub(crate) struct Library {
 }
 
 /// A module in binary, given in binary or text; or why it is none.
-pub(crate) fn module(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
+pub fn binary(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
     if bytes.starts_with(COMPONENT) {
         return Err("it is a component; take the module that is in it".into());
@@ -73,7 +73,7 @@ impl Library {
                 format!("the library `{}` is not a Wasm module: {e}", file.name),
             )
         };
-        let bytes = module(&file.bytes).map_err(fail)?.into_owned();
+        let bytes = binary(&file.bytes).map_err(fail)?.into_owned();
         let mut validator =
             wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all());
         validator.validate_all(&bytes).map_err(|e| fail(first_line(&e)))?;

@@ -4,7 +4,7 @@
 //! its own namespaces. So that is where it is looked for, by /proc/PID. The process that listens
 //! says by its credentials that it is the one that was meant.
 
-use crate::Answer;
+use crate::{Answer, Request};
 use std::fs;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -85,6 +85,14 @@ impl Program {
             ));
         }
         Err(format!("process {process} {NO_SOCKET}"))
+    }
+
+    /// What it runs, by its own word.
+    pub fn runs(&self) -> Option<String> {
+        let Answer::Done(status) = self.ask(&Request::Status.line()).ok()? else { return None };
+        let status = String::from_utf8_lossy(&status);
+        let name = status.lines().find_map(|line| line.strip_prefix("program"))?;
+        Some(name.trim().to_owned())
     }
 
     /// Whether its socket is there, as far as a file says.
@@ -201,6 +209,47 @@ pub fn programs() -> Vec<Program> {
     all
 }
 
+/// Programs of some kinds that answer, and what they run.
+#[derive(Clone, Debug)]
+pub struct Answering(Vec<(Program, String)>);
+
+/// Why no program is the one that is meant where none is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotOne {
+    /// There is none.
+    None,
+    /// There are several: one line says which.
+    Several(String),
+}
+
+impl Answering {
+    /// Asks all programs of the user's.
+    pub fn of(towers: &[Tower]) -> Self {
+        let all = programs().into_iter().filter(|program| towers.contains(&program.tower));
+        Self(all.filter_map(|program| Some((program.clone(), program.runs()?))).collect())
+    }
+
+    /// A line for each; `None` if there is none.
+    pub fn lines(&self) -> Option<String> {
+        let line =
+            |(program, runs): &(Program, String)| format!("{:>8}  {runs}\n", program.process);
+        (!self.0.is_empty()).then(|| self.0.iter().map(line).collect())
+    }
+
+    /// The only one.
+    pub fn only(mut self) -> Result<Program, NotOne> {
+        let several = match &self.0[..] {
+            [] => return Err(NotOne::None),
+            [_] => return Ok(self.0.remove(0).0),
+            several => several.iter(),
+        };
+        let several: Vec<String> =
+            several.map(|(program, runs)| format!("{} ({runs})", program.process)).collect();
+        let line = format!("several programs run, so say which: {}", several.join(", "));
+        Err(NotOne::Several(line))
+    }
+}
+
 /// Removes what ended processes have left behind.
 pub fn sweep() {
     drop(programs());
@@ -288,6 +337,21 @@ mod tests {
 
     fn this() -> i32 {
         std::process::id() as i32
+    }
+
+    #[test]
+    fn the_only_program_is_meant_where_none_is_named() {
+        let one = |process| {
+            let program =
+                Program { process, tower: Tower::Wasm, path: PathBuf::new(), own: process };
+            (program, format!("{process}.wasm"))
+        };
+        assert_eq!(Answering(vec![one(7)]).only().map(|program| program.process), Ok(7));
+        assert_eq!(Answering(Vec::new()).only(), Err(NotOne::None));
+        let both = Answering(vec![one(7), one(8)]);
+        assert_eq!(both.lines().unwrap(), "       7  7.wasm\n       8  8.wasm\n");
+        let why = "several programs run, so say which: 7 (7.wasm), 8 (8.wasm)";
+        assert_eq!(both.only(), Err(NotOne::Several(why.to_owned())));
     }
 
     #[test]

@@ -57,9 +57,10 @@ Examples:
   fastinst attach --for 1m -o server.profile $(pidof server)
   fastinst attach -F 'parse_*' --policy exact 4711
 
-The process is stopped for less than a millisecond where a processor is free. At the end all of its
-code is as it was; the library stays mapped, and does nothing. A process of one thread takes locks
-from then on, which it did without before.";
+The process is stopped for less than a millisecond where a processor is free. At
+the end all of its code is as it was; the library stays mapped, and does
+nothing. A process of one thread takes locks from then on, which it did without
+before.";
 
 /// How often is looked whether the process lives.
 const LOOK: Duration = Duration::from_millis(20);
@@ -75,11 +76,11 @@ extern "C" fn interrupt(_: i32) {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let time = args.time.as_deref().map(time).transpose()?;
     args.kept.check()?;
+    super::filter::patterns(&args.options)?;
+    let variables = args.options.variables()?;
     let target = Target::take(args.process, args.force)?;
     let library = place::library_for(&target, &args.place)?;
-    let settings: Vec<String> = args
-        .options
-        .variables()?
+    let settings: Vec<String> = variables
         .into_iter()
         .filter(|(key, _)| *key != "FASTINST_RUN")
         .chain([("FASTINST_RUN", reader(&target).to_string())])

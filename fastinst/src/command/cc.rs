@@ -38,17 +38,21 @@ Compile with probes: gcc or clang, with the flags that keep inlining
 Usage: fastinst cc [--with=gcc|clang] [--print-command] ARGS…
        fastinst c++ [--with=gcc|clang] [--print-command] ARGS…
 
-Everything else goes to the compiler as it is, so that it can stand where a compiler stands:
+Everything else goes to the compiler as it is, so that it can stand where a
+compiler stands:
 
   make CC='fastinst cc' CXX='fastinst c++'
   cmake -DCMAKE_C_COMPILER_LAUNCHER=… or CC='fastinst cc' cmake …
   fastinst cc -O2 -g app.c -o app
 
-FASTINST_CC and FASTINST_CXX name other compilers. clang gets -finstrument-functions-after-inlining; gcc gets -finstrument-functions and
-leaves the C++ standard library's headers out. -fno-instrument-functions turns it off for a file.
+FASTINST_CC and FASTINST_CXX name other compilers. clang gets
+-finstrument-functions-after-inlining; gcc gets -finstrument-functions and
+leaves the C++ standard library's headers out. -fno-instrument-functions turns
+it off for a file.
 
-With clang, code that uses std::string may fail to link (undefined parts of the standard library that should have been inlined): compile
-those files with -O1 or higher, or with --with=gcc.
+With clang, code that uses std::string may fail to link (undefined parts of the
+standard library that should have been inlined): compile those files with -O1 or
+higher, or with --with=gcc.
 ";
 
 pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> {
@@ -64,7 +68,7 @@ pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> 
                 return Ok(ExitCode::SUCCESS);
             }
             Some(other) if other.starts_with("--with=") => {
-                return Err(Failure::Refused(format!("{other}: the compilers are gcc and clang")));
+                return Err(Failure::Usage(format!("{other}: the compilers are gcc and clang")));
             }
             _ => rest.push(arg.clone()),
         }

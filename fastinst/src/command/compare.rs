@@ -6,7 +6,7 @@
 //! error is passed on.
 
 use super::diff::{Shown, show};
-use super::launch::{Ended, Options, Surroundings, profile_of};
+use super::launch::{Ended, Options, Surroundings, admit, profile_of};
 use super::{Failure, write_file};
 use profiler::Profile;
 use std::ffi::OsString;
@@ -49,8 +49,10 @@ Examples:
   fastinst compare --keep runs -- ./app --cache=off -- ./app --cache=on
   fastinst diff runs/old.*.profile -- runs/new.*.profile
 
-The programs run in turn. Their standard input is empty, their standard output is discarded, and both must end with the same exit status
-every time. For a change of 20 % in a function of 5 %, let ten runs of each take eight seconds of CPU time.";
+The programs run in turn. Their standard input is empty, their standard output
+is discarded, and both must end with the same exit status every time. For a
+change of 20 % in a function of 5 %, let ten runs of each take eight seconds of
+CPU time.";
 
 /// One of the two programs.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,8 @@ struct Side<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let sides = sides(&args.programs)?;
+    // Before the first has run for nothing.
+    sides.iter().try_for_each(|side| admit(&options(args), side.program).map(drop))?;
     if let Some(folder) = &args.keep {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::Write { path: folder.clone(), error })?;
@@ -108,13 +112,16 @@ fn sides(programs: &[OsString]) -> Result<[Side<'_>; 2], Failure> {
     }
 }
 
-/// Runs a program once, and keeps the profile where that is asked for.
-fn once(args: &Args, side: Side<'_>, round: u32) -> Result<(ExitStatus, Profile), Failure> {
+fn options(args: &Args) -> Options {
     let (policy, include, exclude) =
         (args.policy.clone(), args.include.clone(), args.exclude.clone());
-    let options = Options { policy, include, exclude, ..Options::default() };
+    Options { policy, include, exclude, ..Options::default() }
+}
+
+/// Runs a program once, and keeps the profile where that is asked for.
+fn once(args: &Args, side: Side<'_>, round: u32) -> Result<(ExitStatus, Profile), Failure> {
     let Ended { status, profile, note } =
-        profile_of(&options, side.program, Surroundings { snapshots: None, silent: true })?;
+        profile_of(&options(args), side.program, Surroundings { snapshots: None, silent: true })?;
     let Some(profile) = profile.filter(|profile| !profile.functions.is_empty()) else {
         let none = "no function of it was seen to run, or none was called".to_owned();
         let ended = if status.success() { none } else { format!("it ended with {status}") };

@@ -3,7 +3,7 @@
 use super::run::Kept;
 use super::{Failure, attach, report};
 use clap::Subcommand;
-use control::registry::{NO_SOCKET, Program, Tower, programs};
+use control::registry::{Answering, NO_SOCKET, NotOne, Program, Tower};
 use control::{Answer, Request};
 use fastinst::symbols::demangled;
 use profiler::Profile;
@@ -16,27 +16,31 @@ const BEGINNING: Duration = Duration::from_secs(5);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The process; without it: list those that can be asked
+    /// The process; the only one that can be asked, if it is not said
     process: Option<i32>,
     #[command(subcommand)]
     request: Option<Asked>,
 }
 
+const NOBODY: &str = "no program that is being profiled can be asked";
+
 const EXAMPLES: &str = "\
 Examples:
   fastinst ctl                                  which programs can be asked
   fastinst ctl 4711                             status of one
-  fastinst ctl 4711 only 'parse_*' '@libz*'     measure these functions and no others; none: all
-  fastinst ctl 4711 exclude 'std::*'            leave these out; none: leave none out
+  fastinst ctl 4711 only 'parse_*' '@libz*'     measure these functions only …
+  fastinst ctl 4711 only                        … or all again
+  fastinst ctl 4711 exclude 'std::*'            leave these out; none: none
   fastinst ctl 4711 budget 5%                   let measuring take more
   fastinst ctl 4711 snapshot                    the table so far
   fastinst ctl 4711 snapshot -o now.profile     the profile so far
-  fastinst ctl 4711 off                         all probes off, the profile stays …
-  fastinst ctl 4711 on                          … and a new one begins, or the first one
+  fastinst ctl 4711 off                         all off, the profile stays …
+  fastinst ctl 4711 on                          … and a new one begins
 
-A program can be asked that `fastinst run` or `attach` profiles, or the preload library alone; and
-one of `wasm-aot run`, for which `wasm-aot ctl` has further words. `on`, `only`, `exclude` and
-`reset` begin the profile anew, so that all of its figures are of the same time.";
+A program can be asked that `fastinst run` or `attach` profiles, or the preload
+library alone; and one of `wasm-aot run`, for which `wasm-aot ctl` has further
+words. `on`, `only`, `exclude` and `reset` begin the profile anew, so that all
+of its figures are of the same time.";
 
 #[derive(Debug, Subcommand)]
 enum Asked {
@@ -99,12 +103,17 @@ fn checked(patterns: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let Some(process) = args.process else {
-        list()?;
-        return Ok(ExitCode::SUCCESS);
+    let request = args.request.as_ref().map(Asked::request).transpose()?;
+    let process = match (args.process, &request) {
+        (Some(process), _) => process,
+        (None, Some(_)) => only()?,
+        (None, None) => {
+            list()?;
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     let asked = args.request.as_ref().unwrap_or(&Asked::Status);
-    let request = asked.request()?;
+    let request = request.unwrap_or(Request::Status);
     let program = match find(process) {
         Ok(program) => program,
         Err(_) if request == Request::On && attach::has_library(process) => {
@@ -176,16 +185,18 @@ pub(crate) fn profile(process: i32, bytes: &[u8]) -> Result<Profile, Failure> {
 
 /// Programs that answer, and what they are.
 fn list() -> Result<(), Failure> {
-    let mut text = String::new();
-    for program in programs() {
-        let Ok(status) = ask(&program, &Request::Status) else { continue };
-        let status = String::from_utf8_lossy(&status).into_owned();
-        let name = status.lines().find_map(|line| line.strip_prefix("program"));
-        text += &format!("{:>8}  {}\n", program.process, name.unwrap_or_default().trim());
+    match Answering::of(&Tower::ALL).lines() {
+        Some(lines) => report::print(lines.as_bytes())?,
+        None => super::say(NOBODY),
     }
-    if text.is_empty() {
-        super::say("no program that is being profiled can be asked");
-    }
-    report::print(text.as_bytes())?;
     Ok(())
+}
+
+/// The process that is meant where none is named.
+fn only() -> Result<i32, Failure> {
+    match Answering::of(&Tower::ALL).only() {
+        Ok(program) => Ok(program.process),
+        Err(NotOne::None) => Err(Failure::Refused(NOBODY.to_owned())),
+        Err(NotOne::Several(which)) => Err(Failure::Usage(which)),
+    }
 }

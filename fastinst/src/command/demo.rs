@@ -25,6 +25,9 @@ pub(crate) struct Args {
     #[arg(long)]
     wasm: bool,
 
+    #[command(flatten)]
+    colors: manual::Colors,
+
     /// Where the sample, the program and its profile are left [default: fastinst-demo in the
     /// current folder, or where that cannot be written in a temporary one]
     #[arg(value_name = "FOLDER")]
@@ -36,12 +39,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.wasm {
         wasm::show(&folder, &mut io::stdout().lock())?;
     } else {
-        native(&folder)?;
+        native(&folder, args.colors)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn native(folder: &Path) -> Result<(), Failure> {
+fn native(folder: &Path, colors: manual::Colors) -> Result<(), Failure> {
     let library = library()?;
     let source = folder.join("words.c");
     super::write_file(&source, SAMPLE.as_bytes())?;
@@ -84,7 +87,8 @@ fn native(folder: &Path) -> Result<(), Failure> {
         without.as_secs_f64()
     )?;
     let terminal = io::stdout().is_terminal();
-    let shape = Shape { width: Shape::width(terminal), color: terminal, ..Shape::default() };
+    let (width, color) = (manual::columns(terminal), colors.are_on(terminal));
+    let shape = Shape { width, color, ..Shape::default() };
     writeln!(out, "3. What it tells:\n")?;
     out.write_all(&show(&read(&profile)?, Format::Table, &shape)?)?;
     writeln!(out, "{}", next_steps(folder))?;

@@ -1,7 +1,7 @@
 //! `fastinst diff`: what has changed from some runs to others, by their profiles.
 
 use super::Failure;
-use super::report::{Color, Shape, print, read};
+use super::report::{print, read};
 use profiler::Profile;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -26,9 +26,8 @@ pub(crate) struct Shown {
     /// How many functions to show; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) rows: usize,
-    /// Colours: on a terminal, always or never (NO_COLOR is respected)
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) color: Color,
+    #[command(flatten)]
+    pub(crate) colors: manual::Colors,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -40,8 +39,9 @@ Examples:
   fastinst diff base*.profile -- new*.profile
   fastinst diff --json base*.profile -- new*.profile | jq '.functions[0]'
 
-Runs are the unit of variation: a change is significant if it is larger than what differs between runs of one side. With one run on
-a side nothing is; `fastinst compare` makes the runs.";
+Runs are the unit of variation: a change is significant if it is larger than
+what differs between runs of one side. With one run on a side nothing is;
+`fastinst compare` makes the runs.";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (before, after) = match (&args.before[..], &args.after[..]) {
@@ -71,9 +71,9 @@ pub(crate) fn show(
     } else {
         let terminal = io::stdout().is_terminal();
         comparison.table(&profiler::TableOptions {
-            width: Shape::width(terminal),
+            width: manual::columns(terminal),
             rows: shown.rows,
-            color: shown.color.is_on(terminal),
+            color: shown.colors.are_on(terminal),
             ..Default::default()
         })
     };

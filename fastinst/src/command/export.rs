@@ -37,11 +37,11 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fastinst export --format parquet -o host1.parquet *.profile
-  fastinst export --format openmetrics -o /var/lib/node_exporter/app.prom app.profile
+  fastinst export --format openmetrics -o /var/lib/app.prom app.profile
   fastinst export --format openmetrics --listen 127.0.0.1:9464 live.profile
   fastinst export --format otlp --push http://127.0.0.1:4318 app.profile
   fastinst export --format pyroscope --push http://127.0.0.1:4040 app.profile
-  duckdb -c \"SELECT function, sum(self_ns) FROM '*.parquet' GROUP BY function ORDER BY 2 DESC LIMIT 10\"";
+  duckdb -c \"SELECT function, sum(self_ns) FROM '*.parquet' GROUP BY 1\"";
 
 /// What a fleet's tools read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -46,15 +46,21 @@ impl Candidate {
     }
 }
 
+/// All patterns of the options; one that is malformed is refused.
+pub(super) fn patterns(options: &Options) -> Result<Vec<(String, Pattern)>, Failure> {
+    let triggers = options.triggers()?;
+    let needed = options.include.iter().chain(&options.under).chain(&triggers);
+    let parse = |text: &String| Pattern::parse(text).map(|pattern| (text.clone(), pattern));
+    let patterns: Result<Vec<_>, _> = needed.chain(&options.exclude).map(parse).collect();
+    patterns.map_err(|error| Failure::Usage(error.to_string()))
+}
+
 /// Refuses a filter that includes nothing. What a program loads later cannot be known: of one that
 /// can load libraries it is only told, as it is of a filter that excludes nothing.
 pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
-    let parse = |text: &String| Pattern::parse(text).map(|pattern| (text.clone(), pattern));
+    let patterns = patterns(options)?;
     let triggers = options.triggers()?;
     let needed = options.include.iter().chain(&options.under).chain(&triggers);
-    let patterns: Result<Vec<(String, Pattern)>, _> =
-        needed.clone().chain(&options.exclude).map(parse).collect();
-    let patterns = patterns.map_err(|error| Failure::Usage(error.to_string()))?;
     let Ok(module) = Module::of_file(program) else { return Ok(()) };
     if options.provider == POINTS {
         return check_points(options, &patterns, program, &module);

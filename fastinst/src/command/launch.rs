@@ -16,7 +16,7 @@ use fastinst::trigger::Trigger;
 use profiler::{Policy, Profile};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) samples: Option<u32>,
     /// The length of an epoch, for instance 10ms (policy periodic)
-    #[arg(short, long, value_name = "TIME")]
+    #[arg(short, long, value_name = "TIME", value_parser = epoch)]
     pub(crate) epoch: Option<String>,
     /// Probe these functions only: a glob, /regex/, @library, file: or 'size<64' (may be repeated)
     #[arg(short = 'F', long = "include", value_name = "PATTERN")]
@@ -150,6 +150,11 @@ fn pair(text: &str) -> Result<Pair, String> {
     text.parse().map_err(|error: PairError| error.to_string())
 }
 
+fn epoch(text: &str) -> Result<String, String> {
+    let time = fastinst::quantity::duration(text).filter(|time| !time.is_zero());
+    time.map(|_| text.to_owned()).ok_or_else(|| "a time such as 10ms".to_owned())
+}
+
 fn share(text: &str) -> Result<f64, String> {
     fastinst::quantity::share(text).ok_or_else(|| "a share such as 1% or 0.01".to_owned())
 }
@@ -162,8 +167,7 @@ pub(crate) fn profile_of(
 ) -> Result<Ended, Failure> {
     check_environment()?;
     let library = library()?;
-    let program = find(&words[0])?;
-    let note = examine(&program, &options.provider)?;
+    let (program, note) = admit(options, words)?;
     filter::check(options, &program)?;
     let channel = Channel::open()?;
     let mut command = prepared(options, &program, words, &library, &channel)?;
@@ -180,6 +184,16 @@ pub(crate) fn profile_of(
     // Of processes that were killed.
     control::registry::sweep();
     Ok(Ended { status, profile, note })
+}
+
+/// The program, if it is there and can be profiled; and what would explain an empty profile.
+pub(crate) fn admit(
+    options: &Options,
+    words: &[OsString],
+) -> Result<(PathBuf, Option<String>), Failure> {
+    let program = find(&words[0])?;
+    let note = examine(&program, &options.provider)?;
+    Ok((program, note))
 }
 
 /// Does `act`, and takes snapshots meanwhile.

@@ -23,8 +23,9 @@ Examples:
   fastinst merge -o service.profile fastinst.*
   fastinst merge host1/*.profile host2/*.profile | fastinst report /dev/stdin
 
-Functions are the same that have the same name at the same place of the same file (build id). Calls, CPU time and
-histograms are added up; intervals are those of sums.";
+Functions are the same that have the same name at the same place of the same
+file (build id). Calls, CPU time and histograms are added up; intervals are
+those of sums.";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.output.is_none() && io::stdout().is_terminal() {

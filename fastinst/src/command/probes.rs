@@ -36,8 +36,9 @@ Examples:
   fastinst probes -F 'std::*' ./app | tail -1
   fastinst probes --json ./app | jq '.probes | length'
 
-Where a compiler has prepared none, functions are listed that get probes as they are, if landings are free where they lead.
-Points that the file names for tools (--provider usdt) are listed behind them.
+Where a compiler has prepared none, functions are listed that get probes as they
+are, if landings are free where they lead. Points that the file names for tools
+(--provider usdt) are listed behind them.
 
 Exit status: 1 if there are none.";
 

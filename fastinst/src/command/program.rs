@@ -32,7 +32,10 @@ fn can_be_executed(path: &Path) -> Result<(), Failure> {
     let name = path.display();
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Failure::NoProgram(format!("No such file: {name}")))
+            Err(Failure::NoProgram(match path.as_os_str().is_empty() {
+                true => "the program's name is empty".to_owned(),
+                false => format!("No such file: {name}"),
+            }))
         }
         Err(error) => refused(format!("{name}: {error}")),
         Ok(data) if data.is_dir() => {

@@ -33,9 +33,8 @@ pub(crate) struct Args {
     /// Show all columns, however wide the table gets
     #[arg(long)]
     wide: bool,
-    /// Colours and bars: on a terminal, always or never (NO_COLOR is respected)
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    #[command(flatten)]
+    colors: manual::Colors,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = format())]
     format: Format,
@@ -104,32 +103,6 @@ pub(crate) enum Sort {
     Name,
 }
 
-/// When there are colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set
-    #[default]
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
-
-impl Color {
-    /// Whether there are, where the text goes to a terminal or not. <https://no-color.org>:
-    /// NO_COLOR counts if it is not empty.
-    pub(crate) fn is_on(self, terminal: bool) -> bool {
-        let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        match self {
-            Self::Auto => terminal && !forbidden && !dumb,
-            Self::Always => true,
-            Self::Never => false,
-        }
-    }
-}
-
 /// What a table looks like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -151,24 +124,6 @@ impl Default for Shape {
             wide: false,
             min_time: Duration::ZERO,
         }
-    }
-}
-
-impl Shape {
-    /// The width of the terminal; wide where there is none.
-    pub(crate) fn width(terminal: bool) -> usize {
-        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let asked = || {
-            // SAFETY: (1) a size to write to; (2) where stderr is no terminal nothing is written.
-            #[allow(unsafe_code)]
-            let size = unsafe {
-                let mut size: libc::winsize = std::mem::zeroed();
-                libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size);
-                size
-            };
-            (size.ws_col > 0).then_some(usize::from(size.ws_col))
-        };
-        if terminal { columns.or_else(asked).unwrap_or(80).max(40) } else { columns.unwrap_or(160) }
     }
 }
 
@@ -196,8 +151,8 @@ fn once(args: &Args) -> Result<(), Failure> {
     let shape = Shape {
         sort: args.sort,
         rows: args.rows,
-        width: Shape::width(terminal),
-        color: args.color.is_on(terminal),
+        width: manual::columns(terminal),
+        color: args.colors.are_on(terminal),
         wide: args.wide,
         min_time: args.min_time.unwrap_or_default(),
     };

@@ -2,7 +2,7 @@
 //! it ends.
 
 use super::launch::{self, Options, Surroundings};
-use super::report::{Color, Shape, shortest, show};
+use super::report::{Shape, shortest, show};
 use super::{Failure, say, write_file};
 use crate::cli::Cli;
 use clap::CommandFactory;
@@ -55,9 +55,8 @@ pub(crate) struct Kept {
     /// Show all columns, however wide the table gets
     #[arg(long)]
     wide: bool,
-    /// Colours and bars: on a terminal, always or never (NO_COLOR is respected)
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    #[command(flatten)]
+    colors: manual::Colors,
 }
 
 const EXAMPLES: &str = "\
@@ -70,7 +69,8 @@ Examples:
   fastinst run --under handle_request --policy exact ./server
   fastinst run --interval 1s -o app.profile ./server
 
-Self and total are CPU time; p50, p99 and max are wall-clock times of single calls, callees included. ~ marks an estimate.";
+Self and total are CPU time; p50, p99 and max are wall-clock times of single
+calls, callees included. ~ marks an estimate.";
 
 /// A format, by its name.
 pub(crate) fn format() -> impl TypedValueParser<Value = Format> {
@@ -82,10 +82,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     refuse_option(&args.program[0])?;
     args.kept.check()?;
     let interval = args.interval.as_deref().map(interval).transpose()?;
+    if interval.is_some() && args.kept.output.is_none() {
+        return Err(Failure::Usage("--interval replaces a file: name one with -o FILE".to_owned()));
+    }
     // What goes wrong with a snapshot goes wrong at the end, too, and is told then.
     let snapshot = |profile: &Profile| drop(args.kept.keep(profile));
-    let snapshots =
-        interval.filter(|_| args.kept.output.is_some()).map(|interval| (interval, &snapshot as _));
+    let snapshots = interval.map(|interval| (interval, &snapshot as _));
     let ended = launch::profile_of(
         &args.options,
         &args.program,
@@ -178,8 +180,8 @@ impl Kept {
         let terminal = self.output.is_none() && terminal;
         let shape = Shape {
             rows: self.rows,
-            color: self.color.is_on(terminal),
-            width: Shape::width(terminal),
+            color: self.colors.are_on(terminal),
+            width: manual::columns(terminal),
             wide: self.wide,
             min_time: self.min_time.unwrap_or_default(),
             ..Shape::default()

@@ -46,10 +46,14 @@ pub(crate) fn serve(
     address: &str,
     metrics: impl Fn(Metrics) -> Result<Vec<u8>, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let failed = |error| {
-        Failure::Refused(format!(
-            "cannot listen on {address}: {error}; give an address such as 127.0.0.1:9464"
-        ))
+    let failed = |error: io::Error| {
+        let why =
+            format!("cannot listen on {address}: {error}; give an address such as 127.0.0.1:9464");
+        match error.kind() {
+            // It is no address.
+            io::ErrorKind::InvalidInput => Failure::Usage(why),
+            _ => Failure::Refused(why),
+        }
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;

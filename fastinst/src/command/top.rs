@@ -15,6 +15,8 @@ pub(crate) struct Args {
     /// How often the table is made anew; programs of thousands of functions get a longer pause
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
+    #[command(flatten)]
+    colors: manual::Colors,
     /// The process
     #[arg(value_name = "PID")]
     process: i32,
@@ -26,10 +28,11 @@ Examples:
   fastinst top $(pidof server)
   ssh -t host fastinst top 4711
 
-Keys: q quit, arrows choose a function, Enter its histogram, callers and slowest calls, s the order,
-/ a filter, ? all keys. The program is one of `fastinst run`, `fastinst attach`, the preload
-library, or `wasm-aot run`: there the monitor latency is attached meanwhile, unless one that
-measures times is attached already.";
+Keys: q quit, arrows choose a function, Enter its histogram, callers and slowest
+calls, s the order, / a filter, ? all keys. The program is one of `fastinst
+run`, `fastinst attach`, the preload library, or `wasm-aot run`: there the
+monitor latency is attached meanwhile, unless one that measures times is
+attached already.";
 
 fn interval(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(100);
@@ -41,8 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let program = ctl::find(args.process)?;
     check().map_err(Failure::Refused)?;
     let monitor = Monitor::attach(&program)?;
-    let title = title(&program)?;
-    let end = show(Asked(program), title, args.interval)?;
+    let title = title(&program);
+    let end = show(Asked(program), title, args.interval, args.colors.are_on(true))?;
     drop(monitor);
     if let Some(why) = end {
         say(&why);
@@ -51,14 +54,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// What the program is called: without its folder, so that its arguments have room.
-fn title(program: &Program) -> Result<String, Failure> {
-    let status = ctl::ask(program, &Request::Status)?;
-    let status = String::from_utf8_lossy(&status).into_owned();
-    let command = status.lines().find_map(|line| line.strip_prefix("program"));
-    let command = command.unwrap_or_default().trim();
+fn title(program: &Program) -> String {
+    // One that has just ended is told of by the first question for its profile.
+    let command = program.runs().unwrap_or_default();
     let first = command.split(' ').next().unwrap_or_default();
     let folder = first.rfind('/').map_or(0, |end| end + 1);
-    Ok(format!("{}, process {}", &command[folder..], program.process))
+    format!("{}, process {}", &command[folder..], program.process)
 }
 
 /// The monitor that measures times of a program of WebAssembly, attached while it is watched.

@@ -53,6 +53,11 @@ pub(crate) fn screen(screen: &mut Screen, frame: &mut Frame<'_>) {
         }
     }
     frame.render_widget(Paragraph::new(footer(screen)), foot);
+    if !screen.has_colors {
+        for cell in &mut frame.buffer_mut().content {
+            (cell.fg, cell.bg) = (Color::Reset, Color::Reset);
+        }
+    }
 }
 
 /// What is watched, and how it is.
@@ -258,12 +263,28 @@ mod tests {
     }
 
     fn example() -> Screen {
-        let mut screen = Screen::new("./app --serve, process 4711".to_owned());
+        let mut screen = Screen::new("./app --serve, process 4711".to_owned(), true);
         let calls: &[(u32, u64)] = &[(1, 1000), (2, 50_000), (3, 20), (4, 60_000)];
         for profile in profiles(&[calls, &[(1, 9000)], &[(1, 3000), (3, 30)]]) {
             screen.take(News::Profile(Box::new(profile)));
         }
         screen
+    }
+
+    #[test]
+    fn without_colours_the_chosen_row_is_still_reversed() {
+        let styles = |has_colors| {
+            let mut screen = Screen { has_colors, ..example() };
+            let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+            terminal.draw(|frame| super::screen(&mut screen, frame)).unwrap();
+            let cells = &terminal.backend().buffer().content;
+            let is_colored = cells.iter().any(|cell| cell.fg != Color::Reset);
+            let is_reversed = |cell: &ratatui::buffer::Cell| {
+                cell.modifier.contains(Modifier::REVERSED) && cell.bg == Color::Reset
+            };
+            (is_colored, cells.iter().any(is_reversed))
+        };
+        assert_eq!((styles(true), styles(false)), ((true, true), (false, true)));
     }
 
     fn says(lines: &[String], text: &str) -> bool {
@@ -334,7 +355,7 @@ mod tests {
         let lines = drawn(&mut screen, 80, 24);
         assert_eq!(lines[23], "process 4711 has ended");
         assert!(lines[0].ends_with("ended") && says(&lines, "parse"), "{lines:#?}");
-        let mut empty = Screen::new("app".to_owned());
+        let mut empty = Screen::new("app".to_owned(), true);
         assert!(drawn(&mut empty, 80, 24)[0].ends_with("waiting for the first profile"));
         screen.press(Key::Char('/'));
         assert!(drawn(&mut screen, 80, 24)[23].starts_with("/▏"));

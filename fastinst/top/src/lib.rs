@@ -66,9 +66,13 @@ pub fn show(
     source: impl Source + 'static,
     title: String,
     interval: Duration,
+    colors: bool,
 ) -> io::Result<Option<String>> {
+    // Without colours none is drawn: what crossterm writes in the place of one, where it takes
+    // NO_COLOR for itself, ends bold and reversed type, too.
+    ratatui::crossterm::style::force_color_output(true);
     let mut terminal = ratatui::try_init()?;
-    let result = follow(&mut terminal, source, title, interval);
+    let result = follow(&mut terminal, source, Screen::new(title, colors), interval);
     ratatui::restore();
     result
 }
@@ -76,11 +80,10 @@ pub fn show(
 fn follow(
     terminal: &mut ratatui::DefaultTerminal,
     source: impl Source + 'static,
-    title: String,
+    mut screen: Screen,
     interval: Duration,
 ) -> io::Result<Option<String>> {
     let feed = Feed::begin(source, interval)?;
-    let mut screen = Screen::new(title);
     let mut drawn: Option<Instant> = None;
     loop {
         let mut is_new = drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW);

@@ -24,6 +24,7 @@ const SORTS: [Sort; 6] = [Sort::Own, Sort::Total, Sort::Calls, Sort::P99, Sort::
 #[derive(Debug)]
 pub struct Screen {
     pub(crate) title: String,
+    pub(crate) has_colors: bool,
     pub(crate) profile: Option<Box<Profile>>,
     pub(crate) history: History,
     /// When the profile came.
@@ -47,10 +48,11 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// With nothing to show yet.
-    pub fn new(title: String) -> Self {
+    /// With nothing to show yet; with colours, if the terminal is to have them.
+    pub fn new(title: String, has_colors: bool) -> Self {
         Self {
             title,
+            has_colors,
             profile: None,
             history: History::default(),
             came: None,
@@ -221,7 +223,7 @@ mod tests {
     use crate::history::tests::profiles;
 
     fn screen() -> Screen {
-        let mut screen = Screen::new("app".to_owned());
+        let mut screen = Screen::new("app".to_owned(), true);
         let all = profiles(&[&[(1, 1000), (2, 50_000), (3, 20)], &[(1, 2000), (3, 20)]]);
         for profile in all {
             screen.take(News::Profile(Box::new(profile)));

@@ -1,5 +1,6 @@
 //! What all commands have in common: manual pages and completions, from the one definition of a
-//! command line, and what is said of one that means nothing ([`parse`]).
+//! command line, what is said of one that means nothing ([`parse`]), and when there are colours
+//! ([`Colors`]).
 //!
 //! Every command of this workspace that has commands of its own has `manual` among them, and it is
 //! this one:
@@ -19,8 +20,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod color;
 mod usage;
 
+pub use color::{Color, Colors, bold, columns};
 pub use usage::{parse, parsed};
 
 use clap::{Args, Command};

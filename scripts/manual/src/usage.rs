@@ -5,39 +5,57 @@
 //! ```
 
 use clap::error::{Error, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser};
-use std::io::Write;
+use clap::{Command, CommandFactory, FromArgMatches, Parser};
+use std::io::{self, Write};
 
 /// What the process was asked for; one that was asked wrongly ends here.
 pub fn parse<T: Parser + CommandFactory + FromArgMatches>() -> T {
-    parsed(T::try_parse(), T::command().get_name())
+    parsed(T::try_parse(), &T::command())
 }
 
 /// What came of a command line of a tool; one that means nothing ends the process.
-pub fn parsed<T>(result: Result<T, Error>, tool: &str) -> T {
+pub fn parsed<T>(result: Result<T, Error>, tool: &Command) -> T {
     result.unwrap_or_else(|error| {
+        let mut code = error.exit_code();
         match error.kind() {
             ErrorKind::DisplayHelp
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                // A reader that has enough is no failure.
-                let _ = error.print();
+                if let Err(why) = printed(&error)
+                    && !error.use_stderr()
+                {
+                    let _ = writeln!(
+                        io::stderr(),
+                        "{}: cannot write to stdout: {why}",
+                        tool.get_name()
+                    );
+                    code = 1;
+                }
             }
             _ => {
-                let line = complaint(&error.to_string(), tool);
-                let _ = writeln!(std::io::stderr(), "{line}");
+                let words = std::env::args_os().skip(1);
+                let words = words.map(|word| word.to_string_lossy().into_owned());
+                let line = complaint(&error.to_string(), tool, words);
+                let _ = writeln!(io::stderr(), "{line}");
             }
         }
-        std::process::exit(error.exit_code())
+        std::process::exit(code)
     })
 }
 
+/// Prints a help text. A reader that has enough is no failure.
+fn printed(error: &Error) -> io::Result<()> {
+    let done = error.print().and_then(|()| io::stdout().flush());
+    done.or_else(|why| if why.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(why) })
+}
+
 /// The line for an error that is told in several.
-fn complaint(text: &str, tool: &str) -> String {
+fn complaint(text: &str, tool: &Command, words: impl Iterator<Item = String>) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let parts: Vec<&str> = text.split("\n\n").map(str::trim).collect();
     let usage = parts.iter().find_map(|part| part.strip_prefix("Usage: "));
-    let command = usage.map_or(tool.to_owned(), command_in);
+    let command = usage.map_or_else(|| asked(tool, words), command_in);
+    let tool = tool.get_name();
     let said = parts.iter().filter(|part| {
         !part.starts_with("Usage: ")
             && !part.starts_with("For more information")
@@ -60,6 +78,18 @@ fn complaint(text: &str, tool: &str) -> String {
 fn command_in(usage: &str) -> String {
     let is_name = |word: &&str| !word.starts_with(['[', '<', '-']) && !word.contains('=');
     usage.split_whitespace().take_while(is_name).collect::<Vec<_>>().join(" ")
+}
+
+/// The command that words are for, where an error does not tell.
+fn asked(tool: &Command, words: impl Iterator<Item = String>) -> String {
+    let (mut command, mut names) = (tool, tool.get_name().to_owned());
+    for word in words {
+        if let Some(below) = command.find_subcommand(&word) {
+            names = format!("{names} {}", below.get_name());
+            command = below;
+        }
+    }
+    names
 }
 
 #[cfg(test)]
@@ -104,7 +134,7 @@ mod tests {
             (
                 &["show", "x", "--sort", "y"],
                 "tool: invalid value 'y' for '--sort <SORT>': invalid digit found in string \
-                 (see tool --help)",
+                 (see tool show --help)",
             ),
             (
                 &["shwo"],
@@ -113,7 +143,8 @@ mod tests {
             ),
         ] {
             let error = Cli::try_parse_from([&["tool"], arguments].concat()).expect_err("wrong");
-            assert_eq!(complaint(&error.to_string(), "tool"), line);
+            let words = arguments.iter().map(|&word| word.to_owned());
+            assert_eq!(complaint(&error.to_string(), &Cli::command(), words), line);
             assert_eq!(error.exit_code(), 2);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::plan::Plan;
 use clap::Parser;
+use manual::Colors;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 /// literature's protocol of breakpoint and wait is torn at each wait (T_max), and what patching
 /// costs here. With --save or -o, writes a calibration that wordpatch uses where it is asked to,
 /// and only on the machine that it was made on.
-#[derive(Clone, Debug, PartialEq, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "tmax", version, after_help = EXAMPLES)]
 pub struct Args {
     /// Take about twenty seconds: few waits, few toggles (the default)
@@ -39,6 +40,10 @@ pub struct Args {
     #[arg(long)]
     pub json: bool,
 
+    /// When there are colours.
+    #[command(flatten)]
+    pub colors: Colors,
+
     /// Draw tear rates against waits
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -52,9 +57,11 @@ Examples:
   tmax --json -o cal.toml | jq .granule
   tmax manual | man -l -
 
-Nothing else should run meanwhile; if it does, the run keeps its time and sees less, and what it did not see often enough it
-says so of. A calibration whose granule was not seen is not written. Two processors are needed.
-Exit status: 0 done, 1 not done, 2 wrong option, 130 interrupted (nothing is written).";
+Nothing else should run meanwhile; if it does, the run keeps its time and sees
+less, and what it did not see often enough it says so of. A calibration whose
+granule was not seen is not written. Two processors are needed.
+Exit status: 0 done, 1 not done, 2 wrong option, 130 interrupted (nothing is
+written).";
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;

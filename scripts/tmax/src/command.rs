@@ -3,7 +3,7 @@
 use crate::storm::Seating;
 use crate::{Args, Failure, Plan, Report, Summary, Watch, figure, interrupt};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -92,7 +92,14 @@ fn run(args: &Args) -> Result<(), Complaint> {
     let mut out = io::stdout().lock();
     let printed = match args.json {
         true => writeln!(out, "{}", report.to_json()),
-        false => write!(out, "{}{}", Summary(&report), epilogue(&output, calibration.is_some())),
+        false => {
+            let color = args.colors.are_on(io::stdout().is_terminal());
+            let end = epilogue(&output, calibration.is_some());
+            match color {
+                true => write!(out, "{:#}{end}", Summary(&report)),
+                false => write!(out, "{}{end}", Summary(&report)),
+            }
+        }
     };
     printed.and_then(|()| out.flush()).map_err(Complaint::Stdout)?;
     if output.is_some() && calibration.is_none() { Err(Complaint::NotSeen) } else { Ok(()) }

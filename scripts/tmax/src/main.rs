@@ -6,18 +6,19 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut whole = command();
-    let matches = manual::parsed(whole.try_get_matches_from_mut(std::env::args_os()), "tmax");
+    let matches = whole.try_get_matches_from_mut(std::env::args_os());
+    let matches = manual::parsed(matches, &whole);
     if let Some(page) = matches.subcommand_matches("manual") {
-        let page = manual::parsed(Manual::from_arg_matches(page), "tmax");
+        let page = manual::parsed(Manual::from_arg_matches(page), &whole);
         return tmax::command::print(page.text(command()));
     }
-    tmax::command::main(&manual::parsed(tmax::Args::from_arg_matches(&matches), "tmax"))
+    tmax::command::main(&manual::parsed(tmax::Args::from_arg_matches(&matches), &whole))
 }
 
 /// The command line: what is measured, or the manual page of it.
 fn command() -> Command {
-    let page = Command::new("manual").about("Print the manual page, or completions for a shell");
+    let page = Manual::augment_args(Command::new("manual"));
     tmax::Args::command()
         .args_conflicts_with_subcommands(true)
-        .subcommand(Manual::augment_args(page))
+        .subcommand(page.about("Print the manual page, or completions for a shell"))
 }

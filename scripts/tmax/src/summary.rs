@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::table::{Table, count, of, span};
 use std::fmt;
 
-/// Shows a report as tables.
+/// Shows a report as tables; `{:#}` with titles in bold type.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a>(pub &'a Report);
 
@@ -22,7 +22,8 @@ impl fmt::Display for Summary<'_> {
             "{} run of {:.1} s, {}{load}; {clock}\n",
             report.plan, report.seconds, report.date
         )?;
-        writeln!(f, "{}", findings::table(&report.findings))?;
+        findings::table(&report.findings).fmt(f)?;
+        writeln!(f)?;
         if report.plan == "quick" {
             writeln!(
                 f,
@@ -32,7 +33,8 @@ impl fmt::Display for Summary<'_> {
         for table in
             [granule(report), waits(report), costs(report), latency(report), latent(report)]
         {
-            writeln!(f, "{table}")?;
+            table.fmt(f)?;
+            writeln!(f)?;
         }
         Ok(())
     }

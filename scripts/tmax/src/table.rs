@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A table with a title.
+/// A table with a title, which `{:#}` shows in bold type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     title: String,
@@ -34,7 +34,7 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.title)?;
+        writeln!(f, "{}", manual::bold(&self.title, f.alternate()))?;
         let columns = self.lines.iter().map(Vec::len).max().unwrap_or(0);
         let width = |i: usize| {
             self.lines
@@ -101,6 +101,7 @@ mod tests {
             table.to_string(),
             "title\n  name               ticks\n  a longer name  1 234 567\n"
         );
+        assert!(format!("{table:#}").starts_with("\x1b[1mtitle\x1b[0m\n  name "));
     }
 
     #[test]

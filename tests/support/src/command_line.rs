@@ -10,8 +10,11 @@ const UNKNOWN: &str = "--no-such-option";
 ///
 /// - an option that it does not have is one line on standard error that names it, and exit code 2;
 /// - `-o` is short for `--output`, and nothing else;
+/// - `--color` takes auto, always and never, and is auto by itself; `--json` takes nothing;
+/// - help keeps the width of a terminal of 80 columns, and is told to be lost where it cannot be
+///   written;
 /// - `manual` prints a page of each command, and completions; of no other command;
-/// - readers that leave early end it without a panic.
+/// - readers that leave early are no failure.
 ///
 /// `others` are commands that hand their options on to another program.
 #[track_caller]
@@ -21,7 +24,7 @@ pub fn follows_the_rules(command: &Path, others: &[&str]) {
     walk.visit(&mut Vec::new());
     let manual = walk.run(&["manual".into(), "--completions".into(), "bash".into()]);
     assert!(manual.status.success() && !manual.stdout.is_empty(), "{manual:?}");
-    walk.leaves_quietly(&["manual".into()], &[0, 141]);
+    walk.leaves_quietly(&["manual".into()], 0);
     let none = walk.run(&["manual".into(), "nothing".into()]);
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
     let says = format!("{0}: there is no command nothing: see {0} --help\n", walk.tool);
@@ -44,7 +47,8 @@ impl Walk<'_> {
         let help = self.run(&with("--help"));
         let text = String::from_utf8_lossy(&help.stdout).into_owned();
         assert!(help.status.success() && !text.is_empty(), "{path:?}: {help:?}");
-        self.leaves_quietly(&with("--help"), &[0, 141]);
+        self.leaves_quietly(&with("--help"), 0);
+        self.fits(&with("--help"));
         if path.last().is_some_and(|name| self.others.contains(&name.as_str())) {
             return;
         }
@@ -54,11 +58,15 @@ impl Walk<'_> {
         assert_eq!(said.lines().count(), 1, "{path:?}: {said}");
         let begins = said.starts_with(&format!("{}: ", self.tool));
         assert!(begins && said.contains(UNKNOWN) && said.contains("--help"), "{path:?}: {said}");
-        self.leaves_quietly(&with(UNKNOWN), &[2]);
+        self.leaves_quietly(&with(UNKNOWN), 2);
         for line in text.lines().map(str::trim) {
             let is_output = line.starts_with("-o") || line.starts_with("--output");
             let is_both = line.starts_with("-o, --output <");
             assert!(!is_output || is_both, "{path:?}: {line}");
+            assert!(!line.starts_with("--json") || !line.contains('<'), "{path:?}: {line}");
+        }
+        if text.contains("--color") {
+            self.colors(&text, &with("--color"));
         }
         let page = self.run(
             &["manual".to_owned()].into_iter().chain(path.first().cloned()).collect::<Vec<_>>(),
@@ -72,22 +80,62 @@ impl Walk<'_> {
     }
 
     fn run(&self, arguments: &[String]) -> Output {
+        self.asked(arguments).output().expect("it starts")
+    }
+
+    fn asked(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.command);
-        command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// `--color WHEN`, wherever it is.
+    fn colors(&self, help: &str, arguments: &[String]) {
+        let said: String = help.split("--color <WHEN>").skip(1).take(1).collect();
+        let (said, _) = said.split_once("\n      --").unwrap_or((&said, ""));
+        for word in ["auto", "always", "never", "[default: auto]"] {
+            assert!(said.contains(word), "{arguments:?}: {word} is missing: {said}");
+        }
+        let wrong = self.run(&[arguments, &["sometimes".into()]].concat());
+        let why = String::from_utf8_lossy(&wrong.stderr).into_owned();
+        let is_refused = wrong.status.code() == Some(2) && why.contains("'sometimes' for '--color");
+        assert!(is_refused, "{arguments:?}: {why}");
+    }
+
+    /// A help text in a terminal of 80 columns; and where nothing can be written.
+    fn fits(&self, arguments: &[String]) {
+        const COLUMNS: usize = 80;
+        let help = self.asked(arguments).env("COLUMNS", COLUMNS.to_string()).output();
+        let text = String::from_utf8_lossy(&help.expect("it starts").stdout).into_owned();
+        // What has no blank is not broken.
+        let is_broken = |line: &&str| line.trim().contains(' ');
+        let wide = text.lines().filter(is_broken).find(|line| line.chars().count() > COLUMNS);
+        assert_eq!(wide, None, "{arguments:?}");
+        // Examples are not wrapped: what is copied from a terminal is a command.
+        let examples = text.lines().skip_while(|line| !line.starts_with("Examples:")).skip(1);
+        let of_it = examples.take_while(|line| !line.is_empty());
+        for line in of_it {
+            assert!(line.starts_with("  "), "{arguments:?}: {line}");
+            let is_command = !line.starts_with("   ");
+            assert!(is_command, "{arguments:?}: {line}");
+        }
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let lost = self.asked(arguments).stdout(full).output().expect("it starts");
+        let why = String::from_utf8_lossy(&lost.stderr).into_owned();
+        let is_told = why.starts_with(&format!("{}: ", self.tool)) && why.lines().count() == 1;
+        assert!(lost.status.code() == Some(1) && is_told, "{arguments:?}: {why}");
     }
 
     /// Both streams have lost their readers before anything is written.
-    fn leaves_quietly(&self, arguments: &[String], codes: &[i32]) {
+    fn leaves_quietly(&self, arguments: &[String], code: i32) {
         let closed = || {
             let (reader, writer) = std::io::pipe().expect("a pipe");
             drop(reader);
             writer
         };
-        let mut command = Command::new(&self.command);
-        command.args(arguments).stdin(Stdio::null()).stdout(closed()).stderr(closed());
-        let status = command.status().expect("it starts");
-        let is_fine = status.code().is_some_and(|code| codes.contains(&code));
-        assert!(is_fine, "{arguments:?}, whose readers have left: {status}");
+        let status = self.asked(arguments).stdout(closed()).stderr(closed()).status();
+        let status = status.expect("it starts");
+        assert_eq!(status.code(), Some(code), "{arguments:?}, whose readers have left: {status}");
     }
 }
 

@@ -5,12 +5,13 @@ use super::prof::Prof;
 use super::{Failure, Making, about, read_module};
 use clap::Args;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasm_aot::observer::{Needs, Program, Switches};
 use wasm_aot::wasi::WasiCtx;
 use wasm_aot::{AsContextMut, Engine, Module, Store};
+use wordpatch::os::replace::Replacement;
 
 /// Compile a module to a file of machine code
 #[derive(Debug, Args)]
@@ -51,7 +52,7 @@ impl Compile {
         let compiled =
             Module::precompile_watched(&engine, bytes, &monitors).map_err(about(&self.module))?;
         keep(&output, &compiled)
-            .map_err(|error| Failure::new(format!("{}: {}", output.display(), reason(&error))))
+            .map_err(|error| Failure::new(format!("{}: {error}", output.display())))
     }
 }
 
@@ -110,17 +111,5 @@ fn keep(output: &Path, compiled: &[u8]) -> std::io::Result<()> {
     }
     // Through a link, what it leads to is replaced.
     let output = output.canonicalize().unwrap_or_else(|_| output.to_owned());
-    let folder =
-        output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(".".as_ref());
-    let mut draft = tempfile::Builder::new().prefix(".wasm-aot").tempfile_in(folder)?;
-    draft.write_all(compiled)?;
-    draft.as_file().set_permissions(PermissionsExt::from_mode(0o755))?;
-    draft.persist(&output)?;
-    Ok(())
-}
-
-/// Why it failed, without the name of a draft that nobody knows.
-fn reason(error: &std::io::Error) -> String {
-    let inner = error.get_ref().and_then(|about| about.source());
-    inner.map_or_else(|| error.to_string(), ToString::to_string)
+    Replacement::begin(&output)?.executable()?.finish(compiled)
 }

@@ -2,12 +2,15 @@
 
 use super::control::{ask, programs};
 use super::modules::Chosen;
-use super::monitors::Format;
+use super::monitors::Reporting;
 use super::{Failure, print};
 use clap::{Args, Subcommand};
 use control::Request as Shared;
+use control::registry::{Answering, NotOne, Tower};
 use profiler::{Profile, TableOptions};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Inspect or attach monitors to a running program; without a request: list the programs that run
 #[derive(Debug, Args)]
@@ -19,6 +22,9 @@ pub(crate) struct Ctl {
     request: Option<Request>,
 }
 
+/// No report is asked for more often.
+const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+
 const NOBODY: &str = "no program of `wasm-aot run` is running that would answer";
 
 const EXAMPLES: &str = "Examples:
@@ -26,15 +32,17 @@ const EXAMPLES: &str = "Examples:
   wasm-aot ctl 4711 attach hotness,top=20     count from now on …
   wasm-aot ctl 4711 report                    … look …
   wasm-aot ctl 4711 detach hotness            … and run on as before
-  wasm-aot ctl 4711 only 'parse_*' main       have what is attached look at these functions only
-  wasm-aot ctl 4711 snapshot -o now.profile   the profile of latency or profile, for fastinst report
+  wasm-aot ctl 4711 only 'parse_*' main       look at these functions only
+  wasm-aot ctl 4711 snapshot -o now.profile   a profile, for fastinst report
   wasm-aot ctl 4711 burst 10ms 990ms          count one per cent of the time
-  wasm-aot ctl 4711 burst 1000000             count so many events, and be off then
+  wasm-aot ctl 4711 burst 1000000             count so many events, then rest
   wasm-aot ctl 4711 attach ways.mm            a script or a module of your own
-  wasm-aot ctl 4711 report ways --every 1s    what it has seen, every second until the program ends
-  wasm-aot ctl 4711 off ways:opcode:br_if@parse_*   not at these instructions, in these functions
+  wasm-aot ctl 4711 report ways --every 1s    what it has seen, every second
+  wasm-aot ctl 4711 off 'ways:opcode:br_if@parse_*'    not at these places
 
-only, exclude, budget and reset begin anew what is attached. fastinst ctl and top take programs of WebAssembly, too.";
+only, exclude, budget and reset begin anew what is attached; snapshot has what
+latency or profile has measured. fastinst ctl and top take programs of
+WebAssembly, too.";
 
 #[derive(Debug, Subcommand)]
 enum Request {
@@ -77,15 +85,8 @@ enum Request {
         /// Again and again until the program ends, as 1s or 500ms
         #[arg(long, value_name = "TIME")]
         every: Option<String>,
-        /// As JSON
-        #[arg(long, conflicts_with = "csv")]
-        json: bool,
-        /// As rows of values separated by commas
-        #[arg(long)]
-        csv: bool,
-        /// How it is written
-        #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
-        report_format: Option<Format>,
+        #[command(flatten)]
+        reporting: Reporting,
     },
     /// What each monitor became in the program's code, and why nothing cheaper
     Explain,
@@ -122,6 +123,8 @@ enum Request {
         /// The file, for fastinst report
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        #[command(flatten)]
+        colors: manual::Colors,
     },
     /// Have attached monitors begin anew
     Reset,
@@ -131,70 +134,88 @@ enum Request {
 
 impl Ctl {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let pid = match (self.pid, &self.request) {
-            (Some(pid), _) => pid,
-            (None, Some(_)) => only()?,
-            (None, None) => {
-                let all = answering();
-                if all.is_empty() {
-                    super::complain(NOBODY);
+        let own = self.pid;
+        let pid = || own.map_or_else(only, Ok);
+        let (mut again, mut reporting) = (None, None);
+        let line = match self.request {
+            None if own.is_none() => return list(),
+            None => "status".to_owned(),
+            Some(request) => match request {
+                Request::Status => "status".to_owned(),
+                // The program may be somewhere else.
+                Request::Attach { monitor } if Chosen::is_file(&monitor) => {
+                    let monitor = Chosen::absolute(&monitor)
+                        .map_err(|error| Failure::new(format!("{monitor}: {error}")))?;
+                    format!("attach {monitor}")
                 }
-                let each = all.iter().map(|(pid, program)| format!("{pid}  {program}\n"));
-                return print(each.collect::<String>());
-            }
+                Request::Attach { monitor } => format!("attach {monitor}"),
+                Request::Detach { monitor } => format!("detach {monitor}"),
+                Request::On { which } => format!("on {}", which.unwrap_or_default()),
+                Request::Off { which } => format!("off {}", which.unwrap_or_default()),
+                Request::Burst { on, off } => format!("burst {on} {}", off.unwrap_or_default()),
+                Request::Report { monitor, every, reporting: how } => {
+                    again = every.as_deref().map(interval).transpose()?;
+                    let line =
+                        format!("report {} {}", how.format().name(), monitor.unwrap_or_default());
+                    reporting = Some(how);
+                    line
+                }
+                Request::Explain => "explain".to_owned(),
+                Request::Probes => Shared::Probes.line(),
+                Request::Only { patterns } => Shared::Only(patterns).line(),
+                Request::Exclude { patterns } => Shared::Exclude(patterns).line(),
+                Request::Budget { share } => Shared::parse(&format!("budget {share}"))
+                    .map_err(|error| Failure::usage(error.to_string()))?
+                    .line(),
+                Request::Snapshot { output, colors } => {
+                    return snapshot(pid()?, output.as_deref(), colors);
+                }
+                Request::Reset => Shared::Reset.line(),
+                Request::Stop => Shared::Stop.line(),
+                // The program may be somewhere else.
+                Request::Record { output: Some(output), .. } => {
+                    let output = std::path::absolute(&output)
+                        .map_err(|error| Failure::new(format!("{}: {error}", output.display())))?;
+                    format!("record {}", output.display())
+                }
+                Request::Record { output: None, .. } => "record end".to_owned(),
+            },
         };
-        let mut again = None;
-        let line = match self.request.unwrap_or(Request::Status) {
-            Request::Status => "status".to_owned(),
-            // The program may be somewhere else.
-            Request::Attach { monitor } if Chosen::is_file(&monitor) => {
-                let monitor = Chosen::absolute(&monitor)
-                    .map_err(|error| Failure::new(format!("{monitor}: {error}")))?;
-                format!("attach {monitor}")
-            }
-            Request::Attach { monitor } => format!("attach {monitor}"),
-            Request::Detach { monitor } => format!("detach {monitor}"),
-            Request::On { which } => format!("on {}", which.unwrap_or_default()),
-            Request::Off { which } => format!("off {}", which.unwrap_or_default()),
-            Request::Burst { on, off } => format!("burst {on} {}", off.unwrap_or_default()),
-            Request::Report { monitor, every, json, csv, report_format } => {
-                let time = |text: String| {
-                    humantime::parse_duration(&text).map_err(|error| {
-                        Failure::usage(format!("--every {text}: {error}, as 1s or 500ms"))
-                    })
-                };
-                again = every.map(time).transpose()?;
-                let format = Format::asked(json, csv, report_format).name();
-                format!("report {format} {}", monitor.unwrap_or_default())
-            }
-            Request::Explain => "explain".to_owned(),
-            Request::Probes => Shared::Probes.line(),
-            Request::Only { patterns } => Shared::Only(patterns).line(),
-            Request::Exclude { patterns } => Shared::Exclude(patterns).line(),
-            Request::Budget { share } => Shared::parse(&format!("budget {share}"))
-                .map_err(|error| Failure::usage(error.to_string()))?
-                .line(),
-            Request::Snapshot { output } => return snapshot(pid, output.as_deref()),
-            Request::Reset => Shared::Reset.line(),
-            Request::Stop => Shared::Stop.line(),
-            // The program may be somewhere else.
-            Request::Record { output: Some(output), .. } => {
-                let output = std::path::absolute(&output)
-                    .map_err(|error| Failure::new(format!("{}: {error}", output.display())))?;
-                format!("record {}", output.display())
-            }
-            Request::Record { output: None, .. } => "record end".to_owned(),
+        let pid = pid()?;
+        let reporting = reporting.map(|how| how.begin(pid)).transpose()?;
+        let show = |text: String| match &reporting {
+            Some(reporting) => reporting.show(&text),
+            None => print(text),
         };
-        print(text(pid, &line).map_err(Failure::new)?)?;
+        show(text(pid, &line).map_err(Failure::new)?)?;
         while let Some(time) = again {
             std::thread::sleep(time);
             match text(pid, &line) {
-                Ok(text) => print(text)?,
+                Ok(text) => show(text)?,
                 Err(why) if stays(pid) => return Err(Failure::new(why)),
                 Err(_) => break,
             }
         }
         Ok(())
+    }
+}
+
+/// How often a report is asked for again.
+fn interval(text: &str) -> Result<Duration, Failure> {
+    let time = humantime::parse_duration(text).ok().filter(|time| *time >= LEAST_INTERVAL);
+    time.ok_or_else(|| {
+        Failure::usage(format!("--every {text}: give a time of 10ms or more, such as 1s"))
+    })
+}
+
+/// The programs that answer.
+fn list() -> Result<(), Failure> {
+    match Answering::of(&[Tower::Wasm]).lines() {
+        Some(lines) => print(lines),
+        None => {
+            super::complain(NOBODY);
+            Ok(())
+        }
     }
 }
 
@@ -204,12 +225,14 @@ fn text(pid: u32, line: &str) -> Result<String, String> {
 }
 
 /// The profile so far, as a file or as a table.
-fn snapshot(pid: u32, output: Option<&Path>) -> Result<(), Failure> {
+fn snapshot(pid: u32, output: Option<&Path>, colors: manual::Colors) -> Result<(), Failure> {
     let bytes = ask(pid, &Shared::Snapshot.line()).map_err(Failure::new)?;
     let Some(path) = output else {
         let profile = Profile::from_file(&bytes)
             .map_err(|error| Failure::new(format!("process {pid} has sent no profile: {error}")))?;
-        return print(profile.table(&TableOptions::default()));
+        let terminal = std::io::stdout().is_terminal();
+        let (width, color) = (manual::columns(terminal), colors.are_on(terminal));
+        return print(profile.table(&TableOptions { width, color, ..TableOptions::default() }));
     };
     let failed = |error| Failure::new(format!("{}: {error}", path.display()));
     std::fs::write(path, bytes).map_err(failed)?;
@@ -219,37 +242,16 @@ fn snapshot(pid: u32, output: Option<&Path>) -> Result<(), Failure> {
 /// Whether a program goes on, and is not about to end.
 fn stays(pid: u32) -> bool {
     (0..20).all(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(25));
+        std::thread::sleep(Duration::from_millis(25));
         programs().contains(&pid)
     })
 }
 
-/// Programs that would answer, and what they are.
-fn answering() -> Vec<(u32, String)> {
-    programs().into_iter().filter_map(|pid| Some((pid, program(pid)?))).collect()
-}
-
-/// The one that is meant if nobody says which.
+/// The one that is meant where none is named.
 fn only() -> Result<u32, Failure> {
-    match &answering()[..] {
-        [] => Err(Failure::new(NOBODY)),
-        [(pid, _)] => Ok(*pid),
-        several => {
-            let several: Vec<String> =
-                several.iter().map(|(pid, program)| format!("{pid} ({program})")).collect();
-            Err(Failure::usage(format!(
-                "several programs run, so say which: {}",
-                several.join(", ")
-            )))
-        }
+    match Answering::of(&[Tower::Wasm]).only() {
+        Ok(program) => Ok(program.process as u32),
+        Err(NotOne::None) => Err(Failure::new(NOBODY)),
+        Err(NotOne::Several(which)) => Err(Failure::usage(which)),
     }
-}
-
-/// What a process runs.
-fn program(pid: u32) -> Option<String> {
-    let status = text(pid, "status").ok()?;
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("program"))
-        .map(|program| program.trim().to_owned())
 }

@@ -1,8 +1,9 @@
 //! What the command line says, and who does it.
 //!
 //! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a
-//! wrong command line; 134 for a trap, as if the program had aborted, and when its time is over;
-//! 128 and the number of a signal if that ended it.
+//! wrong command line; 126 if a program cannot be run, 127 if there is none; 134 for a trap, as if
+//! the program had aborted, and when its time is over; 128 and the number of a signal if that ended
+//! it.
 
 mod burst;
 mod compile;
@@ -43,20 +44,22 @@ pub(crate) struct Cli {
 }
 
 const EXAMPLES: &str = "Examples:
-  wasm-aot run app.wasm --verbose input.txt       run a program; all after it is the program's
-  wasm-aot run --dir . --env LANG=C app.wasm      let it see this directory and a variable
-  wasm-aot compile app.wasm -o app.aot            compile once …
-  wasm-aot run app.aot                            … and start in a millisecond
-  wasm-aot inspect --disas main app.aot           machine code beside Wasm
-  wasm-aot run --invoke add math.wat 1 2          call one function
-  wasm-aot run --monitor hotness app.wasm         count how often each instruction is executed
-  wasm-aot ctl 4711 attach hotness                … in a program that runs already
-  wasm-aot record -o run.r3 app.wasm input.txt    record a run …
-  wasm-aot run --monitor hotness run.r3           … look at it as often as you like …
-  wasm-aot replay run.r3 -o bench.wasm            … and make a benchmark of it, for any engine
+  wasm-aot run app.wasm --verbose input.txt     run a program; the rest is its
+  wasm-aot run --dir . --env LANG=C app.wasm    let it see a folder, a variable
+  wasm-aot compile app.wasm -o app.aot          compile once …
+  wasm-aot run app.aot                          … and start in a millisecond
+  wasm-aot inspect --disas main app.aot         machine code beside Wasm
+  wasm-aot run --invoke add math.wat 1 2        call one function
+  wasm-aot run --monitor hotness app.wasm       count each instruction
+  wasm-aot ctl 4711 attach hotness              … in a program that runs already
+  wasm-aot record -o run.r3 app.wasm input.txt  record a run …
+  wasm-aot run --monitor hotness run.r3         … look at it, again and again …
+  wasm-aot replay run.r3 -o bench.wasm          … or make a benchmark of it
 
-Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a wrong command line;
-134 for a trap or when its time is over; 128 and the number of a signal that ended it";
+Exit codes: the program's; 1 if something was refused or a script has failed; 2
+for a wrong command line; 126 if the program cannot be run, 127 if there is
+none; 134 for a trap or when its time is over; 128 and the number of a signal
+that ended it";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -263,6 +266,18 @@ impl Failure {
         self.message.unwrap_or_default()
     }
 
+    /// The same where it is a program that is to be run, with the numbers of shells: there is none,
+    /// or it cannot be executed.
+    pub(crate) fn of_program(self, path: &Path) -> Self {
+        let is_missing = || {
+            std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        };
+        match self.code {
+            1 => Self { code: if is_missing() { 127 } else { 126 }, ..self },
+            _ => self,
+        }
+    }
+
     /// Nothing more has to be said.
     pub(crate) fn silent(code: u8) -> Self {
         Self { message: None, code }
@@ -275,14 +290,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// Prints to stdout. Whoever has stopped reading ends us as it ends others: silently.
+/// Prints to stdout. A reader that has enough is no failure, but there is nothing more to do.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::silent(128 + 13))
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::silent(0)),
         Err(error) => Err(Failure::new(format!("stdout: {error}"))),
     }
 }

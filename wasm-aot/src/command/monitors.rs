@@ -5,13 +5,14 @@ use super::{Failure, print};
 use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasm_aot::monitor::{Choices, KINDS, Report, TOP, Watch};
 use wasm_aot::observer::{self, Variables};
 use wasm_aot::session::Client;
 use wasm_aot::{Engine, Module};
+use wordpatch::os::replace::Replacement;
 
 /// List the monitors that `run --monitor` knows, with their options
 #[derive(Debug, Args)]
@@ -68,7 +69,17 @@ pub(crate) struct Monitoring {
     /// or a script, see `wasm-aot monitors`; may be given several times
     #[arg(long, value_name = "MONITOR")]
     monitor: Vec<String>,
-    /// Where reports go, instead of stderr; %p is the process's number
+    #[command(flatten)]
+    reporting: Reporting,
+    /// Print what each monitor became in the program's code, and why nothing cheaper
+    #[arg(long)]
+    explain: bool,
+}
+
+/// How reports are written, and where to.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Reporting {
+    /// Write reports to a file; %p in its name is the process's number
     #[arg(long, value_name = "FILE")]
     report: Option<String>,
     /// Reports for programs: an object with one report for each monitor
@@ -80,9 +91,67 @@ pub(crate) struct Monitoring {
     /// How reports are written
     #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
     report_format: Option<Format>,
-    /// Print what each monitor became in the program's code, and why nothing cheaper
-    #[arg(long)]
-    explain: bool,
+    #[command(flatten)]
+    colors: manual::Colors,
+}
+
+impl Reporting {
+    /// The format that is asked for.
+    pub(crate) fn format(&self) -> Format {
+        match self.report_format {
+            Some(format) => format,
+            None if self.json => Format::Json,
+            None if self.csv => Format::Csv,
+            None => Format::Table,
+        }
+    }
+
+    /// Whether something is asked for.
+    fn is_given(&self) -> bool {
+        self.report.is_some() || self.json || self.csv || self.report_format.is_some()
+    }
+
+    fn file(&self, pid: u32) -> Option<PathBuf> {
+        Some(PathBuf::from(self.report.as_ref()?.replace("%p", &pid.to_string())))
+    }
+
+    /// Makes ready to show what another process answers: a file that cannot be written is refused.
+    pub(crate) fn begin(self, pid: u32) -> Result<Shown, Failure> {
+        let file = self.file(pid);
+        let is_writable = file.as_deref().map(|path| Replacement::begin(path).map(drop));
+        if let (Some(path), Some(Err(error))) = (&file, is_writable) {
+            return Err(unwritten(path, &error));
+        }
+        Ok(Shown { file, reporting: self })
+    }
+}
+
+/// Where reports of another process go.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    file: Option<PathBuf>,
+    reporting: Reporting,
+}
+
+impl Shown {
+    /// Shows a report, or replaces the one in the file.
+    pub(crate) fn show(&self, text: &str) -> Result<(), Failure> {
+        let Reporting { colors, .. } = self.reporting;
+        let format = self.reporting.format();
+        let Some(path) = &self.file else {
+            let terminal = std::io::stdout().is_terminal();
+            return print(format.painted(text, colors.are_on(terminal)));
+        };
+        let text = format.painted(text, colors.are_on(false));
+        let written = Replacement::begin(path).and_then(|file| file.finish(text.as_bytes()));
+        written.map_err(|error| unwritten(path, &error))?;
+        print(format!("written to {}\n", path.display()))
+    }
+}
+
+/// Why there is no report.
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("--report {}: {error}", path.display()))
 }
 
 /// Where reports go, made ready before the program runs.
@@ -93,6 +162,7 @@ pub(crate) struct Observation {
     format: Format,
     file: Option<(PathBuf, File)>,
     explains: bool,
+    colors: manual::Colors,
 }
 
 /// How reports are written.
@@ -109,14 +179,17 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The one that options ask for.
-    pub(crate) fn asked(json: bool, csv: bool, format: Option<Self>) -> Self {
-        match format {
-            Some(format) => format,
-            None if json => Self::Json,
-            None if csv => Self::Csv,
-            None => Self::Table,
+    /// A report of this format as a terminal with colours shows it: titles in bold type.
+    fn painted(self, text: &str, color: bool) -> String {
+        let is_title = |line: &str| line.starts_with("== ") && line.ends_with(" ==");
+        if self != Self::Table || !color {
+            return text.to_owned();
         }
+        let lines = text.split_inclusive('\n').map(|whole| {
+            let line = whole.trim_end_matches('\n');
+            manual::bold(line, is_title(line)) + &whole[line.len()..]
+        });
+        lines.collect()
     }
 
     /// The format of that name.
@@ -209,35 +282,26 @@ impl Monitoring {
         let choices = Choices::new(names);
         let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         let choices = choices.of_program(&program.display().to_string());
-        if self.monitor.is_empty()
-            && (self.report.is_some()
-                || self.json
-                || self.csv
-                || self.report_format.is_some()
-                || self.explain)
-        {
+        if self.monitor.is_empty() && (self.reporting.is_given() || self.explain) {
             return Err(Failure::usage(
                 "--report, --report-format, --json, --csv and --explain belong to --monitor: \
                  nothing is observed without one",
             ));
         }
-        let format = Format::asked(self.json, self.csv, self.report_format);
-        let path = self
-            .report
-            .as_ref()
-            .map(|path| PathBuf::from(path.replace("%p", &std::process::id().to_string())));
+        let format = self.reporting.format();
+        let path = self.reporting.file(std::process::id());
         // What is there stays until the program is known to have what is asked for.
         let open =
             |path: &Path| File::options().write(true).create(true).truncate(false).open(path);
         let file = path.map(|path| match open(&path) {
             Ok(file) => Ok((path, file)),
-            Err(error) => Err(Failure::new(format!("--report {}: {error}", path.display()))),
+            Err(error) => Err(unwritten(&path, &error)),
         });
         let file = file.transpose()?;
         let watch =
             Watch::new(choices).map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
-        let explains = self.explain;
-        Ok(Observation { watch: Arc::new(watch), modules, format, file, explains })
+        let (explains, colors) = (self.explain, self.reporting.colors);
+        Ok(Observation { watch: Arc::new(watch), modules, format, file, explains, colors })
     }
 }
 
@@ -254,8 +318,7 @@ impl Observation {
         found.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         match &self.file {
             Some((path, file)) if file.metadata().is_ok_and(|found| found.is_file()) => {
-                let failed = |error| Failure::new(format!("--report {}: {error}", path.display()));
-                file.set_len(0).map_err(failed)
+                file.set_len(0).map_err(|error| unwritten(path, &error))
             }
             _ => Ok(()),
         }
@@ -306,11 +369,10 @@ impl Observation {
         self.format
     }
 
-    /// Writes what was observed. A report that cannot be written does not change how the program
-    /// ended.
-    pub(crate) fn end(self, told: &[(String, Told)]) {
+    /// Writes what was observed. To streams that are full or closed nothing can be told.
+    pub(crate) fn end(self, told: &[(String, Told)]) -> Result<(), Failure> {
         if told.is_empty() {
-            return;
+            return Ok(());
         }
         // What monitors print goes where it goes while the program runs.
         if self.file.is_none() && self.format == Format::Table {
@@ -319,17 +381,20 @@ impl Observation {
             }
             let tables: Vec<String> =
                 told.iter().filter_map(|(_, told)| told.table(self.format)).collect();
-            let _ = std::io::stderr().write_all(tables.join("\n").as_bytes());
-            return;
+            let color = self.colors.are_on(std::io::stderr().is_terminal());
+            let text = self.format.painted(&tables.join("\n"), color);
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            return Ok(());
         }
-        let text = self.format.write(told);
+        let text = self.format.painted(&self.format.write(told), self.colors.are_on(false));
         match self.file {
             Some((path, mut file)) => {
-                if let Err(error) = file.write_all(text.as_bytes()) {
-                    super::complain(format!("--report {}: {error}", path.display()));
-                }
+                file.write_all(text.as_bytes()).map_err(|error| unwritten(&path, &error))
             }
-            None => drop(std::io::stderr().write_all(text.as_bytes())),
+            None => {
+                let _ = std::io::stderr().write_all(text.as_bytes());
+                Ok(())
+            }
         }
     }
 }

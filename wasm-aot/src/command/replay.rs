@@ -46,8 +46,8 @@ const EXAMPLES: &str = "Examples:
   wasm-aot record -o run.r3 app.wasm input.txt    record a run …
   wasm-aot replay run.r3 -o bench.wasm            … make a benchmark of it …
   wasmtime bench.wasm                             … and run it anywhere
-  wasm-aot replay --check run.r3                  does the program still do the same?
-  wasm-aot replay --summary run.r3                how representative is the benchmark?
+  wasm-aot replay --check run.r3                  does the program do the same?
+  wasm-aot replay --summary run.r3                how representative is it?
   wasm-aot run --monitor hotness run.r3           what did it execute?";
 
 impl Replay {

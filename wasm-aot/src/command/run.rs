@@ -146,17 +146,18 @@ impl Run {
                 prof: Prof::default(),
             },
         );
-        let carried = self.carried()?;
+        let unfit = |failure: Failure| failure.of_program(&self.module);
+        let carried = self.carried().map_err(unfit)?;
         let (observed, joining) = match observation.modules() {
             [] if !carried.is_empty() => {
                 self.observed(&engine, &mut store, &observation, &carried)?
             }
             [] if observation.hooks() => {
-                let module = self.load_observed(&engine, &observation)?;
+                let module = self.load_observed(&engine, &observation).map_err(unfit)?;
                 (Arc::new(observer::Observation::of(&module)), None)
             }
             [] => {
-                let module = self.load(&engine, &self.module)?;
+                let module = self.load(&engine, &self.module).map_err(unfit)?;
                 (Arc::new(observer::Observation::of(&module)), None)
             }
             _ => self.observed(&engine, &mut store, &observation, &carried)?,
@@ -193,7 +194,7 @@ impl Run {
                 .spawn(wake)
                 .map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
-        let patience = duration("--monitor-timeout", &self.monitor_timeout)?;
+        let patience = self.patience()?;
         for chosen in carried.iter().map(Packed::chosen) {
             spell::begin(&observed, &chosen?);
         }
@@ -228,7 +229,7 @@ impl Run {
         store.data().prof.end();
         if !has_begun {
             // What has not been executed has nothing to tell.
-            return done;
+            return done.map_err(|failure| failure.of_program(&self.module));
         }
         store.set_deadline(Some(patience));
         let mut told = Vec::new();
@@ -248,8 +249,23 @@ impl Run {
                 _ => {}
             }
         }
-        observation.end(&told);
+        match (observation.end(&told), &done) {
+            (Err(failure), Ok(())) => return Err(failure),
+            // How the program ended is told by its own exit code.
+            (Err(failure), Err(_)) => super::complain(failure.said()),
+            (Ok(()), _) => {}
+        }
         done
+    }
+
+    /// How long a monitor may take.
+    fn patience(&self) -> Result<Duration, Failure> {
+        let (option, text) = ("--monitor-timeout", &self.monitor_timeout);
+        let patience = duration(option, text)?;
+        if patience.is_zero() {
+            return Err(Failure::usage(format!("{option} {text}: no monitor starts in no time")));
+        }
+        Ok(patience)
     }
 
     /// Refuses what means nothing to a replay.
@@ -300,7 +316,12 @@ impl Run {
                 Recorder::linked(store, &modules, linked, &program, file)
             }
         }
-        .map_err(about(&self.module))
+        .map_err(|error| match error {
+            Error::Host(why) if why.is::<std::io::Error>() => {
+                Failure::new(format!("{}: {why}", path.display()))
+            }
+            other => about(&self.module)(other),
+        })
     }
 
     /// The monitors that are in the program's file.
@@ -330,12 +351,14 @@ impl Run {
             false => None,
         };
         let program = match &code {
-            Some(module) => Program::of(engine, module),
-            None => Program::new(engine, &program_in(path)?),
+            Some(module) => Program::of(engine, module).map_err(about(path)),
+            None => {
+                program_in(path).and_then(|bytes| Program::new(engine, &bytes).map_err(about(path)))
+            }
         }
-        .map_err(about(path))?
+        .map_err(|failure| failure.of_program(path))?
         .at_path(path.display().to_string());
-        let patience = duration("--monitor-timeout", &self.monitor_timeout)?;
+        let patience = self.patience()?;
         let limits = modules::limits(self.max_monitor_memory, self.max_stack);
         store.set_limits(limits);
         let all = carried.iter().map(|packed| packed.compile(engine));
@@ -849,5 +872,5 @@ fn shown(value: &Val) -> String {
 /// A time as people write it.
 fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
     humantime::parse_duration(text)
-        .map_err(|error| Failure::usage(format!("{option} {text}: {error}, as 10s or 500ms")))
+        .map_err(|_| Failure::usage(format!("{option} {text}: give a time such as 10s or 500ms")))
 }

@@ -5,7 +5,7 @@ mod profile;
 mod record;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use whamm::{Asked, Destination, Diagnostics, Format, Kind, LibraryFile, Link, Options, Source};
@@ -16,12 +16,12 @@ use whamm::{Asked, Destination, Diagnostics, Format, Kind, LibraryFile, Link, Op
     name = "whamm",
     version,
     after_help = "Examples:
-  whamm instr -s hotness.mm -a app.wasm -o out.wasm    put the probes into a program
-  whamm instr --wei -s hotness.mm -o monitor.wasm      make a monitor for an engine
-  whamm info -v -r 'wasm:opcode:*load*:before'         what a rule matches, and its variables
-  whamm check *.mm                                     only say what is wrong
-  whamm profile app.wasm -o out.wasm                   who calls whom, how often, for how long
-  whamm record app.wasm -o out.wasm                    write a trace of the run, to be replayed"
+  whamm instr -s hotness.mm -a app.wasm -o out.wasm  put probes into a program
+  whamm instr --wei -s hotness.mm -o monitor.wasm    a monitor for an engine
+  whamm info -v -r 'wasm:opcode:*load*:before'       what a rule matches
+  whamm check *.mm                                   only say what is wrong
+  whamm profile app.wasm -o out.wasm                 call counts and times
+  whamm record app.wasm -o out.wasm                  a trace, to be replayed"
 )]
 pub(crate) struct Command {
     #[command(subcommand)]
@@ -29,6 +29,9 @@ pub(crate) struct Command {
     /// Diagnostics as JSON, one object per line.
     #[arg(long, global = true)]
     json: bool,
+    /// Colours of diagnostics.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: manual::Color,
 }
 
 #[derive(Debug, Subcommand)]
@@ -157,6 +160,17 @@ fn read(path: &Path) -> Result<Vec<u8>, Diagnostics> {
     })
 }
 
+/// A program in binary, whatever it is written in.
+fn module(path: &Path) -> Result<Vec<u8>, Diagnostics> {
+    let text = read(path)?;
+    whamm::binary(&text).map(std::borrow::Cow::into_owned).map_err(|why| {
+        Diagnostics::general(
+            Kind::InvalidModule,
+            format!("{} is not a module: {why}", path.display()),
+        )
+    })
+}
+
 fn script(path: &Path) -> Result<Source, Diagnostics> {
     let text = String::from_utf8(read(path)?).map_err(|_| {
         Diagnostics::general(Kind::ParsingError, format!("{} is not text in UTF-8", path.display()))
@@ -202,7 +216,7 @@ fn library(given: &str) -> Result<LibraryFile, Diagnostics> {
 
 /// Carries out a command.
 pub(crate) fn run(command: Command) -> ExitCode {
-    let json = command.json;
+    let (json, color) = (command.json, command.color);
     let result = match command.what {
         What::Instr(instr) => instr.run(),
         What::Info { rule, vars: variables, functions, defs_path } => {
@@ -232,7 +246,11 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Ok(said) => (said, ExitCode::SUCCESS),
         Err(said) => (said, ExitCode::FAILURE),
     };
-    let text = if json { said.to_json() } else { said.to_string() };
+    let text = match json {
+        true => said.to_json(),
+        false if color.is_on(std::io::stderr().is_terminal()) => format!("{said:#}"),
+        false => said.to_string(),
+    };
     // Whether a process reads it does not change how it ended.
     let _ = std::io::stderr().write_all(text.as_bytes());
     code

@@ -1,6 +1,6 @@
 //! `whamm profile`: a program that keeps its own profile.
 
-use super::{map, read, write};
+use super::{map, write};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use whamm::{Diagnostics, Kind};
@@ -8,9 +8,9 @@ use whamm_profile::{Clock, Glob, Options};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  whamm profile app.wasm -o p.wasm                     p.wasm prints its profile when it ends
-  whamm profile app.wasm -o p.wasm --to app.profile    writes it, for `fastinst report`
-  whamm profile app.wasm -o p.wasm --exclude 'std::*'  counts these functions, and no time")]
+  whamm profile app.wasm -o p.wasm               p.wasm prints it when it ends
+  whamm profile app.wasm -o p.wasm --to app.profile    for `fastinst report`
+  whamm profile app.wasm -o p.wasm --exclude 'std::*'  count these, no time")]
 pub(super) struct Profile {
     /// The program, in binary or text.
     app: PathBuf,
@@ -75,10 +75,8 @@ fn wrong(kind: Kind, what: &dyn std::fmt::Display) -> Diagnostics {
 
 impl Profile {
     pub(super) fn run(&self) -> Result<Diagnostics, Diagnostics> {
-        let text = read(&self.app)?;
+        let module = super::module(&self.app)?;
         let name = self.app.display().to_string();
-        let module = wat::parse_bytes(&text)
-            .map_err(|error| wrong(Kind::InvalidModule, &format!("{name}: {error}")))?;
         let exclude = self.exclude.iter().map(|glob| glob.parse::<Glob>());
         let exclude =
             exclude.collect::<Result<_, _>>().map_err(|e| wrong(Kind::GeneralError, &e))?;

@@ -1,6 +1,6 @@
 //! `whamm record`: a program that records its own run.
 
-use super::{read, write};
+use super::write;
 use clap::Args;
 use std::fs::File;
 use std::io::Read as _;
@@ -10,13 +10,13 @@ use whamm_record::{Options, Server, glue};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  whamm record app.wasm -o app.rec.wasm        app.rec.wasm writes app.r3 when it runs …
-  wasmtime run --dir . app.rec.wasm            … on any engine, in a folder that it may write to
+  whamm record app.wasm -o app.rec.wasm        app.rec.wasm writes app.r3 …
+  wasmtime run --dir . app.rec.wasm            … on any engine, to a folder
   wasm-aot replay app.r3 app.wasm -o bench.wasm
 
-  whamm record app.wasm --glue js -o glue.js   a script for pages, workers and node …
+  whamm record app.wasm --glue js -o glue.js   a script for pages and node …
   wasm-aot record --serve 7433 glue.js         … sends traces to this …
-  node --require ./glue.js app.js              … from whatever instantiates app.wasm")]
+  node --require ./glue.js app.js              … of whatever runs app.wasm")]
 pub(super) struct Record {
     /// The program, in binary or text.
     app: PathBuf,
@@ -53,12 +53,11 @@ enum Glue {
 
 impl Record {
     pub(super) fn run(&self) -> Result<Diagnostics, Diagnostics> {
-        let text = read(&self.app)?;
+        let module = super::module(&self.app)?;
         let name = self.app.display().to_string();
         let wrong = |kind: Kind, what: &dyn std::fmt::Display| {
             Diagnostics::general(kind, format!("{name}: {what}"))
         };
-        let module = wat::parse_bytes(&text).map_err(|error| wrong(Kind::InvalidModule, &error))?;
         let file = match (&self.to, self.host || self.glue.is_some()) {
             (Some(file), _) => Some(file.clone()),
             (None, false) if uses_wasi(&module) => {

@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Drafts that are tried.
@@ -64,6 +64,12 @@ impl Replacement {
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Makes it a file that can be executed.
+    pub fn executable(self) -> io::Result<Self> {
+        self.file.set_permissions(fs::Permissions::from_mode(0o755))?;
+        Ok(self)
     }
 
     /// Writes `contents` and puts them in the target's place.
