@@ -274,7 +274,8 @@ mod tests {
     #[test]
     fn without_colours_the_chosen_row_is_still_reversed() {
         let styles = |has_colors| {
-            let mut screen = Screen { has_colors, ..example() };
+            let mut screen = example();
+            screen.has_colors = has_colors;
             let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
             terminal.draw(|frame| super::screen(&mut screen, frame)).unwrap();
             let cells = &terminal.backend().buffer().content;
