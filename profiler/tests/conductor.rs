@@ -45,6 +45,8 @@ struct World {
     probes: Vec<Probe>,
     chance: Chance,
     switched: u64,
+    /// Calls of each function that have passed a probe.
+    probed: Vec<f64>,
     /// When each function was armed; and now.
     armed: Vec<u64>,
     now: u64,
@@ -91,6 +93,7 @@ struct Outcome {
     /// What measuring has cost, as a share of the time.
     overhead: f64,
     switched: u64,
+    probed: Vec<f64>,
 }
 
 /// Runs a program for so many seconds.
@@ -102,6 +105,7 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
         probes: vec![blank; loads.len() + 1],
         chance: Chance(99),
         switched: 0,
+        probed: vec![0.0; loads.len() + 1],
         armed: vec![0; loads.len() + 1],
         now: 1,
     };
@@ -141,7 +145,8 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
     }
     cost += world.switched as f64 * COSTS.toggle / 2.0;
     let profile = conductor.profile(Ticks(now));
-    Outcome { profile, calls, time, overhead: cost / end as f64, switched: world.switched }
+    let World { switched, probed, .. } = world;
+    Outcome { profile, calls, time, overhead: cost / end as f64, switched, probed }
 }
 
 /// Some calls of one function go by.
@@ -210,6 +215,7 @@ fn pass(
         seen += number - single;
         cost += rest * COSTS.count;
     }
+    world.probed[at] += seen as f64;
     conductor.entered(FuncId(at as u32), seen);
     cost
 }
@@ -262,6 +268,27 @@ fn the_adaptive_policy_is_right_within_its_intervals_and_its_budget() {
     assert!(exact >= 0.70, "{exact}");
     assert!((all_calls / true_calls - 1.0).abs() <= 0.05, "{all_calls} of {true_calls}");
     assert!(outcome.overhead <= 0.015, "{}", outcome.overhead);
+}
+
+/// Counting a call costs as much as the call, and timing it ten times as much.
+#[test]
+fn what_is_smaller_than_its_probe_leaves_by_itself() {
+    let small = Load { rate: 2e7, mean: 4.0, phases: false };
+    let rare = Load { rate: 1e3, ..small };
+    let large = Load { rate: 2e3, mean: 1e5, phases: false };
+    let loads = [[small; 5], [rare; 5], [large; 5]].concat();
+    let outcome = play(Policy::default(), &loads, 4.0);
+    assert!(outcome.overhead <= 0.015, "{}", outcome.overhead);
+    for function in &outcome.profile.functions {
+        let at = function.id.0 as usize;
+        let probed = outcome.probed[at] / outcome.calls[at];
+        // Off for all but moments, its calls are an estimate, and say so; what costs nothing stays.
+        let leaves = at <= 5;
+        assert_eq!(function.calls.is_exact(), !leaves, "{at}");
+        assert!(if leaves { probed < 0.2 } else { probed == 1.0 }, "{at}: {probed}");
+        let off = (function.calls.value / outcome.calls[at] - 1.0).abs();
+        assert!(off < 0.1, "{at}: {off}");
+    }
 }
 
 #[test]
@@ -323,6 +350,7 @@ fn timed_share(rate: f64, merged: bool) -> f64 {
         probes: vec![blank; 3],
         chance: Chance(99),
         switched: 0,
+        probed: vec![0.0; 3],
         armed: vec![0; 3],
         now: 1,
     };
