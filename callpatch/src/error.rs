@@ -71,6 +71,16 @@ pub enum AdoptError {
         /// Where.
         address: CodeAddr,
     },
+    /// What is stored at once does not lie in one granule.
+    #[error(
+        "a boundary of the granule cuts the {len} bytes at {address}, which are to be replaced by one store: take another instruction"
+    )]
+    Cut {
+        /// Where they begin.
+        address: CodeAddr,
+        /// How many.
+        len: usize,
+    },
     /// The literature's strategy knows calls of five bytes only, which are written in larger pieces
     /// than bytes.
     #[error(

@@ -167,6 +167,16 @@ impl Islands {
         self.expected = bytes;
     }
 
+    /// Where so many bytes of them would lie: the nearest place that is free, if there is one.
+    pub fn room_for(&self, bytes: usize) -> Result<Option<Range<CodeAddr>>, IslandError> {
+        let mappings = wordpatch::os::maps::mappings();
+        let mappings =
+            mappings.map_err(|error| IslandError::Os { module: self.module.clone(), error })?;
+        let len = round_up(bytes.max(ISLAND));
+        let place = self.reach.free_places(len, &mappings).into_iter().next();
+        Ok(place.map(|start| start..start.offset(len as isize)))
+    }
+
     /// A stub of at most `len` bytes; `code` makes its bytes when its address is known.
     pub fn stub<C: AsRef<[u8]>>(
         &mut self,

@@ -78,6 +78,8 @@ pub struct Landings {
     bearable: usize,
     /// Where pages may be mapped, in order.
     free: Vec<Range<usize>>,
+    /// Where none is, whatever is free.
+    clear: Vec<Range<CodeAddr>>,
 }
 
 impl Landings {
@@ -90,7 +92,19 @@ impl Landings {
             most,
             bearable: 0,
             free: Vec::new(),
+            clear: Vec::new(),
         }
+    }
+
+    /// Keeps a place clear, for trampolines: spans would take all that is near a module. A landing
+    /// that was put before stays.
+    pub fn keep_clear(&mut self, place: Range<CodeAddr>) {
+        self.clear.push(place);
+    }
+
+    /// A place that was kept clear may be taken again.
+    pub fn let_go(&mut self, place: &Range<CodeAddr>) {
+        self.clear.retain(|clear| clear != place);
     }
 
     /// Looks at what is mapped now. To be called before places are asked for.
@@ -104,7 +118,8 @@ impl Landings {
         let mut start = LOWEST;
         for mapping in &mappings {
             let margin = if mapping.path.starts_with("[stack") { STACK } else { 0 };
-            let end = mapping.start.get().saturating_sub(margin);
+            // The kernel shows a page of its own at the upper end.
+            let end = mapping.start.get().saturating_sub(margin).min(HIGHEST);
             if start < end {
                 free.push(start..end);
             }
@@ -114,6 +129,14 @@ impl Landings {
         }
         if start < HIGHEST {
             free.push(start..HIGHEST);
+        }
+        for clear in &self.clear {
+            let cut = |gap: Range<usize>| {
+                let [start, end] = [clear.start.get(), clear.end.get()];
+                let parts = [gap.start..gap.end.min(start), gap.start.max(end)..gap.end];
+                parts.into_iter().filter(|part| part.start < part.end)
+            };
+            free = free.into_iter().flat_map(cut).collect();
         }
         self.free = free;
         Ok(())
@@ -370,6 +393,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_clear_is_neither_a_landing_s_nor_a_span_s() {
+        let memory = CodeMemory::new(PAGE).unwrap();
+        let mut landings = Landings::new(3);
+        landings.survey().unwrap();
+        let middle = far_away(&landings, &memory);
+        let at = |pages: isize| CodeAddr::new(middle).offset(pages * PAGE as isize);
+        let clear = at(1)..at(3);
+        landings.keep_clear(clear.clone());
+        landings.survey().unwrap();
+        assert_eq!(landings.price(at(1)), Err(NoLanding::Taken(at(1))));
+        assert_eq!(landings.price(at(2)), Err(NoLanding::Taken(at(2))));
+        for page in [0, 3] {
+            landings.put(at(page).offset(8), memory.base()).unwrap();
+        }
+        assert!(maps::mapping_at(at(1)).unwrap().is_none());
+        assert!(maps::mapping_at(at(2)).unwrap().is_none());
+        landings.let_go(&clear);
+        landings.survey().unwrap();
+        assert_eq!(landings.price(at(1)), Ok(1));
+    }
+
+    #[test]
     fn where_memory_is_charged_before_it_is_touched_each_page_is_by_itself() {
         let memory = CodeMemory::new(PAGE).unwrap();
         let mut landings = Landings::new(3);
@@ -379,6 +424,16 @@ mod tests {
         landings.put(CodeAddr::new(middle + 8), memory.base()).unwrap();
         let mapping = mapping_at(middle);
         assert_eq!((mapping.start.get(), mapping.end.get()), (middle, middle + PAGE));
+    }
+
+    #[test]
+    fn no_landing_is_where_the_kernel_s_addresses_are() {
+        let mut landings = Landings::new(usize::MAX);
+        landings.survey().unwrap();
+        for at in [HIGHEST, 1 << 47, 0x8000_0000_0000_1000, 0x18usize.wrapping_neg() << 28] {
+            let at = CodeAddr::new(at);
+            assert_eq!(landings.price(at), Err(NoLanding::Taken(at)));
+        }
     }
 
     #[test]

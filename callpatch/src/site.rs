@@ -51,7 +51,8 @@ pub(crate) enum Stroke {
     Byte { at: u8, faces: [u8; 2] },
     /// Two or four bytes within one granule: the literature's.
     Part { at: u8, width: Width, faces: [u32; 2] },
-    /// All five bytes within one granule: the literature's, where no boundary cuts the site.
+    /// All bytes within one granule: the literature's, where no boundary cuts the site; and what
+    /// of one instruction becomes a jump that its first byte alone does not make.
     Whole(Box<(PatchSite, [Word; 2])>),
 }
 
@@ -83,7 +84,7 @@ impl CallSite {
     #[inline]
     pub fn set(&self, to: Switch) -> Result<(), SetError> {
         let Stroke::Byte { at, faces } = &self.stroke else {
-            return self.set_as_in_the_literature(to);
+            return self.set_word(to);
         };
         self.ground.fetch();
         let (at, found) = (usize::from(*at), self.ground.byte((*at).into()));
@@ -175,7 +176,8 @@ impl CallSite {
         }
     }
 
-    fn set_as_in_the_literature(&self, to: Switch) -> Result<(), SetError> {
+    /// Switches what takes more than one byte.
+    fn set_word(&self, to: Switch) -> Result<(), SetError> {
         let ([off, on], found) = (self.faces(), self.seen());
         let new = if to == Switch::On { on } else { off };
         if found == new {
@@ -191,7 +193,8 @@ impl CallSite {
                 unsafe { self.ground.store((*at).into(), *width, new.to_u64()) }
                     .map_err(SetError::Refused)
             }
-            // SAFETY: (1) a nop of five bytes in place of a call, or back: one instruction.
+            // SAFETY: (1) a nop of five bytes in place of a call, or a jump in place of the beginning
+            // of one instruction, or back: no thread resumes in the middle of either (A4).
             Stroke::Whole(whole) => Ok(unsafe { whole.0.patch(new) }?),
             Stroke::Byte { .. } => unreachable!("`set` does it"),
         }
@@ -246,7 +249,7 @@ impl CallSite {
     fn set_noting(&self, to: Switch) -> Result<bool, SetError> {
         let Stroke::Byte { at, faces } = &self.stroke else {
             let changes = self.state() != Some(to);
-            return self.set_as_in_the_literature(to).map(|()| changes);
+            return self.set_word(to).map(|()| changes);
         };
         let changes = self.ground.byte((*at).into()) != faces[to as usize];
         self.set(to).map(|()| changes)

@@ -22,7 +22,7 @@ use crate::site::{CallSite, Stroke};
 use crate::x86::{self, Form, Role, Switch, Transfer};
 use wordpatch::live::Width;
 use wordpatch::os::pages::PAGE;
-use wordpatch::{Access, CodeAddr, Granule, Policy, Word};
+use wordpatch::{Access, CodeAddr, Granule, Layout, Policy, Word};
 
 /// How sites are toggled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -226,6 +226,46 @@ impl Survey {
         let ground = unsafe { self.ground.ground(address, PUN)? };
         let faces = [bytes[0], Form::Jump.on()];
         Ok(CallSite::new(ground, Form::Jump, Role::Pun, Stroke::Byte { at: 0, faces }))
+    }
+
+    /// Adopts the beginning of one instruction as a [`Role::Pun`], if `was` is there: on, it is
+    /// `becomes`, which begins a jump, or is all of one. One store replaces it, so that both must
+    /// lie within one granule.
+    ///
+    /// # Safety
+    /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at
+    /// `address` that has all of these bytes and more perhaps, and no thread jumps into the middle
+    /// of it (A4). 3. No other code writes to these bytes, debuggers excepted. 4. While it is on,
+    /// what lies where the jump leads does what the instruction does, and what comes behind it.
+    pub unsafe fn adopt_beginning(
+        &mut self,
+        address: CodeAddr,
+        was: &[u8],
+        becomes: &[u8],
+    ) -> Result<CallSite, AdoptError> {
+        let len = was.len();
+        let (Some(off), Some(on)) = (Word::new(was), Word::new(becomes)) else {
+            return Err(wordpatch::AdoptError::Length { address, len }.into());
+        };
+        if self.granule.cut(address, len).is_some() || becomes.len() != len {
+            return Err(AdoptError::Cut { address, len });
+        }
+        // SAFETY: (1) the caller.
+        unsafe { self.require(address, was)? };
+        if off == on {
+            return Err(AdoptError::Role { address, form: Form::Jump, role: Role::Pun });
+        }
+        // SAFETY: (1) the caller; the beginning of one instruction becomes that of another.
+        let (ground, site) = unsafe {
+            let ground = self.ground.ground(address, len)?;
+            if ground.access() == Access::ProcMem {
+                // Byte by byte.
+                return Err(AdoptError::Cut { address, len });
+            }
+            (ground, self.ground.adopt(address, len, Layout::One)?)
+        };
+        let stroke = Stroke::Whole(Box::new((site, [off, on])));
+        Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
     }
 
     /// Adopts a jump by its displacement, as a [`Role::Pun`], if these five bytes end it: on, the

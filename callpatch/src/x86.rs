@@ -11,6 +11,7 @@
 //!   Jump          E9  d0 d1 d2 d3        C3                    ret                        TailJump
 //!                                        A9  d0 d1 d2 d3       test eax, imm32            Detour
 //!                                        whatever was there                               Pun
+//!                 3E E9  d0 d1 d2 d3     whatever was there, by its first two bytes       Pun
 //!                 E9  d0 d1 d2 e3        E9  d0 d1 d2 d3       the jump that was there    Pun, by its end
 //!   JumpMemory    FF 25  d0 d1 d2 d3     C3                    ret                        TailJump
 //!                                        85 25  d0 d1 d2 d3    test [rip + d], esp        Detour
@@ -60,7 +61,8 @@ pub enum Role {
     Detour,
     /// A jump whose first byte stands in place of an instruction's, and whose displacement is the
     /// bytes that follow there anyway (instruction punning: Chamith, Svensson, Dalessandro and
-    /// Newton, PLDI 2017): off, that instruction. Or a jump whose displacement's last byte leads it
+    /// Newton, PLDI 2017): off, that instruction. So may a prefix and the opcode, or all of a jump,
+    /// as far as the instruction reaches. Or a jump whose displacement's last byte leads it
     /// elsewhere: off, the jump that it was.
     Pun,
 }

@@ -115,6 +115,113 @@ fn executers_at_both_entrances_see_no_third_thing() {
     });
 }
 
+/// `sub rsp, 0xf0; add rsp, 0xf0; mov eax, 1; ret`: an instruction of seven bytes begins it.
+const LONG: [u8; 20] =
+    [0x48, 0x81, 0xec, 0xf0, 0, 0, 0, 0x48, 0x81, 0xc4, 0xf0, 0, 0, 0, 0xb8, 1, 0, 0, 0, RET];
+/// Its first two instructions.
+const LONG_MOVED: usize = 14;
+
+/// A function whose first instruction begins with a jump of so many prefixes while it is on, or is
+/// all of one; and what counts its calls then.
+fn long(prefixes: Option<usize>) -> (&'static CodeMemory, CallSite, &'static AtomicU64) {
+    let count: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
+    let memory = Box::leak(Box::new(lonely()));
+    memory.write(0, &LONG);
+    let at = memory.base();
+    let trampoline = at.offset(TRAMPOLINE as isize);
+    // push rax; mov rax, count; lock inc [rax]; pop rax
+    let mut code = vec![0x50, 0x48, 0xb8];
+    code.extend_from_slice(&(std::ptr::from_ref(count) as u64).to_le_bytes());
+    code.extend_from_slice(&[0xf0, 0x48, 0xff, 0x00, 0x58]);
+    code.extend_from_slice(&LONG[..LONG_MOVED]);
+    let back = at.offset(LONG_MOVED as isize);
+    code.extend_from_slice(&x86::jump(trampoline.offset(code.len() as isize), back).unwrap());
+    memory.write(TRAMPOLINE, &code);
+    let becomes = match prefixes {
+        None => x86::jump(at, trampoline).unwrap().to_vec(),
+        Some(prefixes) => {
+            let bytes = *LONG[prefixes..].first_chunk().unwrap();
+            let landing = x86::keeping::pun(at.offset(prefixes as isize), bytes);
+            let offset = landing.distance_from(at) as usize;
+            if offset < 4000 {
+                memory.write(offset, &x86::jump(landing, trampoline).unwrap());
+            } else {
+                // For good.
+                let landings = Box::leak(Box::new(Landings::new(2)));
+                landings.survey().unwrap();
+                landings.put(landing, trampoline).unwrap();
+            }
+            x86::keeping::prefixed_jump(prefixes)
+        }
+    };
+    let mut survey = Survey::new(Policy::new().unwrap()).unwrap();
+    // SAFETY: our own function, and a trampoline that does what it does.
+    let site = unsafe { survey.adopt_beginning(at, &LONG[..becomes.len()], &becomes).unwrap() };
+    (memory, site, count)
+}
+
+const BEGINNINGS: [Option<usize>; 4] = [None, Some(1), Some(2), Some(3)];
+
+#[test]
+fn the_beginning_of_an_instruction_is_off_what_was_there_and_on_a_way_past_the_hook() {
+    for prefixes in BEGINNINGS {
+        let (memory, site, count) = long(prefixes);
+        // SAFETY: a function of that type begins there.
+        let function: extern "C" fn() -> u32 =
+            unsafe { std::mem::transmute(memory.base().as_ptr()) };
+        for turn in 0..10 {
+            let to = if turn % 2 == 0 { Switch::On } else { Switch::Off };
+            site.set(to).unwrap();
+            assert_eq!((site.state(), function()), (Some(to), 1), "{prefixes:?}");
+            assert_eq!(count.load(Relaxed), turn / 2 + 1, "{prefixes:?}");
+        }
+        // SAFETY: our own memory.
+        let bytes: [u8; LONG.len()] =
+            unsafe { std::ptr::read_volatile(memory.base().get() as *const _) };
+        assert_eq!(bytes, LONG);
+    }
+}
+
+#[test]
+fn executers_see_no_third_thing_of_a_beginning_that_one_store_replaces() {
+    for prefixes in BEGINNINGS {
+        let (memory, site, _) = long(prefixes);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                // SAFETY: a function of that type begins there.
+                let function: extern "C" fn() -> u32 =
+                    unsafe { std::mem::transmute(memory.base().as_ptr()) };
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    while !is_over.load(Relaxed) {
+                        assert_eq!(function(), 1);
+                    }
+                });
+            }
+            for turn in 0..300_000 {
+                site.set(if turn % 2 == 0 { Switch::On } else { Switch::Off }).unwrap();
+            }
+            is_over.store(true, Relaxed);
+        });
+    }
+}
+
+#[test]
+fn what_a_boundary_cuts_is_not_replaced_by_one_store() {
+    let memory = Box::leak(Box::new(lonely()));
+    memory.write(4, &LONG);
+    let at = memory.base().offset(4);
+    let adopt = |len: usize| {
+        let mut survey = Survey::new(Policy::new().unwrap()).unwrap();
+        let becomes = x86::jump(at, at).unwrap();
+        // SAFETY: our own code; nothing is switched.
+        unsafe { survey.adopt_beginning(at, &LONG[..len], &becomes[..len]) }
+    };
+    assert_eq!(adopt(5).unwrap_err(), AdoptError::Cut { address: at, len: 5 });
+    assert!(adopt(4).is_ok());
+}
+
 #[test]
 fn what_is_not_there_is_not_adopted_and_a_pun_is_not_led_elsewhere() {
     let mut punned = Punned::new();

@@ -103,6 +103,26 @@ fn exceptions_pass_through() {
     }
 }
 
+/// No return address lies in a trampoline while the program's code runs.
+#[test]
+fn backtraces_lead_through_functions_with_probes() {
+    let to = folder("unmodified-backtraces");
+    for (turn, flags) in
+        [&["-O2"][..], &["-O0"], &["-O2", "-no-pie", "-fno-pie"]].iter().enumerate()
+    {
+        let place = to.join(turn.to_string());
+        std::fs::create_dir_all(&place).unwrap();
+        let program = compile_with("gcc", "unwound.c", &place, &[&["-rdynamic"], *flags].concat());
+        for policy in ["exact", "count"] {
+            let file = place.join(policy);
+            let output = observed(&program, &[], &file, &["--plant", "all", "--policy", policy]);
+            let said = text(&output.stdout);
+            assert!(said.contains(" deep deep ") && said.contains(" main "), "{said}");
+            assert_eq!(calls(&profile(&file), "last"), 3.0);
+        }
+    }
+}
+
 /// With compiled-in probes 256 bytes; here there is a red zone, and what is called keeps registers.
 #[test]
 fn handlers_on_the_smallest_signal_stacks_have_room() {

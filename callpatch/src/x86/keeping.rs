@@ -94,6 +94,16 @@ pub fn aliases(from: CodeAddr, to: CodeAddr) -> bool {
 
 const _: () = assert!(HOOK + 1 < 128, "a short jump leads over it");
 
+/// The beginning of a jump that has so many prefixes, which mean nothing there (Intel 64 Software
+/// Developer's Manual, volume 2, 2.1.1: a segment's, ignored in 64-bit mode). With each, another
+/// four bytes of what follows are its displacement.
+pub fn prefixed_jump(prefixes: usize) -> Vec<u8> {
+    const DATA_SEGMENT: u8 = 0x3e;
+    let mut bytes = vec![DATA_SEGMENT; prefixes];
+    bytes.push(Form::Jump.on());
+    bytes
+}
+
 /// Where a displacement of these bytes leads from behind an instruction at `at`.
 pub fn pun(at: CodeAddr, bytes: [u8; 5]) -> CodeAddr {
     let [_, a, b, c, d] = bytes;

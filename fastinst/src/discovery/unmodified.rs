@@ -18,7 +18,9 @@ mod frames;
 mod prepared;
 
 pub(crate) use body::{Body, Line, Reader};
-pub(crate) use choice::{Choice, Chooser, Claim, Entry, Exit, Ground, Moved, Pun, Spot, Turn, Way};
+pub(crate) use choice::{
+    Choice, Chooser, Claim, Entry, Exit, Ground, Leap, Moved, Pun, Spot, Turn, Way,
+};
 pub(crate) use frames::Frames;
 pub use prepared::Maker;
 pub(crate) use prepared::{Prepared, Room};
@@ -146,6 +148,7 @@ pub fn prospects(module: &Module) -> Result<Vec<Prospect>, DiscoveryError> {
             takes_any: true,
             price: free,
             careful: false,
+            granule: wordpatch::Granule::default(),
         };
         let choice = body.and_then(|body| chooser.choose(&body));
         let maker = choice.as_ref().ok().and_then(|choice| choice.entry.way.maker());

@@ -30,12 +30,12 @@ use super::{agent, arguments, attached, guest, keeping};
 use crate::config::Provider;
 use crate::discovery::points::{Point, PointNames, points_of};
 use crate::discovery::unmodified::{
-    Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Line, Maker, Moved, Prepared, Pun, Reader,
-    Refusal, Room, Text, Turn, Untimed, Way,
+    Choice, Chooser, Claim, Entry, Exit, Frames, Ground, Leap, Line, Maker, Moved, Prepared, Pun,
+    Reader, Refusal, Room, Text, Turn, Untimed, Way,
 };
 use crate::discovery::{Contents, Image, Module};
 use crate::probe::Kind;
-use callpatch::x86::{Form, keeping as code};
+use callpatch::x86::{self, Form, keeping as code};
 use callpatch::{CallSite, Islands, Landings, Retarget, Role, SlotPair, Survey};
 use points::Points;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -44,7 +44,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use trampoline::{entry_code, exit_code, filled, len_of};
 use wordpatch::os::pages::{self, PAGE};
 use wordpatch::os::signals;
-use wordpatch::{CodeAddr, Policy};
+use wordpatch::{CodeAddr, Granule, Policy};
 
 /// Pages that landings may take: of the machine's memory one part in so many, and so many.
 const SHARE: usize = 64;
@@ -52,6 +52,8 @@ const PAGES: std::ops::RangeInclusive<usize> = 4000..=1 << 16;
 
 /// What the trampolines and slots of a function take, about.
 const CODE: usize = 512;
+/// The same, at most: so much is kept clear of landings near a module.
+const ROOM: usize = 2 * CODE;
 
 /// What is known of unmodified code.
 #[derive(Debug)]
@@ -91,6 +93,8 @@ pub(crate) struct Field {
     has_frames: bool,
     /// Where trampolines lie, as soon as it is open.
     islands: Option<Islands>,
+    /// Where more can lie.
+    room: Option<std::ops::Range<CodeAddr>>,
     /// Ranges of functions that were looked at: where each begins, and ends.
     seen: BTreeMap<CodeAddr, CodeAddr>,
     /// It was loaded later, and may be unloaded.
@@ -147,6 +151,8 @@ impl Unmodified {
         }
         let islands =
             Islands::near(field.module.span.clone()).map_err(|error| error.to_string())?;
+        field.room = islands.room_for(field.functions() * ROOM).ok().flatten();
+        field.room.iter().for_each(|room| self.landings.keep_clear(room.clone()));
         field.islands = Some(islands);
         field.make_sites(policy)?;
         self.modules.push(field);
@@ -158,6 +164,8 @@ impl Unmodified {
         let is_gone = |field: &mut Field| beds.contains(&field.bed);
         let gone: Vec<Field> = self.modules.extract_if(.., is_gone).collect();
         self.points.close(beds);
+        let rooms = gone.iter().filter_map(|field| field.room.as_ref());
+        rooms.for_each(|room| self.landings.let_go(room));
         if agent::may_plant() {
             let landings = gone.iter().flat_map(|field| field.landed.iter().copied());
             // SAFETY: (1) no thread is in code that is not there any more, and none comes from it.
@@ -296,7 +304,8 @@ impl Unmodified {
             let survey = Survey::new(*policy).map_err(|error| error.to_string())?;
             let takes_any = *takes_any;
             let made = &mut made;
-            let mut planter = Planter { survey, landings, led: &mut led, made, careful, takes_any };
+            let (led, granule) = (&mut led, policy.granule);
+            let mut planter = Planter { survey, landings, led, made, careful, takes_any, granule };
             for (start, planting) in field.plant(&here, &mut planter, &wants) {
                 // Loaded again, it is known.
                 let place = (field.bed, start.get().wrapping_sub(field.module.bias));
@@ -348,6 +357,8 @@ struct Planter<'p> {
     careful: bool,
     /// Functions that no compiler has prepared get probes, too.
     takes_any: bool,
+    /// What one store may replace.
+    granule: Granule,
 }
 
 /// A function that was planted, by what, and why it is only counted, if it is; or why it was not.
@@ -371,6 +382,7 @@ impl Field {
             contents,
             ground: Ground::default(),
             islands: None,
+            room: None,
             seen: BTreeMap::new(),
             is_late: false,
             landed: Vec::new(),
@@ -414,6 +426,7 @@ impl Field {
             contents,
             ground,
             islands: None,
+            room: None,
             seen: BTreeMap::new(),
             is_late: false,
             landed: Vec::new(),
@@ -425,6 +438,12 @@ impl Field {
     /// The module, with the names of its points.
     pub(crate) fn module(&self) -> &Module {
         &self.module
+    }
+
+    /// How many functions or points may get probes.
+    fn functions(&self) -> usize {
+        let starts = || Image::parse(&self.contents).map_or(0, |image| image.unwind_starts().len());
+        if self.points.is_empty() { starts() } else { self.points.len() }
     }
 
     pub(crate) fn bed(&self) -> u32 {
@@ -531,10 +550,10 @@ impl Plot<'_, '_, '_> {
             part.iter().try_for_each(|line| require_unchanged(line, self.ground))?;
         }
         let price = |at| self.planter.landings.price(at).ok();
-        let Planter { careful, takes_any, .. } = *self.planter;
+        let Planter { careful, takes_any, granule, .. } = *self.planter;
         let (ground, prepared) = (&*self.ground, self.prepared);
-        let choice =
-            Chooser { reader, ground, prepared, takes_any, price, careful }.choose(&body)?;
+        let choice = Chooser { reader, ground, prepared, takes_any, price, careful, granule }
+            .choose(&body)?;
         let id = functions::add(start.get() as u64).ok_or(Refusal::NoEntry)?;
         self.lead(id, &choice)
     }
@@ -559,7 +578,7 @@ impl Plot<'_, '_, '_> {
             let leaves_by_jump =
                 whole.is_some() && !way.moved().last().is_some_and(Line::is_return);
             Facts {
-                depth: depth + if matches!(way, Way::Call(..)) { 8 } else { 0 },
+                depth: depth + if way.is_call() { 8 } else { 0 },
                 keeps_arguments: choice.entry.keeps_arguments(),
                 is_timed: untimed.is_none(),
                 whole,
@@ -577,9 +596,7 @@ impl Plot<'_, '_, '_> {
         let exit = if entry.is_whole() { Some(self.slots(id, Stub::TimeExit)?) } else { None };
         // Where a compiler calls its profiler, too, flags are dead and the red zone is not in use. A
         // gate lives for ever, and so do islands that have one.
-        let counts = exit.is_none()
-            && !self.lot.is_late
-            && (entry.is_first || matches!(entry.way, Way::Call(..)));
+        let counts = exit.is_none() && !self.lot.is_late && (entry.is_first || entry.way.is_call());
         let end = match (&entry.way, exit) {
             (Way::Call(..), _) => 1,
             (Way::Turn(_), _) => code::HOOK + Form::Jump.len(),
@@ -611,7 +628,7 @@ impl Plot<'_, '_, '_> {
             Way::Pun(pun) => self.pun(pun, trampoline)?,
             Way::Room(room) => self.room(*room, number, trampoline)?,
             Way::Call(at, form) => self.profilers_call(*at, *form, number, trampoline)?,
-            Way::Turn(turn) => self.turn(turn, trampoline)?,
+            Way::Turn(turn) | Way::Own(turn) => self.turn(turn, trampoline)?,
         };
         let home = call.destination().address();
         let planted =
@@ -696,14 +713,28 @@ impl Plot<'_, '_, '_> {
 
     /// Adopts a pun and puts its landing.
     fn pun(&mut self, pun: &Pun<'_>, trampoline: CodeAddr) -> Option<CallSite> {
-        self.land(pun.landing(), trampoline)?;
-        // SAFETY: (1) the module stays, see `Field`; (2) an instruction, as decoding has
-        // found; (3) no other code writes there; (4) the trampoline does what it displaces, and goes
-        // on behind that.
-        #[allow(unsafe_code)]
-        unsafe {
-            self.planter.survey.adopt_pun(pun.at, pun.bytes).ok()
+        if let Some(landing) = pun.landing() {
+            self.land(landing, trampoline)?;
         }
+        let survey = &mut self.planter.survey;
+        // SAFETY: (1) the module stays, see `Field`; (2) an instruction, as decoding has
+        // found, of which these bytes are a part; (3) no other code writes there; (4) the trampoline
+        // does what it displaces, and goes on behind that.
+        #[allow(unsafe_code)]
+        let call = unsafe {
+            match pun.leap {
+                Leap::Byte(bytes) => survey.adopt_pun(pun.at, bytes),
+                Leap::Prefixed(prefixes, _) => {
+                    let was = pun.moved.first()?.bytes.get(..prefixes + 1)?;
+                    survey.adopt_beginning(pun.at, was, &code::prefixed_jump(prefixes))
+                }
+                Leap::Whole(bytes) => {
+                    let jump = x86::jump(pun.at, trampoline)?;
+                    survey.adopt_beginning(pun.at, &bytes, &jump)
+                }
+            }
+        };
+        call.ok()
     }
 
     /// Adopts room that was made a site.

@@ -5,6 +5,7 @@
 //!           a compiler's call of its profiler: hook, ret
 //!           else the first instruction that a landing fits, of those before the first branch:
 //!           hook, what is displaced, back behind it
+//!           or the call that ends these, by the last byte of its displacement: hook, on to what is called
 //!           hook, what is displaced, hook, the exit    where the function is over before
 //!           or a jump that is all of the function: hook, hook, the jump
 //!   exit    `ret` with four bytes of padding behind it: its displacement is written there, off is `ret`
@@ -13,6 +14,10 @@
 //!           what is displaced, hook, the exit
 //!           or a jump that leaves, by the last byte of its displacement: hook, the jump
 //! ```
+//!
+//! Where no landing fits an instruction's first byte its first two may be a prefix and the opcode, and so
+//! on, as far as it reaches; one of five bytes has room for a whole jump. One store replaces them if they
+//! lie in one granule, and no thread is ever in the middle of one instruction.
 //!
 //! A byte that is switched must not be read as another pun's displacement, whosever the functions
 //! are: [`Ground`] keeps account. And an exit's site must not be among what the entry displaces: a
@@ -25,9 +30,16 @@ use callpatch::Destination;
 use callpatch::x86::{self, Form, Movable, RET, Transfer, keeping};
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use std::collections::HashSet;
-use wordpatch::CodeAddr;
+use wordpatch::{CodeAddr, Granule};
+
+/// Whether more than a byte is switched, and how many pages are taken.
+type Price = (bool, usize);
 
 const PUN: usize = Form::Jump.len();
+/// So many prefixes a jump may have.
+const PREFIXES: usize = 3;
+/// With this prefix an instruction may be jumped into, behind it.
+const LOCK: u8 = 0xf0;
 const CALL: u8 = Form::Call.on();
 /// So many on either side of a point are looked at.
 const BLOCK: usize = 24;
@@ -49,8 +61,10 @@ pub(crate) struct Ground {
 /// The bytes of one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// One is switched, four are read.
-    Pun(CodeAddr),
+    /// So many are switched, four behind them are read.
+    Pun(CodeAddr, usize),
+    /// Five are switched.
+    Whole(CodeAddr),
     /// One is switched, four are written.
     Padded(CodeAddr),
     /// A compiler left them for that: all were written when the module was opened.
@@ -69,8 +83,8 @@ impl Claim {
 
     fn changes(self) -> std::ops::Range<usize> {
         match self {
-            Self::Pun(at) => at.get()..at.get() + 1,
-            Self::Padded(at) => at.get()..at.get() + PUN,
+            Self::Pun(at, changes) => at.get()..at.get() + changes,
+            Self::Padded(at) | Self::Whole(at) => at.get()..at.get() + PUN,
             Self::Turn(at) => at.get() + PUN - 1..at.get() + PUN,
             Self::Room(at, len) => at.get()..at.get() + len,
             Self::Call(at, form) => at.get()..at.get() + form.len(),
@@ -79,9 +93,11 @@ impl Claim {
 
     fn fixes(self) -> std::ops::Range<usize> {
         match self {
-            Self::Pun(at) => at.get() + 1..at.get() + PUN,
+            Self::Pun(at, changes) => at.get() + changes..at.get() + changes + PUN - 1,
             Self::Turn(at) => at.get()..at.get() + PUN - 1,
-            Self::Padded(at) | Self::Room(at, _) | Self::Call(at, _) => at.get()..at.get(),
+            Self::Padded(at) | Self::Whole(at) | Self::Room(at, _) | Self::Call(at, _) => {
+                at.get()..at.get()
+            }
         }
     }
 
@@ -120,14 +136,49 @@ pub(crate) type Moved<'b> = Line<'b>;
 #[derive(Clone, Debug)]
 pub(crate) struct Pun<'b> {
     pub(crate) at: CodeAddr,
-    pub(crate) bytes: [u8; PUN],
+    pub(crate) leap: Leap,
     pub(crate) moved: Vec<Moved<'b>>,
 }
 
+/// What becomes of the beginning of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leap {
+    /// Its first byte begins a jump, whose displacement is the other four.
+    Byte([u8; PUN]),
+    /// So many prefixes, and a jump: these five bytes lie behind them now.
+    Prefixed(usize, [u8; PUN]),
+    /// All of a jump.
+    Whole([u8; PUN]),
+}
+
+impl Leap {
+    /// How many bytes are those of a jump then.
+    fn len(self) -> usize {
+        match self {
+            Self::Byte(_) | Self::Whole(_) => PUN,
+            Self::Prefixed(prefixes, _) => prefixes + PUN,
+        }
+    }
+}
+
 impl Pun<'_> {
-    /// Where its landing lies.
-    pub(crate) fn landing(&self) -> CodeAddr {
-        keeping::pun(self.at, self.bytes)
+    /// Where its landing lies, if it needs one.
+    pub(crate) fn landing(&self) -> Option<CodeAddr> {
+        match self.leap {
+            Leap::Byte(bytes) => Some(keeping::pun(self.at, bytes)),
+            Leap::Prefixed(prefixes, bytes) => {
+                Some(keeping::pun(self.at.offset(prefixes as isize), bytes))
+            }
+            Leap::Whole(_) => None,
+        }
+    }
+
+    pub(crate) fn claim(&self) -> Claim {
+        match self.leap {
+            Leap::Byte(_) => Claim::Pun(self.at, 1),
+            Leap::Prefixed(prefixes, _) => Claim::Pun(self.at, prefixes + 1),
+            Leap::Whole(_) => Claim::Whole(self.at),
+        }
     }
 }
 
@@ -161,22 +212,29 @@ pub(crate) enum Way<'b> {
     Call(CodeAddr, Form),
     /// A jump that is all of the function.
     Turn(Turn),
+    /// A call of the function's own.
+    Own(Turn),
 }
 
 impl Way<'_> {
     pub(crate) fn claim(&self) -> Claim {
         match self {
-            Self::Pun(pun) => Claim::Pun(pun.at),
+            Self::Pun(pun) => pun.claim(),
             Self::Room(room) => Claim::Room(room.at, room.len),
             Self::Call(at, form) => Claim::Call(*at, *form),
-            Self::Turn(turn) => Claim::Turn(turn.at),
+            Self::Turn(turn) | Self::Own(turn) => Claim::Turn(turn.at),
         }
+    }
+
+    /// Whether it is a call, which has put its own return address on top.
+    pub(crate) fn is_call(&self) -> bool {
+        matches!(self, Self::Call(..) | Self::Own(_))
     }
 
     /// By which option of a compiler it is there.
     pub(crate) fn maker(&self) -> Option<Maker> {
         match self {
-            Self::Pun(_) | Self::Turn(_) => None,
+            Self::Pun(_) | Self::Turn(_) | Self::Own(_) => None,
             Self::Room(room) => Some(room.maker),
             Self::Call(..) => Some(Maker::Mcount),
         }
@@ -186,7 +244,7 @@ impl Way<'_> {
     pub(crate) fn moved(&self) -> &[Moved<'_>] {
         match self {
             Self::Pun(pun) => &pun.moved,
-            Self::Room(_) | Self::Call(..) | Self::Turn(_) => &[],
+            Self::Room(_) | Self::Call(..) | Self::Turn(_) | Self::Own(_) => &[],
         }
     }
 
@@ -196,7 +254,7 @@ impl Way<'_> {
             Self::Pun(pun) => pun.at..pun.moved.last().map_or(pun.at, Line::end),
             Self::Room(room) => room.at..room.end(),
             Self::Call(at, form) => *at..at.offset(form.len() as isize),
-            Self::Turn(turn) => turn.at..turn.at.offset(PUN as isize),
+            Self::Turn(turn) | Self::Own(turn) => turn.at..turn.at.offset(PUN as isize),
         }
     }
 }
@@ -272,7 +330,7 @@ impl Exit<'_> {
         match self {
             Self::Padded(at) => Claim::Padded(*at),
             Self::Room(room) => Claim::Room(room.at, room.len),
-            Self::Pun(pun) => Claim::Pun(pun.at),
+            Self::Pun(pun) => pun.claim(),
             Self::Turn(turn) => Claim::Turn(turn.at),
         }
     }
@@ -292,7 +350,7 @@ pub(crate) enum Spot<'b> {
 impl Spot<'_> {
     pub(crate) fn claim(&self) -> Claim {
         match self {
-            Self::Pun(pun) => Claim::Pun(pun.at),
+            Self::Pun(pun) => pun.claim(),
             Self::Turn(turn) => Claim::Turn(turn.at),
             Self::Padded(at) => Claim::Padded(*at),
         }
@@ -325,7 +383,7 @@ impl Choice<'_> {
 }
 
 /// How the sites of functions are chosen.
-pub(crate) struct Chooser<'c, 'b, Price> {
+pub(crate) struct Chooser<'c, 'b, Pages> {
     pub(crate) reader: Reader<'c, 'b>,
     pub(crate) ground: &'c Ground,
     /// What a compiler has prepared.
@@ -333,12 +391,14 @@ pub(crate) struct Chooser<'c, 'b, Price> {
     /// Functions that are not prepared get probes, too.
     pub(crate) takes_any: bool,
     /// How many pages a landing takes; `None` if there can be none.
-    pub(crate) price: Price,
+    pub(crate) price: Pages,
     /// Instructions that may fault stay where they are: the program looks where faults come from.
     pub(crate) careful: bool,
+    /// What one store may replace.
+    pub(crate) granule: Granule,
 }
 
-impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
+impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
     /// Of a function.
     pub(crate) fn choose(&self, body: &Body<'b>) -> Result<Choice<'b>, Refusal> {
         let entry = self.entry(body)?;
@@ -428,27 +488,34 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
     fn punned_entry(&self, body: &Body<'b>) -> Result<Entry<'b>, Refusal> {
         let part = body.parts.first().ok_or(Refusal::NoFunction)?;
         let (mut depth, mut is_first) = (0i64, true);
-        let mut best: Option<(usize, Entry<'b>)> = None;
+        let mut best: Option<(Price, Entry<'b>)> = None;
         let mut refusal = Refusal::NoEntry;
         for (at, line) in part.iter().enumerate().take(ENTRIES + 1) {
             if !is_first && body.targets.contains(&line.at) {
                 break;
             }
-            if let Some(moved) = self.displaced(part, at)
-                && let Some(pun) = self.pun(line, moved)
-                && let Ok(depth) = u32::try_from(depth)
-            {
+            let Ok(below) = u32::try_from(depth) else { break };
+            let entry = |way| {
+                let before = part[..at].to_vec();
+                Entry { way, depth: below, is_first, before }
+            };
+            for leap in self.leaps(line) {
+                let Some(moved) = self.displaced(part, at, leap.len()) else { continue };
+                let pun = Pun { at: line.at, leap, moved };
                 refusal = Refusal::NoLanding;
-                if let Some(price) = (self.price)(pun.landing()) {
-                    let before = part[..at].to_vec();
-                    let entry = Entry { way: Way::Pun(pun), depth, is_first, before };
-                    if is_first {
-                        return Ok(entry);
-                    }
-                    if best.as_ref().is_none_or(|(lowest, _)| price < *lowest) {
-                        best = Some((price, entry));
-                    }
+                let Some(price) = self.price_of(&pun, |_| true) else { continue };
+                if is_first {
+                    return Ok(entry(Way::Pun(pun)));
                 }
+                if best.as_ref().is_none_or(|(lowest, _)| price < *lowest) {
+                    best = Some((price, entry(Way::Pun(pun))));
+                }
+            }
+            if best.is_none()
+                && line.flow == Flow::Around
+                && let Some(turn) = self.turned_call(line)
+            {
+                return Ok(entry(Way::Own(turn)));
             }
             let Some(lowers) = line.lowers.filter(|_| line.flow == Flow::Next) else { break };
             depth += lowers;
@@ -484,15 +551,20 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
         };
         let mut refusal = Refusal::NoEntry;
         for first in std::iter::once(index).chain(behind.clone()).chain(before) {
-            let whole = self.displaced(part, first);
+            let whole = self.displaced(part, first, PUN);
             let whole = whole.filter(|moved| !moved.iter().any(is_other));
             let Some(moved) = whole.or_else(|| alone(first)) else { continue };
-            let Some(pun) = self.pun(&part[first], moved) else {
-                refusal = refusal.max(Refusal::TooNear);
-                continue;
+            let puns = self.leaps(&part[first]).map(|leap| Pun {
+                at: part[first].at,
+                leap,
+                moved: moved.clone(),
+            });
+            let puns: Vec<Pun<'_>> = puns.filter(|pun| self.ground.allows(pun.claim())).collect();
+            refusal = match puns.is_empty() {
+                true => refusal.max(Refusal::TooNear),
+                false => Refusal::NoLanding,
             };
-            refusal = Refusal::NoLanding;
-            if (self.price)(pun.landing()).is_some() {
+            if let Some(pun) = puns.into_iter().find(|pun| self.price_of(pun, |_| true).is_some()) {
                 return Ok(Spot::Pun(pun));
             }
         }
@@ -513,10 +585,10 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
         self.turned(line, Form::Call.destination(line.at, displacement), |_| true)
     }
 
-    /// What an entry there displaces: whole instructions, as many as a jump is long, so that no
-    /// thread comes back into the middle of it. That is slow: branch predictors take it for a jump.
-    /// A `ret` by itself is no entry: there is nothing that could be timed.
-    fn displaced(&self, part: &[Line<'b>], at: usize) -> Option<Vec<Line<'b>>> {
+    /// What an entry there displaces: whole instructions, as many as a jump of so many bytes is
+    /// long, so that no thread comes back into the middle of it. That is slow: branch predictors take
+    /// it for a jump. A `ret` by itself is no entry: there is nothing that could be timed.
+    fn displaced(&self, part: &[Line<'b>], at: usize, jump: usize) -> Option<Vec<Line<'b>>> {
         let is_jump = matches!(part[at].movable, Some(Movable::Jump { .. }));
         if part[at].flow == Flow::Exit && !is_jump {
             return None;
@@ -530,17 +602,42 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
             }
             moved.push(*line);
             len += line.bytes.len();
-            if len >= PUN || matches!(line.flow, Flow::Jump | Flow::Exit) {
+            if len >= jump || matches!(line.flow, Flow::Jump | Flow::Exit) {
                 return Some(moved);
             }
         }
         None
     }
 
-    fn pun(&self, line: &Line<'b>, moved: Vec<Line<'b>>) -> Option<Pun<'b>> {
-        let bytes = *self.reader.text.from(line.at)?.first_chunk::<PUN>()?;
-        let fits = bytes[0] != Form::Jump.on() && self.ground.allows(Claim::Pun(line.at));
-        fits.then_some(Pun { at: line.at, bytes, moved })
+    /// What can become of the beginning of an instruction, the least first.
+    fn leaps(&self, line: &Line<'b>) -> impl Iterator<Item = Leap> + use<'b, Pages> {
+        let code = self.reader.text.from(line.at).unwrap_or_default();
+        let (at, len, granule) = (line.at, line.bytes.len(), self.granule);
+        let is_jump = line.bytes.first() == Some(&Form::Jump.on());
+        let may_change = line.bytes.first() != Some(&LOCK) && !is_jump;
+        let fits = move |bytes| may_change && bytes <= len && granule.cut(at, bytes).is_none();
+        let from =
+            move |by: usize| code.get(by..).and_then(|code| code.first_chunk::<PUN>().copied());
+        let byte = from(0).filter(|_| !is_jump).map(Leap::Byte);
+        let prefixed = (1..=PREFIXES)
+            .filter(move |by| fits(by + 1))
+            .filter_map(move |by| Some(Leap::Prefixed(by, from(by)?)));
+        let whole = from(0).filter(|_| fits(PUN)).map(Leap::Whole);
+        byte.into_iter().chain(prefixed).chain(whole)
+    }
+
+    /// What a pun costs: whether more than a byte is switched, and how many pages it takes; `None`
+    /// if it cannot be.
+    fn price_of(&self, pun: &Pun<'b>, agrees: impl Fn(Claim) -> bool) -> Option<Price> {
+        let claim = pun.claim();
+        if !(self.ground.allows(claim) && agrees(claim)) {
+            return None;
+        }
+        let pages = match pun.landing() {
+            Some(landing) => (self.price)(landing)?,
+            None => 0,
+        };
+        Some((!matches!(pun.leap, Leap::Byte(_)), pages))
     }
 
     fn exit(
@@ -568,21 +665,23 @@ impl<'b, Price: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Price> {
         }
         // One that reads the first byte of the next function would leave that without an entry.
         let end = part.last().map_or(line.end(), Line::end);
-        let reaches_over = |pun: &Pun<'_>| pun.at.offset(PUN as isize) > end && self.begins(end);
-        let mut best: Option<((bool, usize), Pun<'b>)> = None;
+        let reaches_over =
+            |pun: &Pun<'_>| pun.at.offset(pun.leap.len() as isize) > end && self.begins(end);
+        let mut best: Option<((bool, Price), Pun<'b>)> = None;
         for first in (at.saturating_sub(RUN)..=at).rev() {
             let line = &part[first];
             let may_move = line.movable.is_some() && !(self.careful && line.may_fault);
             if !may_move || (first < at && line.flow != Flow::Next) {
                 break;
             }
-            if let Some(pun) = self.pun(line, part[first..=at].to_vec())
-                && agrees(Claim::Pun(pun.at))
-                && let Some(price) = (self.price)(pun.landing())
-                && let rank = (reaches_over(&pun), price)
-                && best.as_ref().is_none_or(|(lowest, _)| rank < *lowest)
-            {
-                best = Some((rank, pun));
+            for leap in self.leaps(line) {
+                let pun = Pun { at: line.at, leap, moved: part[first..=at].to_vec() };
+                if let Some(price) = self.price_of(&pun, &agrees)
+                    && let rank = (reaches_over(&pun), price)
+                    && best.as_ref().is_none_or(|(lowest, _)| rank < *lowest)
+                {
+                    best = Some((rank, pun));
+                }
             }
             // A jump to the instruction behind would pass it by.
             if body.targets.contains(&line.at) {

@@ -4,6 +4,7 @@ use super::body::Flow;
 use super::*;
 use crate::discovery::Contents;
 use std::path::Path;
+use wordpatch::Granule;
 
 /// This program's own functions: thousands, by a compiler that knows nothing of us.
 fn with_own<T>(act: impl FnOnce(Reader<'_, '_>, &Image<'_>) -> T) -> T {
@@ -20,10 +21,23 @@ fn choose<'b>(
     start: u64,
     careful: bool,
 ) -> Result<(Body<'b>, Choice<'b>), Refusal> {
+    choose_where(reader, ground, start, careful, |at| !at.get().is_multiple_of(3))
+}
+
+/// With landings that are free.
+fn choose_where<'b>(
+    reader: Reader<'_, 'b>,
+    ground: &Ground,
+    start: u64,
+    careful: bool,
+    is_free: impl Fn(CodeAddr) -> bool,
+) -> Result<(Body<'b>, Choice<'b>), Refusal> {
     let body = reader.body(CodeAddr::new(start as usize))?;
-    let price = |at: CodeAddr| (!at.get().is_multiple_of(3)).then_some(1);
+    let price = |at: CodeAddr| is_free(at).then_some(1);
     let prepared = Prepared::default();
-    let chooser = Chooser { reader, ground, prepared: &prepared, takes_any: true, price, careful };
+    let (granule, takes_any) = (Granule::default(), true);
+    let prepared = &prepared;
+    let chooser = Chooser { reader, ground, prepared, takes_any, price, careful, granule };
     let choice = chooser.choose(&body)?;
     Ok((body, choice))
 }
@@ -94,7 +108,7 @@ fn a_jump_that_is_turned_differs_in_its_last_byte() {
             });
             let entry = match &choice.entry.way {
                 Way::Turn(turn) => Some(turn),
-                Way::Pun(_) | Way::Room(_) | Way::Call(..) => None,
+                Way::Pun(_) | Way::Room(_) | Way::Call(..) | Way::Own(_) => None,
             };
             whole += usize::from(entry.is_some());
             assert!(entry.is_none() || choice.exits.is_empty());
@@ -108,6 +122,53 @@ fn a_jump_that_is_turned_differs_in_its_last_byte() {
             }
         }
         assert!(turned > 20 && whole > 0, "{turned} {whole}");
+    });
+}
+
+#[test]
+fn what_one_store_replaces_lies_in_one_instruction_and_in_one_granule() {
+    with_own(|reader, image| {
+        let ground = Ground::default();
+        let (mut prefixed, mut whole, mut called) = (0, 0, 0);
+        for start in image.unwind_starts().into_iter().take(8000) {
+            // Few landings are free.
+            let is_free = |at: CodeAddr| at.get().is_multiple_of(5);
+            let choice = choose_where(reader, &ground, start, false, is_free);
+            let Ok((_, choice)) = choice else { continue };
+            let exits = choice.exits.iter().filter_map(|exit| match exit {
+                Exit::Pun(pun) => Some(pun),
+                Exit::Padded(_) | Exit::Room(_) | Exit::Turn(_) => None,
+            });
+            let entry = match &choice.entry.way {
+                Way::Pun(pun) => Some(pun),
+                Way::Own(turn) => {
+                    called += 1;
+                    let [call, a, b, c, d] = turn.bytes;
+                    let to = turn.at.offset(5 + i32::from_le_bytes([a, b, c, d]) as isize);
+                    assert_eq!((call, to), (0xe8, turn.to));
+                    None
+                }
+                Way::Turn(_) | Way::Room(_) | Way::Call(..) => None,
+            };
+            for pun in exits.chain(entry) {
+                let changes = match pun.leap {
+                    Leap::Byte(_) => 1,
+                    Leap::Prefixed(prefixes, _) => {
+                        prefixed += 1;
+                        assert!(pun.landing().is_some_and(is_free));
+                        prefixes + 1
+                    }
+                    Leap::Whole(_) => {
+                        whole += 1;
+                        5
+                    }
+                };
+                let first = &pun.moved[0];
+                assert!(changes <= first.bytes.len() && pun.at.within(8) + changes <= 8, "{pun:?}");
+                assert!(changes == 1 || first.bytes[0] != 0xf0, "{pun:?}");
+            }
+        }
+        assert!(prefixed > 100 && whole > 100 && called > 0, "{prefixed} {whole} {called}");
     });
 }
 

@@ -134,6 +134,7 @@ impl super::Unmodified {
                 made,
                 careful,
                 takes_any: true,
+                granule: policy.granule,
             };
             for (point, planted) in here.iter().zip(field.plant_points(&here, roles, &mut planter))
             {
@@ -281,6 +282,7 @@ impl Field {
                 takes_any: true,
                 price,
                 careful: planter.careful,
+                granule: planter.granule,
             };
             let spot = chooser.point(&body, point.at, |at| places.contains(&at))?;
             spot.moved().iter().try_for_each(|line| super::require_unchanged(line, ground))?;

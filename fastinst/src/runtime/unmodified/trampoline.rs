@@ -86,7 +86,7 @@ pub(super) fn entry_code(
         draft.counter(id);
     }
     // A call has put its own return address on top.
-    let called = if matches!(entry.way, Way::Call(..)) { 8 } else { 0 };
+    let called = if entry.way.is_call() { 8 } else { 0 };
     draft.hook(number, entry.depth + called, slots)?;
     match (&entry.way, exit) {
         (Way::Call(..), _) => draft.bytes.push(RET),
@@ -94,6 +94,7 @@ pub(super) fn entry_code(
             draft.hook(number, 0, slots)?;
             draft.jump(turn.to)?;
         }
+        (Way::Own(turn), _) => draft.jump(turn.to)?,
         (way, None) => {
             way.moved().iter().try_for_each(|moved| draft.moved(moved))?;
             draft.jump(way.displaced().end)?;
