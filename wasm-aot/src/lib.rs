@@ -53,6 +53,8 @@ pub mod recording;
 #[cfg(feature = "trace")]
 pub mod replaying;
 pub mod script;
+#[cfg(feature = "steering")]
+pub mod steering;
 
 #[doc(inline)]
 pub use wasm_aot_engine::*;

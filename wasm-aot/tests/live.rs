@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use wasm_aot::monitor::{Choices, Live, LiveError, Watch};
 use wasm_aot::observer::Observation;
+use wasm_aot::recording::Requests;
 use wasm_aot::session::Session;
+use wasm_aot::steering::Steering;
 use wasm_aot::{Config, Engine, Instance, Linker, Module, Store, Val};
 
 /// Loops, calls, accesses and tail calls; `tick` is called with every turn.
@@ -153,6 +155,54 @@ fn what_cannot_be_attached_is_told_and_leaves_the_others_alone() {
 }
 
 /// What `memory` says if it is compiled in, and `tick` is called with every turn.
+#[test]
+fn an_embedder_with_a_session_answers_what_running_programs_answer() {
+    let engine = Engine::default();
+    let text = r#"(module (func (export "f") (call $g) (call $g)) (func $g))"#;
+    let module = Module::new(&engine, text).expect("a module");
+    let watch = Watch::new(Choices::new([]).expect("none")).expect("none");
+    let session = Arc::new(Session::new(Arc::new(Observation::of(&module)), Arc::new(watch)));
+    let mut store = Store::new(&engine, ());
+    let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
+    let f = instance.get_func(&mut store, "f").expect("exported");
+    let requests = Requests::steered(Steering::new("server.wasm", session)).expect("a socket");
+    let process = std::process::id().to_string();
+    let ctl = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
+        let output = command.args(["ctl", &process]).args(args).output().expect("it starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text + &String::from_utf8_lossy(&output.stderr))
+    };
+    let good = |args: &[&str]| match ctl(args) {
+        (Some(0), text) => text,
+        (code, text) => panic!("{args:?}: {code:?} {text}"),
+    };
+    assert!(good(&["status"]).starts_with("program   server.wasm\n"));
+    assert!(good(&["attach", "icount"]).starts_with("icount is attached: takes effect"));
+    f.call(&mut store, &[]).expect("no trap");
+    assert!(good(&["report", "--csv"]).contains("icount,g,2,"));
+    let json = good(&["report", "--json"]);
+    assert!(json.starts_with("{\"icount\":{") && json.contains("\"function\":\"g\""), "{json}");
+    assert!(good(&["explain"]).starts_with("icount: "));
+    for (args, why) in [
+        (&["attach", "nothing"][..], "no monitor is called nothing"),
+        (&["snapshot"], "no monitor that measures times is attached"),
+        (&["report", "--report-format", "whamm"], "there are table, json and csv"),
+        (&["burst", "1s"], "attach, detach, report or explain"),
+        (&["record", "--end"], "it has come to no quiet point for 5 seconds"),
+    ] {
+        let (code, text) = ctl(args);
+        assert!(code == Some(1) && text.contains(why), "{args:?}: {text}");
+    }
+    good(&["attach", "latency"]);
+    f.call(&mut store, &[]).expect("no trap");
+    assert!(good(&["snapshot"]).contains("function"));
+    assert_eq!(good(&["stop"]), "all monitors that were attached are detached\n");
+    assert!(good(&["status"]).contains("observing off"));
+    drop(requests);
+    assert!(ctl(&["status"]).1.contains("is no program of `wasm-aot run`"));
+}
+
 #[test]
 fn a_monitor_observes_in_the_place_of_one_that_rested() {
     let module = Module::new(&Engine::default(), "(module (func))").expect("compiles");

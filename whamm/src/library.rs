@@ -61,7 +61,15 @@ pub fn binary(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
     if !bytes.starts_with(b"\0asm") && !is_text {
         return Err("it is neither in binary, which begins with \\0asm, nor text".into());
     }
-    wat::parse_bytes(bytes).map_err(|e| first_line(&e))
+    wat::parse_bytes(bytes).map_err(|e| first_line(&e) + &place_in_text(&e))
+}
+
+/// Where something is wrong in a text, as errors of its parser tell it on their second line.
+fn place_in_text(error: &wat::Error) -> String {
+    let text = error.to_string();
+    let place = text.lines().nth(1).and_then(|line| line.trim().strip_prefix("--> <anon>:"));
+    let place = place.and_then(|place| place.split_once(':'));
+    place.map_or_else(String::new, |(line, column)| format!(", line {line}, column {column}"))
 }
 
 impl Library {

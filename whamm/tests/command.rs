@@ -87,6 +87,7 @@ fn a_failure_is_one_line_and_an_exit_code() {
         place.file("component.wasm", "\0asm\x0d\0\x01\0"),
         place.file("cut.wasm", "\0asm\x01\0\0\0\x01\x7f"),
     );
+    let misspelt = place.file("misspelt.wat", "(module (func\n  (nopp)))");
     let (library, noise, folder) =
         (place.file("lib.wat", "(module)"), place.path("noise"), place.path(""));
     std::fs::write(&noise, [0xff, 0xfe]).expect("a file can be written");
@@ -112,6 +113,12 @@ fn a_failure_is_one_line_and_an_exit_code() {
             "neither in binary, which begins with \\0asm, nor text",
         ),
         (vec!["instr", "-s", &good, "-a", &component], "it is a component"),
+        (
+            vec!["instr", "-s", &good, "-a", &misspelt],
+            "unknown operator or unexpected token, line 2, column 4",
+        ),
+        (vec!["profile", &misspelt, "-o", "out.wasm"], "misspelt.wat is not a module: unknown"),
+        (vec!["record", &folder, "-o", "out.wasm"], "cannot be read"),
         (vec!["instr", "-s", &good, "-a", &cut], "the program is not a valid module"),
         (vec!["instr", "-s", &good, "-a", &folder], "cannot be read"),
         (vec!["check", &noise], "is not text in UTF-8"),

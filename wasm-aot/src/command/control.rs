@@ -6,8 +6,7 @@
 //!     attach hottness         →    error\nno monitor is called hottness …
 //! ```
 //!
-//! It takes the words of native programs ([`Request`]), and some of its own. Those that change what
-//! is measured apply to built-in monitors that are attached, which begin anew then.
+//! The words are the session's ([`Steering`]); here are those for modules and scripts, and bursts.
 //!
 //! Whoever sends rubbish, or nothing, is answered or left after some seconds; the program does not
 //! notice.
@@ -16,27 +15,20 @@ use super::burst::{Burst, Until};
 use super::modules::{self, Chosen, World};
 use super::monitors::{Format, Told};
 use super::spell;
+use control::Answer;
 use control::registry::{self, NO_SOCKET, Program as Listening, Tower};
-use control::{Answer, Request};
 use parking_lot::Mutex;
-use profiler::Packing;
-use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use wasm_aot::observer::{Program, Switched, Switches};
-use wasm_aot::session::{Attached, Client, ClientKind, Session, SessionError, Set};
+use wasm_aot::observer::{Program, Switches};
+use wasm_aot::session::{ClientKind, Session, SessionError};
+use wasm_aot::steering::{Steering, attached_as, survived};
 use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
 use wordpatch::os::sockets::Listener;
-
-/// Monitors that make a profile, the one that costs least first.
-const TIMING: [&str; 2] = ["latency", "profile"];
-/// The monitor that has a budget.
-const BUDGETED: &str = "latency";
 
 /// How often events are counted that somebody waits for.
 const LOOK: Duration = Duration::from_millis(2);
@@ -49,8 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) program: PathBuf,
-    /// The program, and all that observes it.
-    pub(crate) session: Arc<Session>,
+    /// The program, and all that observes it, by lines.
+    pub(crate) steering: Steering,
     /// What the program's thread is asked for.
     pub(crate) errands: ErrandHandle<World>,
     pub(crate) engine: Engine,
@@ -67,7 +59,6 @@ pub(crate) struct Control {
     asked: Asked,
     /// What modules compare themselves with, once one has come.
     compared: OnceLock<Arc<Program>>,
-    begun: Instant,
     state: Mutex<State>,
 }
 
@@ -101,7 +92,7 @@ impl Control {
         };
         let path = listener.path().to_owned();
         let (compared, state) = (OnceLock::new(), Mutex::default());
-        let control = Arc::new(Self { asked, compared, begun: Instant::now(), state });
+        let control = Arc::new(Self { asked, compared, state });
         let serve = move || {
             while let Ok(stream) = listener.accept() {
                 let _ = control.answer(&stream);
@@ -121,96 +112,51 @@ impl Control {
         (&mut &*stream).write_all(&answer.bytes())
     }
 
-    /// Does what is asked for by a word that programs of both kinds take, or by one of its own.
+    /// Does what is asked for, by a word of the session's or by one of its own: modules, and what
+    /// takes turns.
     fn obey(self: &Arc<Self>, line: &str) -> Result<Vec<u8>, String> {
-        let text = match Request::parse(line) {
-            Ok(Request::Snapshot) => return self.snapshot(),
-            Ok(Request::Status) => Ok(self.status()),
-            Ok(Request::On) => self.switch(true),
-            Ok(Request::Off) => self.switch(false),
-            Ok(Request::Only(patterns)) => self.select("function", &patterns),
-            Ok(Request::Exclude(patterns)) => self.select("exclude", &patterns),
-            Ok(Request::Budget(share)) => self.budget(share),
-            Ok(Request::Reset) => self.again(|_| true, str::to_owned),
-            Ok(Request::Probes) => Ok(self.sites()),
-            Ok(Request::Stop) => self.detach("all"),
-            Err(why) => self.obey_own(line, &why.to_string()),
-        };
-        text.map(String::into_bytes)
-    }
-
-    fn obey_own(self: &Arc<Self>, line: &str, why: &str) -> Result<String, String> {
         let mut words = line.split_whitespace();
         let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
-        match (verb, &rest[..]) {
+        let own = match (verb, &rest[..]) {
+            ("status", []) => Ok(self.status()),
             // Names of files may have blanks.
             ("attach", [_, ..]) => {
-                self.attach(line.strip_prefix("attach").unwrap_or_default().trim())
+                let monitor = line.strip_prefix("attach").unwrap_or_default().trim();
+                match Chosen::is_file(monitor) {
+                    true => self.attach_module(monitor),
+                    false => return self.asked.steering.obey(line),
+                }
             }
-            ("detach", [_, ..]) => self.detach(&rest.join(" ")),
-            ("on", _) => self.set(&rest.join(" "), true),
-            ("off", _) => self.set(&rest.join(" "), false),
             ("burst", ["none"]) => self.no_burst(),
             ("burst", [on, off]) => self.burst(on, Some(off)),
             ("burst", [on]) => self.burst(on, None),
             ("report", [format]) => self.report(None, format),
             ("report", [format, monitor @ ..]) => self.report(Some(&monitor.join(" ")), format),
-            ("sites", []) => Ok(self.sites()),
-            ("explain", []) => self.explain(),
             ("record", _) => Err(self.not_recorded()),
-            ("budget" | "only" | "exclude", _) => Err(why.to_owned()),
-            _ => Err(format!("{why}; or attach, detach, burst, report or explain")),
+            _ => {
+                let done = self.asked.steering.obey(line)?;
+                self.settle(verb, rest.is_empty());
+                return Ok(done);
+            }
+        };
+        own.map(String::into_bytes)
+    }
+
+    /// Bursts end with what takes turns, and what was switched by hand stays so.
+    fn settle(&self, verb: &str, is_all: bool) {
+        let mut state = self.state.lock();
+        match verb {
+            "on" | "off" if is_all => state.off = verb == "off",
+            "detach" | "stop" if self.session().require().is_err() => {
+                (state.burst, state.bursts) = (None, state.bursts + 1);
+            }
+            _ => {}
         }
     }
 
     fn status(&self) -> String {
-        let state = self.state.lock();
-        let mut text = format!(
-            "program   {}\nrunning   {:.1?}\n",
-            self.asked.program.display(),
-            self.begun.elapsed()
-        );
-        let on = match (self.session().is_on(), state.burst) {
-            (true, Some(_)) => "on, in bursts",
-            (false, Some(_)) => "off, in bursts",
-            (true, None) => "on",
-            (false, None) => "off",
-        };
-        let _ = writeln!(text, "observing {on}");
-        for Client { name, kind, text: options, since, is_on, probes, .. } in
-            self.session().clients()
-        {
-            let _ = match (kind, probes) {
-                (ClientKind::Compiled, _) => {
-                    writeln!(text, "compiled  {name} from the beginning")
-                }
-                (ClientKind::Attached, _) => {
-                    let time = since.map_or(Duration::ZERO, |since| since.elapsed());
-                    let rests = if is_on { "" } else { ", resting" };
-                    writeln!(text, "attached  {options} for {time:.1?}{rests}")
-                }
-                (ClientKind::Module, Some((on, all))) => {
-                    writeln!(text, "module    {name}: {on} of {all} probes are called")
-                }
-                (ClientKind::Module, None) => {
-                    writeln!(text, "module    {name}: all of its probes are called")
-                }
-            };
-        }
-        text
-    }
-
-    /// Switches one client, or probes of a module.
-    fn set(&self, which: &str, on: bool) -> Result<String, String> {
-        let done = self.session().set(which, on).map_err(said)?;
-        Ok(match done {
-            Set::Whole if on => format!("{which} observes\n"),
-            Set::Whole => format!("{which} rests, and keeps what it has seen\n"),
-            Set::Probes(Switched { on: now, all, .. }) => {
-                let on = if on { "on" } else { "off" };
-                format!("{which} is {on}: {now} of {all} probes are called\n")
-            }
-        })
+        let turns = if self.state.lock().burst.is_some() { ", in bursts" } else { "" };
+        self.asked.steering.status(turns)
     }
 
     /// Why no recording begins: a program of `wasm-aot run` is inside of a call as long as it is
@@ -224,114 +170,15 @@ impl Control {
         )
     }
 
-    /// What became of each client in the program's code.
-    fn explain(&self) -> Result<String, String> {
-        let each = self.session().explain();
-        match each.is_empty() {
-            true => Err("nothing is attached".into()),
-            false => Ok(each.iter().map(ToString::to_string).collect()),
-        }
-    }
-
-    /// The profile of a monitor that has times, as a file has it.
-    fn snapshot(&self) -> Result<Vec<u8>, String> {
-        let has_times = |client: &&Client| {
-            client.kind != ClientKind::Module && TIMING.contains(&client.monitor.as_str())
-        };
-        let clients = self.session().clients();
-        let client = clients.iter().find(has_times).ok_or_else(|| {
-            format!("no monitor that measures times is attached: attach {}", TIMING.join(" or "))
-        })?;
-        let reports = self.session().reports(Some(&client.name)).map_err(said)?;
-        let profile = reports.into_iter().find_map(|(_, report)| report?.profile);
-        let profile = profile.ok_or_else(|| format!("{} has seen nothing yet", client.name))?;
-        Ok(profile.to_bytes(Packing::Plain))
-    }
-
-    /// Has monitors look at the functions that patterns name, or not at them.
-    fn select(&self, option: &str, patterns: &[String]) -> Result<String, String> {
-        let is_other = |pattern: &&String| {
-            pattern.contains(',') || pattern.starts_with(['/', '@']) || pattern.starts_with("file:")
-        };
-        if let Some(other) = patterns.iter().find(is_other) {
-            return Err(format!(
-                "{other}: functions of WebAssembly are named by globs without commas, as parse_*"
-            ));
-        }
-        let chosen: String =
-            patterns.iter().map(|pattern| format!(",{option}={pattern}")).collect();
-        self.again(|_| true, |text| without(text, option) + &chosen)
-    }
-
-    fn budget(&self, share: f64) -> Result<String, String> {
-        let percent = (share * 1e6).round() / 1e4;
-        let is_budgeted = |monitor: &str| monitor == BUDGETED;
-        let change = |text: &str| format!("{},budget={percent}", without(text, "budget"));
-        let text = self.again(is_budgeted, change)?;
-        match text.is_empty() {
-            true => Err(format!("there is no budget: it belongs to the monitor {BUDGETED}")),
-            false => Ok(text),
-        }
-    }
-
-    /// Attaches built-in monitors that are attached anew, those that are wanted, with the options
-    /// that `change` makes of their own.
-    fn again(
-        &self,
-        is_wanted: impl Fn(&str) -> bool,
-        change: impl Fn(&str) -> String,
-    ) -> Result<String, String> {
-        let mut attached = self.session().clients();
-        attached.retain(|client| client.kind == ClientKind::Attached);
-        if attached.is_empty() {
-            return Err(format!("no built-in monitor is attached: attach {BUDGETED}"));
-        }
-        let mut text = String::new();
-        for client in attached.iter().filter(|client| is_wanted(&client.monitor)) {
-            let options = change(&client.text);
-            self.session().attach_anew(&options).map_err(said)?;
-            let _ = writeln!(text, "{options} begins anew");
-        }
-        Ok(text)
-    }
-
     fn session(&self) -> &Session {
-        &self.asked.session
-    }
-
-    fn sites(&self) -> String {
-        let module = self.session().module();
-        let (all, loops, bare) = (module.sites(), module.loop_sites(), module.bare_sites());
-        let state = if self.session().is_attached() { "on" } else { "off" };
-        let mut text = format!(
-            "functions {} sites, {state}\nloops {loops} sites, {state}\n",
-            all - loops - bare
-        );
-        if bare > 0 {
-            let _ = writeln!(text, "instructions {} at {bare} sites", module.bare_instructions());
-        }
-        text
-    }
-
-    fn attach(&self, monitor: &str) -> Result<String, String> {
-        let (Attached { name, before, .. }, notes) = match Chosen::is_file(monitor) {
-            true => self.attach_module(monitor)?,
-            false => (self.session().attach(monitor).map_err(said)?, String::new()),
-        };
-        let when = "takes effect at each function's next call or loop iteration";
-        match before {
-            Some(before) if before == monitor => Ok(format!("{monitor} is attached already\n")),
-            Some(before) => {
-                Ok(format!("{monitor} is attached in place of {before}: {when}\n{notes}"))
-            }
-            None => Ok(format!("{name} is attached: {when}\n{notes}")),
-        }
+        self.asked.steering.session()
     }
 
     /// Attaches a module or a script: the program's thread makes an instance of it and compares it
     /// with the program.
-    fn attach_module(&self, text: &str) -> Result<(Attached, String), String> {
-        let Asked { session, engine, limits, patience, .. } = &self.asked;
+    fn attach_module(&self, text: &str) -> Result<String, String> {
+        let Asked { steering, engine, limits, patience, .. } = &self.asked;
+        let session = steering.session();
         let (observed, failed) = (session.observation(), super::Failure::said);
         let chosen = Chosen::parse(text).map_err(failed)?;
         session.admit(&chosen.name(), text).map_err(said)?;
@@ -367,9 +214,8 @@ impl Control {
         let shortened = observed.shortened().into_iter().filter_map(of_it);
         let notes = misfits
             .map(|why| format!("note: this export is called nowhere: {why}\n"))
-            .chain(shortened.map(|why| format!("note: {why}\n")))
-            .collect();
-        Ok((attached, notes))
+            .chain(shortened.map(|why| format!("note: {why}\n")));
+        Ok([attached_as(text, &attached)].into_iter().chain(notes).collect())
     }
 
     /// Has the program's thread do something with its store.
@@ -386,28 +232,6 @@ impl Control {
     fn stoppable(&self) -> Option<&wasm_aot::Module> {
         let observed = self.session().observation();
         Some(observed.module()).filter(|_| observed.may_be_stopped())
-    }
-
-    fn detach(&self, monitor: &str) -> Result<String, String> {
-        match monitor {
-            "all" => self.session().detach_all().map_err(said)?,
-            _ => self.session().detach(monitor).map_err(said)?,
-        }
-        if self.session().require().is_err() {
-            let mut state = self.state.lock();
-            (state.burst, state.bursts) = (None, state.bursts + 1);
-        }
-        Ok(match monitor {
-            "all" => "all monitors that were attached are detached\n".into(),
-            _ => format!("{monitor} is detached\n"),
-        })
-    }
-
-    fn switch(&self, on: bool) -> Result<String, String> {
-        self.session().set_all(on).map_err(said)?;
-        self.state.lock().off = !on;
-        let state = if on { "observes\n" } else { "rests, and keeps what it has seen\n" };
-        Ok(format!("what is attached {state}"))
     }
 
     fn no_burst(&self) -> Result<String, String> {
@@ -513,8 +337,8 @@ impl Control {
 
     /// What a module has to say so far: the program's thread asks it.
     fn ask_module(&self, name: &str, number: usize) -> Result<String, String> {
-        let Asked { session, patience, .. } = &self.asked;
-        let (own, patience) = (Arc::clone(session.observation()), *patience);
+        let own = Arc::clone(self.session().observation());
+        let patience = self.asked.patience;
         let ask = move |store: wasm_aot::StoreContextMut<'_, World>| {
             modules::said(store, &own, number, patience)
         };
@@ -526,23 +350,6 @@ impl Control {
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn said(error: SessionError) -> String {
     error.to_string()
-}
-
-/// What a monitor was attached by, without one of its options.
-fn without(text: &str, option: &str) -> String {
-    let is_other = |part: &&str| part.split('=').next() != Some(option);
-    text.split(',').filter(is_other).collect::<Vec<_>>().join(",")
-}
-
-/// What came of something that is asked for. If it panics, only whoever has asked hears of it.
-fn survived<T>(obey: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(obey)).unwrap_or_else(|panic| {
-        let why = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or(panic.downcast_ref::<&str>().copied());
-        Err(format!("this is a fault of wasm-aot: {}", why.unwrap_or("it does not say why")))
-    })
 }
 
 /// The program of a process; one of WebAssembly first.
@@ -569,23 +376,4 @@ pub(crate) fn programs() -> Vec<u32> {
     let all = registry::programs().into_iter();
     let ours = all.filter(|program| program.tower == Tower::Wasm);
     ours.map(|program| program.process as u32).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_is_an_answer() {
-        let told = survived::<&str>(|| panic!("the {} is lost", "way"));
-        assert_eq!(told, Err("this is a fault of wasm-aot: the way is lost".into()));
-        assert_eq!(survived(|| Ok("yes")), Ok("yes"));
-    }
-
-    #[test]
-    fn options_are_left_out_by_name() {
-        let text = "latency,function=a*,top=5,function=b";
-        assert_eq!(without(text, "function"), "latency,top=5");
-        assert_eq!(without(text, "exclude"), text);
-    }
 }

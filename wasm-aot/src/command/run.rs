@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use wasm_aot::observer::{self, ProbeCalls, Program, Switches};
 use wasm_aot::recording::Recorder;
 use wasm_aot::session::{Client, ClientKind, Session};
+use wasm_aot::steering::Steering;
 use wasm_aot::trace::{Linked, Part};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
 use wasm_aot::{
@@ -208,7 +209,7 @@ impl Run {
         }
         let asked = Asked {
             program: self.module.clone(),
-            session: Arc::clone(&session),
+            steering: Steering::new(self.module.display().to_string(), Arc::clone(&session)),
             errands: store.errands(),
             engine: engine.clone(),
             interruption: knocking,

@@ -1,5 +1,5 @@
-//! Recording that is asked for from outside: `wasm-aot ctl PID record`, of a program that an
-//! embedder runs.
+//! What is asked for from outside of a program that an embedder runs: `wasm-aot ctl PID record`,
+//! and, of one with a session, what programs of `wasm-aot run` take.
 //!
 //! A request comes in through a socket that only its user reaches, and waits until the embedder
 //! comes to a quiet point, where nothing of the program is executed. The store's owner alone can
@@ -41,6 +41,9 @@ const LONGEST: u64 = 4096;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// With a session, `wasm-aot ctl`, `fastinst ctl` and `fastinst top` attach built-in monitors to
+/// the program and read them, at any time: `Requests::steered`.
 #[derive(Debug)]
 pub struct Requests {
     waiting: Arc<Mutex<Option<Request>>>,
@@ -66,13 +69,39 @@ impl Requests {
     /// # Errors
     /// If there is no folder for sockets that is the user's alone, or no thread.
     pub fn listen(program: &str) -> io::Result<Self> {
+        let status = format!("program   {program}\n").into_bytes();
+        Self::serve(move |line| match line {
+            "status" => Ok(status.clone()),
+            _ => Err("it is an embedder's: expected status or record".to_owned()),
+        })
+    }
+
+    /// Listens for this process, and has the session of its program do what else is asked for.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use wasm_aot::{recording::Requests, session::Session, steering::Steering};
+    /// # fn serve(session: Arc<Session>) -> std::io::Result<()> {
+    /// let requests = Requests::steered(Steering::new("server.wasm", session))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no folder for sockets that is the user's alone, or no thread.
+    #[cfg(feature = "steering")]
+    pub fn steered(steering: crate::steering::Steering) -> io::Result<Self> {
+        Self::serve(move |line| steering.obey(line))
+    }
+
+    fn serve(obey: impl Fn(&str) -> Result<Vec<u8>, String> + Send + 'static) -> io::Result<Self> {
         let listener = Listener::bind(&Tower::Wasm.socket(std::process::id() as i32))?;
         let (socket, waiting) = (listener.path().to_owned(), Arc::default());
-        let (own, program) = (Arc::clone(&waiting), program.to_owned());
+        let own = Arc::clone(&waiting);
         let serve = move || {
             while let Ok(stream) = listener.accept() {
                 // One that has left is no reason to end.
-                let _ = answer(&stream, &own, &program);
+                let _ = answer(&stream, &own, &obey);
             }
         };
         std::thread::Builder::new().name("requests".into()).spawn(serve)?;
@@ -141,19 +170,24 @@ impl Drop for Requests {
     }
 }
 
-fn answer(stream: &UnixStream, waiting: &Mutex<Option<Request>>, program: &str) -> io::Result<()> {
+fn answer(
+    stream: &UnixStream,
+    waiting: &Mutex<Option<Request>>,
+    obey: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
     let line = line.trim_end_matches('\n');
     let done = match (line.split_once(' '), line) {
-        (_, "status") => Ok(format!("program   {program}\n")),
-        (_, "record end") => ask(waiting, Wanted::End),
-        (Some(("record", path)), _) => ask(waiting, Wanted::Begin(path.into())),
-        _ => Err("it is an embedder's: expected status or record".to_owned()),
+        (_, "record end") => ask(waiting, Wanted::End).map(String::into_bytes),
+        (Some(("record", path)), _) => {
+            ask(waiting, Wanted::Begin(path.into())).map(String::into_bytes)
+        }
+        (_, line) => obey(line),
     };
-    let answer = Answer::from(done.map(String::into_bytes));
+    let answer = Answer::from(done);
     (&mut &*stream).write_all(&answer.bytes())
 }
 
