@@ -6,7 +6,8 @@
 //!                    └─ no:  call what stands for f, which enters, calls f, and leaves
 //! ```
 //!
-//! Where there is no room for that the latter is all that is written: see `budget.rs`.
+//! Where there is no room for that the latter is all that is written: see `budget.rs`. What one
+//! call alone would need to stand for its callee is written where that call is.
 //!
 //! Operands are on the stack by then, so that evaluating them belongs to the caller. A local holds
 //! the node of the activation. After a call that was not timed the current node is still that of
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
 use wasmparser::{Catch, Operator};
-use whamm_rewrite::{Body, BodyPlan, Instruction, Spot};
+use whamm_rewrite::{Body, BodyPlan, Indices, Instruction, Spot};
 
 /// Where a node has its calls, and what a tail call has put in its place: see `runtime/tree.wat`.
 const CALLS: u64 = 16;
@@ -35,8 +36,10 @@ pub(crate) struct Bodies<'a> {
     pub(crate) runtime: &'a Runtime,
     /// Functions that stand for others where the host or a reference calls these.
     pub(crate) gateways: &'a BTreeMap<u32, u32>,
-    /// Functions that stand for others where calls name these.
+    /// Functions that stand for others where calls name these: where several do.
     pub(crate) stand_ins: &'a BTreeMap<u32, u32>,
+    /// Where functions of the program are by now.
+    pub(crate) indices: &'a Indices,
     /// At which calls of each body the usual case is written out.
     pub(crate) inlining: &'a [Inlining],
 }
@@ -281,7 +284,9 @@ impl Planner<'_, '_> {
                 self.plan.keep(place);
                 self.leave();
             }
-            Some(slot) if self.is_inline() => self.written_out(callee, slot, place),
+            Some(slot) if self.is_inline() || self.all.shapes.is_called_once(callee) => {
+                self.written_out(callee, slot, place);
+            }
             Some(slot) => self.by_stand_in(callee, slot, place),
         }
     }
@@ -310,8 +315,21 @@ impl Planner<'_, '_> {
             self.put().local_get(node).global_set(runtime.cur);
         }
         self.put().else_();
-        self.put_stand_in(function, slot);
+        match self.all.shapes.is_called_once(function) {
+            true => self.put_entered(function, slot),
+            false => self.put_stand_in(function, slot),
+        }
         self.put().end();
+    }
+
+    /// The call, entered and left.
+    fn put_entered(&mut self, function: u32, slot: u64) {
+        let (node, callee, enter) = (self.node, self.callee, self.all.runtime.enter);
+        let id = (function + 1).cast_signed();
+        let function = self.all.indices.function(function);
+        self.put().local_get(node).i32_const(slot as i32).i32_const(id).call(enter);
+        self.put().local_set(callee).call(function);
+        self.leave();
     }
 
     /// By what stands for the callee.

@@ -1,17 +1,18 @@
 //! At which calls the usual case is written out, and not left to what stands for their callees:
 //! as many as there is room for, those in loops first, then those of small functions, of which a
-//! call is a larger part.
+//! call is a larger part. A call that names its callee alone is always written out.
 
 use crate::Error;
 use crate::app::is_call;
+use crate::shape::Shapes;
 use wasmparser::Operator;
 use whamm_rewrite::Program;
 
 /// What a call adds to the code, about: written out, and by what stands for its callee.
 const WRITTEN_OUT: usize = 48;
 const BY_STAND_IN: usize = 14;
-/// What may be added to the code of a small program beyond a quarter of it.
-const ROOM: usize = 4 << 10;
+/// What may be added to the code of a small program, though that is more than a quarter of it.
+const ROOM: usize = 1 << 10;
 
 /// At which calls of a body the usual case is written out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,10 +21,10 @@ pub(crate) struct Inlining {
     pub(crate) elsewhere: bool,
 }
 
-/// For each body of a program: the code does not become much more than a quarter larger.
-pub(crate) fn inlining(program: &Program<'_>) -> Result<Vec<Inlining>, Error> {
+/// For each body of a program: this adds about a quarter to the code at most.
+pub(crate) fn inlining(program: &Program<'_>, shapes: &Shapes) -> Result<Vec<Inlining>, Error> {
     let mut calls = Vec::new();
-    let mut room = program.code_len() as usize / 4 + ROOM;
+    let mut room = (program.code_len() as usize / 4).max(ROOM);
     for (at, body) in program.bodies.iter().enumerate() {
         let instructions = body.instructions()?;
         let (mut in_loops, mut elsewhere, mut blocks) = (0, 0, Vec::new());
@@ -37,6 +38,7 @@ pub(crate) fn inlining(program: &Program<'_>) -> Result<Vec<Inlining>, Error> {
                 Operator::End | Operator::Delegate { .. } => {
                     blocks.pop();
                 }
+                Operator::Call { function_index } if shapes.is_called_once(function_index) => {}
                 ref operator if is_call(operator) && blocks.contains(&true) => in_loops += 1,
                 ref operator if is_call(operator) => elsewhere += 1,
                 _ => {}

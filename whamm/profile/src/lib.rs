@@ -193,9 +193,9 @@ pub fn profile(bytes: &[u8], options: &Options) -> Result<Profiled, Error> {
     }
     let stand_ins = &stand_in::make(&mut plan, &app, &shapes, &runtime);
     let gateways = &gateways;
-    let inlining = &budget::inlining(&program)?;
-    let all =
-        Bodies { app: &app, shapes: &shapes, runtime: &runtime, gateways, stand_ins, inlining };
+    let inlining = &budget::inlining(&program, &shapes)?;
+    let (app, shapes, runtime, indices) = (&app, &shapes, &runtime, &plan.indices.clone());
+    let all = Bodies { app, shapes, runtime, gateways, stand_ins, indices, inlining };
     let bodies = program.bodies.iter().map(|body| all.plan(body));
     plan.bodies = bodies.collect::<Result<_, Error>>()?;
     let emitted = emit(&program, &plan)?;

@@ -5,7 +5,7 @@
 
 use crate::app::{self, App, is_call};
 use crate::{Error, Options};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wasmparser::Operator;
 use whamm_rewrite::{Body, Program};
 
@@ -80,6 +80,8 @@ pub(crate) struct Shapes {
     pub(crate) shapes: Vec<Shape>,
     /// Of each of the program's own functions, whether it calls others, and whether at its end.
     endings: Vec<(bool, bool)>,
+    /// How many calls name each function that has slots.
+    calls: BTreeMap<u32, usize>,
 }
 
 impl Shapes {
@@ -102,10 +104,11 @@ impl Shapes {
             endings.push((calls, tails));
         }
         let mut shapes = vec![Shape::default(); app.imports.len()];
+        let mut calls = BTreeMap::new();
         for body in &program.bodies {
-            shapes.push(shape(body, &tellings)?);
+            shapes.push(shape(body, &tellings, &mut calls)?);
         }
-        Ok(Self { tellings, shapes, endings })
+        Ok(Self { tellings, shapes, endings, calls })
     }
 
     /// What calls of a function need.
@@ -115,9 +118,15 @@ impl Shapes {
         Callee { has_children, tails, is_host: own.is_none() }
     }
 
-    /// Functions that have slots in nodes.
-    pub(crate) fn callees(&self) -> BTreeSet<u32> {
-        self.shapes.iter().flat_map(|shape| shape.slots.keys().copied()).collect()
+    /// Functions that have slots in nodes, and are named by several calls.
+    pub(crate) fn callees(&self) -> impl Iterator<Item = u32> {
+        let several = self.calls.iter().filter(|(_, calls)| **calls > 1);
+        several.map(|(function, _)| *function)
+    }
+
+    /// Whether one call alone names a function.
+    pub(crate) fn is_called_once(&self, function: u32) -> bool {
+        self.calls.get(&function) == Some(&1)
     }
 
     /// How many bytes all functions' nodes have, each once.
@@ -160,7 +169,11 @@ fn calls(body: &Body<'_>) -> Result<(bool, bool), Error> {
     Ok((calls, tails))
 }
 
-fn shape(body: &Body<'_>, tellings: &[Telling]) -> Result<Shape, Error> {
+fn shape(
+    body: &Body<'_>,
+    tellings: &[Telling],
+    calls: &mut BTreeMap<u32, usize>,
+) -> Result<Shape, Error> {
     let mut shape = Shape::default();
     for instruction in body.instructions()? {
         let Operator::Call { function_index } = instruction.operator else { continue };
@@ -175,6 +188,7 @@ fn shape(body: &Body<'_>, tellings: &[Telling]) -> Result<Shape, Error> {
                 if next < MOST_SLOTS {
                     shape.slots.entry(function_index).or_insert(next);
                 }
+                *calls.entry(function_index).or_default() += 1;
             }
         }
     }

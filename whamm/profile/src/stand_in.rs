@@ -61,3 +61,32 @@ fn body(callee: u32, function: u32, app: &App, shapes: &Shapes, runtime: &Runtim
     body.instructions().local_get(node).local_get(at).call(runtime.leave).end();
     body
 }
+
+#[cfg(test)]
+mod tests {
+    /// Which of a module's functions have stand-ins.
+    fn stand_ins(text: &str) -> Vec<u32> {
+        let module = wat::parse_str(text).expect("a module");
+        let made = crate::profile(&module, &crate::Options::default()).expect("it is rewritten");
+        wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
+            .validate_all(&made.module)
+            .expect("valid");
+        let has = |function: &u32| {
+            let name = format!("fastinst.call.{function}");
+            made.module.windows(name.len()).any(|window| window == name.as_bytes())
+        };
+        (0..8).filter(has).collect()
+    }
+
+    #[test]
+    fn a_function_that_one_call_alone_names_has_no_stand_in() {
+        let text = r#"(module
+            (func $leaf)
+            (func $once (param i64) (result f32) (call $leaf) (f32.const 1))
+            (func $twice (param i32) (result i32) (call $leaf) (local.get 0))
+            (func (export "_start")
+                (drop (call $once (i64.const 1)))
+                (drop (call $twice (call $twice (i32.const 2))))))"#;
+        assert_eq!(stand_ins(text), [2]);
+    }
+}

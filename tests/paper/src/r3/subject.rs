@@ -53,7 +53,10 @@ impl Subject {
         };
         let world = world(corpus)?;
         let mut compiler = tools.compiler(program.is_cpp());
-        compiler.arg("-include").arg(world.join("world.h")).arg(world.join("world.c"));
+        compiler.arg("-include").arg(world.join("world.h"));
+        // A compiler of C++ takes its options for C, too, and refuses them there.
+        let language = if program.is_cpp() { "c++" } else { "c" };
+        compiler.args(["-x", language]).arg(world.join("world.c")).args(["-x", "none"]);
         let module = corpus.make(program, compiler, &format!("r3/{name}"), ".wasm")?;
         let arguments = [format!("{name}.amount"), "text".into(), format!("{name}.report")];
         write(&folder.join(&arguments[0]), program.rounds)?;
