@@ -9,8 +9,11 @@
 //!                      Barrier        no thread runs on an E8 that it fetched earlier
 //!   A9 b0 a1 b2 a3     Displacement   in pieces of any width, in any order
 //!   A9 b0 b1 b2 b3     (Barrier)      where fetch may see the back late
-//!   E8 b0 b1 b2 b3     On             one byte each, where it was on before
+//!   E8 b0 b1 b2 b3     Face           one byte each: on, where it was on before
 //! ```
+//!
+//! Where the new displacement can be the end of a nop, a site that is off becomes that nop at the
+//! end: nothing is right but the guard while half of a displacement is there.
 //!
 //! [`steps`](protocol::steps) decides, [`Retarget`] carries out, the model shows that each step is
 //! needed. Two things follow from it:
@@ -100,7 +103,7 @@ impl<'site> Retarget<'site> {
         to: CodeAddr,
     ) -> Result<(), RetargetError> {
         let address = site.address();
-        if site.switch_byte().is_none() {
+        if site.byte().is_none() {
             return Err(RetargetError::Strategy { address });
         }
         if site.role() == Role::Pun {
@@ -146,7 +149,7 @@ impl<'site> Retarget<'site> {
                     changed = true;
                     self.write_displacements().map(|barriers| done.barriers += barriers)
                 }
-                Step::On => self.switch_on(),
+                Step::Face => self.show(),
             };
             match result {
                 Ok(()) => {}
@@ -188,9 +191,7 @@ impl<'site> Retarget<'site> {
     fn try_switch_off(&mut self) -> Result<(), crate::SetError> {
         let opening = open(self.edits.iter()).map_err(crate::SetError::Refused)?;
         for edit in &mut self.edits {
-            if edit.site.set_through(&opening, Switch::Off)? {
-                edit.was = Switch::On;
-            }
+            edit.was = edit.site.guard_through(&opening)?;
         }
         Ok(())
     }
@@ -205,7 +206,7 @@ impl<'site> Retarget<'site> {
 
     /// Returns how many barriers it took.
     fn write_displacements(&self) -> Result<usize, Broken> {
-        self.edits.iter().for_each(|edit| edit.site.settle(false));
+        self.edits.iter().for_each(|edit| edit.site.unsettle());
         let (words, free): (Vec<&Edit<'_>>, Vec<&Edit<'_>>) =
             self.edits.iter().partition(|edit| edit.site.form().off_reads_memory(edit.site.role()));
         let opening = open(free.iter().copied()).map_err(Broken::Refused)?;
@@ -248,12 +249,13 @@ impl<'site> Retarget<'site> {
         Ok(batch.commit()?.barriers)
     }
 
-    fn switch_on(&self) -> Result<(), Broken> {
-        self.edits.iter().for_each(|edit| edit.site.settle(true));
-        let were_on = || self.edits.iter().filter(|edit| edit.was == Switch::On);
-        let opening = open(were_on()).map_err(Broken::Refused)?;
-        were_on()
-            .try_for_each(|edit| edit.site.set_through(&opening, Switch::On).map(drop))
+    /// All displacements are whole: sites get the faces that belong to them.
+    fn show(&self) -> Result<(), Broken> {
+        self.edits.iter().for_each(|edit| edit.site.settle(edit.displacement));
+        let opening = open(self.edits.iter()).map_err(Broken::Refused)?;
+        self.edits
+            .iter()
+            .try_for_each(|edit| edit.site.show_through(&opening, edit.was))
             .map_err(Broken::On)
     }
 }

@@ -3,9 +3,11 @@
 //! ```text
 //!   on    E8 d0 d1 d2 d3     call hook
 //!   off   A9 d0 d1 d2 d3     test eax, …          one store of one byte, which no thread sees torn (A3), at any alignment
+//! or, where d0 d1 are 1F 44:
+//!   off   0F 1F 44 d2 d3     nop
 //! ```
 //!
-//! Both faces are made at adoption. Switching is a load, a comparison and a store: no
+//! Both faces are made at adoption, and anew when a retarget changes the displacement. Switching is a load, a comparison and a store: no
 //! compare-and-swap, which would cost the time until the line has come from the core that executes
 //! it. What is found there and is neither face is another's, such as a debugger's breakpoint:
 //! it is reported and stays. (One that is set between the load and the store is lost; a debugger
@@ -22,7 +24,7 @@
 use crate::Destination;
 use crate::error::SetError;
 use crate::x86::{Form, Role, Switch};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use wordpatch::live::Width;
 use wordpatch::{Access, CodeAddr, Ground, Opening, PatchSite, Word};
 
@@ -48,12 +50,52 @@ pub struct CallSite {
 #[derive(Debug)]
 pub(crate) enum Stroke {
     /// One byte.
-    Byte { at: u8, faces: [u8; 2] },
+    Byte(Byte),
     /// Two or four bytes within one granule: the literature's.
     Part { at: u8, width: Width, faces: [u32; 2] },
     /// All bytes within one granule: the literature's, where no boundary cuts the site; and what
     /// of one instruction becomes a jump that its first byte alone does not make.
     Whole(Box<(PatchSite, [Word; 2])>),
+}
+
+/// The byte that is the switch, and its values.
+#[derive(Debug)]
+pub(crate) struct Byte {
+    at: u8,
+    on: u8,
+    /// Off, with the displacement that the site has: changed by a retarget, which has the site to
+    /// itself.
+    off: AtomicU8,
+    /// Off, with any displacement.
+    guard: u8,
+}
+
+impl Byte {
+    /// Of a site whose displacement stays as it is.
+    pub(crate) fn fixed(at: u8, off: u8, on: u8) -> Self {
+        Self { at, on, off: AtomicU8::new(off), guard: off }
+    }
+
+    /// Of a form in a role, with that displacement; `None` if the form has no such role.
+    pub(crate) fn of(form: Form, role: Role, displacement: i32) -> Option<Self> {
+        let off = AtomicU8::new(form.idle(role, displacement)?);
+        Some(Self { at: form.switch_at() as u8, on: form.on(), off, guard: form.off(role)? })
+    }
+
+    fn face(&self, of: Switch) -> u8 {
+        match of {
+            Switch::On => self.on,
+            Switch::Off => self.off.load(Ordering::Relaxed),
+        }
+    }
+
+    fn state(&self, found: u8) -> Option<Switch> {
+        if found == self.on {
+            Some(Switch::On)
+        } else {
+            (found == self.face(Switch::Off) || found == self.guard).then_some(Switch::Off)
+        }
+    }
 }
 
 impl CallSite {
@@ -83,17 +125,20 @@ impl CallSite {
     /// [`Custody`](crate::Custody) makes them agree. Usable in a signal handler.
     #[inline]
     pub fn set(&self, to: Switch) -> Result<(), SetError> {
-        let Stroke::Byte { at, faces } = &self.stroke else {
+        let Stroke::Byte(byte) = &self.stroke else {
             return self.set_word(to);
         };
         self.ground.fetch();
-        let (at, found) = (usize::from(*at), self.ground.byte((*at).into()));
-        let (new, old) = (faces[to as usize], faces[1 - to as usize]);
+        let (at, found) = (usize::from(byte.at), self.ground.byte(byte.at.into()));
+        let new = byte.face(to);
         if found == new {
             return Ok(());
         }
-        if found != old || (to == Switch::On && !self.settled.load(Ordering::Relaxed)) {
-            return Err(self.why_not(found));
+        match byte.state(found) {
+            // A guard, which stays until the displacement is whole.
+            Some(state) if state == to => return Ok(()),
+            Some(_) if to == Switch::Off || self.settled.load(Ordering::Relaxed) => {}
+            _ => return Err(self.why_not(found)),
         }
         // SAFETY: (1) `at` is a byte of the form, which is the ground's length; (2) both faces are
         // right to execute here, by construction in `Survey::adopt`, and one byte is never torn
@@ -104,6 +149,9 @@ impl CallSite {
 
     /// Which state its bytes are in; `None` if they are another's.
     pub fn state(&self) -> Option<Switch> {
+        if let Some(byte) = self.byte() {
+            return byte.state(self.ground.byte(byte.at.into()));
+        }
         let [off, on] = self.faces();
         match self.seen() {
             seen if seen == off => Some(Switch::Off),
@@ -127,14 +175,24 @@ impl CallSite {
         self.settled.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn settle(&self, settled: bool) {
-        self.settled.store(settled, Ordering::Release);
+    /// Says that the displacement may be half of one, until it [is whole](Self::settle).
+    pub(crate) fn unsettle(&self) {
+        self.settled.store(false, Ordering::Release);
     }
 
-    /// Whether one byte is its switch, as it must be for a retarget.
-    pub(crate) fn switch_byte(&self) -> Option<(usize, [u8; 2])> {
+    /// Says that the displacement is whole again, and which.
+    pub(crate) fn settle(&self, displacement: i32) {
+        let idle = self.form.idle(self.role, displacement);
+        if let (Some(byte), Some(idle)) = (self.byte(), idle) {
+            byte.off.store(idle, Ordering::Relaxed);
+        }
+        self.settled.store(true, Ordering::Release);
+    }
+
+    /// The byte that is its switch, if it is one, as it must be for a retarget.
+    pub(crate) fn byte(&self) -> Option<&Byte> {
         match &self.stroke {
-            Stroke::Byte { at, faces } => Some(((*at).into(), *faces)),
+            Stroke::Byte(byte) => Some(byte),
             Stroke::Part { .. } | Stroke::Whole(_) => None,
         }
     }
@@ -146,7 +204,7 @@ impl CallSite {
                 .unwrap_or_else(|| unreachable!("a stroke has one to eight bytes"))
         };
         match &self.stroke {
-            Stroke::Byte { faces, .. } => faces.map(|face| word(face.into(), 1)),
+            Stroke::Byte(byte) => [Switch::Off, Switch::On].map(|of| word(byte.face(of).into(), 1)),
             Stroke::Part { width, faces, .. } => faces.map(|face| word(face.into(), width.bytes())),
             Stroke::Whole(whole) => whole.1,
         }
@@ -155,7 +213,7 @@ impl CallSite {
     /// What is there in their place.
     fn seen(&self) -> Word {
         let (at, len) = match &self.stroke {
-            Stroke::Byte { at, .. } => (usize::from(*at), 1),
+            Stroke::Byte(byte) => (byte.at.into(), 1),
             Stroke::Part { at, width, .. } => (usize::from(*at), width.bytes()),
             Stroke::Whole(_) => (0, self.ground.len()),
         };
@@ -167,12 +225,11 @@ impl CallSite {
 
     #[cold]
     fn why_not(&self, found: u8) -> SetError {
-        let [off, on] = self.faces();
-        match Word::from_u64(found.into(), 1) {
-            Some(found) if found != off && found != on => {
-                SetError::Foreign { address: self.address(), off, on, found }
-            }
-            _ => SetError::Unsettled { address: self.address() },
+        let ([off, on], address) = (self.faces(), self.address());
+        let is_ours = self.byte().is_some_and(|byte| byte.state(found).is_some());
+        match Word::from_u64(found.into(), 1).filter(|_| !is_ours) {
+            Some(found) => SetError::Foreign { address, off, on, found },
+            None => SetError::Unsettled { address },
         }
     }
 
@@ -196,7 +253,7 @@ impl CallSite {
             // SAFETY: (1) a nop of five bytes in place of a call, or a jump in place of the beginning
             // of one instruction, or back: no thread resumes in the middle of either (A4).
             Stroke::Whole(whole) => Ok(unsafe { whole.0.patch(new) }?),
-            Stroke::Byte { .. } => unreachable!("`set` does it"),
+            Stroke::Byte(_) => unreachable!("`set` does it"),
         }
     }
 }
@@ -223,7 +280,7 @@ pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) ->
     };
     let mut in_windows = Vec::new();
     for site in sites {
-        if site.ground.access() == Access::Rwx || site.switch_byte().is_none() {
+        if site.ground.access() == Access::Rwx || site.byte().is_none() {
             note(&mut switched, site.set_noting(to));
         } else {
             in_windows.push(site);
@@ -247,27 +304,52 @@ impl CallSite {
     /// As `set`; tells whether the site was in the other state.
     #[inline]
     fn set_noting(&self, to: Switch) -> Result<bool, SetError> {
-        let Stroke::Byte { at, faces } = &self.stroke else {
-            let changes = self.state() != Some(to);
-            return self.set_word(to).map(|()| changes);
-        };
-        let changes = self.ground.byte((*at).into()) != faces[to as usize];
+        let changes = self.state() != Some(to);
         self.set(to).map(|()| changes)
     }
 
     /// As `set_noting`, through a window that is open.
     pub(crate) fn set_through(&self, opening: &Opening, to: Switch) -> Result<bool, SetError> {
-        let Some((at, faces)) = self.switch_byte() else { return self.set_noting(to) };
-        let (found, new, old) = (self.ground.byte(at), faces[to as usize], faces[1 - to as usize]);
-        if found == new {
-            return Ok(false);
+        let Some(byte) = self.byte() else { return self.set_noting(to) };
+        let found = self.ground.byte(byte.at.into());
+        match byte.state(found) {
+            Some(state) if state == to => return Ok(false),
+            Some(_) if to == Switch::Off || self.is_settled() => {}
+            _ => return Err(self.why_not(found)),
         }
-        if found != old || (to == Switch::On && !self.is_settled()) {
+        self.store_through(opening, byte.at, byte.face(to))?;
+        Ok(true)
+    }
+
+    /// Off, in a way that is right with any displacement. Returns what it was.
+    pub(crate) fn guard_through(&self, opening: &Opening) -> Result<Switch, SetError> {
+        let Some(byte) = self.byte() else {
+            return self.set_through(opening, Switch::Off).map(|_| Switch::Off);
+        };
+        let found = self.ground.byte(byte.at.into());
+        let was = byte.state(found).ok_or_else(|| self.why_not(found))?;
+        if found != byte.guard {
+            self.store_through(opening, byte.at, byte.guard)?;
+        }
+        Ok(was)
+    }
+
+    /// From the guard to the face of a state, when the displacement is whole.
+    pub(crate) fn show_through(&self, opening: &Opening, state: Switch) -> Result<(), SetError> {
+        let Some(byte) = self.byte() else { return Ok(()) };
+        let (found, new) = (self.ground.byte(byte.at.into()), byte.face(state));
+        if found == new {
+            return Ok(());
+        }
+        if found != byte.guard {
             return Err(self.why_not(found));
         }
+        self.store_through(opening, byte.at, new)
+    }
+
+    fn store_through(&self, opening: &Opening, at: u8, new: u8) -> Result<(), SetError> {
         // SAFETY: as in `set`.
-        unsafe { opening.store(&self.ground, at, Width::One, new.into()) }
-            .map_err(SetError::Refused)?;
-        Ok(true)
+        unsafe { opening.store(&self.ground, at.into(), Width::One, new.into()) }
+            .map_err(SetError::Refused)
     }
 }

@@ -18,7 +18,7 @@
 use crate::Destination;
 use crate::error::AdoptError;
 use crate::paper::Paper;
-use crate::site::{CallSite, Stroke};
+use crate::site::{Byte, CallSite, Stroke};
 use crate::x86::{self, Form, Role, Switch, Transfer};
 use wordpatch::live::Width;
 use wordpatch::os::pages::PAGE;
@@ -112,11 +112,12 @@ impl Survey {
             }
             Some(Transfer::Switchable { form, displacement }) => {
                 let destination = Destination::of(form, address, displacement);
-                let off = form.off(role).ok_or(AdoptError::Role { address, form, role })?;
+                let byte = Byte::of(form, role, displacement);
+                let byte = byte.ok_or(AdoptError::Role { address, form, role })?;
                 // SAFETY: (1) the caller.
                 unsafe {
                     self.require_hook(form, address, destination, is_hook)?;
-                    self.prepare(address, form, role, off, displacement)
+                    self.prepare(address, form, role, byte, displacement)
                 }
             }
         }
@@ -135,9 +136,12 @@ impl Survey {
         form: Form,
         role: Role,
     ) -> Result<CallSite, AdoptError> {
-        let off = form.off(role).ok_or(AdoptError::Role { address, form, role })?;
         // SAFETY: (1) the caller.
         let found = unsafe { self.ground.read(address, form.len())? };
+        let displacement = found.part(form.displacement_at()..form.len());
+        let displacement = displacement.map_or(0, |bytes| bytes.to_u64() as u32 as i32);
+        let byte = Byte::of(form, role, displacement);
+        let byte = byte.ok_or(AdoptError::Role { address, form, role })?;
         let at = form.switch_at();
         let whole = form.off_bytes(role, 0).unwrap_or_default();
         let fixed = if role == Role::TailJump { at + 1 } else { form.displacement_at() };
@@ -154,12 +158,7 @@ impl Survey {
         }
         // SAFETY: (1) the caller.
         let ground = unsafe { self.ground.ground(address, form.len())? };
-        Ok(CallSite::new(
-            ground,
-            form,
-            role,
-            Stroke::Byte { at: at as u8, faces: [off, form.on()] },
-        ))
+        Ok(CallSite::new(ground, form, role, Stroke::Byte(byte)))
     }
 
     /// Makes a site, off, of the room that a compiler left for one, if `was` is what is there: a
@@ -224,8 +223,8 @@ impl Survey {
         }
         // SAFETY: (1) the caller.
         let ground = unsafe { self.ground.ground(address, PUN)? };
-        let faces = [bytes[0], Form::Jump.on()];
-        Ok(CallSite::new(ground, Form::Jump, Role::Pun, Stroke::Byte { at: 0, faces }))
+        let stroke = Stroke::Byte(Byte::fixed(0, bytes[0], Form::Jump.on()));
+        Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
     }
 
     /// Adopts the beginning of one instruction as a [`Role::Pun`], if `was` is there: on, it is
@@ -290,7 +289,7 @@ impl Survey {
         }
         // SAFETY: (1) the caller.
         let ground = unsafe { self.ground.ground(address, PUN)? };
-        let stroke = Stroke::Byte { at: PUN as u8 - 1, faces };
+        let stroke = Stroke::Byte(Byte::fixed(PUN as u8 - 1, faces[0], faces[1]));
         Ok(CallSite::new(ground, Form::Jump, Role::Pun, stroke))
     }
 
@@ -380,15 +379,13 @@ impl Survey {
         address: CodeAddr,
         form: Form,
         role: Role,
-        off: u8,
+        byte: Byte,
         displacement: i32,
     ) -> Result<CallSite, AdoptError> {
         // SAFETY: (1) the caller of `adopt`.
         let ground = unsafe { self.ground.ground(address, form.len())? };
         let stroke = match self.strategy {
-            Strategy::OneByte => {
-                Stroke::Byte { at: form.switch_at() as u8, faces: [off, form.on()] }
-            }
+            Strategy::OneByte => Stroke::Byte(byte),
             Strategy::Paper { .. }
                 if form != Form::Call
                     || ground.access() == Access::ProcMem

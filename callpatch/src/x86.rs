@@ -6,7 +6,9 @@
 //! ```text
 //!   form          on                     off, by role
 //!   Call          E8  d0 d1 d2 d3        A9  d0 d1 d2 d3       test eax, imm32            Call
+//!                 E8  1F 44 d2 d3        0F  1F 44 d2 d3       nop [...]                  Call
 //!   PrefixedCall  67 E8  d0 d1 d2 d3     67 A9  d0 d1 d2 d3    test eax, imm32            Call
+//!                 67 E8  1F 44 d2 d3     67 0F  1F 44 d2 d3    nop [...]                  Call
 //!   CallMemory    FF 15  d0 d1 d2 d3     85 15  d0 d1 d2 d3    test [rip + d], edx        Call
 //!   Jump          E9  d0 d1 d2 d3        C3                    ret                        TailJump
 //!                                        A9  d0 d1 d2 d3       test eax, imm32            Detour
@@ -18,7 +20,8 @@
 //! ```
 //!
 //! `test` reads a register, or a slot that is readable anyway, and changes nothing but flags
-//! (assumption A5). `67 E8` is what a linker makes of `FF 15` when it finds that the callee is
+//! (assumption A5), and takes the place of an instruction in the processor; where the displacement
+//! begins with `1F 44` a nop can remain, which takes none. `67 E8` is what a linker makes of `FF 15` when it finds that the callee is
 //! near; of `FF 25` it makes `E9 rel32 90`, which is a `Jump` with a nop behind it (x86-64 psABI,
 //! "Optimize GOTPCRELX Relocations"). A conditional jump has no such byte and can only be
 //! recognised.
@@ -118,8 +121,8 @@ impl Form {
         }
     }
 
-    /// The switching byte of a site that is off; `None` if the form has no such role, or the byte is
-    /// whatever was there.
+    /// The switching byte of a site that is off, whatever its displacement is; `None` if the form has
+    /// no such role, or the byte is whatever was there.
     pub const fn off(self, role: Role) -> Option<u8> {
         match (self, role) {
             (Self::Call | Self::PrefixedCall, Role::Call) | (Self::Jump, Role::Detour) => {
@@ -130,6 +133,15 @@ impl Form {
             (Self::Call | Self::PrefixedCall | Self::CallMemory, Role::TailJump | Role::Detour)
             | (Self::Jump | Self::JumpMemory, Role::Call)
             | (_, Role::Pun) => None,
+        }
+    }
+
+    /// The switching byte of a site that is off and has this displacement: a nop's if it can be one.
+    /// It is right with this displacement only, and not while another is written.
+    pub const fn idle(self, role: Role, displacement: i32) -> Option<u8> {
+        match (self, role) {
+            (Self::Call | Self::PrefixedCall, Role::Call) if is_nop(displacement) => Some(NOP5[0]),
+            _ => self.off(role),
         }
     }
 
@@ -158,6 +170,13 @@ impl Form {
         Some(bytes)
     }
 
+    /// The same with the byte that [`idle`](Self::idle) says.
+    pub fn idle_bytes(self, role: Role, displacement: i32) -> Option<Vec<u8>> {
+        let mut bytes = self.bytes(displacement);
+        bytes[self.switch_at()] = self.idle(role, displacement)?;
+        Some(bytes)
+    }
+
     /// Where a displacement leads from an instruction at `at`.
     pub const fn destination(self, at: CodeAddr, displacement: i32) -> CodeAddr {
         at.offset(self.len() as isize).offset(displacement as isize)
@@ -169,6 +188,19 @@ impl Form {
         displacement(at.offset(self.len() as isize), to)
     }
 }
+
+/// Whether a displacement can be the end of a nop: `0F 1F 44 d2 d3` does nothing, whatever the last
+/// two bytes are, which would be parts of an address that no instruction looks at.
+const fn is_nop(displacement: i32) -> bool {
+    let [first, second, ..] = displacement.to_le_bytes();
+    first == NOP5[1] && second == NOP5[2]
+}
+
+/// The displacements that can be the end of a nop: this one, and those that differ from it by
+/// multiples of [`NOP_STEP`].
+pub const NOP_DISPLACEMENT: i32 = i32::from_le_bytes([NOP5[1], NOP5[2], 0, 0]);
+/// How far the places lie apart that calls with a nop's displacement can lead to.
+pub const NOP_STEP: usize = 1 << 16;
 
 /// The displacement that leads to `to` from an instruction that ends before `behind`.
 fn displacement(behind: CodeAddr, to: CodeAddr) -> Option<i32> {

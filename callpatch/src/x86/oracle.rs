@@ -94,6 +94,31 @@ fn what_remains_of_a_site_that_is_off_changes_nothing_but_flags() {
 }
 
 #[test]
+fn with_some_displacements_what_remains_of_a_call_is_a_nop() {
+    let ends = (0..=u16::MAX).map(|end| NOP_DISPLACEMENT + i32::from(end as i16) * NOP_STEP as i32);
+    for (form, displacement) in [Form::Call, Form::PrefixedCall]
+        .into_iter()
+        .flat_map(|form| ends.clone().map(move |d| (form, d)))
+    {
+        let idle = form.idle_bytes(Role::Call, displacement).unwrap();
+        let instruction = read(&idle);
+        assert_eq!((instruction.code(), instruction.len()), (Code::Nop_rm32, form.len()));
+        let on = form.bytes(displacement);
+        let differ: Vec<usize> = (0..on.len()).filter(|&i| on[i] != idle[i]).collect();
+        assert_eq!(differ, [form.switch_at()]);
+    }
+    // With all others, and in all other roles, it is what it is with any.
+    for (form, role) in Form::ALL.into_iter().flat_map(|form| ROLES.map(|role| (form, role))) {
+        for displacement in displacements().filter(|d| d & 0xffff != NOP_DISPLACEMENT) {
+            assert_eq!(form.idle(role, displacement), form.off(role));
+        }
+        if role != Role::Call || form.is_through_memory() {
+            assert_eq!(form.idle(role, NOP_DISPLACEMENT), form.off(role));
+        }
+    }
+}
+
+#[test]
 fn both_faces_of_a_site_differ_in_its_switching_byte_alone() {
     for (form, role) in Form::ALL.into_iter().flat_map(|form| ROLES.map(|role| (form, role))) {
         let on = form.bytes(0x0102_0304);

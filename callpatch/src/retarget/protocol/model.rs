@@ -13,13 +13,25 @@ use std::ops::Range;
 
 const OLD: i32 = 0x0a0b_0c0d;
 const NEW: i32 = 0x1a1b_1c1d;
+/// Ends of nops.
+const NOP: i32 = 0x2a2b_441f;
+const OTHER_NOP: i32 = 0x3a3b_441f;
+
+/// What sites lead to first, and then.
+const WAYS: [(i32, i32); 4] = [(OLD, NEW), (OLD, NOP), (NOP, NEW), (NOP, OTHER_NOP)];
 
 /// What happens to a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Set(Switch),
-    /// To this displacement.
-    Retarget(i32),
+    Retarget(Way),
+}
+
+/// Which of two displacements a site is led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    There,
+    Back,
 }
 
 /// A site at a distance from a granule's boundary.
@@ -30,6 +42,8 @@ struct Site {
     /// How many bytes lie before the boundary; all of them if none cuts it.
     front: usize,
     granule: usize,
+    /// Its displacement at first, and the other one.
+    leads: (i32, i32),
 }
 
 /// How displacements are stored.
@@ -65,14 +79,28 @@ impl Site {
     fn all() -> impl Iterator<Item = Self> {
         let roles = [Role::Call, Role::TailJump, Role::Detour];
         let kinds = Form::ALL.into_iter().flat_map(move |form| roles.map(|role| (form, role)));
-        kinds.filter(|(form, role)| form.off(*role).is_some()).flat_map(|(form, role)| {
-            let cut = (1..=form.len()).map(move |front| Self { form, role, front, granule: 8 });
-            cut.chain([Self { form, role, front: form.len(), granule: 1 }])
-        })
+        let kinds = kinds.filter(|(form, role)| form.off(*role).is_some());
+        kinds.flat_map(|(form, role)| WAYS.map(|leads| (form, role, leads))).flat_map(
+            |(form, role, leads)| {
+                let whole = Self { form, role, front: form.len(), granule: 8, leads };
+                let cut = (1..=form.len()).map(move |front| Self { front, ..whole });
+                cut.chain([Self { granule: 1, ..whole }])
+            },
+        )
     }
 
-    fn byte(self, to: Switch) -> u8 {
-        if to == Switch::On { self.form.on() } else { self.form.off(self.role).unwrap() }
+    /// The switching byte, in this memory.
+    fn byte(self, to: Switch, memory: &[u8]) -> u8 {
+        let at = self.form.displacement_at();
+        let displacement = i32::from_le_bytes(memory[at..at + 4].try_into().unwrap());
+        match to {
+            Switch::On => self.form.on(),
+            Switch::Off => self.form.idle(self.role, displacement).unwrap(),
+        }
+    }
+
+    fn guard(self) -> u8 {
+        self.form.off(self.role).unwrap()
     }
 
     /// How `Retarget` stores a displacement: a guard that reads it gets it whole, which wordpatch
@@ -92,11 +120,17 @@ impl Site {
         pieces: Pieces,
         keep: impl Fn(usize) -> bool,
     ) -> History {
-        let mut history = History { epochs: vec![vec![self.form.bytes(OLD)]] };
+        let mut history = History { epochs: vec![vec![self.form.bytes(self.leads.0)]] };
         for &event in events {
             match event {
-                Set(to) => history.store(self.form.switch_at(), &[self.byte(to)]),
-                To(displacement) => self.retarget(&mut history, displacement, order, pieces, &keep),
+                Set(to) => {
+                    let byte = self.byte(to, &history.now());
+                    history.store(self.form.switch_at(), &[byte]);
+                }
+                To(way) => {
+                    let to = if way == Way::There { self.leads.1 } else { self.leads.0 };
+                    self.retarget(&mut history, to, order, pieces, &keep);
+                }
             }
         }
         history
@@ -114,7 +148,7 @@ impl Site {
         let (at, bytes) = (self.form.displacement_at(), to.to_le_bytes());
         for (_, &step) in steps(order).iter().enumerate().filter(|&(i, _)| keep(i)) {
             match step {
-                Step::Off => history.store(self.form.switch_at(), &[self.byte(Switch::Off)]),
+                Step::Off => history.store(self.form.switch_at(), &[self.guard()]),
                 Step::Barrier => history.barrier(),
                 Step::Displacement => match pieces {
                     Pieces::Whole => history.store(at, &bytes),
@@ -123,10 +157,11 @@ impl Site {
                         (0..4).rev().for_each(|i| history.store(at + i, &[bytes[i]]));
                     }
                 },
-                Step::On if was_on => {
-                    history.store(self.form.switch_at(), &[self.byte(Switch::On)]);
+                Step::Face => {
+                    let was = if was_on { Switch::On } else { Switch::Off };
+                    let byte = self.byte(was, &history.now());
+                    history.store(self.form.switch_at(), &[byte]);
                 }
-                Step::On => {}
             }
         }
     }
@@ -142,9 +177,15 @@ impl Site {
 
     fn is_right(self, view: &[u8]) -> bool {
         let whole = |displacement| {
-            [Some(self.form.bytes(displacement)), self.form.off_bytes(self.role, displacement)]
+            let idle = self.form.idle_bytes(self.role, displacement);
+            [
+                Some(self.form.bytes(displacement)),
+                self.form.off_bytes(self.role, displacement),
+                idle,
+            ]
         };
-        let is_face = || [OLD, NEW].into_iter().flat_map(whole).flatten().any(|face| face == view);
+        let leads = [self.leads.0, self.leads.1];
+        let is_face = || leads.into_iter().flat_map(whole).flatten().any(|face| face == view);
         // No thread executes what lies behind a `ret`, and a guard that does not read does not care
         // what its displacement is.
         let fixed = if self.role == Role::TailJump { 1 } else { self.form.displacement_at() };
@@ -187,14 +228,16 @@ impl Site {
 use Event::{Retarget as To, Set};
 const ON: Event = Set(Switch::On);
 const OFF: Event = Set(Switch::Off);
+const THERE: Event = To(Way::There);
+const BACK: Event = To(Way::Back);
 
 /// There and back, on and off in between, as `CallSite::set` does without a barrier.
 const LIVES: [&[Event]; 5] = [
-    &[To(NEW), To(OLD)],
-    &[To(NEW), OFF, ON, To(OLD)],
-    &[OFF, To(NEW), ON, To(OLD)],
-    &[OFF, To(NEW), ON, OFF, To(OLD), ON],
-    &[OFF, ON, OFF, To(NEW), ON, OFF, ON],
+    &[THERE, BACK],
+    &[THERE, OFF, ON, BACK],
+    &[OFF, THERE, ON, BACK],
+    &[OFF, THERE, ON, OFF, BACK, ON],
+    &[OFF, ON, OFF, THERE, ON, OFF, ON],
 ];
 
 const ORDERS: [FetchOrder; 2] = [FetchOrder::Upwards, FetchOrder::Any];
@@ -246,26 +289,26 @@ fn every_step_is_needed() {
 
 #[test]
 fn a_site_that_is_off_needs_the_barrier_too() {
-    let site = Site { form: Form::Call, role: Role::Call, front: 3, granule: 8 };
-    let history =
-        site.run(&[OFF, To(NEW), ON], FetchOrder::Upwards, Pieces::Whole, |step| step != 1);
+    let site = Site { form: Form::Call, role: Role::Call, front: 3, granule: 8, leads: (OLD, NEW) };
+    let history = site.run(&[OFF, THERE, ON], FetchOrder::Upwards, Pieces::Whole, |step| step != 1);
     assert!(site.tear(&history, FetchOrder::Upwards).is_some());
 }
 
 #[test]
 fn where_fetch_may_go_any_way_one_barrier_is_too_few() {
-    let site = Site { form: Form::Call, role: Role::Call, front: 3, granule: 8 };
-    let history = site.run(&[To(NEW)], FetchOrder::Upwards, Pieces::Whole, |_| true);
+    let site = Site { form: Form::Call, role: Role::Call, front: 3, granule: 8, leads: (OLD, NEW) };
+    let history = site.run(&[THERE], FetchOrder::Upwards, Pieces::Whole, |_| true);
     assert!(site.tear(&history, FetchOrder::Any).is_some());
 }
 
 #[test]
 fn a_guard_that_reads_must_not_have_half_a_displacement() {
-    let site = Site { form: Form::CallMemory, role: Role::Call, front: 6, granule: 8 };
-    let history = site.run(&[To(NEW)], FetchOrder::Upwards, Pieces::Upwards, |_| true);
+    let leads = (OLD, NEW);
+    let site = Site { form: Form::CallMemory, role: Role::Call, front: 6, granule: 8, leads };
+    let history = site.run(&[THERE], FetchOrder::Upwards, Pieces::Upwards, |_| true);
     assert!(site.tear(&history, FetchOrder::Upwards).is_some());
     let cut = Site { front: 4, ..site };
-    let history = cut.run(&[To(NEW)], FetchOrder::Upwards, Pieces::Whole, |_| true);
+    let history = cut.run(&[THERE], FetchOrder::Upwards, Pieces::Whole, |_| true);
     assert!(
         cut.tear(&history, FetchOrder::Upwards).is_some(),
         "which is why such words go to wordpatch"
@@ -279,5 +322,19 @@ fn a_switch_needs_no_barrier_at_any_placement() {
             let history = site.run(&[OFF, ON, OFF, ON], order, Pieces::Whole, |_| true);
             assert_eq!(site.tear(&history, order), None, "{site:?}");
         }
+    }
+}
+
+/// What remains of a call whose displacement is a nop's end is no nop while that is written.
+#[test]
+fn a_nop_guards_no_displacement() {
+    for leads in [(OLD, NOP), (NOP, NEW)] {
+        let site = Site { form: Form::Call, role: Role::Call, front: 5, granule: 8, leads };
+        let mut history = site.run(&[OFF], FetchOrder::Upwards, Pieces::Whole, |_| true);
+        history.barrier();
+        history.store(0, &[0x0f]);
+        assert!(site.tear(&history, FetchOrder::Upwards).is_some() == (leads.0 == OLD));
+        history.store(1, &leads.1.to_le_bytes());
+        assert!(site.tear(&history, FetchOrder::Upwards).is_some());
     }
 }
