@@ -18,8 +18,10 @@
 
 use crate::error::IslandError;
 use crate::gate::Gate;
-use crate::reach::Reach;
-use crate::x86;
+use crate::lanes::Lanes;
+use crate::reach::{Grid, Reach};
+use crate::site::CallSite;
+use crate::x86::{self, Role};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wordpatch::os::pages::{PAGE, round_up};
@@ -39,6 +41,7 @@ pub struct Islands {
     reach: Reach,
     module: Range<CodeAddr>,
     islands: Vec<Island>,
+    lanes: Option<Lanes>,
     /// Given back, and not yet fit for use.
     given_back: Vec<Stub>,
     free: Vec<Stub>,
@@ -153,6 +156,7 @@ impl Islands {
             reach,
             module,
             islands: Vec::new(),
+            lanes: None,
             given_back: Vec::new(),
             free: Vec::new(),
             ret: None,
@@ -173,8 +177,34 @@ impl Islands {
         let mappings =
             mappings.map_err(|error| IslandError::Os { module: self.module.clone(), error })?;
         let len = round_up(bytes.max(ISLAND));
-        let place = self.reach.free_places(len, &mappings).into_iter().next();
+        let place = self.reach.free_places(len, Grid::PAGES, &mappings).into_iter().next();
         Ok(place.map(|start| start..start.offset(len as isize)))
+    }
+
+    /// Stubs of calls that lie there, of so many bytes in all, are going to be [asked
+    /// for](Self::stub_of_call), in the order of the calls.
+    pub fn expect_calls(&mut self, calls: Range<CodeAddr>, bytes: usize) {
+        self.lanes = Some(Lanes::of(calls, bytes));
+    }
+
+    /// A stub of at most `len` bytes for a site, at a place by which the site is a nop when it is
+    /// off, if there is one. It is there as long as the islands are.
+    pub fn stub_of_call<C: AsRef<[u8]>>(
+        &mut self,
+        site: &CallSite,
+        len: usize,
+        code: impl FnOnce(CodeAddr) -> C,
+    ) -> Result<CodeAddr, IslandError> {
+        let can_be = site.role() == Role::Call && !site.form().is_through_memory();
+        if let Some(lanes) = self.lanes.as_mut().filter(|_| can_be)
+            && let Some(place) = lanes.place(&self.reach, (site.address(), site.form()), len)?
+        {
+            let code = code(place);
+            lanes.write(place, len, code.as_ref());
+            return Ok(place);
+        }
+        // For good, as lanes are.
+        Ok(self.stub(len, code)?.address)
     }
 
     /// A stub of at most `len` bytes; `code` makes its bytes when its address is known.
@@ -215,9 +245,12 @@ impl Islands {
     /// The islands outlive it, either way is right to go whenever it is switched, and flags are
     /// dead at the stub's beginning.
     pub unsafe fn gate(&self, stub: CodeAddr) -> Option<Gate> {
-        let island = self.islands.iter().rev().find(|island| island.holds(stub))?;
-        let offset = stub.distance_from(island.memory.base()) as usize;
-        let alias = island.memory.writable(offset).distance_from(stub);
+        let of_islands =
+            || self.islands.iter().rev().find(|island| island.holds(stub)).map(|it| &it.memory);
+        let of_lanes = self.lanes.as_ref().and_then(|lanes| lanes.memory_of(stub));
+        let memory = of_lanes.or_else(of_islands)?;
+        let offset = stub.distance_from(memory.base()) as usize;
+        let alias = memory.writable(offset).distance_from(stub);
         // SAFETY: (1) both lie on the island, which was written there; (2) the caller; (3) islands
         // write to no stub that was handed out.
         unsafe { Gate::at(stub, alias) }
@@ -304,12 +337,13 @@ impl Islands {
 
     /// How many bytes of code memory it takes.
     pub fn len(&self) -> usize {
-        self.islands.iter().map(|island| island.memory.len()).sum()
+        self.islands.iter().map(|island| island.memory.len()).sum::<usize>()
+            + self.lanes.as_ref().map_or(0, Lanes::len)
     }
 
     /// Whether there is no island yet.
     pub fn is_empty(&self) -> bool {
-        self.islands.is_empty()
+        self.len() == 0
     }
 
     /// What the module's sites reach.

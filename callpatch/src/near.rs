@@ -1,9 +1,9 @@
 //! Code memory within reach of a module: another thread may map memory at the same time, and
 //! take the place that was found.
 
-use crate::reach::Reach;
-use wordpatch::CodeMemory;
+use crate::reach::{Grid, Reach};
 use wordpatch::os::{OsError, maps};
+use wordpatch::{CodeAddr, CodeMemory};
 
 /// How often places are looked for, if another thread is always quicker.
 const ATTEMPTS: usize = 16;
@@ -11,11 +11,25 @@ const ATTEMPTS: usize = 16;
 impl Reach {
     /// Maps `len` bytes, whole pages, as near as possible; none if there is no such place.
     pub fn map(&self, len: usize) -> Result<Option<CodeMemory>, OsError> {
+        self.map_on(len, Grid::PAGES, CodeMemory::at)
+    }
+
+    /// The same of memory that will hardly be touched, on a grid.
+    pub(crate) fn map_sparse(&self, len: usize, grid: Grid) -> Result<Option<CodeMemory>, OsError> {
+        self.map_on(len, grid, CodeMemory::sparse_at)
+    }
+
+    fn map_on(
+        &self,
+        len: usize,
+        grid: Grid,
+        map: fn(CodeAddr, usize) -> Result<CodeMemory, OsError>,
+    ) -> Result<Option<CodeMemory>, OsError> {
         for _ in 0..ATTEMPTS {
             let mappings = maps::mappings()?;
             let mut taken_meanwhile = false;
-            for place in self.free_places(len, &mappings) {
-                match CodeMemory::at(place, len) {
+            for place in self.free_places(len, grid, &mappings) {
+                match map(place, len) {
                     Ok(memory) => return Ok(Some(memory)),
                     // Another thread was faster, or the kernel keeps the place for itself (the
                     // guard of a stack, mmap_min_addr).

@@ -50,23 +50,26 @@ impl Reach {
 
     /// Where `len` bytes, whole pages, could lie that are free: nearest first. `mappings` are those
     /// of the process, in order.
-    pub fn free_places(&self, len: usize, mappings: &[Mapping]) -> Vec<CodeAddr> {
+    pub fn free_places(&self, len: usize, grid: Grid, mappings: &[Mapping]) -> Vec<CodeAddr> {
         let mut places: Vec<CodeAddr> =
-            gaps(mappings).filter_map(|gap| self.place_in(&gap, len)).collect();
+            gaps(mappings).filter_map(|gap| self.place_in(&gap, len, grid)).collect();
         places.sort_by_key(|place| self.distance(*place, len));
         places
     }
 
     /// Where in a gap.
-    fn place_in(&self, gap: &Gap, len: usize) -> Option<CodeAddr> {
-        let start = gap.free.start.max(self.whole.start.get());
+    fn place_in(&self, gap: &Gap, len: usize, grid: Grid) -> Option<CodeAddr> {
+        let start = grid.up(gap.free.start.max(self.whole.start.get()));
         let end = gap.free.end.min(self.whole.end.get());
-        let last = end.checked_sub(len).filter(|&last| last >= start)?;
+        let last = grid.down(end.checked_sub(len)?);
+        if last < start {
+            return None;
+        }
         let below = end <= self.module.start.get();
         let at = match (gap.behind_heap, gap.before_stack) {
             (true, false) => last,
             (false, true) => start,
-            (true, true) => (start + (last - start) / 2) & !(PAGE - 1),
+            (true, true) => grid.down(start + (last - start) / 2),
             (false, false) if below => last,
             (false, false) => start,
         };
@@ -79,6 +82,28 @@ impl Reach {
         } else {
             place.get() - self.module.end.get().min(place.get())
         }
+    }
+}
+
+/// Where places may begin: at addresses that differ from one by multiples of a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// The one.
+    pub origin: CodeAddr,
+    /// The power of two.
+    pub step: usize,
+}
+
+impl Grid {
+    /// Any page.
+    pub const PAGES: Self = Self { origin: CodeAddr::new(0), step: PAGE };
+
+    fn down(self, address: usize) -> usize {
+        address.saturating_sub(address.wrapping_sub(self.origin.get()) & (self.step - 1))
+    }
+
+    fn up(self, address: usize) -> usize {
+        address.saturating_add(self.origin.get().wrapping_sub(address) & (self.step - 1))
     }
 }
 
@@ -145,8 +170,11 @@ mod tests {
             let module = u.choose(&mappings)?.clone();
             let reach = reach(module.start.get()..module.end.get());
             let len = u.int_in_range(1..=64)? * PAGE;
-            let places = reach.free_places(len, &mappings);
+            let step = PAGE << u.int_in_range(0..=5)?;
+            let grid = Grid { origin: CodeAddr::new(u.int_in_range(0..=64)? * PAGE), step };
+            let places = reach.free_places(len, grid, &mappings);
             for place in &places {
+                assert_eq!(place.get().wrapping_sub(grid.origin.get()) % step, 0, "{place}");
                 let end = place.offset(len as isize);
                 assert!(
                     mappings.iter().all(|m| end <= m.start || m.end <= *place),
@@ -180,7 +208,7 @@ mod tests {
             mapping(heap.clone(), "[heap]"),
             mapping(5 * GIB..6 * GIB, "[stack]"),
         ];
-        let places = reach(module.clone()).free_places(PAGE, &mappings);
+        let places = reach(module.clone()).free_places(PAGE, Grid::PAGES, &mappings);
         assert_eq!(places[0].get(), module.start - PAGE);
         let behind_heap = places.iter().find(|place| place.get() > heap.end).unwrap();
         assert!(behind_heap.get() > heap.end + GIB / 4, "{behind_heap}");
@@ -194,16 +222,16 @@ mod tests {
             mapping(module.clone(), ""),
             mapping(module.end..12 * GIB, ""),
         ];
-        assert_eq!(reach(module.clone()).free_places(PAGE, &around), []);
+        assert_eq!(reach(module.clone()).free_places(PAGE, Grid::PAGES, &around), []);
         let hole = [
             mapping(5 * GIB..7 * GIB, ""),
             mapping(7 * GIB + 2 * PAGE..module.start, ""),
             around[1].clone(),
             around[2].clone(),
         ];
-        let one = reach(module.clone()).free_places(2 * PAGE, &hole);
+        let one = reach(module.clone()).free_places(2 * PAGE, Grid::PAGES, &hole);
         assert_eq!(one, [CodeAddr::new(7 * GIB)]);
-        assert_eq!(reach(module).free_places(3 * PAGE, &hole), []);
+        assert_eq!(reach(module).free_places(3 * PAGE, Grid::PAGES, &hole), []);
     }
 
     #[test]

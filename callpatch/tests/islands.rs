@@ -3,7 +3,7 @@
 
 mod support;
 
-use callpatch::{Form, IslandError, Islands, Role, Slot, x86};
+use callpatch::{Form, IslandError, Islands, Role, Slot, Switch, x86};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::Function;
 use wordpatch::os::maps;
@@ -45,6 +45,83 @@ fn a_site_is_led_over_an_island_to_a_place_out_of_reach() {
     // SAFETY: as above.
     unsafe { site.retarget(near.address(), &policy) }.unwrap();
     assert_eq!(function.call(), 3);
+}
+
+#[test]
+fn calls_whose_stubs_lie_as_they_do_are_nops_when_off() {
+    let _alone = alone();
+    let policy = Policy::new().unwrap();
+    // As near to each other as calls of hooks are where many functions were inlined into one.
+    let functions: Vec<Function> =
+        (0..2).map(|_| Function::new(Form::Call, Role::Call, 512)).collect();
+    let sites: Vec<_> = functions.iter().map(|function| function.adopt(&policy)).collect();
+    for (function, mut site) in functions.iter().zip(sites) {
+        let span = function.site_at()..function.site_at().offset(1);
+        let mut islands = Islands::near(span.clone()).unwrap();
+        islands.expect_calls(span, 64);
+        let returns = |number: u8| [0xb8, number, 0, 0, 0, 0xc3];
+        // Each in a lane of its own, for they are stubs of one call.
+        let stubs: Vec<CodeAddr> =
+            (5..9).map(|n| islands.stub_of_call(&site, 64, |_| returns(n)).unwrap()).collect();
+        for (number, &stub) in (5..9).zip(&stubs) {
+            // SAFETY: (1) stubs are functions; (2) the function lives.
+            unsafe { site.retarget(stub, &policy) }.unwrap();
+            assert_eq!(function.call(), number);
+            site.set(Switch::Off).unwrap();
+            let bytes = [0, 1, 2].map(|at| function.byte(at));
+            assert_eq!(bytes, x86::NOP5[..3], "{stub}");
+            assert_eq!((function.call(), site.state()), (support::OFF, Some(Switch::Off)));
+            // Off, it is led elsewhere and back.
+            for to in [function.target(1), stub] {
+                // SAFETY: as above.
+                unsafe { site.retarget(to, &policy) }.unwrap();
+                assert_eq!((function.call(), site.state()), (support::OFF, Some(Switch::Off)));
+                let is_nop = function.byte(0) == x86::NOP5[0];
+                assert_eq!(is_nop, to == stub);
+            }
+            site.set(Switch::On).unwrap();
+            assert_eq!(function.call(), number);
+        }
+        // What does not fit into lanes lies elsewhere.
+        let long = islands.stub_of_call(&site, 200, |_| returns(9)).unwrap();
+        // SAFETY: as above.
+        unsafe { site.retarget(long, &policy) }.unwrap();
+        site.set(Switch::Off).unwrap();
+        assert_eq!((function.call(), function.byte(0)), (support::OFF, 0xa9));
+    }
+}
+
+#[test]
+fn a_page_of_a_lane_is_there_when_it_is_written_to() {
+    let _alone = alone();
+    let code = CodeMemory::new(64 << 20).unwrap();
+    let span = code.base()..code.base().offset(code.len() as isize);
+    let mut islands = Islands::near(span.clone()).unwrap();
+    islands.expect_calls(span, 100);
+    let before = resident();
+    let policy = Policy::new().unwrap();
+    let function = Function::new(Form::Call, Role::Call, 512);
+    let site = function.adopt(&policy);
+    // Not one of its calls: it gets no lane.
+    let elsewhere = islands.stub_of_call(&site, 6, |_| [0xc3]).unwrap();
+    assert_eq!(elsewhere.within(16), 0);
+    let mut own = code;
+    own.write(0, &Form::Call.bytes(64));
+    // SAFETY: (1) to (5): no thread executes the call.
+    let site =
+        unsafe { callpatch::CallSite::adopt(own.base(), Role::Call, &policy, |_| true) }.unwrap();
+    let jump = [&Form::Jump.bytes(0)[..], &[0xc3]].concat();
+    let stub = islands.stub_of_call(&site, 6, |_| jump).unwrap();
+    // SAFETY: (1) the islands live; (2) either way leads to the return; (3) flags do not matter.
+    assert!(unsafe { islands.gate(stub) }.is_some());
+    assert_eq!((stub.distance_from(own.base()) - 5) & 0xffff, 0x441f);
+    assert!(islands.len() > 64 << 20 && resident() < before + (8 << 20), "{} bytes", resident());
+}
+
+/// How much of this process is in memory.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
 }
 
 #[test]
@@ -110,9 +187,9 @@ fn a_stub_can_begin_with_a_switch_of_its_own() {
     // beginning.
     let gate = unsafe { islands.gate(stub) }.unwrap();
     assert_eq!(function.call(), 8);
-    gate.set(callpatch::Switch::Off);
+    gate.set(Switch::Off);
     assert_eq!(function.call(), 7);
-    gate.set(callpatch::Switch::On);
+    gate.set(Switch::On);
     assert_eq!(function.call(), 8);
     // SAFETY: as above.
     assert!(unsafe { islands.gate(stub.offset(5)) }.is_none(), "not a jump");

@@ -5,7 +5,8 @@
 
 mod support;
 
-use callpatch::{CallSite, Destination, Islands, Role, Strategy, Survey, Switch, x86::Form};
+use callpatch::x86::{self, Form};
+use callpatch::{CallSite, Destination, Islands, Role, Strategy, Survey, Switch};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Function, kinds};
@@ -230,6 +231,52 @@ fn the_literatures_calls_are_never_torn_on_the_documented_granule() {
         }
     }
     require("the literature's", &total, &[Outcome::Old, Outcome::Off]);
+}
+
+/// Calls that are nops when off, led to where they are not, and back, on and off.
+#[test]
+fn calls_that_are_nops_when_off_are_switched_and_retargeted_beside_a_thread_that_runs_them() {
+    let policy = Policy::new().unwrap();
+    let mut survey = Survey::new(policy).unwrap();
+    for form in [Form::Call, Form::PrefixedCall] {
+        for at in [512, 570, 571, 572, 573, 574, 575, 639] {
+            let function = &Function::new(form, Role::Call, at);
+            let mut site = function.adopt_by(&mut survey);
+            let span = site.address()..site.address().offset(1);
+            let mut islands = Islands::near(span.clone()).unwrap();
+            islands.expect_calls(span, 64);
+            let returns_three = [0xb8, 3, 0, 0, 0, 0xc3];
+            let stub = islands.stub_of_call(&site, 6, |_| returns_three).unwrap();
+            let over = &AtomicBool::new(false);
+            let mut nops = 0;
+            let seen = std::thread::scope(|scope| {
+                let executer = scope.spawn(move || {
+                    let (entry, mut seen) = (function.entry(), BTreeSet::new());
+                    while !over.load(Ordering::Relaxed) {
+                        seen.extend((0..64).map(|_| entry()));
+                    }
+                    seen
+                });
+                for round in 0..toggles(600) as usize {
+                    site.set(Switch::Off).unwrap();
+                    nops += usize::from(function.byte(form.switch_at() as isize) == x86::NOP5[0]);
+                    if round % 3 != 0 {
+                        site.set(Switch::On).unwrap();
+                    }
+                    if round % 8 == 0 {
+                        let to = if round / 8 % 2 == 0 { stub } else { function.target(0) };
+                        // SAFETY: (1) functions; (2) they and the function live.
+                        unsafe { site.retarget(to, &policy) }.unwrap();
+                    }
+                    site.set(Switch::On).unwrap();
+                }
+                over.store(true, Ordering::Relaxed);
+                executer.join().unwrap()
+            });
+            assert!(seen.is_subset(&[1, 2, 3].into()), "{form:?} at {at}: {seen:?}");
+            assert!(nops > 0, "{form:?} at {at}: no stub lies so that its call can be a nop");
+        }
+    }
 }
 
 /// Switches and retargets a function of every form while a thread runs it; what that thread saw.

@@ -198,6 +198,20 @@ fn what_is_wrong_is_said_in_one_line_and_the_program_runs_on() {
 }
 
 #[test]
+fn hooks_of_a_library_that_has_given_up_return_at_once() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("disabled");
+    let program = compile("disabled.c", &to, &["-O2", "-finstrument-functions", "-Wl,-z,now"]);
+    for (key, value) in [("FASTINST_POLCY", "exact"), ("WORDPATCH_ACCESS", "magic")] {
+        let with = run(preloaded(&program, "adaptive", &to.join("p.json")).env(key, value));
+        let said = String::from_utf8_lossy(&with.stderr);
+        assert_eq!((&with.stdout[..], with.status.code()), (&b"returned\n"[..], Some(0)), "{said}");
+    }
+}
+
+#[test]
 fn a_setting_that_is_refused_is_told_once_a_process_tree() {
     if !has("gcc") {
         return;

@@ -51,8 +51,26 @@ struct Span {
 impl Span {
     /// Maps new memory twice.
     fn map(place: Place, len: usize) -> Result<Self, OsError> {
-        let base = pages::map_shared(place, len, Protection::ReadExecute)?;
+        Self::twice(pages::map_shared(place, len, Protection::ReadExecute)?, len)
+    }
+
+    /// The same of memory that will hardly be touched.
+    fn map_sparse(at: CodeAddr, len: usize) -> Result<Self, OsError> {
+        let base = pages::map_shared(Place::Free(at), len, Protection::None)?;
+        pages::unlock(base, len);
         // SAFETY: (1) mapped above.
+        let protected = unsafe { pages::protect(base, len, Protection::ReadExecute) };
+        if let Err(error) = protected {
+            // SAFETY: (1) mapped above and not handed out.
+            unsafe { pages::unmap(base, len)? };
+            return Err(error);
+        }
+        Self::twice(base, len)
+    }
+
+    /// Maps new memory at `base` again.
+    fn twice(base: CodeAddr, len: usize) -> Result<Self, OsError> {
+        // SAFETY: (1) the callers' own.
         match unsafe { pages::again(base, len, Protection::ReadWrite) } {
             Ok(writable) => Ok(Self { base, writable, len }),
             Err(error) => {
@@ -97,9 +115,11 @@ impl Region {
 
     fn note(&mut self, range: Range<usize>) {
         let pages = range.start & !(PAGE - 1)..pages::round_up(range.end);
+        // What is written comes mostly in the order of addresses.
         match self
             .written
             .iter_mut()
+            .rev()
             .find(|known| known.start <= pages.end && pages.start <= known.end)
         {
             Some(known) => *known = known.start.min(pages.start)..known.end.max(pages.end),
@@ -121,6 +141,15 @@ impl CodeMemory {
     /// Maps at least `len` bytes of zeroed code memory at `at`, if nothing is mapped there.
     pub fn at(at: CodeAddr, len: usize) -> Result<Self, OsError> {
         Self::placed(Place::Free(at), len)
+    }
+
+    /// The same of memory of which a few pages will be touched: none is before that, also where a
+    /// program has asked for all of its memory to be locked (mlockall(2)).
+    pub fn sparse_at(at: CodeAddr, len: usize) -> Result<Self, OsError> {
+        fork::prepare();
+        let span = Span::map_sparse(at, pages::round_up(len.max(1)))?;
+        regions().push(Region::new(span, Vec::new()));
+        Ok(Self { span })
     }
 
     /// Puts code memory of the same contents where code is mapped. Threads may be executing it:

@@ -65,8 +65,8 @@ struct Guest {
 static GUEST: AtomicPtr<Guest> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether hooks do anything.
 pub(super) static RUNNING: AtomicBool = AtomicBool::new(false);
-/// Whether hooks that are called as they were linked return at once: a preloaded library that waits
-/// to be attached, or was.
+/// Whether hooks that are called as they were linked return at once: in a library that waits to be
+/// attached, or was, or that has given up.
 pub(super) static DORMANT: AtomicBool = AtomicBool::new(false);
 /// The process that we run in: a child made by `vfork` shares our memory, and is another.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -116,6 +116,7 @@ extern "C" fn enter() {
     }
     let errno = os::errno();
     if os::is_privileged() || !is_preloaded() {
+        DORMANT.store(true, Release);
         os::set_errno(errno);
         return;
     }
@@ -130,7 +131,7 @@ extern "C" fn enter() {
 
 /// Turns us off, and says why.
 pub(super) fn give_up(why: &str) {
-    RUNNING.store(false, Release);
+    stop_running();
     complain(why);
 }
 

@@ -549,12 +549,8 @@ impl Garden {
         let mut survey = Survey::new(*policy).map_err(|error| error.to_string())?;
         let mut islands =
             Islands::near(bed.module.span.clone()).map_err(|error| error.to_string())?;
-        // A trampoline, and two slots.
-        let room = |site: &FoundSite| {
-            Trampoline::len(site.kind == Kind::Enter && !bed.transient).next_multiple_of(16) + 16
-        };
         let shared = Shared::of(found);
-        islands.expect(found.sites.iter().map(room).sum());
+        expect(&mut islands, &found.sites, bed.transient);
         let former = std::mem::take(&mut bed.numbers);
         if former.is_empty() {
             functions::expect(found.functions);
@@ -725,6 +721,23 @@ impl Garden {
         let changed = self.boards.carry_out(moves);
         changed.iter().copied().for_each(modes::renew);
         changed
+    }
+}
+
+/// Makes room for trampolines, and for two slots each.
+fn expect(islands: &mut Islands, sites: &[FoundSite], transient: bool) {
+    const SLOTS: usize = 16;
+    let len = |site: &FoundSite| Trampoline::len(site.kind == Kind::Enter && !transient);
+    let own = || sites.iter().filter(|site| !site.own);
+    let has_lane = |site: &&FoundSite| site.role == Role::Call && !site.form.is_through_memory();
+    let others = own().filter(|site| !has_lane(site));
+    let others: usize = others.map(|site| len(site).next_multiple_of(16)).sum();
+    islands.expect(others + own().count() * SLOTS);
+    let calls = || own().filter(has_lane);
+    if let (Some(first), Some(last)) =
+        (calls().map(|site| site.address).min(), calls().map(|site| site.address).max())
+    {
+        islands.expect_calls(first..last.offset(1), calls().map(len).sum());
     }
 }
 
@@ -899,7 +912,7 @@ fn plant_site(
     let counted = function.filter(|_| is_enter && !transient);
     let make = |at| Trampoline::at(at, counted, number, slots);
     let trampoline =
-        islands.stub(Trampoline::len(counted.is_some()), make).map_err(text)?.address();
+        islands.stub_of_call(&call, Trampoline::len(counted.is_some()), make).map_err(text)?;
     let gate = counted.and_then(|_| {
         // SAFETY: (1) islands of modules that are counted in line are never dropped; (2) its first
         // instruction leads behind its counter, and at a hook flags are dead.

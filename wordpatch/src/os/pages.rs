@@ -174,10 +174,15 @@ pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
 pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
     // SAFETY: (1) a new mapping.
     let at = unsafe { map_private(Place::Anywhere, len, Protection::None)? };
-    // SAFETY: (1) numbers; whatever it is, it changes no contents. Where nothing is locked it does
-    // nothing.
-    unsafe { libc::munlock(at.get() as *const libc::c_void, len) };
+    unlock(at, len);
     Ok(at)
+}
+
+/// Has pages that were not touched stay away from memory, also where all memory is locked. Where
+/// nothing is locked it does nothing.
+pub fn unlock(start: CodeAddr, len: usize) {
+    // SAFETY: (1) numbers; whatever it is, it changes no contents.
+    unsafe { libc::munlock(start.get() as *const libc::c_void, len) };
 }
 
 /// How much memory there is for the process: the machine's, or what its container is left.
@@ -207,10 +212,10 @@ pub fn untouched_is_free() -> bool {
 pub fn map_sparse(at: CodeAddr, len: usize, protection: Protection) -> Result<(), OsError> {
     // SAFETY: (1) a new mapping, of a place that is free.
     unsafe { map_private(Place::Free(at), len, Protection::None)? };
+    unlock(at, len);
     let start = at.get() as *mut libc::c_void;
     // SAFETY: (1) numbers, and advice that changes no contents of a mapping of ours.
     unsafe {
-        libc::munlock(start, len);
         libc::madvise(start, len, libc::MADV_NOHUGEPAGE);
         libc::madvise(start, len, libc::MADV_DONTDUMP);
     }

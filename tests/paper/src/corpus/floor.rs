@@ -13,7 +13,8 @@ use std::process::Command;
 pub(crate) enum Face {
     /// A nop of five bytes; a return for a tail jump.
     Nop,
-    /// Our own: one byte of the site is another.
+    /// Our own where a trampoline lies anywhere: one byte of the site is another, `A9`. Where it lies
+    /// in a lane, the site is a nop, as in the floor.
     Off,
 }
 
