@@ -198,6 +198,24 @@ fn what_is_wrong_is_said_in_one_line_and_the_program_runs_on() {
 }
 
 #[test]
+fn calls_of_hooks_that_are_off_are_nops() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("nops");
+    let flags = ["-O2", "-fno-toplevel-reorder", "-fcf-protection=none", "-finstrument-functions"];
+    let program = compile("nops.c", &to, &flags);
+    let plain = run(&mut clean(std::process::Command::new(&program)));
+    // To count calls, exits are off.
+    for (exclude, nops) in [("leaf", "2 2 "), ("main", "2 1 ")] {
+        let mut command = preloaded(&program, "count", &to.join("p.json"));
+        let with = run(command.env("FASTINST_EXCLUDE", exclude));
+        let (said, sum) = (String::from_utf8_lossy(&with.stdout), &plain.stdout[4..]);
+        assert!(said.starts_with(nops) && said.as_bytes().ends_with(sum), "{exclude}: {said}");
+    }
+}
+
+#[test]
 fn hooks_of_a_library_that_has_given_up_return_at_once() {
     if !has("gcc") {
         return;
