@@ -7,6 +7,9 @@ use crate::source::{Source, Span};
 use serde::Serialize;
 use std::fmt;
 
+/// How much of a line is shown.
+const SHOWN: usize = 160;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -260,9 +263,9 @@ impl Diagnostics {
         let width = covered.clamp(1, (spare + 1).saturating_sub(column).max(1));
         let margin = line.to_string().len();
         // A line of a megabyte would not help: show what is around the place.
-        let from = column.saturating_sub(80);
+        let from = if spare > SHOWN { column.saturating_sub(SHOWN / 2) } else { 0 };
         let shown: String =
-            text.chars().skip(from).take(160).map(|c| if c == '\t' { ' ' } else { c }).collect();
+            text.chars().skip(from).take(SHOWN).map(|c| if c == '\t' { ' ' } else { c }).collect();
         writeln!(f, "{:margin$}--> {}:{line}:{column}", " ", source.name)?;
         writeln!(f, "{:margin$} |", "")?;
         writeln!(f, "{line} | {shown}")?;
@@ -271,7 +274,7 @@ impl Diagnostics {
             "{:margin$} | {:>pad$}{begin}{}{end}",
             "",
             "",
-            "^".repeat(width.min(160)),
+            "^".repeat(width.min(SHOWN)),
             pad = column - 1 - from
         )
     }

@@ -288,6 +288,22 @@ fn diagnostics_for_editors_are_objects_with_places() {
 }
 
 #[test]
+fn diagnostics_show_whole_lines_and_have_colours_where_they_are_asked_for() {
+    let place = Place::new("excerpt");
+    let rule = format!("wasm:opcode:call:before {{ var {}: i32; foo = 1; }}", "x".repeat(80));
+    let script = place.file("x.mm", &rule);
+    let plain = said(&whamm(&["check", &script]));
+    assert!(plain.starts_with("error[") && plain.contains(&format!("1 | {rule}\n")), "{plain}");
+    let coloured = said(&whamm(&["check", "--color", "always", &script]));
+    let marks = ["\x1b[1;31merror[TypeCheckError]\x1b[0m: ", "\x1b[1;31m^^^\x1b[0m\n"];
+    assert!(marks.iter().all(|mark| coloured.contains(mark)), "{coloured}");
+    // Of a line of a megabyte there is what is around the place.
+    let long = place.file("long.mm", &rule.replacen("x", &"x".repeat(1 << 20), 1));
+    let shown = said(&whamm(&["check", &long]));
+    assert!(shown.len() < 1000 && shown.contains("foo = 1;"), "{shown}");
+}
+
+#[test]
 fn scripts_are_laid_out_in_place() {
     let place = Place::new("fmt");
     let empty = place
