@@ -10,7 +10,11 @@
 //!
 //! Where no form is told debug information says it, or it is `/i`.
 
-use crate::symbols::{Pattern, Signature};
+mod signature;
+
+pub(crate) use signature::{Signature, signature};
+
+use crate::symbols::Pattern;
 use std::fmt;
 use std::str::FromStr;
 

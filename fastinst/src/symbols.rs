@@ -6,11 +6,9 @@
 
 mod demangle;
 mod pattern;
-mod signature;
 
 pub use demangle::demangled;
 pub use pattern::{Pattern, PatternError, Subject};
-pub(crate) use signature::{Signature, signature};
 
 use crate::discovery::points::PointNames;
 use crate::discovery::registered::Registered;
@@ -250,7 +248,7 @@ fn name_in(text: &[u8], at: u32) -> Option<&[u8]> {
 }
 
 /// Shows the image of a module, and that of the debug file that belongs to it, which is returned.
-fn with_images(
+pub(crate) fn with_images(
     module: &Module,
     mut visit: impl FnMut(&Image<'_>),
 ) -> Result<Option<PathBuf>, DiscoveryError> {

@@ -317,7 +317,7 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
     refused(&["record", "-o", "/dev/full", &app], 1, "No space left on device");
     let mut newer = whole.clone();
     newer[8] = 9;
-    refused(&["run", &place.file("newer.r3", newer)], 1, "a trace of version 9");
+    refused(&["run", &place.file("newer.r3", newer)], 126, "a trace of version 9");
     let mut damaged = whole.clone();
     let last = damaged.len() - 1;
     damaged[last] ^= 4;

@@ -6,9 +6,9 @@
 //! language: behind one that is passed by value nothing is known. Compilers make copies of
 //! functions with other arguments than their source has, and say so by name or by attribute.
 
-use super::{Symbols, with_images};
-use crate::arguments::{Form, Place, REGISTERS};
+use super::{Form, Place, REGISTERS};
 use crate::discovery::{Image, Module};
+use crate::symbols::{Symbols, with_images};
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, SectionId, Unit,
     UnitOffset,
