@@ -29,6 +29,14 @@ pub(crate) enum Build {
     Floor,
     /// The probed program with every site switched off as we do it.
     Latent,
+    /// gcc, -O2, at a fixed place.
+    Fixed,
+    /// The same with calls of a profiler that are nops.
+    Fentry,
+    /// gcc, -O2, with room at each function's beginning.
+    Patchable,
+    /// clang, -O2, with sleds of XRay in all functions.
+    Xray,
     /// clang, -O2.
     ClangBase,
     /// The same with `-finstrument-functions-after-inlining`.
@@ -42,6 +50,10 @@ impl Build {
             Self::Probed => "probed",
             Self::Floor => "floor",
             Self::Latent => "latent",
+            Self::Fixed => "fixed",
+            Self::Fentry => "fentry",
+            Self::Patchable => "patchable",
+            Self::Xray => "xray",
             Self::ClangBase => "clang-base",
             Self::ClangProbed => "clang-probed",
         }
@@ -51,12 +63,24 @@ impl Build {
         match self {
             Self::Base | Self::ClangBase => &["-O2"],
             Self::Probed | Self::Floor | Self::Latent => &["-O2", "-finstrument-functions"],
+            Self::Fixed => &["-O2", "-no-pie", "-fno-pie"],
+            Self::Fentry => &[
+                "-O2",
+                "-no-pie",
+                "-fno-pie",
+                "-pg",
+                "-mfentry",
+                "-mnop-mcount",
+                "-mrecord-mcount",
+            ],
+            Self::Patchable => &["-O2", "-fpatchable-function-entry=5"],
+            Self::Xray => &["-O2", "-fxray-instrument", "-fxray-instruction-threshold=1"],
             Self::ClangProbed => &["-O2", "-finstrument-functions-after-inlining"],
         }
     }
 
-    fn is_clang(self) -> bool {
-        matches!(self, Self::ClangBase | Self::ClangProbed)
+    pub(crate) fn is_clang(self) -> bool {
+        matches!(self, Self::ClangBase | Self::ClangProbed | Self::Xray)
     }
 }
 

@@ -19,6 +19,7 @@ mod peers;
 mod policies;
 mod probes;
 mod progress;
+mod providers;
 mod r3;
 mod report;
 mod sample;
@@ -96,6 +97,11 @@ enum Experiment {
     },
     /// What the profiler costs real programs (table 3).
     Table3 {
+        /// Only these programs.
+        programs: Vec<String>,
+    },
+    /// What probes cost by what they are made of: hooks, room that compilers leave, nothing at all.
+    Providers {
         /// Only these programs.
         programs: Vec<String>,
     },
@@ -203,6 +209,7 @@ fn main() -> ExitCode {
         Experiment::Table1 => table1::measure(arguments.quick),
         Experiment::Table2 { peers } => table2::measure(arguments.quick, *peers),
         Experiment::Table3 { programs } => table3::measure(arguments.quick, programs),
+        Experiment::Providers { programs } => providers::measure(arguments.quick, programs),
         Experiment::Engine { programs, peers } => {
             engine::measure(arguments.quick, programs, *peers)
         }

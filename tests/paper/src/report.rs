@@ -1,6 +1,6 @@
 //! What an experiment found: rows with a name that other tools can rely on.
 
-use crate::sample::Ratio;
+use crate::sample::{Blocks, Ratio};
 use serde::Serialize;
 use std::fmt;
 use wordpatch::Machine;
@@ -83,6 +83,27 @@ impl Row {
 impl Report {
     pub(crate) fn new(experiment: &'static str) -> Self {
         Self { experiment, machine: Machine::here(), rows: Vec::new(), notes: Vec::new() }
+    }
+
+    /// A row's sums over programs: the geometric mean of each round, and the program whose median
+    /// is worst. Of each its values and its baseline's, round by round.
+    pub(crate) fn sum_up<'t>(
+        &mut self,
+        row: &str,
+        programs: impl Iterator<Item = (&'t str, [&'t [u64]; 2])>,
+    ) {
+        let (names, pairs): (Vec<&str>, Vec<[&[u64]; 2]>) = programs.unzip();
+        if let Some(ratio) = Ratio::geometric(&pairs) {
+            self.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
+        }
+        let blocks = |values: &[u64]| Blocks::of(values.iter().copied());
+        let ratio =
+            |[subject, plain]: [&[u64]; 2]| Ratio::of(&blocks(subject), &blocks(plain), 0.0);
+        let each = names.iter().zip(pairs).filter_map(|(name, pair)| Some((name, ratio(pair)?)));
+        if let Some((name, worst)) = each.max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
+            self.rows.push(Row::compared(format!("worst/{row}"), "us", &worst));
+            self.notes.push(format!("worst/{row} is {name}."));
+        }
     }
 }
 

@@ -235,20 +235,10 @@ fn ratio(series: &Series, subject: Run, baseline: Run) -> Option<Ratio> {
 /// Over all programs.
 fn summary(programs: &[&'static Program], all: &[Series], report: &mut Report) {
     for (row, subject, baseline) in RATIOS {
-        let pairs: Vec<_> = all
-            .iter()
-            .filter_map(|series| Some([series.cpu.get(&subject)?, series.cpu.get(&baseline)?]))
-            .collect();
-        if let Some(ratio) = Ratio::geometric(&pairs) {
-            report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
-        }
-        let each = programs
-            .iter()
-            .zip(all)
-            .filter_map(|(program, series)| Some((program, ratio(series, subject, baseline)?)));
-        if let Some((program, worst)) = each.max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
-            report.rows.push(Row::compared(format!("worst/{row}"), "us", &worst));
-            report.notes.push(format!("worst/{row} is {}.", program.name));
-        }
+        let rows = programs.iter().zip(all).filter_map(|(program, series)| {
+            let [subject, baseline] = [series.cpu.get(&subject)?, series.cpu.get(&baseline)?];
+            Some((program.name, [subject.as_slice(), baseline.as_slice()]))
+        });
+        report.sum_up(row, rows);
     }
 }

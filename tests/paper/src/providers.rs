@@ -1,0 +1,160 @@
+//! What probes cost by what they are made of (`providers`): compiled-in hooks, room that compilers
+//! leave, calls of profilers, and nothing at all.
+//!
+//! Processor time, start and end included, of rounds in which every build of every program runs once
+//! in each state. `idle` has probes in all functions, off; `default` and `exact` are the policies.
+//!
+//! | row | what is compared |
+//! |---|---|
+//! | `PROGRAM/PROVIDER/STATE` | the program with that provider's probes, and the plain build |
+//! | `PROGRAM/hooks/floor` | the build with hooks that are nops, and the plain build: no runtime can beat it |
+//! | `geomean/PROVIDER/STATE`, `worst/PROVIDER/STATE` | over the programs |
+
+use crate::corpus::{self, Build, Corpus, PROGRAMS, Program};
+use crate::progress::Progress;
+use crate::report::{Report, Row};
+use crate::sample::{Blocks, Ratio};
+use crate::selection::Selection;
+use crate::table3;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+
+/// A provider's name, the build that it is for, and the plain build of the same compiler.
+#[derive(Clone, Copy, Debug)]
+struct Provider {
+    name: &'static str,
+    build: Build,
+    plain: Build,
+}
+
+const PROVIDERS: [Provider; 5] = [
+    Provider { name: "hooks", build: Build::Probed, plain: Build::Base },
+    Provider { name: "patchable", build: Build::Patchable, plain: Build::Base },
+    Provider { name: "mcount", build: Build::Fentry, plain: Build::Fixed },
+    Provider { name: "xray", build: Build::Xray, plain: Build::ClangBase },
+    Provider { name: "symbols", build: Build::Base, plain: Build::Base },
+];
+
+/// What the probes do.
+const STATES: [&str; 3] = ["idle", "default", "exact"];
+
+/// Microseconds of processor time, round by round, by what was run.
+type Times = BTreeMap<String, Vec<u64>>;
+
+pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
+    let selection = Selection::new(only, PROGRAMS.iter().map(|program| program.name))?;
+    let programs: Vec<&'static Program> =
+        PROGRAMS.iter().filter(|program| selection.holds(program.name)).collect();
+    let (corpus, library) = (Corpus::prepare()?, corpus::library()?);
+    let providers: Vec<Provider> = PROVIDERS
+        .into_iter()
+        .filter(|provider| corpus.clang || !provider.build.is_clang())
+        .collect();
+    let rounds = if quick { 3 } else { 31 };
+    let progress = Progress::new((rounds * programs.len()) as u64)?;
+    let mut all: Vec<Times> = programs.iter().map(|_| Times::new()).collect();
+    'rounds: for _ in 0..rounds {
+        for (program, times) in programs.iter().zip(&mut all) {
+            if progress.is_stopped() {
+                break 'rounds;
+            }
+            round(&corpus, &library, program, &providers, times)?;
+            progress.passed(program.name, 1);
+        }
+    }
+    let mut report = Report::new("providers");
+    for (program, times) in programs.iter().zip(&all) {
+        let compared = pairs(&providers).into_iter().filter_map(|(row, subject, plain)| {
+            let [subject, plain] = both(times, &subject, &plain)?;
+            let blocks = |times: &[u64]| Blocks::of(times.iter().copied());
+            let ratio = Ratio::of(&blocks(subject), &blocks(plain), 0.0)?;
+            Some(Row::compared(format!("{}/{row}", program.name), "us", &ratio))
+        });
+        report.rows.extend(compared);
+    }
+    for (row, subject, plain) in pairs(&providers) {
+        let rows = programs
+            .iter()
+            .zip(&all)
+            .filter_map(|(program, times)| Some((program.name, both(times, &subject, &plain)?)));
+        report.sum_up(&row, rows);
+    }
+    if !corpus.clang {
+        report.notes.push("clang is missing: no rows of xray.".into());
+    }
+    report.notes.push("usdt has no rows: programs of the corpus have no points.".into());
+    report.notes.extend(progress.end());
+    Ok(report)
+}
+
+/// Row, subject and baseline.
+fn pairs(providers: &[Provider]) -> Vec<(String, String, String)> {
+    let of = |provider: &Provider| {
+        let plain = format!("{:?}", provider.plain);
+        STATES.map(|state| {
+            let row = format!("{}/{state}", provider.name);
+            (row.clone(), row, plain.clone())
+        })
+    };
+    let floor = ("hooks/floor".into(), format!("{:?}", Build::Floor), format!("{:?}", Build::Base));
+    providers.iter().flat_map(of).chain([floor]).collect()
+}
+
+/// Everything once.
+fn round(
+    corpus: &Corpus,
+    library: &Path,
+    program: &'static Program,
+    providers: &[Provider],
+    times: &mut Times,
+) -> Result<(), Box<dyn Error>> {
+    let mut expected = None;
+    let mut run = |name: String, build: Build, state: Option<(&str, &str)>| {
+        let mut command = Command::new(corpus.build(program, build)?);
+        command.arg(program.rounds);
+        if let Some((provider, state)) = state {
+            watch(&mut command, library, corpus.folder(), provider, state);
+        }
+        // Programs for gprof write what it reads when they end.
+        command.env("GMON_OUT_PREFIX", corpus.folder().join("gmon"));
+        let outcome = corpus::run(program, build, &mut command, &mut expected)?;
+        times.entry(name).or_default().push(outcome.cpu.as_micros() as u64);
+        Ok::<_, corpus::CorpusError>(())
+    };
+    let mut plain: Vec<Build> = providers.iter().map(|provider| provider.plain).collect();
+    plain.push(Build::Floor);
+    plain.sort_by_key(|build| format!("{build:?}"));
+    plain.dedup();
+    for build in plain {
+        run(format!("{build:?}"), build, None)?;
+    }
+    for provider in providers {
+        for state in STATES {
+            let name = format!("{}/{state}", provider.name);
+            run(name, provider.build, Some((provider.name, state)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Has a program watched by one provider, in a state.
+fn watch(command: &mut Command, library: &Path, folder: &Path, provider: &str, state: &str) {
+    let policy = if state == "exact" { "exact" } else { "adaptive" };
+    table3::observe(command, library, folder, policy);
+    command.env("FASTINST_OUTPUT", folder.join("providers.profile"));
+    command.env("FASTINST_FORMAT", "profile").env("FASTINST_PROVIDER", provider);
+    if state != "default" {
+        command.env("FASTINST_PLANT", "all");
+    }
+    if state == "idle" {
+        // Outside of what is recorded a program runs its own code.
+        command.env("FASTINST_START_ON", "1000h");
+    }
+}
+
+/// The times of a subject and of what it is compared with.
+fn both<'t>(times: &'t Times, subject: &str, plain: &str) -> Option<[&'t [u64]; 2]> {
+    Some([times.get(subject)?, times.get(plain)?])
+}
