@@ -296,10 +296,18 @@ fn pages_of(at: CodeAddr) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
     use wordpatch::CodeMemory;
+
+    /// One test at a time: they put landings at the same places.
+    fn alone() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     #[test]
     fn landings_share_pages_and_never_bytes() {
+        let _alone = alone();
         let mut memory = CodeMemory::new(PAGE).unwrap();
         memory.write(0, &[0xb8, 7, 0, 0, 0, 0xc3]);
         let mut landings = Landings::new(3);
@@ -339,6 +347,7 @@ mod tests {
 
     #[test]
     fn many_pages_are_one_mapping_and_what_maps_over_them_has_taken_them() {
+        let _alone = alone();
         let memory = CodeMemory::new(PAGE).unwrap();
         let mut landings = Landings::new(3);
         landings.survey().unwrap();
@@ -363,6 +372,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_away_leaves_no_page_and_no_mapping() {
+        let _alone = alone();
         let memory = CodeMemory::new(PAGE).unwrap();
         let mut landings = Landings::new(3);
         landings.survey().unwrap();
@@ -394,6 +404,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_clear_is_neither_a_landing_s_nor_a_span_s() {
+        let _alone = alone();
         let memory = CodeMemory::new(PAGE).unwrap();
         let mut landings = Landings::new(3);
         landings.survey().unwrap();
@@ -416,6 +427,7 @@ mod tests {
 
     #[test]
     fn where_memory_is_charged_before_it_is_touched_each_page_is_by_itself() {
+        let _alone = alone();
         let memory = CodeMemory::new(PAGE).unwrap();
         let mut landings = Landings::new(3);
         landings.survey().unwrap();
@@ -428,6 +440,7 @@ mod tests {
 
     #[test]
     fn no_landing_is_where_the_kernel_s_addresses_are() {
+        let _alone = alone();
         let mut landings = Landings::new(usize::MAX);
         landings.survey().unwrap();
         for at in [HIGHEST, 1 << 47, 0x8000_0000_0000_1000, 0x18usize.wrapping_neg() << 28] {
@@ -438,6 +451,7 @@ mod tests {
 
     #[test]
     fn heaps_and_stacks_have_room_to_grow() {
+        let _alone = alone();
         let mut landings = Landings::new(usize::MAX);
         landings.survey().unwrap();
         let mappings = maps::mappings().unwrap();

@@ -47,7 +47,9 @@ impl Names {
     fn at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
         let module = garden.beds.get(bed)?;
         let known = self.known(garden, bed)?;
-        if known.symbols.is_some() || module.has_probes() {
+        // One that is gone has no probes any more, and its points their names.
+        let is_read = known.symbols.is_some() || module.module.points.is_some();
+        if is_read || module.has_probes() {
             return self.symbols(garden, bed)?.name_at(address);
         }
         if let Some(symbol) = known.looked_up.get(&address) {
@@ -75,8 +77,11 @@ impl Names {
     }
 
     fn symbols(&mut self, garden: &Garden, bed: usize) -> Option<&mut Symbols> {
-        let load = || garden.beds.get(bed).and_then(|bed| Symbols::load(&bed.module).ok());
-        self.known(garden, bed)?.symbols.get_or_insert_with(load).as_mut()
+        let module = &garden.beds.get(bed)?.module;
+        let load = || Symbols::load(module).ok();
+        let symbols = self.known(garden, bed)?.symbols.get_or_insert_with(load).as_mut()?;
+        symbols.learn_points(module);
+        Some(symbols)
     }
 
     /// The function that an address lies in.

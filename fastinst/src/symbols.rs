@@ -113,6 +113,14 @@ impl Symbols {
         ))
     }
 
+    /// Points of a library that is loaded later are found after it was first seen, and perhaps after
+    /// its symbols were read.
+    pub(crate) fn learn_points(&mut self, module: &Module) {
+        if module.points.is_some() {
+            self.points.clone_from(&module.points);
+        }
+    }
+
     /// The point that is there, or the function that an address lies in.
     pub fn name_at(&self, address: CodeAddr) -> Option<Symbol> {
         let point = self.points.as_ref().and_then(|points| points.get(&address));
@@ -296,5 +304,19 @@ mod tests {
                 "{address}"
             );
         }
+    }
+
+    #[test]
+    fn points_that_are_found_after_symbols_were_read_have_their_names() {
+        let mut module = Module::loaded().into_iter().next().unwrap();
+        let mut symbols = Symbols::load(&module).unwrap();
+        let at = symbols.functions.rows[0].start;
+        module.points = Some(Arc::new([(at, "app:begin".to_owned())].into()));
+        symbols.learn_points(&module);
+        assert_eq!(symbols.name_at(at).unwrap().name, "app:begin");
+        // Loaded again, and not yet looked at.
+        module.points = None;
+        symbols.learn_points(&module);
+        assert_eq!(symbols.name_at(at).unwrap().name, "app:begin");
     }
 }
