@@ -28,8 +28,8 @@ mod walk;
 pub use hooks::Hooks;
 pub use image::ImageError;
 pub(crate) use image::{Code, Image};
-pub(crate) use module::Contents;
 pub use module::Module;
+pub(crate) use module::{Contents, module_name};
 
 use crate::probe::Kind;
 use callpatch::x86::{self, Transfer};

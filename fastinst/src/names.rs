@@ -58,7 +58,7 @@ impl Names {
         if known.looked_up.len() >= LOOKS {
             return self.symbols(garden, bed)?.name_at(address);
         }
-        let symbol = Symbols::look_up(&module.module, address).ok().flatten();
+        let symbol = Symbols::look_up_in_own_file(&module.module, address).ok().flatten();
         known.looked_up.insert(address, symbol.clone());
         symbol
     }

@@ -85,32 +85,20 @@ impl Symbols {
         module: &Module,
         address: CodeAddr,
     ) -> Result<Option<Symbol>, DiscoveryError> {
-        let wanted = address.get().wrapping_sub(module.bias) as u64;
-        let mut best: Option<(u64, u64, Vec<u8>)> = None;
-        with_images(module, |image| {
-            for table in image.function_tables() {
-                for function in table.named().filter(|function| function.address <= wanted) {
-                    let nearest = best.as_ref().map_or(0, |best| best.0);
-                    if function.address < nearest {
-                        continue;
-                    }
-                    let Some(name) = name_in(table.text(), function.name) else { continue };
-                    let is_better = best
-                        .as_ref()
-                        .is_none_or(|best| function.address > nearest || name < &best.2[..]);
-                    if is_better {
-                        best = Some((function.address, function.size, name.to_vec()));
-                    }
-                }
-            }
-        })?;
-        Ok(best.filter(|&(start, size, _)| size == 0 || wanted - start < size).map(
-            |(start, size, name)| Symbol {
-                name: String::from_utf8_lossy(&name).into_owned(),
-                start: CodeAddr::new(module.bias.wrapping_add(start as usize)),
-                size: size as usize,
-            },
-        ))
+        let mut nearest = Nearest::to(module, address);
+        with_images(module, |image| nearest.visit(image))?;
+        Ok(nearest.symbol())
+    }
+
+    /// The same by the module's own file. A separate debug file is twenty times as large: what a
+    /// program waits for is not searched there.
+    pub(crate) fn look_up_in_own_file(
+        module: &Module,
+        address: CodeAddr,
+    ) -> Result<Option<Symbol>, DiscoveryError> {
+        let mut nearest = Nearest::to(module, address);
+        with_own_image(module, |image| nearest.visit(image))?;
+        Ok(nearest.symbol())
     }
 
     /// Points of a library that is loaded later are found after it was first seen, and perhaps after
@@ -182,6 +170,53 @@ impl Symbols {
             names.extend(name);
         }
         names
+    }
+}
+
+/// The search for the function that begins last before an address.
+struct Nearest {
+    /// What is added to addresses of the file.
+    bias: usize,
+    /// The address, in the file.
+    wanted: u64,
+    /// Where the function begins, how long it is, and its name.
+    best: Option<(u64, u64, Vec<u8>)>,
+}
+
+impl Nearest {
+    fn to(module: &Module, address: CodeAddr) -> Self {
+        let wanted = address.get().wrapping_sub(module.bias) as u64;
+        Self { bias: module.bias, wanted, best: None }
+    }
+
+    /// Of several names of a function the first in the alphabet stays.
+    fn visit(&mut self, image: &Image<'_>) {
+        for table in image.function_tables() {
+            for function in table.named().filter(|function| function.address <= self.wanted) {
+                let nearest = self.best.as_ref().map_or(0, |best| best.0);
+                if function.address < nearest {
+                    continue;
+                }
+                let Some(name) = name_in(table.text(), function.name) else { continue };
+                let is_better = self
+                    .best
+                    .as_ref()
+                    .is_none_or(|best| function.address > nearest || name < &best.2[..]);
+                if is_better {
+                    self.best = Some((function.address, function.size, name.to_vec()));
+                }
+            }
+        }
+    }
+
+    /// The function, if the address lies in it.
+    fn symbol(self) -> Option<Symbol> {
+        let (start, size, name) = self.best?;
+        (size == 0 || self.wanted - start < size).then(|| Symbol {
+            name: String::from_utf8_lossy(&name).into_owned(),
+            start: CodeAddr::new(self.bias.wrapping_add(start as usize)),
+            size: size as usize,
+        })
     }
 }
 
@@ -260,11 +295,8 @@ pub(crate) fn with_images(
     module: &Module,
     mut visit: impl FnMut(&Image<'_>),
 ) -> Result<Option<PathBuf>, DiscoveryError> {
-    let contents = module.contents()?;
-    let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
-    let image = Image::parse(&contents).map_err(failed)?;
-    visit(&image);
-    let separate = debug_file(&image.build_id().unwrap_or_default());
+    let build_id = with_own_image(module, &mut visit)?;
+    let separate = debug_file(&build_id);
     if let Some(debug) = &separate
         && let Ok(contents) = Contents::of(debug)
         && let Ok(image) = Image::parse(&contents)
@@ -272,6 +304,18 @@ pub(crate) fn with_images(
         visit(&image);
     }
     Ok(separate)
+}
+
+/// Shows the image of a module's own file; returns its build id.
+fn with_own_image(
+    module: &Module,
+    mut visit: impl FnMut(&Image<'_>),
+) -> Result<Vec<u8>, DiscoveryError> {
+    let contents = module.contents()?;
+    let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
+    let image = Image::parse(&contents).map_err(failed)?;
+    visit(&image);
+    Ok(image.build_id().unwrap_or_default())
 }
 
 /// Where distributions put the debug information that was split off: by build id.

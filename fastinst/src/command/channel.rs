@@ -2,7 +2,7 @@
 
 use super::{Failure, report, say};
 use fastinst::handover::Handover;
-use fastinst::symbols::demangled;
+use fastinst::lines;
 use profiler::Profile;
 use std::ffi::OsString;
 use std::io;
@@ -48,10 +48,7 @@ impl Channel {
     /// What all processes together have left so far; `None` if nothing.
     pub(super) fn profile(&self) -> Option<Profile> {
         let mut profiles = self.handover.as_ref().map(Handover::profiles).unwrap_or_default();
-        for profile in &mut profiles {
-            // A process that is profiled leaves names as its tables of symbols have them.
-            profile.rename(demangled);
-        }
+        profiles.iter_mut().for_each(lines::name);
         profiles.extend(self.folder.profiles());
         (!profiles.is_empty()).then(|| Profile::merge(&profiles))
     }

@@ -6,7 +6,7 @@ use super::{Failure, write_file};
 use clap::ValueEnum;
 use fastinst::format::Format;
 use fastinst::lines;
-use fastinst::symbols::{Pattern, Subject, demangled};
+use fastinst::symbols::{Pattern, Subject};
 use profiler::{Profile, TableOptions};
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
@@ -233,8 +233,7 @@ pub(crate) fn read(path: &Path) -> Result<Profile, Failure> {
     let failed = |error: String| Failure::Read { path: path.to_owned(), error };
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     let mut profile = Profile::from_file(&bytes).map_err(|error| failed(error.to_string()))?;
-    // A process that is profiled leaves names as its tables of symbols have them.
-    profile.rename(demangled);
+    lines::name(&mut profile);
     Ok(profile)
 }
 

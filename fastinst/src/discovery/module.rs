@@ -121,7 +121,7 @@ impl Module {
         let span = image.span().unwrap_or(0..0);
         Ok(Self {
             path: path.to_owned(),
-            name: name_of(path),
+            name: module_name(path),
             bias: 0,
             span: CodeAddr::new(span.start as usize)..CodeAddr::new(span.end as usize),
             is_loaded: false,
@@ -268,7 +268,7 @@ fn has_headers_of_program(contents: &[u8]) -> bool {
             == Some(loaded())
 }
 
-fn name_of(path: &Path) -> String {
+pub(crate) fn module_name(path: &Path) -> String {
     path.file_name()
         .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
@@ -302,7 +302,7 @@ unsafe extern "C" fn visit(
     };
     let span = CodeAddr::new(bias + start)..CodeAddr::new(bias + end);
     modules.push(Module {
-        name: name_of(&path),
+        name: module_name(&path),
         path,
         bias,
         span,
