@@ -71,7 +71,7 @@ pub struct Question {
 /// Why text asks nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{text}' asks for no arguments: {why}; write for instance 'parse_*@arg1/s,arg2/i32,retval'"
+    "'{text}' is not an argument list: {why}; expected for instance 'parse_*@arg1/s,arg2/i32,retval'"
 )]
 pub struct QuestionError {
     text: String,
@@ -88,14 +88,14 @@ impl FromStr for Question {
             None => (text, None),
         };
         if function.is_empty() {
-            return Err(wrong("there is no FUNCTION before the values".to_owned()));
+            return Err(wrong("FUNCTION is missing before the values".to_owned()));
         }
         Pattern::parse(function).map_err(|error| wrong(error.to_string()))?;
         let values = values.into_iter().flat_map(|values| values.split(','));
         let values = values.map(value).collect::<Result<Vec<Asked>, String>>().map_err(wrong)?;
         let twice = (1..values.len()).any(|at| values[..at].iter().any(|v| v.0 == values[at].0));
         if twice {
-            return Err(wrong("a value is there twice".to_owned()));
+            return Err(wrong("a value is given twice".to_owned()));
         }
         Ok(Self { text: text.to_owned(), values })
     }
@@ -118,11 +118,11 @@ fn value(text: &str) -> Result<Asked, String> {
             let number = place.strip_prefix("arg").and_then(|number| number.parse::<u8>().ok());
             match number {
                 Some(number @ 1..=REGISTERS) => Place::Argument(number),
-                Some(0) => return Err("arguments are counted from arg1 on".to_owned()),
-                Some(_) => return Err(format!("{place} is not in a register: arg1 to arg6 are")),
+                Some(0) => return Err("the first argument is arg1".to_owned()),
+                Some(_) => return Err(format!("{place} is not in a register; only arg1 to arg6 are")),
                 None if place.starts_with("fparg") => {
                     return Err(format!(
-                        "{place} is a floating-point number: integers and texts can be read"
+                        "{place} is a floating-point number; only integers and strings can be read"
                     ));
                 }
                 None => return Err(format!("'{place}' is neither arg1 to arg6 nor retval")),
@@ -134,7 +134,7 @@ fn value(text: &str) -> Result<Asked, String> {
 
 fn form_of(text: &str) -> Result<Form, String> {
     let unknown = || {
-        format!("'/{text}' is no form: they are /i, /u, /x (with 8, 16, 32 or 64), /b, /c and /s")
+        format!("'/{text}' is not a format: use /i, /u, /x (with 8, 16, 32 or 64), /b, /c or /s")
     };
     let (kind, bits) = text.split_at_checked(1).unwrap_or((text, ""));
     let bits = match bits {

@@ -283,7 +283,7 @@ fn answer(act: impl FnOnce() -> Result<(), Error>) -> bool {
         Err(failure) => remember(&failure.to_string()),
     }));
     done.unwrap_or_else(|_| {
-        remember("fastinst broke one of its own invariants; please report this")
+        remember("internal error: a fastinst invariant is broken; please report this")
     })
 }
 

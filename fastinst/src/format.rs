@@ -60,21 +60,21 @@ impl Format {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Profile => {
-                ("profile", "The profile itself, for fastinst report and fastinst diff")
+                ("profile", "Profile file, for fastinst report and fastinst diff")
             }
-            Self::Table => ("table", "A table for people"),
-            Self::Json => ("json", "For programs"),
-            Self::Csv => ("csv", "For spreadsheets"),
-            Self::Folded => ("folded", "For flame graphs"),
-            Self::Pprof => ("pprof", "For pprof"),
-            Self::Gprof => ("gprof", "As gprof prints it"),
-            Self::Html => ("html", "A page for a browser: table, flame graph, histograms"),
-            Self::Svg => ("svg", "A flame graph"),
+            Self::Table => ("table", "Table"),
+            Self::Json => ("json", "JSON, for scripts"),
+            Self::Csv => ("csv", "CSV, for spreadsheets"),
+            Self::Folded => ("folded", "Folded stacks, for flame graphs"),
+            Self::Pprof => ("pprof", "pprof's protocol buffers"),
+            Self::Gprof => ("gprof", "Text in gprof's format"),
+            Self::Html => ("html", "HTML page: table, flame graph, histograms"),
+            Self::Svg => ("svg", "Flame graph as SVG"),
             Self::Callgrind => ("callgrind", "For KCachegrind and callgrind_annotate"),
-            Self::Dot => ("dot", "A call graph for Graphviz"),
+            Self::Dot => ("dot", "Call graph for Graphviz"),
             Self::Speedscope => ("speedscope", "For speedscope"),
             Self::Firefox => ("firefox", "For the Firefox Profiler"),
-            Self::Trace => ("trace", "The slowest calls as a timeline, for Perfetto"),
+            Self::Trace => ("trace", "Timeline of the slowest calls, for Perfetto"),
         }
     }
 

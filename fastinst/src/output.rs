@@ -166,7 +166,7 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
     let mut notes: Vec<String> = garden.refusals.iter().take(SHOWN).cloned().collect();
     if garden.refusals.len() > SHOWN {
         notes
-            .push(format!("{} more probes or modules were refused", garden.refusals.len() - SHOWN));
+            .push(format!("{} further probes or modules were refused", garden.refusals.len() - SHOWN));
     }
     notes.extend(garden.note_of_unmodified());
     notes.extend(spans::notes());
@@ -177,8 +177,8 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
         }
     };
     tell(facts.failures, "times a function could not be switched");
-    tell(facts.unobserved, "threads were not observed, for want of memory");
-    tell(facts.refused, "calls were of functions that found no place in the table");
+    tell(facts.unobserved, "threads were not observed, because memory was exhausted");
+    tell(facts.refused, "calls of functions are missing, because the table was full");
     notes
 }
 
@@ -249,7 +249,7 @@ fn pour(path: &Path, mut bytes: &[u8]) -> std::io::Result<()> {
     if stream.metadata()?.is_dir() || (follow != 0 && stream.metadata()?.is_file()) {
         return Err(std::io::Error::new(
             std::io::ErrorKind::InvalidInput,
-            "it has become another file",
+            "it was replaced by another file",
         ));
     }
     let end = Instant::now() + READER;

@@ -40,11 +40,11 @@ pub enum TriggerError {
     Pattern(#[from] PatternError),
     /// A signal that does not exist, or is of no use.
     #[error(
-        "no signal {0} can switch recording: name SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT or SIGRTMIN+N"
+        "signal {0} cannot switch recording: use SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT or SIGRTMIN+N"
     )]
     Signal(String),
     /// A number without a unit.
-    #[error("{0} is no time: give it a unit, such as {0}s or {0}ms")]
+    #[error("{0} is not a time: give it a unit, such as {0}s or {0}ms")]
     Unit(String),
 }
 

@@ -205,7 +205,7 @@ fn what_is_too_much_is_told_and_costs_no_more() {
     assert!(one.lines().count() > 64 && !one.contains("of hot"), "{one}");
     let none = report(&["--arguments", "nosuch"]);
     let why = text(&none.stderr);
-    assert!(!none.status.success() && why.contains("arguments were read of "), "{why}");
+    assert!(!none.status.success() && why.contains("arguments were read for "), "{why}");
 }
 
 #[test]
@@ -219,8 +219,8 @@ fn what_cannot_be_read_is_refused_with_the_remedy() {
     assert!(notes.contains("without -finstrument-functions"), "{notes}");
 
     for (options, why) in [
-        (&["-A", "@arg1"][..], "there is no FUNCTION before the values"),
-        (&["-A", "parse@arg9"], "arg9 is not in a register: arg1 to arg6 are"),
+        (&["-A", "@arg1"][..], "FUNCTION is missing before the values"),
+        (&["-A", "parse@arg9"], "arg9 is not in a register; only arg1 to arg6 are"),
         (&["-A", "parse@arg1/z"], "'/z' is no form"),
         (&["-A", "/[/@arg1"], "invalid pattern"),
         (&["-A", "parse@arg1", "--provider", "hooks"], "use --provider symbols"),

@@ -321,7 +321,7 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
             .is_ok_and(|status| status.contains("Kthread:\t1"))
     });
     if let Some(kernel) = kernel {
-        assert!(refusal(&[], kernel).contains("thread of the kernel"));
+        assert!(refusal(&[], kernel).contains("kernel thread"));
     }
     let program_file = program("refused", &[]);
     let victim = Victim::start(clean(Command::new(&program_file)).args(["work", "2"]));
@@ -344,7 +344,7 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
 
     let is_static = program("static", &["-static"]);
     let victim = Victim::start(clean(Command::new(&is_static)).args(["work", "1"]));
-    assert!(refusal(&[], victim.number()).contains("linked statically"));
+    assert!(refusal(&[], victim.number()).contains("statically linked"));
     victim.end();
     if let Some(narrow) = narrow_program() {
         let victim = Victim::start(&mut clean(Command::new(&narrow)));
@@ -436,6 +436,6 @@ fn a_program_that_was_started_with_the_profiler_has_one_already() {
     command.current_dir(program.parent().unwrap());
     let victim = Victim::start(&mut command);
     let text = refusal(&[], victim.number());
-    assert!(text.contains("profiled already"), "{text}");
+    assert!(text.contains("already being profiled"), "{text}");
     victim.end();
 }

@@ -113,7 +113,7 @@ fn every_chapter_is_in_the_book_and_the_book_is_built() {
     }
     // Help of the commands becomes the reference.
     let reference = std::fs::read_to_string(to.join("reference/fastinst.html")).unwrap();
-    assert!(reference.contains("Profile a process that runs already"), "{reference}");
+    assert!(reference.contains("Profile a running process"), "{reference}");
 }
 
 /// The lines of a document that a reader types.

@@ -239,7 +239,7 @@ fn a_server_that_refuses_or_is_not_there_is_named() {
     assert!({ written }.status().expect("it runs").success());
     assert_eq!(std::fs::read(&file).expect("written"), request.body);
     assert!(said(&format!("http://{address}"), 1).contains("is a server running there?"));
-    assert!(said("https://example.org", 2).contains("https is not spoken here"));
+    assert!(said("https://example.org", 2).contains("https is not supported"));
     for none in ["example.org:4318", "http://", "http://:4318", "http://a b/", "http://u@h:1/"] {
         assert!(said(none, 2).contains("expected http://HOST:PORT"), "{none}");
     }

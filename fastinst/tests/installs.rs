@@ -166,7 +166,7 @@ fn what_cannot_be_installed_is_told_in_a_line_and_leaves_nothing() {
         ["--built".as_ref(), built, "--parts".as_ref(), "fastinst".as_ref(), "--prefix".as_ref()];
     refused(&[&from[..], &["/proc/1/none".as_ref()]].concat(), 1, "cannot write to");
     // The loader could not read such a name.
-    refused(&[&from[..], &[to.join("a b").as_os_str()]].concat(), 1, "for a space or colon");
+    refused(&[&from[..], &[to.join("a b").as_os_str()]].concat(), 1, "contains a space or colon");
     assert_eq!(std::fs::read_dir(&to).unwrap().count(), 0);
     // A file system that is too small.
     let script = format!(
@@ -197,5 +197,5 @@ fn a_library_whose_path_the_loader_cannot_read_is_named() {
     std::fs::copy(library(), to.join("bin/libfastinst.so")).unwrap();
     let output = run(clean(Command::new(to.join("bin/fastinst"))).args(["run", "/bin/true"]));
     assert_eq!((output.status.code(), said(&output).lines().count()), (Some(1), 1), "{output:?}");
-    assert!(said(&output).contains("for a space or colon in its path"), "{output:?}");
+    assert!(said(&output).contains("its path contains a space or colon"), "{output:?}");
 }

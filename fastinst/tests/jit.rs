@@ -75,7 +75,7 @@ fn functions_that_lie_at_one_address_in_turn_are_told_apart() {
             let share = share(&profile, name);
             assert!((0.25..0.75).contains(&share), "{mode} {name} {share} {profile}");
         }
-        assert!(notes(&profile).contains("only the sampling clock sees them"), "{profile}");
+        assert!(notes(&profile).contains("seen by the sampling clock only"), "{profile}");
         // They were called by a function with probes.
         let main = function(&profile, "main")["total"]["value"].as_f64().unwrap();
         let processor = profile["header"]["processor"].as_f64().unwrap() * 1e9;
@@ -95,7 +95,7 @@ fn code_without_names_is_told_of() {
     let Some((profile, _)) = runtime("nothing") else { return };
     let rows = profile["functions"].as_array().unwrap().iter();
     assert!(rows.filter(|row| row["name"] == "first" || row["name"] == "second").count() == 0);
-    assert!(notes(&profile).contains("given no names for perf"), "{profile}");
+    assert!(notes(&profile).contains("without names for perf"), "{profile}");
 }
 
 const SCRIPT: &str = "

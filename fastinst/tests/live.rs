@@ -211,7 +211,7 @@ fn a_program_that_was_told_to_stop_runs_on_alone_and_has_left_its_profile() {
     let written = std::fs::metadata(&file).unwrap().modified().unwrap();
     let text = program.refused(&["status"]);
     assert!(text.contains("has no control socket"), "{text}");
-    assert!(program.refused(&["on"]).contains("ended for good"));
+    assert!(program.refused(&["on"]).contains("profiling was stopped"));
     assert_eq!(program.end(), "");
     assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), written);
     assert!(calls(&profile(&file), "work") > 0.0);
@@ -356,7 +356,7 @@ fn a_library_that_waits_begins_when_it_is_told_to_and_again() {
     for _ in 0..2 {
         assert_eq!((threads(), program.socket().exists()), (2, false));
         assert!(program.refused(&["status"]).contains("begins a library that waits"));
-        assert!(program.told(&["on"]).contains("the library has waited"));
+        assert!(program.told(&["on"]).contains("the library was waiting"));
         eventually("it is seen", || calls(&program.snapshot(), "work") > 0.0);
         program.told(&["stop"]);
         eventually("the agent has left", || threads() == 2);
@@ -385,7 +385,7 @@ fn what_cannot_be_asked_is_told_in_one_line() {
     let state = || std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap();
     eventually("it is stopped", || state().contains(") T "));
     let text = program.refused(&["status"]);
-    assert!(text.contains(&format!("is stopped: kill -CONT {number}")), "{text}");
+    assert!(text.contains(&format!("is stopped: continue it (kill -CONT {number})")), "{text}");
     send(number, libc::SIGCONT);
     program.told(&["status"]);
     program.end();

@@ -168,7 +168,7 @@ fn what_cannot_be_registered_is_refused_and_says_why() {
         ("nowhere: ", "f has no code"),
         ("elsewhere: ", "lies where libc.so.6 does"),
         ("small: ", "fastinst_code_function.size is 8"),
-        ("fixed: ", "no function that switches probes"),
+        ("fixed: ", "the function pointer that switches probes"),
         ("old: ", "fastinst_code.size is 1"),
         ("none: ", "it has no functions"),
         ("good: ", "taken"),
@@ -188,7 +188,7 @@ fn what_cannot_be_registered_is_refused_and_says_why() {
     // A profiler that waits takes none, and says so.
     let mut dormant = preloaded(&program, "count", &to.join("none"));
     let output = run(dormant.env("FASTINST_START", "off").args(["calls"]));
-    assert!(text(&output.stderr).contains("no profiler is at work"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("no profiler is running"), "{}", text(&output.stderr));
 }
 
 #[test]

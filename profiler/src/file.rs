@@ -58,21 +58,21 @@ pub enum FileError {
     NoProfile(#[from] serde_json::Error),
     /// Another version.
     #[error(
-        "it is of version {0}, and this is version {VERSION}, which reads those before it, too: use the fastinst that wrote it"
+        "it has format version {0}, and this fastinst reads versions up to {VERSION}: use the fastinst that wrote it"
     )]
     Version(u32),
     /// Numbers that cannot be.
-    #[error("function {0} has numbers that cannot be: the file is damaged")]
+    #[error("function {0} has impossible numbers: the file is damaged")]
     Unsound(u32),
     /// A part of it is missing, or has changed.
-    #[error("it is damaged: a part of it is missing or has changed")]
+    #[error("it is damaged: a part of it is missing or changed")]
     Damaged,
     /// Too large.
-    #[error("it has {0} bytes, more than any profile: it is damaged, or something else")]
+    #[error("it has {0} bytes, more than any profile: it is damaged, or not a profile")]
     TooLarge(usize),
     /// It would be too large in memory.
     #[error(
-        "it would inflate to {0} bytes, more than any profile: it is damaged, or something else"
+        "it would inflate to {0} bytes, more than any profile: it is damaged, or not a profile"
     )]
     Bomb(u64),
 }

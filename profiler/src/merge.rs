@@ -175,7 +175,7 @@ impl Profile {
         };
         let differ = std::mem::discriminant(&mine.clock) != std::mem::discriminant(&theirs.clock);
         let note =
-            differ.then(|| "the processes had different clocks: time that one of them does not tell is [unknown]".to_owned());
+            differ.then(|| "the processes had different clocks: time that a clock did not measure is [unknown]".to_owned());
         for note in theirs.notes.iter().chain(&note) {
             if !mine.notes.contains(note) {
                 mine.notes.push(note.clone());

@@ -34,7 +34,7 @@ impl Default for Policy {
 
 /// A name that no policy has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is no policy: the policies are adaptive, periodic, exact and count")]
+#[error("{0} is not a policy: use adaptive, periodic, exact and count")]
 pub struct NoPolicy(pub String);
 
 impl FromStr for Policy {

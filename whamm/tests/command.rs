@@ -52,7 +52,7 @@ fn manual_pages_and_completions_are_printed() {
     let nothing = whamm(&["manual", "nothing"]);
     assert!(
         nothing.status.code() == Some(2)
-            && said(&nothing).contains("there is no command nothing: see whamm --help")
+            && said(&nothing).contains("unknown command nothing: see whamm --help")
     );
 }
 

@@ -80,7 +80,7 @@ impl Program {
         let user = trust::user();
         if user != 0 && status.user != user {
             return Err(format!(
-                "process {process} belongs to {}: ask it as that user or as root",
+                "process {process} belongs to {}: run this command as that user or as root",
                 name_of(status.user)
             ));
         }
@@ -108,18 +108,17 @@ impl Program {
             | ErrorKind::ConnectionReset
             | ErrorKind::BrokenPipe => match Status::of(self.process) {
                 Some(_) => format!(
-                    "process {} listens no more: it has become another program, was told to \
-                     stop, or has a filter of system calls",
+                    "process {} no longer listens: it executed another program, was stopped, or installed a system-call filter",
                     self.process
                 ),
                 None => format!("process {} has ended", self.process),
             },
             ErrorKind::WouldBlock | ErrorKind::TimedOut => match Status::of(self.process) {
                 Some(status) if status.is_stopped => {
-                    format!("process {0} is stopped: kill -CONT {0} lets it answer", self.process)
+                    format!("process {0} is stopped: continue it (kill -CONT {0})", self.process)
                 }
                 _ => format!(
-                    "process {} has given no answer for {} s",
+                    "process {} has not answered for {} s",
                     self.process,
                     PATIENCE.as_secs()
                 ),
@@ -138,7 +137,7 @@ impl Program {
             return Err(failed(ErrorKind::ConnectionReset.into()));
         }
         Answer::read(&answer)
-            .ok_or_else(|| format!("process {} gave no answer that is known", self.process))
+            .ok_or_else(|| format!("process {} gave an unknown answer", self.process))
     }
 
     /// All that comes, to the end.
@@ -245,7 +244,7 @@ impl Answering {
         };
         let several: Vec<String> =
             several.map(|(program, runs)| format!("{} ({runs})", program.process)).collect();
-        let line = format!("several programs run, so say which: {}", several.join(", "));
+        let line = format!("several programs are running; name one: {}", several.join(", "));
         Err(NotOne::Several(line))
     }
 }

@@ -35,18 +35,18 @@ pub(crate) struct Args {
     options: Options,
     #[command(flatten)]
     kept: Kept,
-    /// Leave the process after this time, such as 10s [default: when it ends, or with Ctrl-C]
+    /// Detach after this time, such as 10s [default: when the process ends, or with Ctrl-C]
     #[arg(long = "for", value_name = "TIME")]
     time: Option<String>,
-    /// Attach also to a process with a filter of system calls, if that is known to refuse calls and
-    /// not to kill
+    /// Attach even if the process has a system-call filter, provided that it refuses system calls
+    /// and does not kill
     #[arg(long)]
     force: bool,
-    /// A folder of the process's own, for the library, where it sees other files than this command
-    /// (a container, chroot)
+    /// Folder for the library, as the process sees it, if it sees other files than this command
+    /// (container, chroot)
     #[arg(long, value_name = "FOLDER", default_value = "/tmp")]
     place: PathBuf,
-    /// The process
+    /// Process ID
     #[arg(value_name = "PID")]
     process: i32,
 }
@@ -57,10 +57,9 @@ Examples:
   fastinst attach --for 1m -o server.profile $(pidof server)
   fastinst attach -F 'parse_*' --policy exact 4711
 
-The process is stopped for less than a millisecond where a processor is free. At
-the end all of its code is as it was; the library stays mapped, and does
-nothing. A process of one thread takes locks from then on, which it did without
-before.";
+The process is stopped for less than a millisecond if a processor is free. At
+the end its code is restored; the library stays mapped and does nothing. A
+single-threaded process takes its locks for real from then on.";
 
 /// How often is looked whether the process lives.
 const LOOK: Duration = Duration::from_millis(20);
@@ -96,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     injected.acknowledge(&target);
     let handover = handover?;
     say(&format!(
-        "attached to {} in {:.1} ms; a thread of it was stopped for {:.2} ms",
+        "attached to {} in {:.1} ms; one of its threads was stopped for {:.2} ms",
         args.process,
         injected.took.as_secs_f64() * 1e3,
         injected.stopped.as_secs_f64() * 1e3
@@ -104,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let end = watch(&target, &handover, time);
     let Some(profile) = profile(&handover) else {
         return Err(Failure::Refused(format!(
-            "process {}: no profile was left: none of its functions was called, or it ended at once",
+            "process {}: no profile: none of its functions was called, or it ended at once",
             args.process
         )));
     };
@@ -157,7 +156,7 @@ fn reader(target: &Target) -> u32 {
 fn opened(target: &Target, descriptor: i32) -> Result<Handover, Failure> {
     let path = format!("/proc/{}/task/{}/fd/{descriptor}", target.process, target.living);
     let refused = |why: &dyn std::fmt::Display| {
-        Failure::Refused(format!("process {}: its profile cannot be read: {why}", target.process))
+        Failure::Refused(format!("process {}: cannot read its profile: {why}", target.process))
     };
     match Handover::open(Path::new(&path)) {
         Ok(Some(handover)) => Ok(handover),
@@ -190,14 +189,14 @@ fn watch(target: &Target, handover: &Handover, time: Option<Duration>) -> Result
             Attachment::Ended => return Ok(()),
             Attachment::Stuck => {
                 return Err(Failure::Refused(format!(
-                    "process {}: some of its code could not be put back: its probes are off and stay there",
+                    "process {}: some of its code could not be restored; its probes are off and stay in place",
                     target.process
                 )));
             }
             Attachment::Runs | Attachment::Ending if !lives() => return Ok(()),
             _ if Instant::now() > patience => {
                 return Err(Failure::Refused(format!(
-                    "process {}: the profiler there does not answer (is the process stopped?); it leaves when it can",
+                    "process {}: its profiler does not answer (is the process stopped?); it will detach when it can",
                     target.process
                 )));
             }

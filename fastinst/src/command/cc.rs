@@ -33,26 +33,26 @@ enum Family {
 }
 
 const HELP: &str = "\
-Compile with probes: gcc or clang, with the flags that keep inlining
+Compile with probes: gcc or clang, with flags that keep inlining
 
 Usage: fastinst cc [--with=gcc|clang] [--print-command] ARGS…
        fastinst c++ [--with=gcc|clang] [--print-command] ARGS…
 
-Everything else goes to the compiler as it is, so that it can stand where a
-compiler stands:
+All other arguments are passed to the compiler unchanged, so it can replace a
+compiler:
 
   make CC='fastinst cc' CXX='fastinst c++'
-  cmake -DCMAKE_C_COMPILER_LAUNCHER=… or CC='fastinst cc' cmake …
+  CC='fastinst cc' CXX='fastinst c++' cmake …
   fastinst cc -O2 -g app.c -o app
 
 FASTINST_CC and FASTINST_CXX name other compilers. clang gets
--finstrument-functions-after-inlining; gcc gets -finstrument-functions and
-leaves the C++ standard library's headers out. -fno-instrument-functions turns
-it off for a file.
+-finstrument-functions-after-inlining; gcc gets -finstrument-functions and a
+list that excludes the C++ standard library's headers. Pass
+-fno-instrument-functions to compile a file without probes.
 
-With clang, code that uses std::string may fail to link (undefined parts of the
-standard library that should have been inlined): compile those files with -O1 or
-higher, or with --with=gcc.
+With clang, code that uses std::string may fail to link (undefined symbols of
+standard library functions that should have been inlined): compile those files
+with -O1 or higher, or with --with=gcc.
 ";
 
 pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> {
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> 
                 return Ok(ExitCode::SUCCESS);
             }
             Some(other) if other.starts_with("--with=") => {
-                return Err(Failure::Usage(format!("{other}: the compilers are gcc and clang")));
+                return Err(Failure::Usage(format!("{other}: unknown compiler; use gcc or clang")));
             }
             _ => rest.push(arg.clone()),
         }
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, language: Language) -> Result<ExitCode, Failure> 
     }
     let error = Command::new(&program).args(&words).exec();
     Err(Failure::Refused(format!(
-        "cannot run {}: {error}; install it, or name another by FASTINST_CC",
+        "cannot run {}: {error}; install it, or name another in FASTINST_CC",
         PathBuf::from(program).display()
     )))
 }
@@ -108,7 +108,7 @@ fn choose(language: Language, with: Option<Family>) -> Result<(String, Family), 
     found.map(|(name, family)| ((*name).to_owned(), *family)).ok_or_else(|| {
         let names: Vec<&str> = wanted.map(|(name, _)| *name).collect();
         Failure::Refused(format!(
-            "there is no compiler here ({}): install gcc or clang, or name one by {key}",
+            "no compiler found ({}): install gcc or clang, or name one in {key}",
             names.join(", ")
         ))
     })

@@ -27,8 +27,7 @@ impl Channel {
             Err(error) => {
                 folder.make()?;
                 say(&format!(
-                    "no memory can be shared with the program ({error}): its profile is written every {INTERVAL}, and what comes \
-                     after the latest is lost if it is killed"
+                    "no memory can be shared with the program ({error}): its profile is written every {INTERVAL}; if it is killed, calls after the latest profile are lost"
                 ));
                 Ok(Self { handover: None, folder })
             }

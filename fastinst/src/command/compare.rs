@@ -38,7 +38,7 @@ pub(crate) struct Args {
     keep: Option<PathBuf>,
     #[command(flatten)]
     shown: Shown,
-    /// The two programs with their arguments, with -- between them
+    /// The two programs with their arguments, separated by --
     #[arg(last = true, required = true, value_name = "PROGRAMS")]
     programs: Vec<OsString>,
 }
@@ -50,9 +50,9 @@ Examples:
   fastinst diff runs/old.*.profile -- runs/new.*.profile
 
 The programs run in turn. Their standard input is empty, their standard output
-is discarded, and both must end with the same exit status every time. For a
-change of 20 % in a function of 5 %, let ten runs of each take eight seconds of
-CPU time.";
+is discarded, and both must end with the same exit status every time. To
+find a change of 20 % in a function that takes 5 %, use ten runs with eight
+seconds of CPU time for each program.";
 
 /// One of the two programs.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +123,7 @@ fn once(args: &Args, side: Side<'_>, round: u32) -> Result<(ExitStatus, Profile)
     let Ended { status, profile, note } =
         profile_of(&options(args), side.program, Surroundings { snapshots: None, silent: true })?;
     let Some(profile) = profile.filter(|profile| !profile.functions.is_empty()) else {
-        let none = "no function of it was seen to run, or none was called".to_owned();
+        let none = "none of its functions was called, or none ran long enough to be seen".to_owned();
         let ended = if status.success() { none } else { format!("it ended with {status}") };
         let why = note.unwrap_or(ended);
         return Err(Failure::Refused(format!(

@@ -16,46 +16,46 @@ const BEGINNING: Duration = Duration::from_secs(5);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The process; the only one that can be asked, if it is not said
+    /// Process ID; may be omitted if only one program can be controlled
     process: Option<i32>,
     #[command(subcommand)]
     request: Option<Asked>,
 }
 
-const NOBODY: &str = "no program that is being profiled can be asked";
+const NOBODY: &str = "no program is being profiled, or none can be controlled";
 
 const EXAMPLES: &str = "\
 Examples:
-  fastinst ctl                                  which programs can be asked
+  fastinst ctl                                  list programs that can be controlled
   fastinst ctl 4711                             status of one
   fastinst ctl 4711 only 'parse_*' '@libz*'     measure these functions only …
   fastinst ctl 4711 only                        … or all again
-  fastinst ctl 4711 exclude 'std::*'            leave these out; none: none
-  fastinst ctl 4711 budget 5%                   let measuring take more
+  fastinst ctl 4711 exclude 'std::*'            leave these out
+  fastinst ctl 4711 budget 5%                   allow more overhead
   fastinst ctl 4711 snapshot                    the table so far
   fastinst ctl 4711 snapshot -o now.profile     the profile so far
-  fastinst ctl 4711 off                         all off, the profile stays …
-  fastinst ctl 4711 on                          … and a new one begins
+  fastinst ctl 4711 off                         all probes off, profile kept …
+  fastinst ctl 4711 on                          … on, with a new profile
 
-A program can be asked that `fastinst run` or `attach` profiles, or the preload
-library alone; and one of `wasm-aot run`, for which `wasm-aot ctl` has further
-words. `on`, `only`, `exclude` and `reset` begin the profile anew, so that all
-of its figures are of the same time.";
+Works for programs profiled by `fastinst run`, `fastinst attach` or the preload
+library, and for those of `wasm-aot run`; `wasm-aot ctl` has further commands
+for these. `on`, `only`, `exclude` and `reset` start a new profile, so that all
+of its figures cover the same time.";
 
 #[derive(Debug, Subcommand)]
 enum Asked {
     /// Show what is measured, and what that has cost
     Status,
-    /// Measure again, after `off`; or begin, in a library that waits
+    /// Start measuring: again after `off`, or first in an inactive library
     On,
-    /// Switch all probes off, and keep the profile as it is
+    /// Switch all probes off and keep the profile
     Off,
-    /// Measure the functions that patterns name, and no others; all without a pattern
+    /// Measure only functions that match these patterns; without patterns, all
     Only {
         /// A glob, /regex/, @library or file:
         patterns: Vec<String>,
     },
-    /// Leave the functions out that patterns name; none without a pattern
+    /// Exclude functions that match these patterns; without patterns, none
     Exclude {
         /// A glob, /regex/, @library or file:
         patterns: Vec<String>,
@@ -67,11 +67,11 @@ enum Asked {
     },
     /// Print the profile so far, or write it to a file
     Snapshot(Box<Kept>),
-    /// Begin the profile anew
+    /// Clear the profile
     Reset,
-    /// List the functions that have probes, and what these do
+    /// List functions with probes, and the state of their probes
     Probes,
-    /// End profiling for good, with a last profile
+    /// End profiling, with a last profile
     Stop,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Err(_) if request == Request::On && attach::has_library(process) => {
             attach::arm(process)?;
             await_socket(process);
-            report::print(b"measuring: the library has waited for it\n")?;
+            report::print(b"measuring: the library was waiting for this\n")?;
             return Ok(ExitCode::SUCCESS);
         }
         Err(failure) => return Err(failure),
@@ -177,7 +177,7 @@ pub(crate) fn ask_by(program: &Program, line: &str) -> Result<Vec<u8>, Failure> 
 /// A profile that a program has sent.
 pub(crate) fn profile(process: i32, bytes: &[u8]) -> Result<Profile, Failure> {
     let mut profile = Profile::from_file(bytes).map_err(|error| {
-        Failure::Refused(format!("process {process} has sent no profile: {error}"))
+        Failure::Refused(format!("process {process} sent an invalid profile: {error}"))
     })?;
     profile.rename(demangled);
     Ok(profile)

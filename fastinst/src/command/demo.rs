@@ -21,15 +21,15 @@ const SAMPLE: &str = include_str!("../../samples/words.c");
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Run a WebAssembly program under a monitor instead; builds wasm-aot first if it is not there
+    /// Run a WebAssembly program under a monitor instead; builds wasm-aot first if it is missing
     #[arg(long)]
     wasm: bool,
 
     #[command(flatten)]
     colors: manual::Colors,
 
-    /// Where the sample, the program and its profile are left [default: fastinst-demo in the
-    /// current folder, or where that cannot be written in a temporary one]
+    /// Folder for the sample, the program and its profile [default: fastinst-demo in the current
+    /// folder, or a temporary folder if that cannot be written]
     #[arg(value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ fn native(folder: &Path, colors: manual::Colors) -> Result<(), Failure> {
         Err(why) => {
             writeln!(
                 out,
-                "1. {why}\n   The same sample is bundled in Rust: it is profiled instead.\n"
+                "1. {why}\n   The same sample, bundled in Rust, is profiled instead.\n"
             )?;
             vec![std::env::current_exe()?.into_os_string(), super::sample::NAME.into()]
         }
@@ -77,7 +77,7 @@ fn native(folder: &Path, colors: manual::Colors) -> Result<(), Failure> {
     writeln!(out, "   {}", String::from_utf8_lossy(&after.stdout).trim_end())?;
     if before.stdout != after.stdout || before.status != after.status {
         return Err(Failure::Refused(
-            "the sample printed something else under the profiler: please report this".to_owned(),
+            "the sample's output was different under the profiler: please report this".to_owned(),
         ));
     }
     writeln!(
@@ -89,7 +89,7 @@ fn native(folder: &Path, colors: manual::Colors) -> Result<(), Failure> {
     let terminal = io::stdout().is_terminal();
     let (width, color) = (manual::columns(terminal), colors.are_on(terminal));
     let shape = Shape { width, color, ..Shape::default() };
-    writeln!(out, "3. What it tells:\n")?;
+    writeln!(out, "3. The profile:\n")?;
     out.write_all(&show(&read(&profile)?, Format::Table, &shape)?)?;
     writeln!(out, "{}", next_steps(folder))?;
     Ok(())
@@ -150,7 +150,7 @@ fn compile(source: &Path, program: &Path) -> Result<(PathBuf, String), String> {
         program.display()
     );
     let output = command.output().map_err(|error| {
-        format!("There is no C compiler here ({compiler}: {error}). Install gcc or clang to profile programs of your own.")
+        format!("No C compiler found ({compiler}: {error}). Install gcc or clang to profile programs of your own.")
     })?;
     if output.status.success() {
         return Ok((program.to_owned(), line));

@@ -10,10 +10,11 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "fastinst diff [OPTIONS] BASE NEW\n       fastinst diff [OPTIONS] BASE... -- NEW...")]
 pub(crate) struct Args {
-    /// Profiles from before; without `--`, the one from before and the one from after
+    /// Profiles from before the change; without `--`, the profile from before and the one from
+    /// after
     #[arg(required = true, value_name = "BASE")]
     before: Vec<PathBuf>,
-    /// Profiles from after
+    /// Profiles from after the change
     #[arg(last = true, value_name = "NEW")]
     after: Vec<PathBuf>,
     #[command(flatten)]
@@ -23,7 +24,7 @@ pub(crate) struct Args {
 /// How a comparison is printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shown {
-    /// How many functions to show; 0 for all
+    /// Number of functions to show; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) rows: usize,
     #[command(flatten)]
@@ -39,8 +40,8 @@ Examples:
   fastinst diff base*.profile -- new*.profile
   fastinst diff --json base*.profile -- new*.profile | jq '.functions[0]'
 
-Runs are the unit of variation: a change is significant if it is larger than
-what differs between runs of one side. With one run on a side nothing is;
+A change is significant if it is larger than the variation between runs of the
+same side. With a single run on a side no change is significant;
 `fastinst compare` makes the runs.";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {

@@ -17,7 +17,7 @@ use wordpatch::{Access, Calibration, CodeMemory};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A program or library to look at, too
+    /// A program or library to check, too
     program: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -27,9 +27,9 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fastinst doctor              this machine
-  fastinst doctor ./app        and what could be better about a program
+  fastinst doctor ./app        this machine and a program
 
-Exit status: 1 if something stands in the way.";
+Exit status: 1 if a problem prevents profiling.";
 
 /// How well something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,16 +83,16 @@ fn processor() -> Finding {
     let brand = cpu::brand();
     match &cpu::vendor_id() {
         b"AuthenticAMD" => {
-            ok(format!("processor: {brand}; its vendor documents what one-byte switches rest on"))
+            ok(format!("processor: {brand}; its vendor documents that one-byte switches are safe"))
         }
         b"GenuineIntel" => note(
             format!(
-                "processor: {brand}; one-byte switches are not documented by its vendor, but are what Linux and XRay rely on"
+                "processor: {brand}; its vendor does not document one-byte switches, but Linux and XRay rely on them"
             ),
             "OK. Run `fastinst calibrate` to verify",
         ),
         _ => note(
-            format!("processor: {brand}; nobody has tried this vendor"),
+            format!("processor: {brand}; this vendor is untested"),
             "run fastinst calibrate before you rely on it",
         ),
     }
@@ -100,10 +100,10 @@ fn processor() -> Finding {
 
 fn barrier() -> Finding {
     match membarrier::offered() {
-        Ok(true) => ok("kernel: membarrier with SYNC_CORE is there"),
+        Ok(true) => ok("kernel: membarrier with SYNC_CORE is available"),
         Ok(false) | Err(_) => note(
             "kernel: no membarrier with SYNC_CORE (Linux 4.16), or a seccomp filter forbids it",
-            "signals are used instead, which interrupt every thread when probes are found; allow membarrier(2)",
+            "signals are used instead and interrupt every thread when probes are found; allow membarrier(2)",
         ),
     }
 }
@@ -116,7 +116,7 @@ fn counter() -> Finding {
         (true, true) => ok("clock: the time-stamp counter is constant and never stops"),
         _ => note(
             "clock: the processor does not promise a constant time-stamp counter",
-            "times are right only while its frequency is: set a fixed one, or take counts only (--policy count)",
+            "times are wrong if its frequency changes: set a fixed frequency, or only count (--policy count)",
         ),
     }
 }
@@ -130,15 +130,15 @@ fn sampling() -> Finding {
     };
     match (open(true), open(false)) {
         (Ok(_), _) => {
-            ok("sampling: the kernel's clock tells where CPU time goes, the kernel's own included")
+            ok("sampling: the kernel's clock samples CPU time, including the kernel's own")
         }
         (Err(_), Ok(_)) => note(
-            "sampling: the kernel's clock tells where user time goes; time in the kernel is one row, [system]",
-            "sysctl kernel.perf_event_paranoid=1 lets it tell that, too",
+            "sampling: the kernel's clock samples user time; time in the kernel is one row, [system]",
+            "sysctl kernel.perf_event_paranoid=1 allows it to sample the kernel, too",
         ),
         (Err(_), Err(error)) => note(
             format!(
-                "sampling: the kernel's clock cannot be had ({error}): shares of CPU time are told for completely timed functions only"
+                "sampling: the kernel's clock is not available ({error}): only completely timed functions have shares of CPU time"
             ),
             perf::remedy(&error),
         ),
@@ -150,8 +150,7 @@ fn text() -> Finding {
     match policy.map(|policy| policy.access) {
         Ok(Access::Rwx) => note(
             "text: pages that hold probes are made writable and stay executable (WORDPATCH_ACCESS=rwx)",
-            "where that is forbidden (SELinux execmod, MemoryDenyWriteExecute of systemd) set WORDPATCH_ACCESS=procmem, at the price of a \
-             system call for each switch",
+            "if this is forbidden (SELinux execmod, systemd's MemoryDenyWriteExecute), set WORDPATCH_ACCESS=procmem, which costs a system call per switch",
         ),
         Ok(access) => ok(format!("text: {access:?} is how probes are written")),
         Err(error) => problem(error.to_string(), "mend the environment"),
@@ -163,7 +162,7 @@ fn code_memory() -> Finding {
         Ok(_) => ok("trampolines: executable memory is available"),
         Err(error) => problem(
             format!("trampolines: executable memory is not available ({error})"),
-            "allow executable mappings of memory that is no file's, and mremap(2): SELinux (execmem) or a seccomp filter forbids them",
+            "allow anonymous executable mappings and mremap(2): SELinux (execmem) or a seccomp filter forbids them",
         ),
     }
 }
@@ -176,16 +175,16 @@ fn signal_stacks() -> Finding {
     let needed = frame + spare_stacks::MOST;
     if needed <= USUAL_SIGNAL_STACK {
         return ok(format!(
-            "signal stacks: a signal takes at most {frame} bytes here, and handlers of ours {} more",
+            "signal stacks: a signal takes at most {frame} bytes here, and fastinst's handlers {} more",
             spare_stacks::MOST
         ));
     }
     note(
         format!(
-            "signal stacks: a signal takes up to {frame} bytes here, more than the {USUAL_SIGNAL_STACK} that programs used to set aside"
+            "signal stacks: a signal takes up to {frame} bytes here, more than the {USUAL_SIGNAL_STACK} that programs used to reserve"
         ),
         format!(
-            "give signal stacks at least sysconf(_SC_SIGSTKSZ) bytes; handlers of ours need {needed}"
+            "give signal stacks at least sysconf(_SC_SIGSTKSZ) bytes; fastinst's handlers need {needed}"
         ),
     )
 }
@@ -196,15 +195,15 @@ fn calibration() -> Finding {
     let there = named.or_else(|| Calibration::default_path().filter(|path| path.exists()));
     let Some(path) = there else {
         return note(
-            "calibration: this machine has none",
-            "the documented defaults hold; fastinst calibrate looks whether they do here",
+            "calibration: none for this machine",
+            "documented defaults are used; fastinst calibrate checks them on this machine",
         );
     };
     match Calibration::load(&path) {
         Ok(_) => ok(format!("calibration: {}", path.display())),
         Err(why) => note(
             format!("calibration: refused: {why}"),
-            "the documented defaults hold; run fastinst calibrate again, or remove the file",
+            "documented defaults are used; run fastinst calibrate again, or remove the file",
         ),
     }
 }
@@ -216,7 +215,7 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
     if module.is_static {
         findings.push(problem(
             format!(
-                "{}: it is linked statically, so that nothing can be preloaded",
+                "{}: it is statically linked, so no library can be preloaded",
                 path.display()
             ),
             "link it dynamically, or link libfastinst into it and use its interface",
@@ -225,10 +224,10 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
     if std::fs::metadata(path).is_ok_and(|data| data.mode() & 0o6000 != 0) {
         findings.push(problem(
             format!(
-                "{}: it is setuid or setgid, so that the loader ignores LD_PRELOAD",
+                "{}: it is setuid or setgid, so the loader ignores LD_PRELOAD",
                 path.display()
             ),
-            "profile a copy without that bit, as the user that it would run as",
+            "profile a copy without that bit, as the user that it runs as",
         ));
     }
     findings.extend(of_probes(path, &module, &found));
@@ -240,8 +239,8 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
 fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     let shown = path.display();
     if found.sites.is_empty() {
-        let remedy = "fastinst run gives its functions probes when they are seen to run; for probes from the first call on compile it with -finstrument-functions (fastinst cc, fastinst c++), or add --plant all";
-        return vec![note(format!("{shown}: no compiler has prepared probes"), remedy)];
+        let remedy = "fastinst run gives its functions probes once they are seen to run; for probes from the first call on, compile it with -finstrument-functions (fastinst cc, fastinst c++), or add --plant all";
+        return vec![note(format!("{shown}: it has no compiled-in probes"), remedy)];
     }
     let tails = found.sites.iter().filter(|site| site.role == callpatch::Role::TailJump).count();
     let across =
@@ -253,8 +252,8 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     ))];
     if !found.refused.is_empty() {
         findings.push(note(
-            format!("{shown}: {} places look like probes and are none", found.refused.len()),
-            "OK: they are left alone",
+            format!("{shown}: {} places look like probes but are not", found.refused.len()),
+            "OK: they are not touched",
         ));
     }
     if !found.conditional.is_empty() {
@@ -263,13 +262,13 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
                 "{shown}: {} conditional jumps to a hook cannot be switched",
                 found.conditional.len()
             ),
-            "they cost a call each; another optimisation level may have none",
+            "each costs a call; another optimisation level may avoid them",
         ));
     }
     if found.sites.iter().any(|site| site.own) {
         findings.push(problem(
-            format!("{shown}: it has hooks of its own, which its probes lead to"),
-            "leave __cyg_profile_func_enter and __cyg_profile_func_exit out of it",
+            format!("{shown}: it defines its own hooks, which its probes call"),
+            "remove __cyg_profile_func_enter and __cyg_profile_func_exit from it",
         ));
     }
     findings.extend(of_symbols(path, module, found));
@@ -284,7 +283,7 @@ fn of_signal_stacks(path: &Path, module: &Module) -> Option<Finding> {
         return None;
     }
     let what = format!(
-        "{}: it sets signal stacks aside, each of which needs {needed} bytes here",
+        "{}: it installs signal stacks, each of which needs {needed} bytes here",
         path.display()
     );
     Some(if needed <= USUAL_SIGNAL_STACK {
@@ -292,7 +291,7 @@ fn of_signal_stacks(path: &Path, module: &Module) -> Option<Finding> {
     } else {
         note(
             what,
-            "look at the sizes that it gives to sigaltstack: sysconf(_SC_SIGSTKSZ) is enough, a constant may not be",
+            "check the sizes that it passes to sigaltstack: sysconf(_SC_SIGSTKSZ) is enough, a constant may not be",
         )
     })
 }
@@ -306,7 +305,7 @@ fn of_runtime(path: &Path, module: &Module) -> Option<Finding> {
     ];
     let (_, option) = runtimes.into_iter().find(|(symbol, _)| module.mentions(symbol))?;
     Some(note(
-        format!("{}: it makes functions while it runs, which have no file", path.display()),
+        format!("{}: it generates functions at run time, which are in no file", path.display()),
         format!("{option} names them for the sampling clock"),
     ))
 }
@@ -332,14 +331,14 @@ fn of_symbols(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     let foreign = functions.filter(|&function| is_foreign(function, &mut symbols)).count();
     let share = 100 * foreign / found.sites.len().max(1);
     if share < 10 {
-        return vec![ok(format!("{shown}: {foreign} probes ({share} %) lie in system headers"))];
+        return vec![ok(format!("{shown}: {foreign} probes ({share} %) are in system headers"))];
     }
     // The compiler's own note of how it was called: what was done is not advised.
     let left_out = ["-finstrument-functions-after-inlining", "-finstrument-functions-exclude-f"];
     let lines = module.command_lines();
     if lines.iter().any(|line| left_out.iter().any(|option| line.contains(option))) {
         return vec![ok(format!(
-            "{shown}: {foreign} probes ({share} %) lie in system headers, in functions that are not inlined without probes either"
+            "{shown}: {foreign} probes ({share} %) are in system headers, in functions that are not inlined without probes either"
         ))];
     }
     let clang = module.compilers().iter().any(|compiler| compiler.contains("clang"));
@@ -351,7 +350,7 @@ fn of_symbols(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     };
     vec![note(
         format!(
-            "{shown}: {foreign} probes ({share} %) lie in system headers: these small functions are no longer inlined; that cost remains even when probes are off"
+            "{shown}: {foreign} probes ({share} %) are in system headers: these small functions are no longer inlined; that cost remains even when probes are off"
         ),
         remedy,
     )]

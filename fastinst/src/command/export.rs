@@ -14,22 +14,23 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Profiles; each stays a set of rows of its own
+    /// Profiles; each has rows of its own
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What to write
+    /// Output format
     #[arg(long, value_name = "FORMAT")]
     format: Form,
-    /// The machine that the profiles are of [default: this machine's name]
+    /// Name of the machine on which the profiles were made [default: this machine's name]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Serve OpenMetrics at http://ADDRESS/metrics until Ctrl-C; profiles are read again each time
+    /// Serve OpenMetrics at http://ADDRESS/metrics until Ctrl-C; profiles are read again for each
+    /// request
     #[arg(long, value_name = "ADDRESS", conflicts_with = "output")]
     listen: Option<String>,
-    /// Send it to a server: --format otlp, pyroscope or parca
+    /// Send to a server: --format otlp, pyroscope or parca
     #[arg(long, value_name = "URL", conflicts_with_all = ["output", "listen"])]
     push: Option<String>,
 }
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let is_binary = matches!(args.format, Form::Parquet | Form::Otlp);
     let is_printed = args.output.is_none() && args.push.is_none();
     if is_binary && is_printed && io::stdout().is_terminal() {
-        return Err(Failure::Usage("this format is no text: give a file with -o".to_owned()));
+        return Err(Failure::Usage("this format is binary: give a file with -o".to_owned()));
     }
     if let Some(address) = &args.listen {
         if args.format != Form::Openmetrics {

@@ -104,7 +104,7 @@ pub(super) fn check(options: &Options, program: &Path) -> Result<(), Failure> {
             return Err(Failure::Refused(why));
         }
         say(&if later {
-            format!("{why}; what the program loads, makes or starts later may have some")
+            format!("{why}; code that the program loads, generates or starts later may match")
         } else {
             why
         });
@@ -129,7 +129,7 @@ fn check_points(
     }
     if candidates.is_empty() {
         say(&format!(
-            "{} and the libraries that it names have no points; what it starts may have some",
+            "{} and the libraries that it names have no tracepoints; programs that it starts may have some",
             program.display()
         ));
         return Ok(());
@@ -146,14 +146,14 @@ fn check_points(
     let starts = STARTING.iter().any(|name| module.imports(name));
     for text in missing {
         let why = format!(
-            "no point matches '{text}'{}; fastinst probes {} lists a file's",
+            "no tracepoint matches '{text}'{}; fastinst probes {} lists a file's",
             near(text, &candidates),
             program.display()
         );
         if !starts {
             return Err(Failure::Refused(why));
         }
-        say(&format!("{why}; what the program starts may have some"));
+        say(&format!("{why}; programs that it starts may match"));
     }
     Ok(())
 }

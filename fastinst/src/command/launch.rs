@@ -32,64 +32,65 @@ pub(crate) struct Options {
     /// count (none)
     #[arg(long, value_name = "POLICY", default_value = "adaptive")]
     pub(crate) policy: String,
-    /// The share of the program's CPU time that measuring may take
+    /// Share of the program's CPU time that measuring may take
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) budget: Option<f64>,
-    /// Calls to time in an epoch (policy periodic)
+    /// Calls to time per epoch (policy periodic)
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) samples: Option<u32>,
-    /// The length of an epoch, for instance 10ms (policy periodic)
+    /// Length of an epoch, such as 10ms (policy periodic)
     #[arg(short, long, value_name = "TIME", value_parser = epoch)]
     pub(crate) epoch: Option<String>,
-    /// Probe these functions only: a glob, /regex/, @library, file: or 'size<64' (may be repeated)
+    /// Profile only these functions: a glob, /regex/, @library, file: or 'size<64' (may be
+    /// repeated)
     #[arg(short = 'F', long = "include", value_name = "PATTERN")]
     pub(crate) include: Vec<String>,
-    /// Leave these functions out (may be repeated)
+    /// Exclude these functions (may be repeated)
     #[arg(short = 'N', long = "exclude", value_name = "PATTERN")]
     pub(crate) exclude: Vec<String>,
-    /// Record only calls inside of calls of these functions, and these (may be repeated)
+    /// Record only calls of these functions, and calls made inside them (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub(crate) under: Vec<String>,
-    /// Record only calls at most so deep, counted in functions with probes: from the beginning of
-    /// the thread, or from a call of --under, which is 1
+    /// Record only calls down to this depth, counted in functions with probes: depth 1 is a
+    /// thread's first call or, with --under, the matching call
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) depth: Option<u32>,
-    /// Record nothing until this happens: a function is entered (a pattern as for -F), a signal
-    /// arrives (SIGUSR1), or a time has passed since the program began (2s) (may be repeated)
+    /// Record nothing until this event: a function is entered (a pattern as for -F), a signal
+    /// arrives (SIGUSR1), or a time has passed since the program started (2s) (may be repeated)
     #[arg(long, value_name = "EVENT")]
     pub(crate) start_on: Vec<String>,
-    /// Stop recording when this happens, until --start-on begins it again (may be repeated)
+    /// Stop recording on this event, until a --start-on event happens again (may be repeated)
     #[arg(long, value_name = "EVENT")]
     pub(crate) stop_on: Vec<String>,
     /// Follow child processes
     #[arg(long, value_name = "WHOM", default_value = "children", value_parser = ["children", "none"])]
     pub(crate) follow: String,
-    /// What tells shares of CPU time: the kernel's clock, the calls that are being timed, or
-    /// nothing [default: auto]
+    /// Source of CPU time shares: the kernel's clock, the calls being timed (frames), or none
+    /// [default: auto]
     #[arg(long, value_name = "CLOCK", value_parser = ["auto", "kernel", "frames", "none"])]
     pub(crate) witness: Option<String>,
-    /// Which functions have probes: those with compiled-in hooks (hooks), and those that a compiler
-    /// has prepared in one way (patchable, xray, mcount) or any (compiled); these and all others
-    /// (symbols), or others where none is prepared (auto); or the points that programs and
-    /// libraries name for tools, and no functions (usdt)
+    /// Which functions have probes: those with compiled-in hooks, and besides none (hooks), those
+    /// prepared by a compiler in one way (patchable, xray, mcount) or any (compiled), all
+    /// (symbols), or all if none is prepared (auto); or static tracepoints of programs and
+    /// libraries, and no functions (usdt)
     #[arg(long, value_name = "PROVIDER", default_value = "auto", value_parser = ["auto", "compiled", "hooks", "patchable", "xray", "mcount", "symbols", "usdt"])]
     pub(crate) provider: String,
-    /// Read arguments of functions that are called rarely, and count calls by their values: arg1 to
-    /// arg6 and retval, as /i, /u, /x (8 to 64 bits), /b, /c or /s, or as debug information says;
-    /// without values all that it tells of (may be repeated)
+    /// Read arguments of rarely called functions, and count calls by their values: arg1 to arg6 and
+    /// retval, as /i, /u, /x (8 to 64 bits), /b, /c or /s, or as debug information says; without
+    /// values, all that debug information describes (may be repeated)
     #[arg(short = 'A', long = "argument", value_name = "FUNCTION@VALUE,…", value_parser = question)]
     pub(crate) arguments: Vec<Question>,
-    /// Time from one point to another, besides those whose names say so, such as x__start and
-    /// x__done (provider usdt; may be repeated)
+    /// Time from one tracepoint to another, besides pairs implied by their names such as x__start
+    /// and x__done (provider usdt; may be repeated)
     #[arg(long = "pair", value_name = "POINT,POINT", value_parser = pair)]
     pub(crate) pairs: Vec<Pair>,
-    /// When functions without compiled-in hooks get their probes: when they were seen to run, or
-    /// all before the program begins, so that every call is counted [default: those that a compiler
-    /// has prepared, or that -F names, before; others when seen]
+    /// When functions without compiled-in hooks get probes: once they were seen to run, or all
+    /// before the program starts, so that every call is counted [default: all for those that a
+    /// compiler has prepared or -F names, seen for others]
     #[arg(long, value_name = "WHEN", value_parser = ["seen", "all"])]
     pub(crate) plant: Option<String>,
-    /// Whether `fastinst ctl` and `top` reach the program: where they can, also under a filter of
-    /// system calls that was there before (on), or not (off) [default: auto]
+    /// Whether `fastinst ctl` and `top` can reach the program: if possible (auto), even under a
+    /// system-call filter that was installed before (on), or not (off) [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub(crate) control: Option<String>,
 }
@@ -266,8 +267,7 @@ impl Options {
         }
         if !self.arguments.is_empty() && matches!(&*self.provider, POINTS | "hooks") {
             return Err(Failure::Refused(format!(
-                "-A reads arguments at the beginning of functions, where --provider {} has no \
-                 probes: use --provider symbols",
+                "-A reads arguments at the beginning of functions, where --provider {} installs no probes: use --provider symbols",
                 self.provider
             )));
         }

@@ -22,7 +22,7 @@ const CARRIED: Option<&[u8]> = None;
 /// Where the library is.
 pub(crate) fn library() -> Result<PathBuf, Failure> {
     let here = std::env::current_exe().map_err(|error| {
-        Failure::Refused(format!("cannot find out where this command lies: {error}"))
+        Failure::Refused(format!("cannot find this command's own path: {error}"))
     })?;
     let folder = here.parent().unwrap_or(Path::new("/"));
     // Cargo's own folder first: there it is as new as the command also when tests are run.
@@ -37,8 +37,7 @@ pub(crate) fn library() -> Result<PathBuf, Failure> {
         (None, Some(bytes)) => unpacked(bytes, &here, &cache()?)?,
         (None, None) => {
             return Err(Failure::Refused(format!(
-                "{NAME} is not beside {}: scripts/install puts both where they belong, and cargo install \
-                 --path fastinst --features carried makes one command of them",
+                "{NAME} is not beside {}: scripts/install installs both, and cargo install --path fastinst --features carried embeds the library in the command",
                 here.display()
             )));
         }
@@ -46,7 +45,7 @@ pub(crate) fn library() -> Result<PathBuf, Failure> {
     // The loader takes both for the end of a name, and knows no way to write them (ld.so(8)).
     if found.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
         return Err(Failure::Refused(format!(
-            "{} cannot be preloaded, for a space or colon in its path: install it elsewhere",
+            "{} cannot be preloaded, because its path contains a space or colon: install it elsewhere",
             found.display()
         )));
     }
@@ -59,7 +58,7 @@ fn cache() -> Result<PathBuf, Failure> {
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     base.map(|base| base.join("fastinst")).ok_or_else(|| {
-        Failure::Refused("there is no place for the library: set HOME or XDG_CACHE_HOME".to_owned())
+        Failure::Refused("no folder for the library: set HOME or XDG_CACHE_HOME".to_owned())
     })
 }
 

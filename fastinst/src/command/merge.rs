@@ -23,14 +23,14 @@ Examples:
   fastinst merge -o service.profile fastinst.*
   fastinst merge host1/*.profile host2/*.profile | fastinst report /dev/stdin
 
-Functions are the same that have the same name at the same place of the same
-file (build id). Calls, CPU time and histograms are added up; intervals are
-those of sums.";
+Functions are the same if they have the same name at the same offset of the same
+file (build ID). Calls, CPU times and histograms are added up; intervals are
+those of the sums.";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::Usage(
-            "a profile is no text: give a file with -o, or print the sum with fastinst report"
+            "a profile is binary: give a file with -o, or print the sum with fastinst report"
                 .to_owned(),
         ));
     }

@@ -16,13 +16,13 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A program, a library, or the number of a process: then all that it has loaded
+    /// A program, a library, or a process ID: all files that the process has loaded
     #[arg(value_name = "FILE|PID")]
     target: PathBuf,
-    /// Only these functions: a glob, /regex/, @library, file: or 'size<64' (may be repeated)
+    /// List only these functions: a glob, /regex/, @library, file: or 'size<64' (may be repeated)
     #[arg(short = 'F', long = "include", value_name = "PATTERN")]
     include: Vec<String>,
-    /// Without these (may be repeated)
+    /// Exclude these (may be repeated)
     #[arg(short = 'N', long = "exclude", value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Print one JSON object
@@ -36,9 +36,9 @@ Examples:
   fastinst probes -F 'std::*' ./app | tail -1
   fastinst probes --json ./app | jq '.probes | length'
 
-Where a compiler has prepared none, functions are listed that get probes as they
-are, if landings are free where they lead. Points that the file names for tools
-(--provider usdt) are listed behind them.
+If a compiler has prepared no functions, unmodified functions are listed that
+can get probes, provided that their landing addresses are free. Static
+tracepoints (--provider usdt) are listed after them.
 
 Exit status: 1 if there are none.";
 
@@ -121,7 +121,7 @@ fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
     };
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
     let maps = maps.map_err(|error| {
-        Failure::Refused(format!("there is no process {process} that can be looked at: {error}"))
+        Failure::Refused(format!("cannot inspect process {process}: {error}"))
     })?;
     let executable = maps
         .lines()

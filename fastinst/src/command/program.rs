@@ -18,7 +18,7 @@ pub(super) fn find(program: &OsStr) -> Result<PathBuf, Failure> {
     let found = candidates.find(|candidate| can_be_executed(candidate).is_ok());
     found.ok_or_else(|| {
         let here = if path.is_file() {
-            format!("; for the one in this folder write ./{}", path.display())
+            format!("; to run the one in this folder, use ./{}", path.display())
         } else {
             String::new()
         };
@@ -53,7 +53,7 @@ pub(super) fn examine(program: &Path, provider: &str) -> Result<Option<String>, 
     let refused = |why: &str| Err(Failure::Refused(format!("{}: {why}", program.display())));
     match Module::of_file(program) {
         Ok(module) if module.is_static => refused(
-            "a statically linked program loads no library, so it cannot be profiled this way: link it dynamically",
+            "a statically linked program loads no preload library, so it cannot be profiled: link it dynamically",
         ),
         Ok(_) if is_setuid(program) => refused(
             "a setuid program ignores LD_PRELOAD: run a copy without that bit, or run it as its owner",
@@ -64,7 +64,7 @@ pub(super) fn examine(program: &Path, provider: &str) -> Result<Option<String>, 
         ))),
         Ok(module) => Ok(missing(&module, provider).map(|maker| {
             format!(
-                "{} has no functions that are prepared for --provider {maker}: compile it with {}, or leave out --provider",
+                "{} has no functions prepared for --provider {maker}: compile it with {}, or leave out --provider",
                 program.display(),
                 maker.option()
             )

@@ -26,8 +26,7 @@ impl Server {
             Some(("http", rest)) => rest,
             Some(("https", _)) => {
                 return Err(refused(
-                    "https is not spoken here: give the address of an agent or collector on this \
-                     machine, which passes it on",
+                    "https is not supported: use the address of an agent or collector on this machine, which forwards profiles",
                 ));
             }
             _ => return Err(refused("expected http://HOST:PORT")),
@@ -65,7 +64,7 @@ impl Server {
         let said = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
         let said = said.lines().next().unwrap_or("");
         Err(Failure::Refused(match status {
-            "" => format!("{self} gave no answer of HTTP"),
+            "" => format!("{self} did not answer in HTTP"),
             status if said.is_empty() => format!("{self} refused the profile: {status}"),
             status => format!("{self} refused the profile: {status}: {said}"),
         }))

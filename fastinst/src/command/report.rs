@@ -17,36 +17,34 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Profiles; several are added up, function by function
+    /// Profiles; several are added up function by function
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What the table is sorted by
+    /// Sort the table by this column
     #[arg(long, value_name = "COLUMN", default_value = "self")]
     sort: Sort,
-    /// How many functions the table shows; 0 for all
+    /// Number of functions in the table; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
-    /// Leave functions out of the table of which all timed calls took less than this, and slow
-    /// calls that did; counts stay those of all calls
+    /// Hide functions whose timed calls all took less than this, and slow calls that did; counts
+    /// still cover all calls
     #[arg(long, value_name = "TIME", value_parser = shortest)]
     min_time: Option<Duration>,
-    /// Show all columns, however wide the table gets
+    /// Show all columns, even if the table becomes wider than the terminal
     #[arg(long)]
     wide: bool,
     #[command(flatten)]
     colors: manual::Colors,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = format())]
     format: Format,
-    /// Show one function: a histogram of its latencies, and its slowest calls with the calls inside
-    /// of them
+    /// Show one function: its latency histogram, and its slowest calls with the calls inside them
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["format", "json"])]
     histogram: Option<String>,
-    /// Show what functions with this name were called with (see run -A), all values; a glob or
-    /// /regex/
+    /// Show all argument values that were read of these functions (see run -A); a glob or /regex/
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["format", "json", "histogram"])]
     arguments: Option<String>,
-    /// How many of the slowest calls to show with --histogram
+    /// Number of slowest calls to show with --histogram
     #[arg(long, value_name = "N", default_value_t = 3, requires = "histogram")]
     slowest: usize,
     /// Print again whenever FILE is replaced (see run --interval); ends with Ctrl-C
@@ -55,13 +53,13 @@ pub(crate) struct Args {
     /// End --follow after this time, for instance 30s
     #[arg(long = "for", value_name = "TIME", requires = "follow", value_parser = duration)]
     limit: Option<Duration>,
-    /// The same as --format json
+    /// Same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Write a page for a browser: table, flame graph, histograms, callers
+    /// Write an HTML page: table, flame graph, histograms, callers
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "histogram", "output"])]
     html: Option<PathBuf>,
-    /// Write a flame graph
+    /// Write a flame graph as SVG
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "histogram", "output"])]
     svg: Option<PathBuf>,
     /// Write to a file instead of standard output
@@ -84,20 +82,20 @@ Examples:
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
-    /// CPU time of its own
+    /// CPU time without callees
     #[value(name = "self")]
     Own,
-    /// CPU time, callees included
+    /// CPU time with callees
     Total,
-    /// Wall-clock time, callees included
+    /// Wall-clock time with callees
     Wall,
     /// Number of calls
     Calls,
-    /// Mean time of a call
+    /// Mean duration of a call
     Mean,
-    /// The time that one call in a hundred exceeds
+    /// 99th percentile of call durations
     P99,
-    /// The longest call that was timed
+    /// Longest timed call
     Max,
     /// Name
     Name,
@@ -197,9 +195,9 @@ fn arguments(profile: &Profile, pattern: &str) -> Result<Vec<u8>, Failure> {
         let known: Vec<&str> = known.into_iter().collect();
         let there = match &known[..] {
             [] => "no arguments were read: run with -A 'FUNCTION@arg1'".to_owned(),
-            known => format!("arguments were read of {}", known.join(", ")),
+            known => format!("arguments were read for {}", known.join(", ")),
         };
-        return Err(Failure::Refused(format!("no arguments of '{pattern}' are there; {there}")));
+        return Err(Failure::Refused(format!("no arguments were read for '{pattern}'; {there}")));
     }
     Ok(text.into_bytes())
 }

@@ -23,10 +23,10 @@ pub(crate) struct Args {
     options: Options,
     #[command(flatten)]
     kept: Kept,
-    /// Replace FILE this often while the program runs (with -o)
+    /// Replace FILE with the profile so far this often while the program runs (with -o)
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// The program, and its arguments
+    /// The program and its arguments
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -42,17 +42,17 @@ pub(crate) struct Kept {
     /// Write to a file instead of standard error
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What to write [default: a table; with -o the profile, for `fastinst report`]
+    /// Output format [default: a table; with -o the profile, for `fastinst report`]
     #[arg(long, value_name = "FORMAT", value_parser = format())]
     format: Option<Format>,
-    /// How many functions the table shows; 0 for all
+    /// Number of functions in the table; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
-    /// Leave functions out of the table of which all timed calls took less than this, and slow
-    /// calls that did; counts stay those of all calls
+    /// Hide functions whose timed calls all took less than this, and slow calls that did; counts
+    /// still cover all calls
     #[arg(long, value_name = "TIME", value_parser = shortest)]
     min_time: Option<Duration>,
-    /// Show all columns, however wide the table gets
+    /// Show all columns, even if the table becomes wider than the terminal
     #[arg(long)]
     wide: bool,
     #[command(flatten)]
@@ -69,7 +69,7 @@ Examples:
   fastinst run --under handle_request --policy exact ./server
   fastinst run --interval 1s -o app.profile ./server
 
-Self and total are CPU time; p50, p99 and max are wall-clock times of single
+Self and total are CPU times; p50, p99 and max are wall-clock times of single
 calls, callees included. ~ marks an estimate.";
 
 /// A format, by its name.
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(profile) => args.kept.keep(profile),
         None => {
             let why = ended.note.clone().unwrap_or_else(|| {
-                "the program left no profile: it has no probes, or none was called for long enough to be seen".to_owned()
+                "the program left no profile: it has no probes, or no function ran long enough to be seen".to_owned()
             });
             say(&why);
             Ok(())

@@ -12,12 +12,12 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// How often the table is made anew; programs of thousands of functions get a longer pause
+    /// Time between updates; longer for programs with thousands of functions
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
     #[command(flatten)]
     colors: manual::Colors,
-    /// The process
+    /// Process ID
     #[arg(value_name = "PID")]
     process: i32,
 }
@@ -28,11 +28,11 @@ Examples:
   fastinst top $(pidof server)
   ssh -t host fastinst top 4711
 
-Keys: q quit, arrows choose a function, Enter its histogram, callers and slowest
-calls, s the order, / a filter, ? all keys. The program is one of `fastinst
-run`, `fastinst attach`, the preload library, or `wasm-aot run`: there the
-monitor latency is attached meanwhile, unless one that measures times is
-attached already.";
+Keys: q quit, arrows select a function, Enter shows its histogram, callers and
+slowest calls, s sorts, / filters, ? lists all keys. Works for programs profiled
+by `fastinst run`, `fastinst attach` or the preload library, and for those of
+`wasm-aot run`: there the monitor latency is attached meanwhile, unless a
+monitor that measures times is attached already.";
 
 fn interval(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(100);

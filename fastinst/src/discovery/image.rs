@@ -13,7 +13,7 @@ use goblin::elf::{Header, ProgramHeader, SectionHeader};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// Not ELF, or damaged.
-    #[error("it is no ELF file, or damaged: {0}")]
+    #[error("not an ELF file, or damaged: {0}")]
     Damaged(String),
     /// For another machine.
     #[error("it is not for x86-64")]

@@ -135,7 +135,7 @@ impl Module {
     /// thread's own way: that of the process is closed when its first thread has ended.
     pub(crate) fn contents(&self) -> Result<Contents, DiscoveryError> {
         if self.registered.is_some() {
-            let error = std::io::Error::other("a runtime has made this code: it has no file");
+            let error = std::io::Error::other("a runtime generated this code; it has no file");
             return Err(DiscoveryError::Read { path: self.path.clone(), error });
         }
         let contents =
@@ -155,7 +155,7 @@ impl Module {
             contents.as_ref().is_ok_and(|contents| has_headers_of_program(contents))
         };
         found.find(is_it).unwrap_or_else(|| {
-            Err(std::io::Error::other("the program's file is not where it was started from"))
+            Err(std::io::Error::other("the program's file is no longer at the path that it was started from"))
         })
     }
 

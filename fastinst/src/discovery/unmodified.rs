@@ -34,7 +34,7 @@ use wordpatch::CodeAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Refusal {
     /// No unwind information says where it ends, or it is a part of another function.
-    #[error("no unwind information says that a function begins there")]
+    #[error("no unwind information shows a function there")]
     NoFunction,
     /// It has bytes that are no instructions.
     #[error("it does not decode")]
@@ -46,16 +46,16 @@ pub enum Refusal {
     #[error("no instruction at its beginning can be displaced")]
     NoEntry,
     /// No compiler has prepared it, and other functions are not wanted.
-    #[error("no compiler has prepared it")]
+    #[error("not prepared by a compiler")]
     NotPrepared,
     /// Where its entry would lead, no landing can lie.
-    #[error("no landing is free for its beginning")]
+    #[error("no free landing address for its entry")]
     NoLanding,
     /// A point, and its bytes are needed for another one.
-    #[error("another point lies too near")]
+    #[error("another tracepoint is too near")]
     TooNear,
     /// A point in the loader, which runs before and inside of everything else.
-    #[error("the loader's own code is left alone")]
+    #[error("the dynamic loader is not probed")]
     Loader,
 }
 
@@ -66,7 +66,7 @@ pub enum Untimed {
     #[error("it ends with a short conditional jump")]
     ConditionalExit,
     /// A jump through a register or memory may leave it or not.
-    #[error("a jump of it leads anywhere")]
+    #[error("it has a jump with an unknown target")]
     UnknownJump,
     /// One of its ends cannot be displaced.
     #[error("one of its ends cannot be displaced")]

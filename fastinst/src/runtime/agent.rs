@@ -462,7 +462,7 @@ impl Agent {
             }
             if heap::is_short() {
                 modes::silence_all();
-                guest::give_up("the program's limits leave the profiler no memory");
+                guest::give_up("the program's memory limits leave none for the profiler");
                 THREAD.store(0, Release);
                 return;
             }

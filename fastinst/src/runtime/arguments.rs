@@ -220,8 +220,7 @@ impl Garden {
                 let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
                 if asked(&bed.module, address).is_some() {
                     lines.push(format!(
-                        "arguments of {} are not read: its hooks come behind its prologue, where \
-                         they are gone; compile it without -finstrument-functions, and use \
+                        "arguments of {} are not read: its hooks come after its prologue, which overwrites them; compile it without -finstrument-functions, and use \
                          --provider symbols",
                         name_of(&bed.module, address)
                     ));
@@ -236,16 +235,16 @@ impl Garden {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unread {
     /// Its entry has its probe too late.
-    #[error("its probe lies behind instructions that change them")]
+    #[error("its probe is behind instructions that change them")]
     Changed,
     /// Which ones is neither told nor known.
-    #[error("no debug information says what they are: write for instance 'FUNCTION@arg1/s'")]
+    #[error("no debug information describes them: use for instance 'FUNCTION@arg1/s'")]
     Untold,
     /// There are none.
     #[error("it has none in registers, by its debug information, and returns none")]
     Nothing,
     /// There is no room.
-    #[error("those of 256 functions are read already")]
+    #[error("the limit of 256 functions is reached")]
     Full,
 }
 

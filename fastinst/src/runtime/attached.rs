@@ -166,12 +166,12 @@ unsafe fn release(request: *mut Request) {
 fn begin(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     if request.version != VERSION {
         return Err(
-            "the library that is loaded there is of another version than this command: use the command that came with it"
+            "the library in the process has another version than this command: use the command of that version"
                 .to_owned(),
         );
     }
     if guest::is_running() || TAKEN.swap(true, AcqRel) {
-        return Err("it is profiled already".to_owned());
+        return Err("it is already being profiled".to_owned());
     }
     let begun = begin_alone(request);
     if begun.is_err() {
@@ -193,12 +193,12 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     if CAME.swap(true, AcqRel) {
         come_back(settings, start)?;
     } else if guest::is_prepared() {
-        return Err("its profiling was ended for good: start it again".to_owned());
+        return Err("its profiling was stopped: restart the program".to_owned());
     } else {
         guest::prepare_for_good()?;
         if !threads::key_is_free_to_set() {
             return Err(
-                "the program has taken the first 32 keys of thread data, without which ends of threads are not seen: start it with fastinst run".to_owned(),
+                "the program has used the first 32 thread-specific keys, which are needed to see threads end: start it with fastinst run".to_owned(),
             );
         }
         let own = own_modules();
@@ -211,7 +211,7 @@ fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
             return Err(why);
         }
         if sites::count() == 0 && !begun.is_open {
-            return Err("no function of it can get a probe: it has no code compiled with -finstrument-functions, and none with unwind information".to_owned());
+            return Err("none of its functions can get a probe: it has no code compiled with -finstrument-functions, and none with unwind information".to_owned());
         }
         guest::run();
         guest::plant_what_is_prepared();
@@ -249,13 +249,12 @@ fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
     let mut config = Config::from_vars(pairs.into_iter()).map_err(|error| error.to_string())?;
     if let Provider::Only(_) = config.provider {
         return Err(
-            "a process that runs has probes in hooks and in unmodified functions (--provider hooks, symbols or auto)".to_owned(),
+            "attach supports --provider hooks, symbols and auto only".to_owned(),
         );
     }
     if config.triggers().any(|trigger| matches!(trigger, Trigger::Signal(_))) {
         return Err(
-            "no handler is put into a process that runs: name functions or times to --start-on \
-             and --stop-on"
+            "attach installs no signal handlers: use functions or times with --start-on and --stop-on"
                 .to_owned(),
         );
     }

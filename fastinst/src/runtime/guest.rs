@@ -203,7 +203,7 @@ pub(super) fn prepare_clocks() -> Result<Instants, String> {
     complaint::prepare();
     if !os::clocks::has_counter() {
         return Err(
-            "the time stamp counter is forbidden here (PR_SET_TSC): there is no profile".to_owned()
+            "the program forbids the time stamp counter (PR_SET_TSC): there is no profile".to_owned()
         );
     }
     clock::prepare();
@@ -415,7 +415,7 @@ fn look_for_room() -> Result<(), String> {
         };
         if found.is_err() {
             return Err(format!(
-                "the program's probes take {} MB of {what}, which its limit of {} MB does not leave: raise it to {} MB (ulimit {option} {})",
+                "the program's probes take {} MB of {what}, more than its limit of {} MB leaves: raise it to {} MB (ulimit {option} {})",
                 room >> 20,
                 limit >> 20,
                 (limit + room).div_ceil(1 << 20),
@@ -438,7 +438,7 @@ pub(super) fn start_agent() -> Result<(), String> {
         // SAFETY: (1) made by `agent_leaves`, and taken once.
         *unsafe { Box::from_raw(aside) }
     };
-    agent::start(agent).map_err(|error| format!("no thread can be started: {error}"))
+    agent::start(agent).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
 /// The agent's thread ends, and leaves the agent to its successor.

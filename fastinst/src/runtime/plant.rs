@@ -886,7 +886,7 @@ fn plant_site(
     };
     let number = former.map(|(number, _)| number).or_else(sites::next);
     let Some(number) = number else {
-        return Err("there are more probes than fit into the table".to_owned());
+        return Err("too many probes for the table".to_owned());
     };
     let text = |error: callpatch::IslandError| error.to_string();
     let discovered = || {

@@ -275,15 +275,15 @@ pub(super) fn spans(garden: &Garden) -> Vec<(PathBuf, usize, usize)> {
 /// `code` is as `fastinst.h` asks for.
 pub(crate) unsafe fn register(code: *const c::Code) -> Result<u64, String> {
     // SAFETY: (1) the caller.
-    let told = unsafe { code.as_ref() }.ok_or("there is none (the pointer is null)")?;
+    let told = unsafe { code.as_ref() }.ok_or("the pointer is null")?;
     if (told.size as usize) < size_of::<c::Code>() {
         return Err(format!("fastinst_code.size is {}: set it to its sizeof", told.size));
     }
-    let set = told.set.ok_or("it has no function that switches probes (set)")?;
+    let set = told.set.ok_or("the function pointer that switches probes (set) is null")?;
     // SAFETY: (1) the caller.
     let functions = unsafe { functions_of(told)? };
     if !guest::is_running() {
-        return Err("no profiler is at work in this process: preload libfastinst.so".to_owned());
+        return Err("no profiler is running in this process: preload libfastinst.so".to_owned());
     }
     guest::begin_in_child();
     // SAFETY: (1) the caller.
@@ -356,14 +356,14 @@ fn install(
     let span = functions[0].span.start..functions[functions.len() - 1].span.end;
     let mut garden = garden();
     if let Some(other) = garden.beds.iter().find(|bed| lies_in(bed, &span)) {
-        return Err(format!("{name} lies where {} does", other.module.name));
+        return Err(format!("{name} overlaps {}", other.module.name));
     }
     let first = Id(functions::count());
     let mut ids = vec![Id(0); places.len()];
     for (function, &place) in functions.iter_mut().zip(&places) {
         let Some(id) = functions::add(function.span.start.get() as u64) else {
             functions::forget(&span, first);
-            return Err(format!("there is no room for more than {} functions", functions::MOST));
+            return Err(format!("more than {} functions", functions::MOST));
         };
         (ids[place as usize], function.id) = (id, FuncId(id.0));
     }
@@ -411,12 +411,12 @@ pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Resul
     let span = CodeAddr::new(code)..CodeAddr::new(end.ok_or("the variant has no code")?);
     let mut garden = garden();
     let registration = garden.registrations.iter().find(|known| known.number == number);
-    let registration = registration.ok_or_else(|| format!("there is no registration {number}"))?;
+    let registration = registration.ok_or_else(|| format!("unknown registration {number}"))?;
     let id = registration.functions.get(place as usize);
     let id = id.ok_or_else(|| format!("registration {number} has no function {place}"))?;
     let start = CodeAddr::new(id.function().address.load(Relaxed) as usize);
     let home = garden.beds.iter().position(|bed| bed.is_of_registration(number));
-    let home = home.ok_or_else(|| format!("there is no registration {number}"))?;
+    let home = home.ok_or_else(|| format!("unknown registration {number}"))?;
     let known = garden.beds[home].module.registered.as_ref();
     let known = known.and_then(|registered| registered.at(start));
     let known = known.ok_or_else(|| format!("registration {number} has no function {place}"))?;
@@ -426,7 +426,7 @@ pub(crate) fn also(number: u64, place: u32, code: usize, length: usize) -> Resul
     };
     let elsewhere = |bed: &&Bed| !is_variants(bed) && lies_in(bed, &span);
     if let Some(other) = garden.beds.iter().find(elsewhere) {
-        return Err(format!("a variant of {} lies where {} does", known.name, other.module.name));
+        return Err(format!("a variant of {} overlaps {}", known.name, other.module.name));
     }
     let variant = registered::Function { span: span.clone(), ..known };
     let is_beside = |bed: &&mut Bed| {
@@ -459,9 +459,9 @@ pub(crate) fn unregister(number: u64) -> Result<(), String> {
     let registration = {
         let mut garden = garden();
         let at = garden.registrations.iter().position(|known| known.number == number);
-        let at = at.ok_or_else(|| format!("there is no registration {number}"))?;
+        let at = at.ok_or_else(|| format!("unknown registration {number}"))?;
         if garden.registrations[at].caller.load(SeqCst) == current().0 {
-            return Err("it is being switched by the function that wants it gone".to_owned());
+            return Err("the function that unregisters it is switching it".to_owned());
         }
         garden.registrations.remove(at)
     };
@@ -482,7 +482,7 @@ pub(crate) fn unregister(number: u64) -> Result<(), String> {
     let is_empty = others().all(|block| agent::await_until(PATIENCE, || !event::is_in_code(block)));
     match is_left && is_empty {
         true => Ok(()),
-        false => Err("a thread does not come out of it".to_owned()),
+        false => Err("a thread is still executing it".to_owned()),
     }
 }
 

@@ -97,9 +97,9 @@ door!(0 syscall SYSCALL libc::SYS_seccomp, libc::SYS_prctl, libc::SYS_sigaltstac
 door!(1 prctl PRCTL libc::PR_SET_SECCOMP, libc::PR_SET_TSC, libc::PR_SET_TSC);
 
 const FILTERED: &str =
-    "the program's filter of system calls forbids what a profile needs: the profile ends there";
+    "the program's system-call filter forbids calls that profiling needs: the profile ends there";
 const NO_COUNTER: &str =
-    "the program forbids itself the time stamp counter (PR_SET_TSC): the profile ends there";
+    "the program forbids the time stamp counter (PR_SET_TSC): the profile ends there";
 
 /// Does what is to be done at a door; returns where it leads.
 extern "C" fn pass(number: u32, given: &Arguments) -> usize {

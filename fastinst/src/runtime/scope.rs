@@ -74,7 +74,7 @@ pub(super) fn begin(config: &Config) -> Result<(), String> {
     let is_used = !config.under.is_empty() || config.depth.is_some();
     if is_used && config.provider == Provider::Points {
         return Err(
-            "--under and --depth are for functions, and --provider usdt has none".to_owned()
+            "--under and --depth need functions, and --provider usdt has none".to_owned()
         );
     }
     if is_used && !config.arguments.is_empty() {
@@ -87,7 +87,7 @@ pub(super) fn begin(config: &Config) -> Result<(), String> {
     FOLLOWS_ALL.store(config.depth.is_some(), Relaxed);
     UNFOLLOWED.store(0, Relaxed);
     if is_used && !threads::all().all(prepare) {
-        return Err("there is no memory to follow calls in (--under, --depth)".to_owned());
+        return Err("no memory to follow calls (--under, --depth)".to_owned());
     }
     IS_USED.store(is_used, Relaxed);
     Ok(())
@@ -337,13 +337,12 @@ pub(crate) fn notes() -> Vec<String> {
     let endless = roles().filter(|role| *role == OPENS | ENDLESS).count();
     if endless > 0 {
         notes.push(format!(
-            "{endless} of the functions that --under names have no probe at an end: calls inside \
-             of them are not recorded"
+            "{endless} of the functions that --under names lack a probe at an exit: calls inside them are not recorded"
         ));
     }
     if !config.under.is_empty() && !roles().any(|role| role == OPENS) {
         notes.push(
-            "no function that --under names has a probe at its beginning and its ends".to_owned(),
+            "no function that --under names has probes at its entry and all exits".to_owned(),
         );
     }
     match UNFOLLOWED.load(Relaxed) {

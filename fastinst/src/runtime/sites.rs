@@ -352,7 +352,7 @@ impl Site {
     }
 
     /// Its module was loaded again: it is where it was in it, and its function's still, or shared
-    /// by the same. In code that no compiler has prepared it may be another of that function's. By
+    /// by the same. In code that not prepared by a compiler may be another of that function's. By
     /// the holder of the garden.
     pub(crate) fn replant(&self, planted: Planted, shared: Option<u32>) {
         assert!(self.gone.load(Acquire), "a site that is there is not planted again");

@@ -191,7 +191,7 @@ fn take_signals(config: &Config) -> Result<(), String> {
         }
     }
     if wanted.len() > SIGNALS {
-        return Err(format!("recording is switched by {SIGNALS} signals at most"));
+        return Err(format!("at most {SIGNALS} signals can switch recording"));
     }
     for (place, (signal, role)) in SIGNALLED.iter().zip(wanted) {
         let name = signals::name(signal);
@@ -203,7 +203,7 @@ fn take_signals(config: &Config) -> Result<(), String> {
             ));
         }
         place.store(signal | i32::from(role) << ROLE, Relaxed);
-        guest::hear(signal).map_err(|error| format!("{name} cannot be taken: {error}"))?;
+        guest::hear(signal).map_err(|error| format!("{name} cannot be handled: {error}"))?;
     }
     Ok(())
 }
@@ -237,13 +237,13 @@ pub(crate) fn notes() -> Vec<String> {
         }
     }
     if COUNT.load(Relaxed) == 0 && has_probes {
-        notes.push("nothing was recorded: what --start-on names did not happen".to_owned());
+        notes.push("nothing was recorded: no --start-on event happened".to_owned());
     }
     let known = SIGNALLED.iter().map(|place| place.load(Relaxed) & 0xff);
     for signal in known.filter(|&signal| signal != 0 && !guest::hears(signal)) {
         let name = signals::name(signal);
         notes.push(format!(
-            "the program has taken {name}, which was to switch recording: name another signal"
+            "the program installed its own handler for {name}, so it no longer switches recording: name another signal"
         ));
     }
     notes

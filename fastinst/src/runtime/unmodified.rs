@@ -217,9 +217,9 @@ impl Unmodified {
         let config = guest::config();
         if planted + refused == 0 {
             return match config.plants_before(None) {
-                true => "no function got a probe: none has a name that -F and -N leave",
-                _ if !self.takes_any => "no function that a compiler has prepared has a name that -F and -N leave",
-                _ => "no function was seen to run for long enough to get a probe: --plant all gives all of them one before the program begins, -finstrument-functions has them compiled in",
+                true => "no function got a probe: -F and -N leave none",
+                _ if !self.takes_any => "-F and -N leave no function that a compiler has prepared",
+                _ => "no function ran long enough to get a probe: use --plant all for probes before the program starts, or compile with -finstrument-functions",
             }.to_owned();
         }
         let mut parts = Vec::new();
@@ -395,7 +395,7 @@ impl Field {
     pub(crate) fn come_late(self, numbers: &BTreeSet<u32>) -> Result<Self, String> {
         let relocates_text = Image::parse(&self.contents).is_ok_and(|image| image.relocates_text());
         if relocates_text {
-            return Err("its code is not complete when it is loaded (DT_TEXTREL)".to_owned());
+            return Err("its code is relocated at load time (DT_TEXTREL)".to_owned());
         }
         let mut former = Former::new();
         for (number, site) in numbers.iter().filter_map(|&n| Some((n, sites::get(n)?))) {

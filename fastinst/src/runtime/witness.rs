@@ -59,17 +59,17 @@ impl Witness {
                 Policy::Exact => Self::Probes,
                 _ => {
                     let why =
-                        "the sampling clock cannot tell which calls --under and --depth leave";
+                        "the sampling clock cannot see which calls are in the scope of --under and --depth";
                     Self::None { why: why.to_owned() }
                 }
             };
         }
         match choice {
             WitnessChoice::None => {
-                Self::None { why: "it was not wanted (FASTINST_WITNESS=none)".to_owned() }
+                Self::None { why: "disabled by FASTINST_WITNESS=none".to_owned() }
             }
             WitnessChoice::Frames => {
-                Self::frames("it was wanted (FASTINST_WITNESS=frames)".to_owned())
+                Self::frames("selected by FASTINST_WITNESS=frames".to_owned())
             }
             WitnessChoice::Auto | WitnessChoice::Kernel => match Kernel::open(has_puns) {
                 Ok(kernel) => Self::Kernel(Box::new(kernel)),

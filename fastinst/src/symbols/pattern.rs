@@ -112,7 +112,7 @@ fn size(text: &str) -> Option<Result<Pattern, &'static str>> {
     let (order, rest) = match rest.split_at_checked(1)? {
         ("<", rest) => (Ordering::Less, rest),
         (">", rest) => (Ordering::Greater, rest),
-        ("=", _) => return Some(Err("sizes are compared by <, <=, > and >=")),
+        ("=", _) => return Some(Err("sizes are compared with <, <=, > and >=")),
         _ => return None,
     };
     let (or_equal, bound) = match rest.strip_prefix('=') {

@@ -136,7 +136,7 @@ fn table(screen: &mut Screen, frame: &mut Frame<'_>, area: Rect) {
     if grid.rows.is_empty() {
         let why = match (&screen.profile, screen.filter()) {
             (None, _) => "",
-            (Some(_), "") => "no function was called yet",
+            (Some(_), "") => "no function has been called yet",
             (Some(_), _) => "no function's name contains this",
         };
         lines.push(Line::styled(why, DIM));
@@ -188,7 +188,7 @@ fn function(screen: &mut Screen, id: FuncId, frame: &mut Frame<'_>, area: Rect) 
     let [above, below] =
         Layout::vertical([Constraint::Length(height), Constraint::Min(1)]).areas(area);
     let (Some(profile), Some(function)) = (&screen.profile, screen.function(id)) else {
-        let why = "this function is not in the profile any more";
+        let why = "this function is no longer in the profile";
         frame.render_widget(Paragraph::new(why), area);
         return;
     };

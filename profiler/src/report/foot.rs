@@ -20,7 +20,7 @@ pub(crate) fn lines(
     lines.extend(overhead(header, shares));
     if sorted_by != options.sort {
         lines.push(format!(
-            "No function has a figure for {}: sorted by {}.",
+            "No function has a value for {}: sorted by {}.",
             options.sort.name(),
             sorted_by.name()
         ));
@@ -52,7 +52,7 @@ pub(super) fn marks(header: &Header) -> String {
 }
 
 const MARKS: &str = "~ estimate, ? uncertain by more than its value, ≤ at most, ≥ at least, \
-    as far as seen, < less than can be told, ! over 100 times p99";
+    as far as seen, < too short to measure, ! over 100 times p99";
 
 /// `30 functions (25 with exact counts), 7 514 calls timed, ran 1.58 s`.
 pub(super) fn summary(profile: &Profile) -> String {

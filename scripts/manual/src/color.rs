@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 /// The option, for commands to take over.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Colors {
-    /// Colours, and bars in tables
+    /// When to use colours, and bars in tables
     #[arg(long = "color", value_name = "WHEN", default_value = "auto")]
     when: Color,
 }

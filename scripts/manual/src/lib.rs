@@ -33,9 +33,9 @@ use thiserror::Error;
 /// What is wanted: a page, or completions.
 #[derive(Debug, Args)]
 pub struct Manual {
-    /// The command whose page is wanted; all of it without
+    /// Subcommand to print the page of [default: the command itself]
     command: Option<String>,
-    /// Completions for a shell instead
+    /// Print completions for this shell instead
     #[arg(long, value_name = "SHELL", conflicts_with = "command")]
     completions: Option<Shell>,
 }
@@ -51,7 +51,7 @@ pub struct Completions {
 #[derive(Debug, Error)]
 pub enum Error {
     /// The tool has no such command.
-    #[error("there is no command {command}: see {tool} --help")]
+    #[error("unknown command {command}: see {tool} --help")]
     NoSuchCommand {
         /// What was asked for.
         command: String,
@@ -119,7 +119,7 @@ mod tests {
         assert!(text(&["manual", "completions"]).unwrap().contains("shell"));
         assert_eq!(
             text(&["manual", "nothing"]).unwrap_err(),
-            "there is no command nothing: see tool --help"
+            "unknown command nothing: see tool --help"
         );
     }
 

@@ -6,33 +6,33 @@ use manual::Colors;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measures what this machine does to code that is modified while it runs
+/// Calibrates this machine for patching of running code
 ///
-/// Finds out how many aligned bytes instruction fetch sees whole (the granule), how often the
-/// literature's protocol of breakpoint and wait is torn at each wait (T_max), and what patching
-/// costs here. With --save or -o, writes a calibration that wordpatch uses where it is asked to,
-/// and only on the machine that it was made on.
+/// Measures how many aligned bytes instruction fetch sees whole (the granule), how often the
+/// literature's protocol of breakpoint and wait is torn for each wait (T_max), and what patching
+/// costs. --save or -o writes a calibration, which wordpatch uses on request, and only on the
+/// machine on which it was made.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "tmax", version, after_help = EXAMPLES)]
 pub struct Args {
-    /// Take about twenty seconds: few waits, few toggles (the default)
+    /// Run for about twenty seconds: few waits, few toggles (the default)
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
-    /// Take about twenty minutes: every wait, three numbers of executers
+    /// Run for about twenty minutes: every wait, three numbers of executing threads
     #[arg(long)]
     pub full: bool,
 
-    /// Take about this long instead
+    /// Run for about this many seconds instead
     #[arg(long, value_name = "N", value_parser = seconds)]
     pub seconds: Option<Duration>,
 
-    /// Keep the calibration where wordpatch looks for it: fastinst/tmax.toml in $XDG_CONFIG_HOME or
+    /// Save the calibration where wordpatch looks for it: fastinst/tmax.toml in $XDG_CONFIG_HOME or
     /// ~/.config
     #[arg(long, conflicts_with = "output")]
     pub save: bool,
 
-    /// Write the calibration there; without this and --save no file is written
+    /// Write the calibration to this file; without this and --save no file is written
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -44,23 +44,23 @@ pub struct Args {
     #[command(flatten)]
     pub colors: Colors,
 
-    /// Draw tear rates against waits
+    /// Plot tear rate by wait as SVG
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  tmax                            see what this machine does
-  tmax --save                     calibrate it, once after installing
-  tmax --full --svg waits.svg     look for rare failures and draw them
+  tmax                            measure this machine
+  tmax --save                     calibrate it, once after installation
+  tmax --full --svg waits.svg     look for rare failures and plot them
   tmax --json -o cal.toml | jq .granule
   tmax manual | man -l -
 
-Nothing else should run meanwhile; if it does, the run keeps its time and sees
-less, and what it did not see often enough it says so of. A calibration whose
-granule was not seen is not written. Two processors are needed.
-Exit status: 0 done, 1 not done, 2 wrong option, 130 interrupted (nothing is
+Run it on an idle machine with at least two processors. On a busy machine it
+takes the same time and observes less; results with too few observations are
+marked. No calibration is written if the granule was not observed.
+Exit status: 0 success, 1 failure, 2 wrong option, 130 interrupted (nothing is
 written).";
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -20,5 +20,5 @@ fn command() -> Command {
     let page = Manual::augment_args(Command::new("manual"));
     tmax::Args::command()
         .args_conflicts_with_subcommands(true)
-        .subcommand(page.about("Print the manual page, or completions for a shell"))
+        .subcommand(page.about("Print the manual page or shell completions"))
 }

@@ -27,7 +27,7 @@ pub fn follows_the_rules(command: &Path, others: &[&str]) {
     walk.leaves_quietly(&["manual".into()], 0);
     let none = walk.run(&["manual".into(), "nothing".into()]);
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
-    let says = format!("{0}: there is no command nothing: see {0} --help\n", walk.tool);
+    let says = format!("{0}: unknown command nothing: see {0} --help\n", walk.tool);
     assert_eq!((none.status.code(), said), (Some(2), says));
     assert!(walk.seen > 1, "no command below {} was seen", command.display());
 }

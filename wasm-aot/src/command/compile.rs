@@ -13,16 +13,16 @@ use wasm_aot::wasi::WasiCtx;
 use wasm_aot::{AsContextMut, Engine, Module, Store};
 use wordpatch::os::replace::Replacement;
 
-/// Compile a module to a file of machine code
+/// Compile a module to a file of machine code (.aot)
 #[derive(Debug, Args)]
 pub(crate) struct Compile {
     /// The module: .wasm or .wat
     module: PathBuf,
-    /// Put a monitor into the file, which looks at the program whenever it runs:
-    /// FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script; may be given several times
+    /// Include a monitor, which observes the program whenever it runs:
+    /// FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script (may be repeated)
     #[arg(long, value_name = "MONITOR")]
     monitor: Vec<String>,
-    /// Where the machine code goes
+    /// Output file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -12,11 +12,11 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Inspect or attach monitors to a running program; without a request: list the programs that run
+/// Inspect or attach monitors to a running program; without arguments, list running programs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ctl {
-    /// The process of `wasm-aot run`; the only one that runs, if it is not said
+    /// Process ID of `wasm-aot run`; may be omitted if only one program is running
     pid: Option<u32>,
     #[command(subcommand)]
     request: Option<Request>,
@@ -28,89 +28,89 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 const NOBODY: &str = "no program of `wasm-aot run` is running that would answer";
 
 const EXAMPLES: &str = "Examples:
-  wasm-aot ctl                                which programs run
+  wasm-aot ctl                                list running programs
   wasm-aot ctl 4711 attach hotness,top=20     count from now on …
-  wasm-aot ctl 4711 report                    … look …
-  wasm-aot ctl 4711 detach hotness            … and run on as before
-  wasm-aot ctl 4711 only 'parse_*' main       look at these functions only
+  wasm-aot ctl 4711 report                    … print the counts …
+  wasm-aot ctl 4711 detach hotness            … and stop counting
+  wasm-aot ctl 4711 only 'parse_*' main       observe these functions only
   wasm-aot ctl 4711 snapshot -o now.profile   a profile, for fastinst report
   wasm-aot ctl 4711 burst 10ms 990ms          count one per cent of the time
-  wasm-aot ctl 4711 burst 1000000             count so many events, then rest
+  wasm-aot ctl 4711 burst 1000000             count this many events, then stop
   wasm-aot ctl 4711 attach ways.mm            a script or a module of your own
-  wasm-aot ctl 4711 report ways --every 1s    what it has seen, every second
-  wasm-aot ctl 4711 off 'ways:opcode:br_if@parse_*'    not at these places
+  wasm-aot ctl 4711 report ways --every 1s    its report, every second
+  wasm-aot ctl 4711 off 'ways:opcode:br_if@parse_*'    except at these places
 
-only, exclude, budget and reset begin anew what is attached; snapshot has what
-latency or profile has measured. fastinst ctl and top take programs of
-WebAssembly, too.";
+only, exclude, budget and reset restart attached monitors; snapshot is the
+profile of the monitor latency or profile. fastinst ctl and top work for
+WebAssembly programs, too.";
 
 #[derive(Debug, Subcommand)]
 enum Request {
-    /// What it runs, and what is attached
+    /// Show the program and its attached monitors
     Status,
-    /// Attach a monitor, see `wasm-aot monitors`
+    /// Attach a monitor (see `wasm-aot monitors`)
     Attach {
         /// NAME[,OPTION[=VALUE]]…, or FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script
         monitor: String,
     },
-    /// Detach a monitor, or all
+    /// Detach a monitor or all
     Detach {
-        /// Its name, or all
+        /// The monitor's name, or all
         monitor: String,
     },
-    /// Switch attached monitors on again, or probes of one that is a module
+    /// Switch monitors on again, or probes of a monitor that is a module
     On {
-        /// Of a module: NAME[:RULE][@FUNCTION][+OFFSET]. RULE is a pattern of what stands behind
-        /// wasm: in its export's name, as opcode:br_if or func:*; FUNCTION one of functions' names,
-        /// or a number; OFFSET an instruction's, from the beginning of the function's body
+        /// For a module: NAME[:RULE][@FUNCTION][+OFFSET]. RULE is a pattern for the part of its
+        /// export's name after wasm:, such as opcode:br_if or func:*; FUNCTION is a pattern for
+        /// function names, or a number; OFFSET is an instruction's offset in the function's body
         which: Option<String>,
     },
-    /// Switch attached monitors off, but keep what they have seen, or probes of one that is a
-    /// module
+    /// Switch monitors off and keep their results, or probes of a monitor that is a module
     Off {
-        /// Of a module: NAME[:RULE][@FUNCTION][+OFFSET], see on
+        /// For a module: NAME[:RULE][@FUNCTION][+OFFSET], see `on`
         which: Option<String>,
     },
-    /// Switch attached monitors on and off in turn; `burst none` ends it
+    /// Switch monitors on and off in turn; `burst none` ends this
     Burst {
-        /// How long on, as 10ms, or until how many events are seen, as 100000; or none
+        /// Time on, such as 10ms, or number of events, such as 100000; or none
         on: String,
-        /// How long off; after events, for good if it is not said
+        /// Time off; after a number of events, off for good if omitted
         off: Option<String>,
     },
-    /// What attached monitors have seen so far
+    /// Print reports of attached monitors so far
     Report {
-        /// One of them
+        /// Only this monitor
         monitor: Option<String>,
-        /// Again and again until the program ends, as 1s or 500ms
+        /// Print repeatedly until the program ends, such as every 1s or 500ms
         #[arg(long, value_name = "TIME")]
         every: Option<String>,
         #[command(flatten)]
         reporting: Reporting,
     },
-    /// What each monitor became in the program's code, and why nothing cheaper
+    /// Show how each monitor is implemented in the program's code, and why nothing cheaper was
+    /// possible
     Explain,
-    /// Record a program from now on: one that an embedder runs, at a quiet point, where nothing of
-    /// it is executed
+    /// Record an embedder's program from its next quiet point, when none of its functions is
+    /// executing
     Record {
-        /// Where the trace goes, which must not be there yet
+        /// Trace file, which must not exist yet
         #[arg(short, long, value_name = "FILE", required_unless_present = "end")]
         output: Option<PathBuf>,
-        /// End the recording that was begun so
+        /// End the recording
         #[arg(long, conflicts_with = "output")]
         end: bool,
     },
-    /// How many places there are where probes can be switched on
+    /// Show the number of places where probes can be switched on
     #[command(alias = "sites")]
     Probes,
-    /// Have attached monitors look at the functions that patterns name only; at all without one
+    /// Observe only functions that match these patterns; without patterns, all
     Only {
-        /// A glob, as parse_*
+        /// A glob, such as parse_*
         patterns: Vec<String>,
     },
-    /// Have attached monitors leave functions out; none without a pattern
+    /// Exclude functions that match these patterns; without patterns, none
     Exclude {
-        /// A glob, as parse_*
+        /// A glob, such as parse_*
         patterns: Vec<String>,
     },
     /// Set the share of CPU time that the monitor latency may take
@@ -126,9 +126,9 @@ enum Request {
         #[command(flatten)]
         colors: manual::Colors,
     },
-    /// Have attached monitors begin anew
+    /// Clear the results of attached monitors
     Reset,
-    /// Detach all that was attached
+    /// Detach all monitors
     Stop,
 }
 

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use wasm_aot::Module;
 use wasm_aot::inspection::{Inspection, inspect};
 
-/// Show what a module or a file of machine code consists of
+/// Show the contents of a module or an .aot file
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// .wasm, .wat or .aot
+    /// A .wasm, .wat or .aot file
     file: PathBuf,
-    /// One function's machine code beside its Wasm: a name, or an index
+    /// Show one function's machine code beside its Wasm (a name or an index)
     #[arg(long, value_name = "FUNCTION", conflicts_with = "json")]
     disas: Option<String>,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wasm_aot::{Config, Cpu, Engine, Error, Optimize, Proposal, Sites, Specification};
 
-/// Compiles WebAssembly ahead of time, and runs it.
+/// Compiles WebAssembly ahead of time and runs it.
 #[derive(Debug, Parser)]
 #[command(name = "wasm-aot", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -44,48 +44,47 @@ pub(crate) struct Cli {
 }
 
 const EXAMPLES: &str = "Examples:
-  wasm-aot run app.wasm --verbose input.txt     run a program; the rest is its
-  wasm-aot run --dir . --env LANG=C app.wasm    let it see a folder, a variable
+  wasm-aot run app.wasm --verbose input.txt     run a program with arguments
+  wasm-aot run --dir . --env LANG=C app.wasm    grant a folder, set a variable
   wasm-aot compile app.wasm -o app.aot          compile once …
   wasm-aot run app.aot                          … and start in a millisecond
   wasm-aot inspect --disas main app.aot         machine code beside Wasm
   wasm-aot run --invoke add math.wat 1 2        call one function
   wasm-aot run --monitor hotness app.wasm       count each instruction
-  wasm-aot ctl 4711 attach hotness              … in a program that runs already
+  wasm-aot ctl 4711 attach hotness              … in a running program
   wasm-aot record -o run.r3 app.wasm input.txt  record a run …
-  wasm-aot run --monitor hotness run.r3         … look at it, again and again …
+  wasm-aot run --monitor hotness run.r3         … replay it under a monitor …
   wasm-aot replay run.r3 -o bench.wasm          … or make a benchmark of it
 
-Exit codes: the program's; 1 if something was refused or a script has failed; 2
-for a wrong command line; 126 if the program cannot be run, 127 if there is
-none; 134 for a trap or when its time is over; 128 and the number of a signal
-that ended it";
+Exit codes: the program's; 1 for a refused input or a failed script; 2 for a
+wrong command line; 126 if the program cannot be run, 127 if it does not exist;
+134 for a trap or a time-out; 128 plus the number of a signal that ended it";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Compile a module to a file of machine code
+    /// Compile a module to a file of machine code (.aot)
     Compile(compile::Compile),
-    /// Run a program: .wasm, .wat or .aot; or repeat a recorded run
+    /// Run a program (.wasm, .wat, .aot), or replay a recorded run
     Run(Box<run::Run>),
-    /// Run a program and record what goes to and fro between it and its host
+    /// Run a program and record what passes between it and its host
     Record(Box<record::Record>),
-    /// Make a module that repeats a recorded run without a host, or check a trace
+    /// Make a module that replays a recorded run without a host, or check a trace
     Replay(replay::Replay),
-    /// Leave out of a raw recording what follows from the program
+    /// Remove redundant events from a raw recording
     Reduce(reduce::Reduce),
     /// Show and compare traces
     Trace(traces::Trace),
-    /// Show what a module or a file of machine code consists of
+    /// Show the contents of a module or an .aot file
     Inspect(inspect::Inspect),
-    /// Compile the module inside a file of machine code again, and compare
+    /// Check that an .aot file's code is what the module inside compiles to
     Verify(verify::Verify),
-    /// Run scripts of the specification
+    /// Run .wast scripts of the specification's test suite
     Wast(wast::Wast),
     /// Inspect or attach monitors to a running program
     Ctl(ctl::Ctl),
-    /// List the monitors that observe programs
+    /// List built-in monitors
     Monitors(monitors::Monitors),
-    /// Print a manual page, or completions for a shell
+    /// Print manual pages or shell completions
     Manual(::manual::Manual),
 }
 
@@ -95,22 +94,23 @@ pub(crate) struct Making {
     /// Optimisation level
     #[arg(long, value_name = "HOW", default_value = "speed")]
     opt: Opt,
-    /// Which processors the code is for
+    /// Processors that the code is for
     #[arg(long, value_name = "CPU", default_value = "native")]
     cpu: Processor,
-    /// Leave out what keeps the processor from speculating past bounds checks
+    /// Omit the protection against speculation past bounds checks
     #[arg(long)]
     no_spectre: bool,
-    /// Check every access instead of reserving eight gigabytes of addresses for each memory
+    /// Check bounds at every access instead of reserving eight gigabytes of addresses for each
+    /// memory
     #[arg(long)]
     no_reservations: bool,
-    /// Where probes can be switched on while the program runs; several, separated by commas
+    /// Where probes can be switched on while the program runs (several, separated by commas)
     #[arg(long, value_name = "WHERE", default_value = "loops", value_delimiter = ',')]
     sites: Vec<Where>,
-    /// Which modules are valid
+    /// Version of the specification that modules must conform to
     #[arg(long, value_name = "VERSION", default_value = "latest")]
     spec: Spec,
-    /// Leave a proposal out of those that modules may use; several, separated by commas
+    /// Reject modules that use this proposal (several, separated by commas)
     #[arg(long, value_name = "PROPOSAL", value_delimiter = ',')]
     without: Vec<String>,
 }
@@ -121,14 +121,14 @@ enum Opt {
     None,
     /// Run quickly
     Speed,
-    /// Run quickly, and be small
+    /// Run quickly, and keep code small
     #[value(name = "speed_and_size")]
     SpeedAndSize,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Processor {
-    /// This one
+    /// This machine's
     Native,
     /// With SSE4.2
     #[value(name = "x86-64-v2")]
@@ -145,17 +145,17 @@ enum Processor {
 enum Where {
     /// Nowhere
     None,
-    /// Where functions begin
+    /// At function entries
     Functions,
-    /// Where functions begin, and at loops
+    /// At function entries and loops
     Loops,
-    /// There, and before calls
+    /// At these, and before calls
     Calls,
-    /// There, and before branches
+    /// At these, and before branches
     Branches,
-    /// There, and before accesses to memory
+    /// At these, and before memory accesses
     Memory,
-    /// There, and before every instruction
+    /// At these, and before every instruction
     All,
 }
 
@@ -181,7 +181,7 @@ enum Spec {
     /// WebAssembly 2.0
     #[value(name = "2.0")]
     V2,
-    /// WebAssembly 3.0 and what comes after it
+    /// WebAssembly 3.0 and later proposals
     Latest,
 }
 

@@ -14,10 +14,10 @@ use wasm_aot::session::Client;
 use wasm_aot::{Engine, Module};
 use wordpatch::os::replace::Replacement;
 
-/// List the monitors that `run --monitor` knows, with their options
+/// List built-in monitors and their options
 #[derive(Debug, Args)]
 pub(crate) struct Monitors {
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -65,30 +65,31 @@ fn longest(lengths: impl Iterator<Item = usize>) -> usize {
 /// What is observed during a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Monitoring {
-    /// Observe the program: NAME[,OPTION[=VALUE]]…, or FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module
-    /// or a script, see `wasm-aot monitors`; may be given several times
+    /// Attach a monitor: NAME[,OPTION[=VALUE]]…, or FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or
+    /// a script; see `wasm-aot monitors` (may be repeated)
     #[arg(long, value_name = "MONITOR")]
     monitor: Vec<String>,
     #[command(flatten)]
     reporting: Reporting,
-    /// Print what each monitor became in the program's code, and why nothing cheaper
+    /// Print how each monitor is implemented in the program's code, and why nothing cheaper was
+    /// possible
     #[arg(long)]
     explain: bool,
 }
 
-/// How reports are written, and where to.
+/// Format and destination of reports.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reporting {
-    /// Write reports to a file; %p in its name is the process's number
+    /// Write reports to a file; %p in its name is the process ID
     #[arg(long, value_name = "FILE")]
     report: Option<String>,
-    /// Reports for programs: an object with one report for each monitor
+    /// Print reports as one JSON object with a report for each monitor
     #[arg(long)]
     json: bool,
-    /// Reports for programs: rows of values separated by commas
+    /// Print reports as comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// How reports are written
+    /// Format of reports
     #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
     report_format: Option<Format>,
     #[command(flatten)]
@@ -165,16 +166,16 @@ pub(crate) struct Observation {
     colors: manual::Colors,
 }
 
-/// How reports are written.
+/// Format of reports
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Columns under each other
+    /// Aligned columns
     Table,
     /// An object with one report for each monitor
     Json,
-    /// Rows of values separated by commas
+    /// Comma-separated values
     Csv,
-    /// Scripts: the rows that the existing compiler of Whamm prints, on stdout; others: tables
+    /// Scripts: the rows of the existing Whamm compiler, on stdout; others: tables
     Whamm,
 }
 
@@ -364,7 +365,7 @@ impl Observation {
             }
     }
 
-    /// How reports are written.
+    /// Format of reports
     pub(crate) fn format(&self) -> Format {
         self.format
     }

@@ -7,18 +7,18 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use wasm_aot::recording::Recorded;
 
-/// Run a program and record what goes to and fro between it and its host
+/// Run a program and record what passes between it and its host
 ///
-/// The trace has the program inside: `wasm-aot run TRACE` repeats the run, under any monitor, and
-/// `wasm-aot replay TRACE -o BENCH.wasm` makes a module of it that needs no host. A trace that is
-/// recorded again gives the same trace.
+/// The trace contains the program. `wasm-aot run TRACE` replays the run, under any monitor, and
+/// `wasm-aot replay TRACE -o BENCH.wasm` makes a module of it that needs no host. Recording a
+/// replayed trace gives the same trace.
 #[derive(Debug, Args)]
 pub(crate) struct Record {
-    /// Where the trace goes; by default to the program's name with .r3, in this directory
+    /// Trace file [default: the program's name with .r3, in the current directory]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Take traces from browsers and node at this port of this machine, into the folder -o: the
-    /// program is the script of `whamm record --glue js` that sends them
+    /// Receive traces from browsers and node on this port of this machine, into the folder -o; the
+    /// program is the script that sends them, made by `whamm record --glue js`
     #[arg(long, value_name = "PORT")]
     serve: Option<u16>,
     #[command(flatten)]

@@ -7,18 +7,19 @@ use clap::Args;
 use std::path::PathBuf;
 use wasm_aot::trace::{Effect, Reduced, Writer};
 
-/// Leave out of a raw recording what follows from the program
+/// Remove redundant events from a raw recording
 ///
-/// `whamm record --raw` tells every access and every entry of a function. What is left is what the
-/// host has done: the trace that is written without --raw. The effect is told by kind of event.
+/// `whamm record --raw` records every access and every function entry. This command keeps only what
+/// the host has done, which is the trace that is written without --raw. It reports the effect for
+/// each kind of event.
 #[derive(Debug, Args)]
 pub(crate) struct Reduce {
-    /// Where the trace goes
+    /// Output file
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// The recording
     trace: PathBuf,
-    /// The module that was recorded, if the recording has none inside
+    /// The recorded module, if the recording does not contain it
     module: Option<PathBuf>,
 }
 

@@ -10,35 +10,35 @@ use wasm_aot::replaying::{self, Divergence, HostFailed};
 use wasm_aot::trace::{Generation, Program, generate, javascript};
 use wasm_aot::{Error, Module, Store};
 
-/// Make a module that repeats a recorded run without a host, or check a trace
+/// Make a module that replays a recorded run without a host, or check a trace
 ///
-/// The module imports nothing and exports `_start`, which repeats the run on any engine. What the
-/// program exports keeps its name. By --check it compares what the program does with the trace: it
-/// exports the globals `replay:event`, the number of events that have passed, and `replay:wrong`,
-/// which is 0 or what is wrong (1 an argument, 2 a result, 3 the order, 4 a value, 5 a trap), and
-/// ends by a trap where it leaves the trace.
+/// The module imports nothing and exports `_start`, which replays the run on any engine. The
+/// program's exports keep their names. With --check the module compares the program with the trace.
+/// It then exports the globals `replay:event`, the number of events that have passed, and
+/// `replay:wrong`, which is 0 or the kind of difference (1 an argument, 2 a result, 3 the order, 4
+/// a value, 5 a trap), and it traps at the first difference.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Replay {
-    /// Where the module goes
+    /// Output file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Compare with the trace; without --output, run it here and tell the first difference
+    /// Compare with the trace; without --output, run it here and report the first difference
     #[arg(long)]
     check: bool,
-    /// Make a script for node and browsers, which has the program and a player of the trace inside:
-    /// it also repeats what no module can do without imports
+    /// Make a script for node and browsers that contains the program and a player of the trace; it
+    /// can also replay what a module without imports cannot
     #[arg(long, requires = "output")]
     js: bool,
-    /// Run the program under its trace and the replay, and compare what they execute by exact
-    /// counters: instructions, opcodes, ways of branches, every place, and memory
+    /// Run the program under its trace and the replay, and compare exact counts: instructions,
+    /// opcodes, branch directions, every place, and memory
     #[arg(long, conflicts_with = "js")]
     summary: bool,
     #[command(flatten)]
     making: Making,
     /// The trace
     trace: PathBuf,
-    /// The module that was recorded, if the trace has none inside
+    /// The recorded module, if the trace does not contain it
     module: Option<PathBuf>,
 }
 
@@ -46,7 +46,7 @@ const EXAMPLES: &str = "Examples:
   wasm-aot record -o run.r3 app.wasm input.txt    record a run …
   wasm-aot replay run.r3 -o bench.wasm            … make a benchmark of it …
   wasmtime bench.wasm                             … and run it anywhere
-  wasm-aot replay --check run.r3                  does the program do the same?
+  wasm-aot replay --check run.r3                  compare the program with its trace
   wasm-aot replay --summary run.r3                how representative is it?
   wasm-aot run --monitor hotness run.r3           what did it execute?";
 

@@ -26,57 +26,56 @@ use wasm_aot::{
     UnknownImport, Val, ValType,
 };
 
-/// Run a program: .wasm, .wat or .aot; or repeat a run that `wasm-aot record` has recorded
+/// Run a program (.wasm, .wat, .aot), or replay a run that `wasm-aot record` has recorded
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// A directory that the program may use; HOST::GUEST gives it another name there
+    /// Directory that the program may use; HOST::GUEST gives it another name there
     #[arg(long, value_name = "DIR")]
     dir: Vec<String>,
-    /// A variable of the program's environment; a name alone passes ours on
+    /// Environment variable for the program; a name alone passes the variable on
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
     /// argv[0] seen by the program
     #[arg(long, alias = "argv0", value_name = "NAME")]
     arg0: Option<OsString>,
-    /// Call this function instead of the program's start; its arguments are numbers
+    /// Call this function instead of the program's start function; its arguments are numbers
     #[arg(long, value_name = "FUNCTION")]
     invoke: Option<String>,
-    /// Modules that the program imports from
+    /// Module that the program imports from
     #[arg(long, value_name = "NAME=FILE")]
     preload: Vec<String>,
-    /// Stop the program after that time, as 10s or 500ms
+    /// Stop the program after this time, such as 10s or 500ms
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// How many instructions the program may execute, or each of its threads; exact, and costs time
+    /// Limit of instructions executed by the program, or by each of its threads; exact, and costs
+    /// time
     #[arg(long, value_name = "NUMBER")]
     max_instructions: Option<u64>,
-    /// If the program ends by a trap, write its state to this file, as a core dump of Wasm; costs
-    /// time
+    /// If the program traps, write its state to this file, as a Wasm core dump; costs time
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
-    /// How many bytes a linear memory may have
+    /// Maximum size of a linear memory
     #[arg(long, value_name = "BYTES")]
     max_memory: Option<usize>,
-    /// How many bytes of stack the program may have
+    /// Maximum size of the program's stack
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     max_stack: usize,
-    /// How many bytes each memory of a monitor may have
+    /// Maximum size of each memory of a monitor
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     max_monitor_memory: usize,
-    /// Monitor time-out: to start, and to report, as 10s or 500ms
+    /// Time-out for a monitor to start and to report, such as 10s or 500ms
     #[arg(long, alias = "monitor-patience", value_name = "TIME", default_value = "30s")]
     monitor_timeout: String,
     /// How functions of monitors are called
     #[arg(long, value_name = "HOW", default_value = "inlined", hide = true)]
     monitor_calls: HowCalled,
-    /// What becomes of imports that nothing defines: the program is refused, or traps when it calls
-    /// one
+    /// What to do about imports that nothing defines
     #[arg(long, value_name = "HOW", default_value = "refuse")]
     unknown_imports: UnknownImports,
-    /// Refuse monitors of which an export fits nowhere that it names
+    /// Refuse a monitor if one of its exports matches nothing
     #[arg(long)]
     strict: bool,
-    /// Compile the program even if it was compiled before, and keep nothing
+    /// Compile the program even if it is cached, and do not cache it
     #[arg(long)]
     no_cache: bool,
     /// Do not answer `wasm-aot ctl`
@@ -86,18 +85,18 @@ pub(crate) struct Run {
     monitoring: Monitoring,
     #[command(flatten)]
     making: Making,
-    /// The program, or a trace of it
+    /// The program, or a trace
     module: PathBuf,
-    /// What the program is given
+    /// Arguments of the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum UnknownImports {
-    /// The program is not run
+    /// Do not run the program
     Refuse,
-    /// It is run, and ends when it calls one
+    /// Run it, and trap when it calls one
     Trap,
 }
 

@@ -24,22 +24,23 @@ pub(crate) struct Trace {
 enum Command {
     /// Print a trace as text: a line for each event
     Show {
-        /// In which form; that of Wasm-R3 refuses what it cannot hold
+        /// Format; Wasm-R3's refuses events that it cannot express
         #[arg(long, value_enum, default_value = "text")]
         format: Form,
-        /// Write what the form cannot hold as well as it can, and say how much was lost
+        /// Write events that the format cannot express as well as possible, and report how much was
+        /// lost
         #[arg(long)]
         lossy: bool,
-        /// The trace; also one of Wasm-R3's
+        /// The trace; also in Wasm-R3's format
         file: PathBuf,
-        /// The module that was recorded, if the trace has none inside
+        /// The recorded module, if the trace does not contain it
         module: Option<PathBuf>,
     },
     /// Compare the events of two traces; the exit code is 1 if they differ
     Diff {
-        /// The one
+        /// First trace
         a: PathBuf,
-        /// The other
+        /// Second trace
         b: PathBuf,
     },
 }
@@ -47,9 +48,9 @@ enum Command {
 /// Forms of traces in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
-    /// Ours
+    /// fi-trace text
     Text,
-    /// That of Wasm-R3
+    /// Wasm-R3's text
     R3,
 }
 

@@ -5,13 +5,13 @@ use clap::Args;
 use std::path::PathBuf;
 use wasm_aot::verify;
 
-/// Compile the module inside a file of machine code again, and compare
+/// Check that an .aot file's code is what the module inside compiles to
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// The file of machine code
+    /// The .aot file
     file: PathBuf,
-    /// The module that it should be of; without, only the code is compared with the module that the
-    /// file holds
+    /// The module that the file should contain; without this option, only the code is compared with
+    /// the module in the file
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
 }

@@ -5,13 +5,13 @@ use clap::Args;
 use std::path::PathBuf;
 use wasm_aot::script;
 
-/// Run scripts of the specification
+/// Run .wast scripts of the specification's test suite
 #[derive(Debug, Args)]
 pub(crate) struct Wast {
     /// The scripts
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print the result as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

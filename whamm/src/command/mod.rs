@@ -16,40 +16,40 @@ use whamm::{Asked, Destination, Diagnostics, Format, Kind, LibraryFile, Link, Op
     name = "whamm",
     version,
     after_help = "Examples:
-  whamm instr -s hotness.mm -a app.wasm -o out.wasm  put probes into a program
+  whamm instr -s hotness.mm -a app.wasm -o out.wasm  inject probes into a program
   whamm instr --wei -s hotness.mm -o monitor.wasm    a monitor for an engine
   whamm info -v -r 'wasm:opcode:*load*:before'       what a rule matches
-  whamm check *.mm                                   only say what is wrong
+  whamm check *.mm                                   type-check scripts
   whamm profile app.wasm -o out.wasm                 call counts and times
-  whamm record app.wasm -o out.wasm                  a trace, to be replayed"
+  whamm record app.wasm -o out.wasm                  a trace, for replay"
 )]
 pub(crate) struct Command {
     #[command(subcommand)]
     what: What,
-    /// Diagnostics as JSON, one object per line.
+    /// Print diagnostics as JSON, one object per line.
     #[arg(long, global = true)]
     json: bool,
-    /// Colours of diagnostics.
+    /// When to use colours in diagnostics.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: manual::Color,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Put probes into a program, or make a monitor of them.
+    /// Inject scripts into a program, or compile them to a monitor module.
     Instr(Box<Instr>),
     /// Show what a rule matches and which variables it can use.
     Info {
-        /// The rule, or the beginning of one, as in `wasm:opcode:call`.
+        /// The rule, or a prefix of one, such as `wasm:opcode:call`.
         #[arg(short, long)]
         rule: String,
-        /// Also the variables, with their types.
+        /// Show variables with their types, too.
         #[arg(short, long)]
         vars: bool,
-        /// Also the functions.
+        /// Show functions, too.
         #[arg(short, long)]
         functions: bool,
-        /// An option of version 2.0.1: events are part of this compiler.
+        /// Accepted for compatibility with version 2.0.1: events are part of this compiler.
         #[arg(short, long, value_name = "DIR", hide = true)]
         defs_path: Option<PathBuf>,
     },
@@ -66,17 +66,17 @@ enum What {
         /// The scripts.
         #[arg(required = true)]
         scripts: Vec<PathBuf>,
-        /// Only tell which scripts would change.
+        /// Only list scripts that would change.
         #[arg(long)]
         check: bool,
     },
-    /// Make a program keep an exact profile of its calls, on any engine.
+    /// Rewrite a program so that it profiles its calls exactly, on any engine.
     Profile(Box<profile::Profile>),
-    /// Make a program record its run, on any engine.
+    /// Rewrite a program so that it records its runs, on any engine.
     Record(record::Record),
-    /// Print a manual page, or completions for a shell.
+    /// Print manual pages or shell completions.
     Manual(manual::Manual),
-    /// Print completions for a shell.
+    /// Print shell completions.
     Completions(manual::Completions),
 }
 
@@ -89,16 +89,16 @@ struct Libraries {
 
 #[derive(Debug, Args)]
 struct Instr {
-    /// A script; may be given several times, each has its own variables.
+    /// A script (may be repeated; each script has its own variables).
     #[arg(short, long, required = true)]
     script: Vec<PathBuf>,
-    /// The program, in binary or text.
+    /// The program, in binary or text format.
     #[arg(short, long, required_unless_present = "wei")]
     app: Option<PathBuf>,
-    /// Make a monitor module for an engine.
+    /// Make a monitor module for engines that load them.
     #[arg(short, long)]
     wei: bool,
-    /// Where the output goes.
+    /// Output file.
     #[arg(
         short,
         long = "output",
@@ -110,34 +110,34 @@ struct Instr {
     /// Libraries: name=path or name(module)=path, separated by commas or blanks.
     #[arg(short, long, value_delimiter = ',', num_args = 1.., value_name = "NAME=PATH")]
     user_libs: Vec<String>,
-    /// Where the run-time support is: `merged` into the output, as far as it is used, or `imported`
-    /// from `whamm_core`, a module beside it.
+    /// Where the run-time support is: `merged`, in the output, limited to the parts that it uses;
+    /// or `imported` from a separate module `whamm_core`.
     #[arg(short, long, value_enum, default_value = "merged")]
     link_strategy: Strategy,
-    /// How the report is written.
+    /// Format of the report.
     #[arg(long, value_enum, default_value = "csv")]
     report: Report,
-    /// Where the report goes: `console`, `host` (kept for the host, which calls `whamm:report`),
-    /// `env` (as the environment says when the program runs: TO_CONSOLE, WHAMM_OUTDIR,
-    /// WHAMM_OUTFILE), or the path of a file, which is appended to. By default the console, if the
+    /// Destination of the report: `console`, `host` (the host fetches it by calling
+    /// `whamm:report`), `env` (read from the environment at run time: TO_CONSOLE, WHAMM_OUTDIR,
+    /// WHAMM_OUTFILE), or the path of a file, to which it is appended. Default: the console, if the
     /// program uses WASI.
     #[arg(long, value_name = "WHERE")]
     report_to: Option<String>,
-    /// Exact counts even where an instruction traps, for hosts that call `whamm:flush` after a
+    /// Keep counts exact even if an instruction traps, for hosts that call `whamm:flush` after a
     /// trap; somewhat slower.
     #[arg(long)]
     exact_traps: bool,
-    /// Export a function `__whamm_get_NAME` for each global variable, which tells what it holds.
+    /// Export a function `__whamm_get_NAME` for each global variable, which returns its value.
     #[arg(short, long)]
     testing: bool,
-    /// An option of version 2.0.1: events are part of this compiler.
+    /// Accepted for compatibility with version 2.0.1: events are part of this compiler.
     #[arg(short, long, value_name = "DIR", hide = true)]
     defs_path: Option<PathBuf>,
-    /// An option of version 2.0.1: what is needed of the core library is part of the output, or
-    /// imported when it runs.
+    /// Accepted for compatibility with version 2.0.1: the required parts of the core library are in
+    /// the output, or imported at run time.
     #[arg(short, long, value_name = "PATH", hide = true)]
     core_lib: Option<PathBuf>,
-    /// An option of version 2.0.1: nothing is measured here.
+    /// Accepted for compatibility with version 2.0.1: nothing is measured here.
     #[arg(short, long, hide = true)]
     metrics: bool,
 }
@@ -328,12 +328,12 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
     })
 }
 
-/// An option of version 2.0.1 that says nothing here, and why.
+/// An option of version 2.0.1 without effect here, and the reason.
 type Former = (&'static str, &'static str);
 
 const DEFS_PATH: Former = ("--defs-path", "the definitions of events are part of this compiler");
 
-/// Says that options change nothing.
+/// Warns about options without effect.
 fn warn_of(said: &mut Diagnostics, given: impl IntoIterator<Item = Former>) {
     for (option, why) in given {
         said.push(Kind::OptionWarning, None, format!("`{option}` changes nothing: {why}"));

@@ -12,44 +12,45 @@ use whamm_profile::{Clock, Glob, Options};
   whamm profile app.wasm -o p.wasm --to app.profile    for `fastinst report`
   whamm profile app.wasm -o p.wasm --exclude 'std::*'  count these, no time")]
 pub(super) struct Profile {
-    /// The program, in binary or text.
+    /// The program, in binary or text format.
     app: PathBuf,
-    /// Where the output goes.
+    /// Output file.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Write the profile to this file when the program ends, instead of printing it: a path as the
-    /// program sees it, in a folder that the engine lets it write to.
+    /// program sees it, in a folder that it may write to.
     #[arg(long, value_name = "FILE")]
     to: Option<String>,
-    /// Report whenever a function returns that the host has called, not only at the end.
+    /// Report whenever a function that the host called returns, not only at the end.
     #[arg(long)]
     force_print: bool,
-    /// Where time comes from: WASI's clock, the host's `prof.getTime`, or nowhere (counts only). By
-    /// default WASI's, if the program uses WASI.
+    /// Time source: WASI's clock, the host's `prof.getTime`, or none (counts only). Default: WASI's
+    /// clock, if the program uses WASI.
     #[arg(long, value_enum, value_name = "CLOCK")]
     clock: Option<ClockName>,
-    /// Hand the profile to the host, arc by arc, by functions that it offers as the module `prof`,
-    /// whenever a function returns that it has called: `prof`. Time is `prof.getTime`'s then.
+    /// Report the profile to the host through functions imported from the module `prof`, arc by
+    /// arc, whenever a function that the host called returns. `prof.getTime` is then the time
+    /// source.
     #[arg(long, value_enum, value_name = "API", conflicts_with = "to")]
     host_api: Option<HostApi>,
-    /// Write a script for browsers and node that offers them, and prints what it was told.
+    /// Write a script for browsers and node that provides these functions and prints the profile.
     #[arg(long, value_name = "FILE", requires = "host_api")]
     glue: Option<PathBuf>,
-    /// Time short functions, too. By default calls of which timing would be more than a fiftieth
-    /// are counted, and their time is their caller's.
+    /// Time short calls, too. By default, a call whose timing would take more than a fiftieth of
+    /// its time is only counted, and its time is part of its caller's self time.
     #[arg(long)]
     time_all: bool,
-    /// Count functions of fewer instructions, and do not time them.
+    /// Count, but do not time, functions of fewer instructions.
     #[arg(long, value_name = "N")]
     min_size: Option<u32>,
-    /// Count functions whose names match, and do not time them; may be given several times.
+    /// Count, but do not time, functions whose names match (may be repeated).
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// How many functions are printed.
+    /// Number of functions to print.
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: u32,
-    /// How much memory the profile may take. Where there is no room for further contexts, calls are
-    /// counted without these.
+    /// Memory limit of the profile. Beyond it, calls in new contexts are counted without their
+    /// context.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 256,
         value_parser = clap::value_parser!(u32).range(1..=2048))]
     memory: u32,
@@ -65,7 +66,8 @@ enum ClockName {
 /// How a host has the profile.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum HostApi {
-    /// The functions `prof.getTime`, `clearResults`, `addArcData`, `setArcData`, `printResults`.
+    /// WasmProf's functions: `prof.getTime`, `clearResults`, `addArcData`, `setArcData`,
+    /// `printResults`.
     Prof,
 }
 

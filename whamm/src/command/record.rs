@@ -18,27 +18,28 @@ use whamm_record::{Options, Server, glue};
   wasm-aot record --serve 7433 glue.js         … sends traces to this …
   node --require ./glue.js app.js              … of whatever runs app.wasm")]
 pub(super) struct Record {
-    /// The program, in binary or text.
+    /// The program, in binary or text format.
     app: PathBuf,
-    /// Where the output goes.
+    /// Output file.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Where the trace goes: a path as the program sees it, in a folder that the engine lets it
-    /// write to. By default the program's name with .r3, if it uses WASI.
+    /// Trace file: a path as the program sees it, in a folder that it may write to. Default: the
+    /// program's name with .r3, if it uses WASI.
     #[arg(long, value_name = "FILE")]
     to: Option<String>,
-    /// Keep the trace for the host, which fetches it by `record:fetch`, piece by piece.
+    /// Keep the trace for the host, which fetches it in pieces with `record:fetch`.
     #[arg(long, conflicts_with = "to")]
     host: bool,
-    /// Tell every access of memories and globals and every entry of a function, and leave nothing
-    /// out: `wasm-aot reduce` makes the usual trace of it.
+    /// Record every access of memories and globals and every function entry, without omitting
+    /// redundant events; `wasm-aot reduce` turns this into the usual trace.
     #[arg(long)]
     raw: bool,
-    /// Write a script for browsers, workers and node instead of a module. What loads it and then
-    /// compiles the program gets it rewritten; traces go to `wasm-aot record --serve`.
+    /// Write a script for browsers, workers and node instead of a module. JavaScript that loads it
+    /// and then compiles the program gets the rewritten program; traces are sent to
+    /// `wasm-aot record --serve`.
     #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["to", "host"])]
     glue: Option<Glue>,
-    /// The port of that, on this machine.
+    /// Port of that server, on this machine.
     #[arg(long, value_name = "PORT", requires = "glue", default_value_t = 7433,
         value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,

@@ -71,7 +71,7 @@ impl Prepared {
         let vector = Vector::of(target.process, target.living).map_err(text)?;
         if vector.loader == 0 {
             return Err(format!(
-                "process {} was started without a loader (statically linked): nothing can be loaded into it",
+                "process {} is statically linked: no library can be loaded into it",
                 target.process
             ));
         }
@@ -80,13 +80,13 @@ impl Prepared {
             |name: &'static str| move |module: &&Loaded| module.symbol(memory, name).is_some();
         let Some(libc) = modules.iter().skip(1).find(has("gnu_get_libc_version")) else {
             return Err(format!(
-                "process {} runs on another C library than glibc: the profiler needs glibc 2.34 or later",
+                "process {} does not use glibc: the profiler needs glibc 2.34 or later",
                 target.process
             ));
         };
         let functions = functions(memory, libc).ok_or_else(|| {
             format!(
-                "process {} runs on a glibc older than 2.34: the profiler needs 2.34 or later",
+                "process {} uses a glibc older than 2.34: the profiler needs 2.34 or later",
                 target.process
             )
         })?;
@@ -175,7 +175,7 @@ fn request(
         return Err(format!("the path of the library is too long: {}", library.display()));
     }
     if !wire::put(&mut request.settings, settings.join("\0").as_bytes()) {
-        return Err("there are more patterns than fit: give fewer, or shorter ones".to_owned());
+        return Err("too many patterns: give fewer or shorter ones".to_owned());
     }
     Ok(request)
 }
@@ -183,7 +183,7 @@ fn request(
 /// A `syscall` in the kernel's own code, which every process has mapped.
 fn syscall_instruction(target: &Target, vector: &Vector) -> Result<u64, String> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    let none = || format!("process {} has no code of the kernel's (vDSO)", target.process);
+    let none = || format!("process {} has no vDSO", target.process);
     let mappings =
         maps::mappings_of(target.process, target.living).map_err(|error| error.to_string())?;
     let vdso = mappings
@@ -326,7 +326,7 @@ pub(super) fn explain(process: i32, why: TraceError) -> String {
             format!("process {process} is stopped: continue it (kill -CONT {process})")
         }
         TraceError::Sleeps => {
-            format!("process {process} does not stop: it sleeps uninterruptibly; try again")
+            format!("process {process} does not stop, because it is in an uninterruptible sleep; try again")
         }
         TraceError::Narrow => {
             format!("process {process} executes 32-bit code: only x86-64 is supported")
@@ -362,18 +362,18 @@ fn follow(target: &Target, request: u64) -> Result<i32, String> {
             NO_THREAD => {
                 let code = number(target, request, offset_of!(Request, error)).unwrap_or(0);
                 let error = std::io::Error::from_raw_os_error(code as i32);
-                return Err(format!("process {process} can have no further thread: {error}"));
+                return Err(format!("process {process} cannot create a thread: {error}"));
             }
             NOT_LOADED | NO_ENTRY => {
                 let why = answer(target, request);
                 return Err(why_not_loaded(process, &why));
             }
             REFUSED => return Err(format!("process {process}: {}", answer(target, request))),
-            _ => return Err(format!("process {process} gave no answer that is known")),
+            _ => return Err(format!("process {process} gave an unknown answer")),
         }
         if begun.elapsed() > LOADING_TIME {
             return Err(format!(
-                "process {process} has not loaded the library in {} s: it is loading one itself, or is out of processor time; it will be profiled when it has",
+                "process {process} has not loaded the library in {} s: it is loading one itself, or gets no CPU time; it will be profiled once the library is loaded",
                 LOADING_TIME.as_secs()
             ));
         }
@@ -398,13 +398,13 @@ fn answer(target: &Target, request: u64) -> String {
 /// The loader's text, and what can be done about it.
 fn why_not_loaded(process: i32, why: &str) -> String {
     let remedy = if why.contains("static TLS") {
-        ": other libraries have taken the room for thread data that the loader keeps; start the program with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2048, or with fastinst run"
+        ": other libraries have used up the loader's static TLS space; start the program with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2048, or with fastinst run"
     } else if why.contains("version `GLIBC_") {
-        ": its C library is older than the one that the profiler was built with"
+        ": its C library is older than the one that the profiler was built for"
     } else if why.contains("failed to map segment") {
-        ": the folder is mounted noexec there; name another with --place FOLDER"
+        ": the folder is mounted noexec; name another with --place FOLDER"
     } else if why.is_empty() {
-        "the loader does not say why"
+        "the loader gave no reason"
     } else {
         ""
     };

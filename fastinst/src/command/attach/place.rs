@@ -92,7 +92,7 @@ fn copy(target: &Target, ours: &Path, folder: &Path) -> Result<Placed, Failure> 
     let placed = Placed { path, copy: Some(seen.clone()) };
     write().map_err(|error| {
         Failure::Refused(format!(
-            "process {} sees other files than this command, and the library cannot be put into its {}: {error}; name another folder of its own with --place",
+            "process {} is in another file system (container, chroot), and the library cannot be copied to its {}: {error}; name another folder with --place",
             target.process,
             folder.display()
         ))

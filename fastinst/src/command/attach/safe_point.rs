@@ -90,7 +90,7 @@ pub(super) fn stop(
         drop(stopped);
         if Instant::now() > end {
             return Err(format!(
-                "process {process} has one thread, which was in its allocator, in the loader or in code without unwind information whenever it was looked at: try again, or start it with fastinst run"
+                "process {process} has one thread, which was in its allocator, in the loader or in code without unwind information at every attempt: try again, or start it with fastinst run"
             ));
         }
         std::thread::sleep(PAUSE);

@@ -76,7 +76,7 @@ impl Target {
         require_program(process, living)?;
         if threads.iter().all(|thread| matches!(thread.state, 'D' | 'Z' | 'X')) {
             return Err(refused(format!(
-                "every thread of {process} sleeps uninterruptibly (the parent of a vfork?): try again"
+                "every thread of {process} is in an uninterruptible sleep (the parent of a vfork?): try again"
             )));
         }
         Ok(Self { process, living, memory, threads })
@@ -141,7 +141,7 @@ fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
         return Err(refused(format!("process {process} is this command")));
     }
     if let Some(group) = status.number("Tgid").filter(|&group| group != i64::from(process)) {
-        return Err(refused(format!("{process} is a thread of process {group}: attach to that")));
+        return Err(refused(format!("{process} is a thread of process {group}: attach to that process")));
     }
     if status.number("Kthread") == Some(1) || status.field("VmSize").is_none() {
         let is_zombie = status.field("State").is_some_and(|state| state.starts_with('Z'));
@@ -150,11 +150,11 @@ fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
                 .is_ok_and(|threads| threads.count() > 1);
         if is_zombie && !is_led {
             return Err(refused(format!(
-                "process {process} has ended; its parent has not noticed"
+                "process {process} has ended (zombie)"
             )));
         }
         if !is_zombie {
-            return Err(refused(format!("{process} is a thread of the kernel")));
+            return Err(refused(format!("{process} is a kernel thread")));
         }
     }
     if let Some(tracer) = status.number("TracerPid").filter(|&tracer| tracer != 0) {
@@ -176,11 +176,10 @@ fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
 fn require_calls(process: i32, status: &Status, force: bool) -> Result<(), Failure> {
     match status.number("Seccomp") {
         Some(1) => Err(refused(format!(
-            "process {process} may only read, write and end (seccomp, strict): nothing can be loaded into it"
+            "process {process} is in strict seccomp mode: no library can be loaded into it"
         ))),
         Some(2) if !force => Err(refused(format!(
-            "process {process} is sandboxed (seccomp): a system call of the profiler might end it; \
-             --force if its filter is known to refuse calls and not to kill"
+            "process {process} is sandboxed (seccomp): a system call of the profiler might kill it; use --force if its filter only refuses system calls"
         ))),
         _ => Ok(()),
     }
@@ -217,15 +216,15 @@ fn by_whom(
             "process {process} belongs to {other}: run fastinst attach as that user or as root"
         ),
         _ if yama == "3" => format!(
-            "this system lets no process be traced until it is restarted ({by_yama}): start the program with fastinst run"
+            "this system forbids tracing until it is restarted ({by_yama}): start the program with fastinst run"
         ),
         _ if matches!(yama, "1" | "2") && !are_root => format!(
-            "this system lets only parents and root attach ({by_yama}): use sudo, or sysctl kernel.yama.ptrace_scope=0, or start the program with fastinst run"
+            "this system allows only parents and root to attach ({by_yama}): use sudo, or sysctl kernel.yama.ptrace_scope=0, or start the program with fastinst run"
         ),
         _ if are_root => format!(
-            "the kernel does not let process {process} be traced ({error}): in a container, add the capability SYS_PTRACE"
+            "the kernel refuses to trace process {process} ({error}): in a container, add the capability SYS_PTRACE"
         ),
-        _ => format!("process {process} lets no process look at it (not dumpable): attach as root"),
+        _ => format!("process {process} is not dumpable: attach as root"),
     }
 }
 
@@ -236,17 +235,17 @@ fn require_program(process: i32, living: i32) -> Result<(), Failure> {
     let name = name.display();
     match Module::of_file(&file) {
         Ok(program) if program.is_static => Err(refused(format!(
-            "{name} is linked statically: nothing can be loaded into it; link it dynamically, or count calls with uprobes (perf probe)"
+            "{name} is statically linked: no library can be loaded into it; link it dynamically, or count calls with uprobes (perf probe)"
         ))),
         Ok(program) if program.interpreter().is_some_and(|loader| loader.contains("ld-musl")) => {
             Err(refused(format!(
-                "{name} runs on musl: the library needs glibc 2.34 or later; build the program against glibc"
+                "{name} uses musl: the library needs glibc 2.34 or later; build the program against glibc"
             )))
         }
         Ok(_) => Ok(()),
         Err(fastinst::discovery::DiscoveryError::Image { error: ImageError::Machine, .. }) => {
             Err(refused(format!(
-                "{name} is a 32-bit program, or for another machine: only x86-64 is supported"
+                "{name} is a 32-bit program, or for another architecture: only x86-64 is supported"
             )))
         }
         Err(error) => Err(refused(format!("process {process}: {error}"))),

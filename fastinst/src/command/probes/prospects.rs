@@ -42,7 +42,7 @@ pub(super) fn run(
     let points = points::list(modules, include, exclude)?;
     if lines.is_empty() && points.is_empty() {
         return Err(Failure::Refused(format!(
-            "{} has no probes, and no unwind information that says where its functions are: compile it with -finstrument-functions, or with fastinst cc",
+            "{} has no probes, and no unwind information to find its functions: compile it with -finstrument-functions, or with fastinst cc",
             args.target.display()
         )));
     }

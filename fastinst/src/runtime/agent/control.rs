@@ -170,18 +170,18 @@ impl Agent {
             Request::On if self.frozen.is_none() => "measuring already\n".to_owned(),
             Request::On => {
                 self.begin_anew()?;
-                "measuring: the profile begins anew\n".to_owned()
+                "measuring, with a new profile\n".to_owned()
             }
             Request::Off => self.pause_measuring()?,
             Request::Reset => {
                 self.begin_anew()?;
-                "the profile begins anew\n".to_owned()
+                "a new profile begins\n".to_owned()
             }
             Request::Budget(share) => self.set_budget(share)?,
             Request::Only(patterns) => self.select(|config| config.include = patterns)?,
             Request::Exclude(patterns) => self.select(|config| config.exclude = patterns)?,
             Request::Stop => {
-                "profiling has ended: the last profile is written, and all probes are off\n"
+                "profiling has ended: the last profile is written, all probes are off\n"
                     .to_owned()
             }
         };
@@ -200,7 +200,7 @@ impl Agent {
         self.silence();
         // Its interrupts would cost time while nothing is measured.
         self.witness = Witness::None { why: "measuring is off".to_owned() };
-        Ok("off: all probes are off, and the profile stays as it is; `on` begins a new one\n"
+        Ok("off: all probes are off, the profile is kept; `on` starts a new one\n"
             .to_owned())
     }
 
@@ -254,15 +254,14 @@ impl Agent {
             let named = of("only", &config.include) + &of("exclude", &config.exclude);
             guest::change_settings(|config| *config = before)?;
             return Err(format!(
-                "no function that has a probe would be left by{named}; all is as it was (probes \
-                 lists them)"
+                "no function with a probe would be left by{named}; nothing was changed (`probes` lists them)"
             ));
         }
         if self.frozen.is_none() {
             self.begin_anew()?;
         }
         let all = functions::all().count();
-        let then = if self.frozen.is_some() { "off until `on`" } else { "the profile begins anew" };
+        let then = if self.frozen.is_some() { "off until `on`" } else { "a new profile begins" };
         Ok(format!("{selected} of {all} functions with probes: {then}\n"))
     }
 
@@ -282,7 +281,7 @@ impl Agent {
     fn set_budget(&mut self, share: f64) -> Result<String, String> {
         if !matches!(guest::config().policy, Policy::Adaptive { .. }) {
             return Err(format!(
-                "there is no budget under the policy {}: it belongs to adaptive",
+                "the policy {} has no budget; only adaptive has",
                 guest::config().policy
             ));
         }

@@ -212,7 +212,7 @@ impl Points {
     pub(crate) fn note(&self) -> String {
         const SHOWN: usize = 3;
         if self.planted.is_empty() && self.refused.is_empty() {
-            return "no point is there that -F and -N leave: fastinst probes lists a file's"
+            return "-F and -N leave no tracepoint; fastinst probes lists those of a file"
                 .to_owned();
         }
         let points =

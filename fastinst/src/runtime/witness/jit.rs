@@ -126,22 +126,20 @@ impl Jit {
             let from = self.sources.iter().filter(|source| source.at > 0);
             let from: Vec<String> = from.map(|source| source.path.display().to_string()).collect();
             notes.push(format!(
-                "functions of {MODULE} are named by {}: only the sampling clock sees them, their \
-                 calls are not counted",
+                "functions of {MODULE} are named by {}: they are seen by the sampling clock only, and their calls are not counted",
                 from.join(", ")
             ));
         }
         notes.extend(self.sources.iter().filter_map(|source| source.problem.clone()));
         let refused = self.codes.refused();
         if refused > 0 {
-            notes.push(format!("{refused} functions of {MODULE} found no room and have no name"));
+            notes.push(format!("{refused} functions of {MODULE} have no name, because the table was full"));
         }
         // Of few samples nothing can be said.
         const MUCH: f64 = 0.02;
         if self.unnamed > MUCH {
             notes.push(format!(
-                "{:.0} % of the samples are in code that the program has made and given no names \
-                 for perf (node --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions \
+                "{:.0} % of the samples are in generated code without names for perf (node --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions \
                  -XX:+DumpPerfMapAtExit)",
                 self.unnamed * 100.0
             ));

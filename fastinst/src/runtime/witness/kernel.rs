@@ -53,7 +53,7 @@ const CLOCKS_OF_MANY: Duration = Duration::from_millis(250);
 
 /// Why the kernel's clock cannot be had.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the kernel's clock cannot be had ({error}): {}", perf::remedy(error))]
+#[error("the kernel's clock is not available ({error}): {}", perf::remedy(error))]
 pub(crate) struct Refusal {
     error: OsError,
 }

@@ -201,7 +201,7 @@ fn rows_without_a_figure_come_last_and_a_column_that_no_row_has_is_said() {
         (function.own, function.wall) = (None, None);
     }
     let shown = table(&profile, |options| options.sort = Sort::Wall);
-    assert!(shown.contains("No function has a figure for wall: sorted by total"), "{shown}");
+    assert!(shown.contains("No function has a value for wall: sorted by total"), "{shown}");
     assert!(!shown.contains("[system]") && body(&shown)[0].contains("main"), "{shown}");
     for sort in [
         Sort::Own,
