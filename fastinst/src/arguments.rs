@@ -119,7 +119,9 @@ fn value(text: &str) -> Result<Asked, String> {
             match number {
                 Some(number @ 1..=REGISTERS) => Place::Argument(number),
                 Some(0) => return Err("the first argument is arg1".to_owned()),
-                Some(_) => return Err(format!("{place} is not in a register; only arg1 to arg6 are")),
+                Some(_) => {
+                    return Err(format!("{place} is not in a register; only arg1 to arg6 are"));
+                }
                 None if place.starts_with("fparg") => {
                     return Err(format!(
                         "{place} is a floating-point number; only integers and strings can be read"

@@ -59,9 +59,7 @@ impl Format {
     /// What it is called, and what it is for.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Profile => {
-                ("profile", "Profile file, for fastinst report and fastinst diff")
-            }
+            Self::Profile => ("profile", "Profile file, for fastinst report and fastinst diff"),
             Self::Table => ("table", "Table"),
             Self::Json => ("json", "JSON, for scripts"),
             Self::Csv => ("csv", "CSV, for spreadsheets"),

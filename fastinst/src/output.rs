@@ -165,8 +165,10 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
     const SHOWN: usize = 5;
     let mut notes: Vec<String> = garden.refusals.iter().take(SHOWN).cloned().collect();
     if garden.refusals.len() > SHOWN {
-        notes
-            .push(format!("{} further probes or modules were refused", garden.refusals.len() - SHOWN));
+        notes.push(format!(
+            "{} further probes or modules were refused",
+            garden.refusals.len() - SHOWN
+        ));
     }
     notes.extend(garden.note_of_unmodified());
     notes.extend(spans::notes());

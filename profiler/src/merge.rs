@@ -174,8 +174,10 @@ impl Profile {
             lost: mine.spent.lost + theirs.spent.lost,
         };
         let differ = std::mem::discriminant(&mine.clock) != std::mem::discriminant(&theirs.clock);
-        let note =
-            differ.then(|| "the processes had different clocks: time that a clock did not measure is [unknown]".to_owned());
+        let note = differ.then(|| {
+            "the processes had different clocks: time that a clock did not measure is [unknown]"
+                .to_owned()
+        });
         for note in theirs.notes.iter().chain(&note) {
             if !mine.notes.contains(note) {
                 mine.notes.push(note.clone());

@@ -177,7 +177,7 @@ impl Steering {
         })?;
         let reports = self.session.reports(Some(&client.name)).map_err(said)?;
         let profile = reports.into_iter().find_map(|(_, report)| report?.profile);
-        let profile = profile.ok_or_else(|| format!("{} has seen nothing yet", client.name))?;
+        let profile = profile.ok_or_else(|| format!("{} has no results yet", client.name))?;
         Ok(profile.to_bytes(Packing::Plain))
     }
 
@@ -197,7 +197,7 @@ impl Steering {
                 let each = reports.map(|(client, report)| (client.name, report.json()));
                 Ok(serde_json::Value::Object(each.collect()).to_string() + "\n")
             }
-            _ => Err(format!("{format}: no format; there are table, json and csv")),
+            _ => Err(format!("{format}: not a format; use table, json or csv")),
         }
     }
 
@@ -208,7 +208,7 @@ impl Steering {
         };
         if let Some(other) = patterns.iter().find(is_other) {
             return Err(format!(
-                "{other}: functions of WebAssembly are named by globs without commas, as parse_*"
+                "{other}: functions of WebAssembly are selected by globs without commas, such as parse_*"
             ));
         }
         let chosen: String =
@@ -222,7 +222,7 @@ impl Steering {
         let change = |text: &str| format!("{},budget={percent}", without(text, "budget"));
         let text = self.again(is_budgeted, change)?;
         match text.is_empty() {
-            true => Err(format!("there is no budget: it belongs to the monitor {BUDGETED}")),
+            true => Err(format!("only the monitor {BUDGETED} has a budget")),
             false => Ok(text),
         }
     }
@@ -266,7 +266,7 @@ impl Steering {
         Ok(match monitor {
             "all" => {
                 self.session.detach_all().map_err(said)?;
-                "all monitors that were attached are detached\n".into()
+                "all attached monitors are detached\n".into()
             }
             _ => {
                 self.session.detach(monitor).map_err(said)?;
@@ -280,7 +280,7 @@ impl Steering {
 pub fn attached_as(monitor: &str, Attached { name, before, .. }: &Attached) -> String {
     let when = "takes effect at each function's next call or loop iteration";
     match before {
-        Some(before) if before == monitor => format!("{monitor} is attached already\n"),
+        Some(before) if before == monitor => format!("{monitor} is already attached\n"),
         Some(before) => format!("{monitor} is attached in place of {before}: {when}\n"),
         None => format!("{name} is attached: {when}\n"),
     }
@@ -293,7 +293,10 @@ pub fn survived<T>(obey: impl FnOnce() -> Result<T, String>) -> Result<T, String
             .downcast_ref::<String>()
             .map(String::as_str)
             .or(panic.downcast_ref::<&str>().copied());
-        Err(format!("this is a fault of wasm-aot: {}", why.unwrap_or("it does not say why")))
+        Err(format!(
+            "internal error in wasm-aot; please report it: {}",
+            why.unwrap_or("it does not say why")
+        ))
     })
 }
 

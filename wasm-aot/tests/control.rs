@@ -299,7 +299,7 @@ fn wrong_requests_are_told_why_and_change_nothing() {
         let output = place.run(&["ctl", "1", "status"]);
         (output.status.success(), errors(&output))
     };
-    assert!(!went_well && text.contains("process 1 is no program of `wasm-aot run`"), "{text}");
+    assert!(!went_well && text.contains("process 1 is not a program of `wasm-aot run`"), "{text}");
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn the_words_of_native_programs_are_taken() {
     assert_eq!(running.good(&["exclude"]), "latency,function=sh* begins anew\n");
     refused(&["exclude", "s*"], "exclude=s*: no function is left");
     refused(&["only", "long", "nosuch"], "function=nosuch: no function is called nosuch");
-    refused(&["only", "/sh.*/"], "named by globs");
+    refused(&["only", "/sh.*/"], "selected by globs");
     assert!(running.good(&["status"]).contains("latency,function=sh* for"));
     assert_eq!(running.good(&["budget", "50%"]), "latency,function=sh*,budget=50 begins anew\n");
     refused(&["budget", "much"], "a share such as");

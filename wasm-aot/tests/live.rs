@@ -187,7 +187,7 @@ fn an_embedder_with_a_session_answers_what_running_programs_answer() {
     for (args, why) in [
         (&["attach", "nothing"][..], "no monitor is called nothing"),
         (&["snapshot"], "no monitor that measures times is attached"),
-        (&["report", "--report-format", "whamm"], "there are table, json and csv"),
+        (&["report", "--report-format", "whamm"], "use table, json or csv"),
         (&["burst", "1s"], "attach, detach, report or explain"),
         (&["record", "--end"], "it has come to no quiet point for 5 seconds"),
     ] {
@@ -197,10 +197,10 @@ fn an_embedder_with_a_session_answers_what_running_programs_answer() {
     good(&["attach", "latency"]);
     f.call(&mut store, &[]).expect("no trap");
     assert!(good(&["snapshot"]).contains("function"));
-    assert_eq!(good(&["stop"]), "all monitors that were attached are detached\n");
+    assert_eq!(good(&["stop"]), "all attached monitors are detached\n");
     assert!(good(&["status"]).contains("observing off"));
     drop(requests);
-    assert!(ctl(&["status"]).1.contains("is no program of `wasm-aot run`"));
+    assert!(ctl(&["status"]).1.contains("is not a program of `wasm-aot run`"));
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Pages {
             .iter()
             .map(|trace| {
                 let checked = self.place.good(&["replay", "--check", trace, "app.wasm"]);
-                assert!(checked.ends_with("the program does what was recorded\n"), "{checked}");
+                assert!(checked.ends_with("the program behaves as recorded\n"), "{checked}");
                 let text = self.place.good(&["trace", "show", trace]);
                 let last = text.lines().rfind(|line| line.starts_with("leave i32:"));
                 let last = last.unwrap_or_else(|| panic!("{text}"));

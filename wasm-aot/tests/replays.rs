@@ -53,7 +53,7 @@ fn a_recorded_run_is_repeated_with_its_output_its_counts_and_its_code() {
     assert_eq!((&*errors(&replayed), replayed.status.code()), (counts, Some(3)));
     assert_eq!(said(&place, &["run", "letters.r3"]), (recorded, Some(3)));
     let checked = place.good(&["replay", "--check", "letters.r3"]);
-    assert_eq!(checked, "letters.r3: the program does what was recorded\n");
+    assert_eq!(checked, "letters.r3: the program behaves as recorded\n");
     for args in [
         &["replay", "letters.r3", "-o", "bench.wasm"][..],
         &["replay", "--check", "letters.r3", &app, "-o", "checked.wasm"],
@@ -162,7 +162,7 @@ fn a_program_that_records_itself_has_the_same_replay() {
     let (printed, code) = said(&place, &["run", "--dir", ".", &rewritten]);
     assert_eq!((printed.len(), code), (5, Some(3)), "{printed}");
     let checked = place.good(&["replay", "--check", "itself.r3", &app]);
-    assert_eq!(checked, "itself.r3: the program does what was recorded\n");
+    assert_eq!(checked, "itself.r3: the program behaves as recorded\n");
     place.good(&["replay", "--check", "itself.r3", &app, "-o", "bench.wasm"]);
     assert_eq!(place.good(&["run", "bench.wasm"]), "");
     // What tells everything is reduced to that: to what the host has done, and the program's exit.
@@ -182,7 +182,7 @@ fn a_program_that_records_itself_has_the_same_replay() {
     assert_eq!(line("  loads")[..2], ["8", "8"], "{effect}");
     assert_eq!(line("  stores")[..2], ["4", "0"], "{effect}");
     let checked = place.good(&["replay", "--check", "reduced.r3", &app]);
-    assert_eq!(checked, "reduced.r3: the program does what was recorded\n");
+    assert_eq!(checked, "reduced.r3: the program behaves as recorded\n");
     // Two runs: a byte that comes by chance may be what was there before, and is not found.
     let calls = |trace: &str| {
         let text = place.good(&["trace", "show", trace]);
@@ -216,7 +216,7 @@ fn traces_are_shown_as_text_which_is_a_trace_and_compared() {
     assert_eq!(place.good(&["trace", "diff", "a.r3", &in_text]), "equal: 13 events\n");
     assert_eq!(
         place.good(&["replay", "--check", &in_text, &app]),
-        format!("{in_text}: the program does what was recorded\n")
+        format!("{in_text}: the program behaves as recorded\n")
     );
     let (differ, code) = said(&place, &["trace", "diff", "a.r3", "b.r3"]);
     assert!(
@@ -295,7 +295,7 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
     refused(
         &["replay", "a.r3"],
         2,
-        "name a file for the module by -o, or use --check or --summary",
+        "name a file for the module with -o, or use --check or --summary",
     );
     refused(
         &["replay", &app, "-o", "x.wasm"],
@@ -304,7 +304,11 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
     );
     refused(&["replay", "missing.r3", "-o", "x.wasm"], 1, "missing.r3: No such file");
     refused(&["replay", "a.r3", "-o", "no/folder/x.wasm"], 1, "no/folder/x.wasm: No such file");
-    refused(&["record", "a.r3"], 2, "it is read while it is written: name another file by -o");
+    refused(
+        &["record", "a.r3"],
+        2,
+        "it would be read and written at once: name another file with -o",
+    );
     let empty = format!("a={other}");
     let wanting = place.file("wanting.wat", r#"(module (import "a" "f" (func)))"#);
     refused(
@@ -312,8 +316,8 @@ fn what_is_no_trace_of_the_program_is_refused_in_a_line() {
         1,
         "--preload: \"a\" \"f\": a exports nothing of that name and kind",
     );
-    refused(&["run", "a.r3", "argument"], 2, "a trace has its arguments inside");
-    refused(&["record", "-o", "no/folder/a.r3", &app], 1, "name a file that you may write by -o");
+    refused(&["run", "a.r3", "argument"], 2, "a trace contains its arguments");
+    refused(&["record", "-o", "no/folder/a.r3", &app], 1, "name a writable file with -o");
     refused(&["record", "-o", "/dev/full", &app], 1, "No space left on device");
     let mut newer = whole.clone();
     newer[8] = 9;

@@ -51,7 +51,7 @@ pub(crate) struct Library {
 pub fn binary(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
     if bytes.starts_with(COMPONENT) {
-        return Err("it is a component; take the module that is in it".into());
+        return Err("it is a component; extract its core module".into());
     }
     if bytes.is_empty() {
         return Err("the file is empty".into());
@@ -259,9 +259,8 @@ impl Oracle {
             .map(value)
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| fail("an argument is not constant".into()))?;
-        let callee = instance
-            .get_func(&*store, function)
-            .ok_or_else(|| fail("there is no such function".into()))?;
+        let callee =
+            instance.get_func(&*store, function).ok_or_else(|| fail("no such function".into()))?;
         let mut results = vec![wasmi::Val::I32(0); callee.ty(&*store).results().len()];
         store.set_fuel(Self::FUEL).map_err(|e| fail(first_line(&e)))?;
         callee.call(&mut *store, &args, &mut results).map_err(|e| fail(first_line(&e)))?;

@@ -242,14 +242,14 @@ fn options_of_the_former_version_are_taken() {
     let taken = whamm(&all);
     printed(&taken);
     for option in ["--defs-path", "--core-lib", "--metrics"] {
-        assert!(said(&taken).contains(&format!("`{option}` changes nothing")), "{}", said(&taken));
+        assert!(said(&taken).contains(&format!("`{option}` has no effect")), "{}", said(&taken));
     }
     let module = std::fs::read(&output).expect("the output is written");
     assert!(String::from_utf8_lossy(&module).contains("__whamm_get_seen"));
     assert_eq!(printed(&whamm(&["instr", "-w", "-s", &script, "-a", &program, "-o", &output])), "");
     let told = whamm(&["info", "-d", "yamls", "-r", "wasm:opcode:nop"]);
     assert!(printed(&told).contains("wasm:opcode:nop:before"));
-    assert!(said(&told).contains("`--defs-path` changes nothing"), "{}", said(&told));
+    assert!(said(&told).contains("`--defs-path` has no effect"), "{}", said(&told));
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn recording_programs_are_written_and_what_is_wrong_is_one_line() {
     let shared = place.file("shared.wat", "(module (memory (export \"memory\") 1 1 shared))");
     let again = place.path("again.wasm");
     for (args, part) in [
-        (vec!["record", &out, "-o", &again], "was rewritten for a recording before"),
+        (vec!["record", &out, "-o", &again], "was already rewritten for recording"),
         (vec!["record", &shared, "-o", &again], "a memory that threads share"),
         (vec!["record", "nowhere.wasm", "-o", &again], "nowhere.wasm"),
     ] {
@@ -370,7 +370,7 @@ fn profiled_programs_are_written_and_what_is_wrong_is_one_line() {
 
     let again = whamm(&["profile", &out, "-o", &place.path("twice.wasm")]);
     assert!(
-        !again.status.success() && said(&again).contains("take the original"),
+        !again.status.success() && said(&again).contains("use the original"),
         "{}",
         said(&again)
     );

@@ -213,7 +213,7 @@ impl std::fmt::Debug for Registration {
 }
 
 impl Registration {
-    /// The number of a function's probe; `None` if there is no such function.
+    /// The number of a function's probe; `None` if it has none.
     pub fn probe(&self, function: u32) -> Option<u32> {
         // SAFETY: (1) numbers only.
         let probe = unsafe { (self.library.probe)(self.number, function) };

@@ -123,7 +123,8 @@ fn once(args: &Args, side: Side<'_>, round: u32) -> Result<(ExitStatus, Profile)
     let Ended { status, profile, note } =
         profile_of(&options(args), side.program, Surroundings { snapshots: None, silent: true })?;
     let Some(profile) = profile.filter(|profile| !profile.functions.is_empty()) else {
-        let none = "none of its functions was called, or none ran long enough to be seen".to_owned();
+        let none =
+            "none of its functions was called, or none ran long enough to be seen".to_owned();
         let ended = if status.success() { none } else { format!("it ended with {status}") };
         let why = note.unwrap_or(ended);
         return Err(Failure::Refused(format!(

@@ -55,10 +55,7 @@ fn native(folder: &Path, colors: manual::Colors) -> Result<(), Failure> {
             vec![program.into_os_string()]
         }
         Err(why) => {
-            writeln!(
-                out,
-                "1. {why}\n   The same sample, bundled in Rust, is profiled instead.\n"
-            )?;
+            writeln!(out, "1. {why}\n   The same sample, bundled in Rust, is profiled instead.\n")?;
             vec![std::env::current_exe()?.into_os_string(), super::sample::NAME.into()]
         }
     };

@@ -214,19 +214,13 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     if module.is_static {
         findings.push(problem(
-            format!(
-                "{}: it is statically linked, so no library can be preloaded",
-                path.display()
-            ),
+            format!("{}: it is statically linked, so no library can be preloaded", path.display()),
             "link it dynamically, or link libfastinst into it and use its interface",
         ));
     }
     if std::fs::metadata(path).is_ok_and(|data| data.mode() & 0o6000 != 0) {
         findings.push(problem(
-            format!(
-                "{}: it is setuid or setgid, so the loader ignores LD_PRELOAD",
-                path.display()
-            ),
+            format!("{}: it is setuid or setgid, so the loader ignores LD_PRELOAD", path.display()),
             "profile a copy without that bit, as the user that it runs as",
         ));
     }

@@ -120,9 +120,8 @@ fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
         return Ok(vec![Module::of_file(target).map_err(|error| refused(&error))?]);
     };
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
-    let maps = maps.map_err(|error| {
-        Failure::Refused(format!("cannot inspect process {process}: {error}"))
-    })?;
+    let maps = maps
+        .map_err(|error| Failure::Refused(format!("cannot inspect process {process}: {error}")))?;
     let executable = maps
         .lines()
         .filter(|line| line.split_whitespace().nth(1).is_some_and(|rights| rights.contains('x')));

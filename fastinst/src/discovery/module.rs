@@ -155,7 +155,9 @@ impl Module {
             contents.as_ref().is_ok_and(|contents| has_headers_of_program(contents))
         };
         found.find(is_it).unwrap_or_else(|| {
-            Err(std::io::Error::other("the program's file is no longer at the path that it was started from"))
+            Err(std::io::Error::other(
+                "the program's file is no longer at the path that it was started from",
+            ))
         })
     }
 

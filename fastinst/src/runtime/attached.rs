@@ -248,9 +248,7 @@ fn settings(field: &[u8]) -> Result<(guest::Settings, i32), String> {
     let reader = reader.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or(0);
     let mut config = Config::from_vars(pairs.into_iter()).map_err(|error| error.to_string())?;
     if let Provider::Only(_) = config.provider {
-        return Err(
-            "attach supports --provider hooks, symbols and auto only".to_owned(),
-        );
+        return Err("attach supports --provider hooks, symbols and auto only".to_owned());
     }
     if config.triggers().any(|trigger| matches!(trigger, Trigger::Signal(_))) {
         return Err(

@@ -202,9 +202,8 @@ pub(super) struct Begun {
 pub(super) fn prepare_clocks() -> Result<Instants, String> {
     complaint::prepare();
     if !os::clocks::has_counter() {
-        return Err(
-            "the program forbids the time stamp counter (PR_SET_TSC): there is no profile".to_owned()
-        );
+        return Err("the program forbids the time stamp counter (PR_SET_TSC): there is no profile"
+            .to_owned());
     }
     clock::prepare();
     Ok(Instants::now())

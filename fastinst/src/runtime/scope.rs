@@ -73,9 +73,7 @@ pub(super) fn is_used() -> bool {
 pub(super) fn begin(config: &Config) -> Result<(), String> {
     let is_used = !config.under.is_empty() || config.depth.is_some();
     if is_used && config.provider == Provider::Points {
-        return Err(
-            "--under and --depth need functions, and --provider usdt has none".to_owned()
-        );
+        return Err("--under and --depth need functions, and --provider usdt has none".to_owned());
     }
     if is_used && !config.arguments.is_empty() {
         return Err("-A reads arguments of all calls: leave out --under and --depth".to_owned());

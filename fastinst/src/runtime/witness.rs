@@ -58,8 +58,7 @@ impl Witness {
             return match policy {
                 Policy::Exact => Self::Probes,
                 _ => {
-                    let why =
-                        "the sampling clock cannot see which calls are in the scope of --under and --depth";
+                    let why = "the sampling clock cannot see which calls are in the scope of --under and --depth";
                     Self::None { why: why.to_owned() }
                 }
             };
@@ -68,9 +67,7 @@ impl Witness {
             WitnessChoice::None => {
                 Self::None { why: "disabled by FASTINST_WITNESS=none".to_owned() }
             }
-            WitnessChoice::Frames => {
-                Self::frames("selected by FASTINST_WITNESS=frames".to_owned())
-            }
+            WitnessChoice::Frames => Self::frames("selected by FASTINST_WITNESS=frames".to_owned()),
             WitnessChoice::Auto | WitnessChoice::Kernel => match Kernel::open(has_puns) {
                 Ok(kernel) => Self::Kernel(Box::new(kernel)),
                 Err(refusal) if choice == WitnessChoice::Kernel => {

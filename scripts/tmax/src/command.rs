@@ -16,14 +16,16 @@ enum Complaint {
     #[error(transparent)]
     Failure(#[from] Failure),
     #[error(
-        "no place for the calibration, neither XDG_CONFIG_HOME nor HOME is set; name one with -o FILE"
+        "no folder for the calibration, because neither XDG_CONFIG_HOME nor HOME is set; name a file with -o FILE"
     )]
     NoPlace,
     #[error("cannot write {}: {error}; choose another with {option} FILE", path.display())]
     Unwritable { path: PathBuf, option: &'static str, error: io::Error },
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
-    #[error("the granule was not seen, and no calibration written: the machine is busy, run again")]
+    #[error(
+        "the granule was not observed, and no calibration was written: the machine is busy, run again"
+    )]
     NotSeen,
     #[error("cannot write to stdout: {0}")]
     Stdout(io::Error),
@@ -110,8 +112,10 @@ fn epilogue(output: &Option<PathBuf>, seen: bool) -> String {
     match output {
         Some(path) if seen => format!("Calibration written to {}\n", path.display()),
         Some(_) => String::new(),
-        None => "No file was written: --save keeps this as a calibration, -o FILE elsewhere.\n"
-            .to_owned(),
+        None => {
+            "No file was written. --save saves this calibration, -o FILE writes it elsewhere.\n"
+                .to_owned()
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub fn draw(report: &Report) -> String {
     let axes = Axes::new(&report.tmax);
     let title = format!("Torn toggles by wait: {}, {}", report.machine.brand, report.date);
     let note = format!(
-        "INT3, wait, back, wait, front on a five-byte instruction; {} run. Grey arrows: nothing torn, the rate lies below (95 %). \
+        "INT3, wait, back, wait, front on a five-byte instruction; {} run. Grey arrows: nothing torn, the rate is below (95 %). \
          mb: membarrier instead of a wait.",
         report.plan
     );

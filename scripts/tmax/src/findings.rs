@@ -108,7 +108,7 @@ fn of_waits(verdict: &Verdict) -> String {
             Some(failing) => format!("torn at waits up to {failing} ticks; longer ones {NOT_SEEN}"),
             None => NOT_SEEN.to_owned(),
         },
-        (None, _) => "nothing torn, not even without a wait: no T_max can be told".to_owned(),
+        (None, _) => "nothing torn, even without a wait: T_max cannot be determined".to_owned(),
         (Some(failing), None) => {
             format!("no safe wait: torn at up to {failing} ticks, the longest tried")
         }

@@ -75,7 +75,7 @@ fn waits(report: &Report) -> Table {
     let names = columns
         .map(|(name, fenced)| if fenced { format!("{name}, mfence") } else { name.to_owned() });
     let mut table = Table::new(
-        "INT3, wait, back, wait, front on five bytes: torn / toggles, all positions and numbers of executers together",
+        "INT3, wait, back, wait, front on five bytes: torn / toggles, all positions and numbers of executing threads together",
         &[&["wait, ticks"][..], &names.each_ref().map(String::as_str)].concat(),
     );
     let mut waits: Vec<Option<u64>> = report.tmax.iter().map(|point| point.wait).collect();
@@ -103,8 +103,16 @@ fn waits(report: &Report) -> Table {
 
 fn costs(report: &Report) -> Table {
     let mut table = Table::new(
-        "Costs in ticks (and nanoseconds), the clock's own taken off",
-        &["operation", "alone: median", "p99", "n", "beside an executer: median", "p99", "n"],
+        "Costs in ticks (and nanoseconds), without the clock's own cost",
+        &[
+            "operation",
+            "alone: median",
+            "p99",
+            "n",
+            "beside an executing thread: median",
+            "p99",
+            "n",
+        ],
     );
     for pair in report.costs.chunks(2) {
         let span = |ticks| span(ticks, report.ticks_per_ns);

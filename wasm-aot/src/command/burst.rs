@@ -24,11 +24,11 @@ impl Burst {
     pub(crate) fn parse(on: &str, off: Option<&str>) -> Result<Self, String> {
         let wrong = |text: &str, why: &dyn std::fmt::Display| {
             format!(
-                "{text}: {why}; expected a time, as 10ms or 1s, or a number of events, as 100000"
+                "{text}: {why}; expected a time such as 10ms or 1s, or a number of events such as 100000"
             )
         };
         let time = |text: &str| match humantime::parse_duration(text) {
-            Ok(time) if time.is_zero() => Err(wrong(text, &"times have to be longer than nothing")),
+            Ok(time) if time.is_zero() => Err(wrong(text, &"times must be longer than zero")),
             Ok(time) => Ok(time),
             Err(error) => Err(wrong(text, &error)),
         };
@@ -39,9 +39,7 @@ impl Burst {
         };
         let off = off.map(time).transpose()?;
         match (until, off) {
-            (Until::Time(_), None) => {
-                Err(format!("{on}: for how long it is off is missing, as 990ms"))
-            }
+            (Until::Time(_), None) => Err(format!("{on}: the time off is missing, such as 990ms")),
             (on, off) => Ok(Self { on, off }),
         }
     }

@@ -34,7 +34,7 @@ impl Compile {
         let output = self.output.unwrap_or_else(|| self.module.with_extension("aot"));
         if is_same(&output, &self.module) {
             return Err(Failure::usage(format!(
-                "{}: the module would be overwritten: say where to with -o",
+                "{}: the module would be overwritten: name another file with -o",
                 output.display()
             )));
         }
@@ -69,7 +69,7 @@ fn packed(
     for text in monitors {
         if !Chosen::is_file(text) {
             return Err(Failure::usage(format!(
-                "--monitor {text}: only modules and scripts are put into files; run it with --monitor"
+                "--monitor {text}: only modules and scripts can be compiled in; use --monitor with `wasm-aot run`"
             )));
         }
         let mut packed = Chosen::parse(text)?.pack(text)?;

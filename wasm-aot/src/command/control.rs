@@ -213,7 +213,7 @@ impl Control {
         let misfits = observed.misfits().into_iter().filter_map(of_it);
         let shortened = observed.shortened().into_iter().filter_map(of_it);
         let notes = misfits
-            .map(|why| format!("note: this export is called nowhere: {why}\n"))
+            .map(|why| format!("note: this export is never called: {why}\n"))
             .chain(shortened.map(|why| format!("note: {why}\n")));
         Ok([attached_as(text, &attached)].into_iter().chain(notes).collect())
     }
@@ -239,7 +239,7 @@ impl Control {
         (state.burst, state.bursts) = (None, state.bursts + 1);
         // Nothing may be attached any more.
         let _ = self.session().set_all(!state.off);
-        Ok("what is attached takes no turns any more\n".into())
+        Ok("attached monitors no longer take turns\n".into())
     }
 
     /// What is attached observes and rests in turn until somebody says otherwise.
@@ -257,8 +257,8 @@ impl Control {
         let started =
             std::thread::Builder::new().name("bursts".into()).stack_size(1 << 20).spawn(take_turns);
         let turns = match off {
-            Some(off) => format!("what is attached observes ({on}) and rests ({off}) in turn\n"),
-            None => format!("what is attached observes ({on}), and rests then\n"),
+            Some(off) => format!("attached monitors are on ({on}) and off ({off}) in turn\n"),
+            None => format!("attached monitors are on ({on}), then off\n"),
         };
         started.map(|_| turns).map_err(|error| format!("no thread: {error}"))
     }
@@ -357,7 +357,7 @@ fn find(pid: u32) -> Result<Listening, String> {
     let found = Listening::find(pid as i32, [Tower::Wasm, Tower::Native]);
     found.map_err(|why| match why.ends_with(NO_SOCKET) {
         true => format!(
-            "process {pid} is no program of `wasm-aot run`, or was started with --no-control"
+            "process {pid} is not a program of `wasm-aot run`, or was started with --no-control"
         ),
         false => why,
     })

@@ -25,7 +25,7 @@ pub(crate) struct Ctl {
 /// No report is asked for more often.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 
-const NOBODY: &str = "no program of `wasm-aot run` is running that would answer";
+const NOBODY: &str = "no running program of `wasm-aot run` answers";
 
 const EXAMPLES: &str = "Examples:
   wasm-aot ctl                                list running programs

@@ -225,7 +225,7 @@ impl Making {
                 let known: Vec<&str> =
                     Proposal::ALL.iter().map(|proposal| proposal.name()).collect();
                 return Err(Failure::usage(format!(
-                    "--without {name}: no such proposal; there are {}",
+                    "--without {name}: no such proposal; known are {}",
                     known.join(", ")
                 )));
             };
@@ -234,7 +234,7 @@ impl Making {
         let engine = Engine::new(&config)?;
         if !self.no_reservations && !engine.has_reservations() {
             complain(
-                "this process may not reserve addresses for memories (see `ulimit -v`): every access is checked instead",
+                "address space is limited (`ulimit -v`), so memories cannot be reserved: every access is checked instead",
             );
         }
         Ok(engine)

@@ -54,13 +54,13 @@ pub(crate) const OPTIONS: [(&str, &str); 6] = [
         "it can be switched while the program runs: wasm-aot ctl PID on|off NAME[:RULE][@FUNCTION][+OFFSET]",
     ),
     ("off", "it can be switched, and is off at first"),
-    ("calls=N", "each of its probes is called so often, and costs nothing afterwards"),
-    ("for=TIME", "it is switched off after that time, as 10s or 500ms"),
+    ("calls=N", "each probe is called this often, and costs nothing afterwards"),
+    ("for=TIME", "it is switched off after this time, such as 10s or 500ms"),
     (
         "on-trap=HOW",
-        "off: what traps or does not end switches it off, and the program goes on; fatal: that ends the program",
+        "what to do if it traps or a call does not end: off (switch it off, and the program goes on) or fatal (end the program)",
     ),
-    ("top=N", "each table of a script's report shows so many rows (top=all: all)"),
+    ("top=N", "rows in each table of a script's report (top=all: all)"),
 ];
 
 /// A monitor in a file of machine code: what was asked for, its module, and its libraries by their
@@ -159,12 +159,14 @@ impl Chosen {
             ("toggle", "") => self.toggled = true,
             ("off", "") => (self.toggled, self.is_off) = (true, true),
             ("calls", _) => match value.parse() {
-                Ok(0) | Err(_) => return Err(format!("{text}: expected a number, as calls=1000")),
+                Ok(0) | Err(_) => {
+                    return Err(format!("{text}: expected a number, such as calls=1000"));
+                }
                 Ok(calls) => self.calls = Some(calls),
             },
             ("for", _) => {
                 let time = humantime::parse_duration(value)
-                    .map_err(|error| format!("{text}: {error}, as for=10s"))?;
+                    .map_err(|error| format!("{text}: {error}, such as for=10s"))?;
                 (self.toggled, self.lasts) = (true, Some(time));
             }
             ("on-trap", "off") => self.contained = true,

@@ -198,7 +198,7 @@ impl Format {
         // What programs of other versions of this command ask for.
         let name = if name == "text" { "table" } else { name };
         Self::from_str(name, false)
-            .map_err(|_| format!("{name}: no format; there are table, json, csv and whamm"))
+            .map_err(|_| format!("{name}: not a format; use table, json, csv or whamm"))
     }
 
     /// Its name.

@@ -43,7 +43,7 @@ impl Record {
         };
         if self.run.program() == output {
             return Err(Failure::usage(format!(
-                "{}: it is read while it is written: name another file by -o",
+                "{}: it would be read and written at once: name another file with -o",
                 output.display()
             )));
         }
@@ -54,7 +54,7 @@ impl Record {
 /// Makes the file, before the program has run for it.
 pub(super) fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| {
-        Failure::new(format!("{}: {error}: name a file that you may write by -o", path.display()))
+        Failure::new(format!("{}: {error}: name a writable file with -o", path.display()))
     })
 }
 

@@ -56,8 +56,7 @@ impl Replay {
         if (self.check || self.summary) && events.is_partial() {
             let option = if self.check { "--check" } else { "--summary" };
             return Err(Failure::usage(format!(
-                "{}: a trace in the form of Wasm-R3 has neither arguments nor all results: leave \
-                 {option} out",
+                "{}: a trace in Wasm-R3's format lacks arguments and some results: omit {option}",
                 self.trace.display()
             )));
         }
@@ -68,7 +67,8 @@ impl Replay {
             None if self.check => self.compare(&module, events)?,
             None if self.summary => {}
             None => {
-                let what = "replay: name a file for the module by -o, or use --check or --summary";
+                let what =
+                    "replay: name a file for the module with -o, or use --check or --summary";
                 return Err(Failure::usage(what));
             }
         }
@@ -109,7 +109,7 @@ impl Replay {
             }
             Err(error) => return Err(Failure::new(format!("{trace}: {error}"))),
         }
-        print(format!("{trace}: the program does what was recorded\n"))
+        print(format!("{trace}: the program behaves as recorded\n"))
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn recorded_module(
         let inside = program.module_or(None).map(<[u8]>::to_vec);
         return inside.map_err(|_| {
             Failure::usage(format!(
-                "{}: the trace has no module inside: name the one that was recorded behind it",
+                "{}: the trace does not contain the module: name the recorded module after it",
                 trace.display()
             ))
         });

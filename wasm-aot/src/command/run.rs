@@ -263,7 +263,9 @@ impl Run {
         let (option, text) = ("--monitor-timeout", &self.monitor_timeout);
         let patience = duration(option, text)?;
         if patience.is_zero() {
-            return Err(Failure::usage(format!("{option} {text}: no monitor starts in no time")));
+            return Err(Failure::usage(format!(
+                "{option} {text}: the time must be longer than zero"
+            )));
         }
         Ok(patience)
     }
@@ -274,7 +276,7 @@ impl Run {
         let has_own = !self.args.is_empty() || self.invoke.is_some() || !self.preload.is_empty();
         if replays && has_own {
             return refused(
-                "a trace has its arguments inside: --invoke, --preload and arguments mean nothing to it",
+                "a trace contains its arguments: omit --invoke, --preload and arguments",
             );
         }
         Ok(())
@@ -411,7 +413,7 @@ impl Run {
         for (name, why) in
             misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name))
         {
-            super::complain(format!("monitor {name}: note: this export is called nowhere: {why}"));
+            super::complain(format!("monitor {name}: note: this export is never called: {why}"));
         }
         for (name, why) in shortened {
             super::complain(format!("monitor {name}: note: {why}"));
@@ -591,7 +593,7 @@ impl Run {
             None => {
                 let functions: Vec<String> = exported_functions(module);
                 let hint = match functions.is_empty() {
-                    true => "it exports no function at all".to_owned(),
+                    true => "it exports no function".to_owned(),
                     false => format!("name one with --invoke: {}", functions.join(", ")),
                 };
                 Err(Error::Link(format!("the module has nothing to run (no _start): {hint}")))
@@ -645,7 +647,7 @@ impl Run {
         for variable in &self.env {
             if variable.is_empty() || variable.starts_with('=') {
                 return Err(Failure::usage(format!(
-                    "--env {variable}: expected NAME=VALUE, or the name of a variable of ours"
+                    "--env {variable}: expected NAME=VALUE, or the name of an environment variable"
                 )));
             }
             builder = match variable.split_once('=') {
@@ -654,7 +656,7 @@ impl Run {
                     Some(value) => builder.env(variable, value),
                     None => {
                         return Err(Failure::usage(format!(
-                            "--env {variable}: our own environment has no such variable"
+                            "--env {variable}: the environment has no such variable"
                         )));
                     }
                 },
@@ -733,7 +735,7 @@ fn end_profile(store: &mut Store<World>, end: Option<Func>, error: &Error) {
     if let Some(end) = end.filter(|_| is_trap)
         && let Err(error) = end.call(&mut *store, &[])
     {
-        super::complain(format!("the program's profile is not told: {error}"));
+        super::complain(format!("the program's own profile is not written: {error}"));
     }
 }
 
@@ -742,9 +744,9 @@ fn unwritten(file: &Path, error: &std::io::Error) -> String {
     use std::io::ErrorKind as Kind;
     let help = match error.kind() {
         Kind::NotFound | Kind::NotADirectory => "name a file in a folder that exists",
-        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => "name a file that you may write",
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => "name a writable file",
         Kind::IsADirectory => "name a file in it",
-        Kind::StorageFull | Kind::QuotaExceeded => "name a file where there is room",
+        Kind::StorageFull | Kind::QuotaExceeded => "name a file on a disk with free space",
         _ => "name another file",
     };
     format!("--dump {}: {error}: {help}", file.display())
@@ -802,7 +804,7 @@ fn function(
         Some(Extern::Func(function)) => Ok(function),
         Some(_) => Err(Error::Link(format!("\"{name}\" is exported, but it is no function"))),
         None => Err(Error::Link(format!(
-            "no function \"{name}\" is exported; there are: {}",
+            "no function \"{name}\" is exported; exported are: {}",
             exported_functions(module).join(", ")
         ))),
     }
@@ -817,7 +819,7 @@ fn arguments(
     let ty = function.ty(&mut *store)?;
     if ty.params().len() != args.len() {
         return Err(Error::Type(format!(
-            "the function is {ty}, and {} arguments are given",
+            "the function has type {ty}, but {} arguments are given",
             args.len()
         )));
     }
@@ -864,7 +866,7 @@ fn shown(value: &Val) -> String {
             "null".into()
         }
         Val::FuncRef(_) => "a function".into(),
-        Val::ExternRef(_) => "something of the host's".into(),
+        Val::ExternRef(_) => "a host object".into(),
         Val::ExnRef(_) => "an exception".into(),
     }
 }

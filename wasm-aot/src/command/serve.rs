@@ -54,10 +54,7 @@ pub(super) fn serve(port: u16, script: &Path, folder: &Path) -> Result<(), Failu
         traces: Mutex::default(),
         senders: Mutex::new(0),
     });
-    super::complain(format!(
-        "traces are taken at {bound} into {}; Ctrl-C ends it",
-        folder.display()
-    ));
+    super::complain(format!("receiving traces on {bound} into {}; Ctrl-C ends", folder.display()));
     for stream in listener.incoming() {
         // A sender that has left is no reason to end.
         let Ok(stream) = stream else { continue };

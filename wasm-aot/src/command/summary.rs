@@ -124,7 +124,7 @@ impl Summary {
         let share = if whole == 0 { 0.0 } else { replay.host as f64 / whole as f64 * 100.0 };
         let _ = writeln!(
             text,
-            "host: {} calls, {time}; in their place the replay executes {} instructions, \
+            "host: {} calls, {time}; instead the replay executes {} instructions, \
              {share:.3} % of its own",
             self.calls, replay.host
         );

@@ -99,8 +99,7 @@ impl Events {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         if has_r3_form(path) {
             return Err(Failure::usage(format!(
-                "{}: a trace in the form of Wasm-R3, which does not tell its module: name that \
-                 behind it, to `replay -o` or `trace show`",
+                "{}: a trace in the form of Wasm-R3, which does not name its module: name it after the trace, with `replay -o` or `trace show`",
                 path.display()
             )));
         }
@@ -173,8 +172,7 @@ pub(crate) fn module_inside(path: &Path) -> Result<Vec<u8>, Failure> {
     let module = events.program().module_or(None).map(<[u8]>::to_vec);
     module.map_err(|_| {
         Failure::new(format!(
-            "{}: the trace has no module inside: make one that needs no host by `wasm-aot replay \
-             TRACE MODULE -o BENCH.wasm`",
+            "{}: the trace does not contain the module: make a module that needs no host with `wasm-aot replay TRACE MODULE -o BENCH.wasm`",
             path.display()
         ))
     })
@@ -242,7 +240,8 @@ fn diff(a: &Path, b: &Path) -> Result<(), Failure> {
             (one, other) if one == other => number += 1,
             (one, other) => {
                 let shown = |event: Option<Event>| {
-                    event.map_or_else(|| "the trace is over".to_owned(), |event| event.to_string())
+                    event
+                        .map_or_else(|| "the trace has ended".to_owned(), |event| event.to_string())
                 };
                 let (one, other) = (shown(one), shown(other));
                 print(format!(

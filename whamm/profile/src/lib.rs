@@ -150,10 +150,10 @@ pub enum Error {
     #[error("the program is not valid: {0}")]
     Invalid(wasmparser::Error),
     /// It was profiled before.
-    #[error("the program was rewritten for a profile before (it {0}): take the original")]
+    #[error("the program was already rewritten for a profile (it {0}): use the original")]
     Again(String),
     /// It uses what cannot be followed.
-    #[error("the program uses {0}, which cannot be profiled: leave that out of it")]
+    #[error("the program uses {0}, which cannot be profiled: compile it without")]
     Unsupported(&'static str),
     /// The clock that was asked for cannot be read.
     #[error("{0}")]
@@ -213,7 +213,9 @@ fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, E
             clock => clock.unwrap_or(Clock::Prof),
         };
         return match (&options.file, app.exported.contains(gateway::EXPORT_DATA)) {
-            (Some(_), _) => Err(Error::File("the host has the profile, or a file: leave one out")),
+            (Some(_), _) => Err(Error::File(
+                "the profile goes either to the host or to a file: use one of the two options",
+            )),
             (None, true) => Err(Error::Again("exports exportData".to_owned())),
             (None, false) => Ok(Ways { clock, wasi: None }),
         };
@@ -221,10 +223,10 @@ fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, E
     let known =
         match app.wasi_memory.and_then(|index| Some((index, app.memories.get(index as usize)?))) {
             Some((_, memory)) if memory.is_shared => {
-                Err("the memory that WASI knows is shared: no thread may lend bytes of it")
+                Err("the memory that WASI uses is shared between threads")
             }
             Some((_, memory)) if memory.is_64 => {
-                Err("the memory that WASI knows has addresses of 64 bits, which WASI has not")
+                Err("the memory that WASI uses has 64-bit addresses, which WASI does not support")
             }
             Some((index, _)) => Ok(Way::Lent(index)),
             None if app.memories.is_empty() && !app.exported.contains("memory") => Ok(Way::Own),
@@ -257,7 +259,7 @@ fn ways(app: &App, options: &Options, notes: &mut Vec<String>) -> Result<Ways, E
         notes.push(note.to_owned());
     }
     if options.file.as_ref().is_some_and(|file| file.len() > 1000) {
-        return Err(Error::File("the name of the file is too long: take one below 1000 bytes"));
+        return Err(Error::File("the file name is too long: use less than 1000 bytes"));
     }
     Ok(Ways { clock, wasi })
 }

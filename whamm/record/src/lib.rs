@@ -71,7 +71,7 @@ pub enum Error {
     #[error("the program is not valid: {0}")]
     Invalid(#[from] wasm_aot_trace::Error),
     /// It was rewritten before.
-    #[error("the program was rewritten for a recording before: take the original")]
+    #[error("the program was already rewritten for recording: use the original")]
     Again,
     /// It uses what cannot be recorded.
     #[error("the program uses {0}, which cannot be recorded by rewriting: use `wasm-aot record`")]

@@ -90,7 +90,7 @@ fn sink(app: &App, options: &Options) -> Result<&'static str, Error> {
     }
     match app.wasi_memory() {
         Some(memory) if app.is_wide(memory) => Err(Error::File(
-            "the memory that WASI knows has addresses of 64 bits, which WASI has not",
+            "the memory that WASI uses has 64-bit addresses, which WASI does not support",
         )),
         Some(_) => Ok(include_str!("runtime/out_lent.wat")),
         None if app.declared.memories.is_empty() => Ok(include_str!("runtime/out_own.wat")),
@@ -286,13 +286,15 @@ pub(crate) fn variable(plan: &mut Plan, program: &Program<'_>, val_type: ValType
 fn text(app: &App, traced: &Traced, options: &Options, pool: &mut Pool) -> Result<String, Error> {
     let path = options.file.as_deref().unwrap_or_default();
     if path.len() > 1000 {
-        return Err(Error::File("the name of the file is too long: take one below 1000 bytes"));
+        return Err(Error::File("the file name is too long: use less than 1000 bytes"));
     }
     let unopened = format!(
         "record: {path}: not recorded: the file cannot be created; give the program a folder \
          (--dir)\n"
     );
-    let cut = format!("record: {path}: the trace ends here: no room, and the program goes on\n");
+    let cut = format!(
+        "record: {path}: the trace ends here, because memory is exhausted; the program goes on\n"
+    );
     let heading =
         wasm_aot_trace::beginning(traced).map_err(|error| Error::Invalid(error.into()))?;
     let mut globals = Vec::new();

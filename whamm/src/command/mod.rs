@@ -208,7 +208,7 @@ fn library(given: &str) -> Result<LibraryFile, Diagnostics> {
     else {
         return Err(Diagnostics::general(
             Kind::GeneralError,
-            format!("`{given}` is no library: write name=path or name(module)=path"),
+            format!("`{given}` is not a library: write name=path or name(module)=path"),
         ));
     };
     Ok(LibraryFile { name: name.into(), module: module.into(), bytes: read(Path::new(path))? })
@@ -264,10 +264,9 @@ fn note(line: impl std::fmt::Display) {
 /// What was asked for goes to stdout; a reader that has enough is no failure.
 fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
     match std::io::stdout().write_all(text) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Diagnostics::general(
-            Kind::GeneralError,
-            format!("nothing can be written to stdout: {e}"),
-        )),
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Diagnostics::general(Kind::GeneralError, format!("cannot write to stdout: {e}")))
+        }
         _ => Ok(Diagnostics::default()),
     }
 }
@@ -312,8 +311,7 @@ fn format_one(path: &Path, only_tell: bool) -> Result<(), Diagnostics> {
         return Ok(());
     }
     if only_tell {
-        let message =
-            format!("{} is not laid out in the usual way: run `whamm fmt` on it", path.display());
+        let message = format!("{} is not formatted: run `whamm fmt` on it", path.display());
         return Err(Diagnostics::general(Kind::GeneralError, message));
     }
     write(path, text.as_bytes())
@@ -336,7 +334,7 @@ const DEFS_PATH: Former = ("--defs-path", "the definitions of events are part of
 /// Warns about options without effect.
 fn warn_of(said: &mut Diagnostics, given: impl IntoIterator<Item = Former>) {
     for (option, why) in given {
-        said.push(Kind::OptionWarning, None, format!("`{option}` changes nothing: {why}"));
+        said.push(Kind::OptionWarning, None, format!("`{option}` has no effect: {why}"));
     }
 }
 

@@ -326,7 +326,9 @@ pub(super) fn explain(process: i32, why: TraceError) -> String {
             format!("process {process} is stopped: continue it (kill -CONT {process})")
         }
         TraceError::Sleeps => {
-            format!("process {process} does not stop, because it is in an uninterruptible sleep; try again")
+            format!(
+                "process {process} does not stop, because it is in an uninterruptible sleep; try again"
+            )
         }
         TraceError::Narrow => {
             format!("process {process} executes 32-bit code: only x86-64 is supported")

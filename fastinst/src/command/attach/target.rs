@@ -141,7 +141,9 @@ fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
         return Err(refused(format!("process {process} is this command")));
     }
     if let Some(group) = status.number("Tgid").filter(|&group| group != i64::from(process)) {
-        return Err(refused(format!("{process} is a thread of process {group}: attach to that process")));
+        return Err(refused(format!(
+            "{process} is a thread of process {group}: attach to that process"
+        )));
     }
     if status.number("Kthread") == Some(1) || status.field("VmSize").is_none() {
         let is_zombie = status.field("State").is_some_and(|state| state.starts_with('Z'));
@@ -149,9 +151,7 @@ fn require_process(process: i32, status: &Status) -> Result<(), Failure> {
             && std::fs::read_dir(format!("/proc/{process}/task"))
                 .is_ok_and(|threads| threads.count() > 1);
         if is_zombie && !is_led {
-            return Err(refused(format!(
-                "process {process} has ended (zombie)"
-            )));
+            return Err(refused(format!("process {process} has ended (zombie)")));
         }
         if !is_zombie {
             return Err(refused(format!("{process} is a kernel thread")));

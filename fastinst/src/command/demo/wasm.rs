@@ -116,8 +116,10 @@ impl Asked {
 
     /// Ends it as Ctrl-C would.
     fn interrupt(mut self) -> Result<Output, Failure> {
-        let child =
-            self.child.take().ok_or_else(|| Failure::Refused("the program has ended".to_owned()))?;
+        let child = self
+            .child
+            .take()
+            .ok_or_else(|| Failure::Refused("the program has ended".to_owned()))?;
         let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         Ok(child.wait_with_output()?)
     }

@@ -31,7 +31,9 @@ pub struct Pair {
 
 /// Why text names no pair.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a pair of tracepoints; give two names separated by a comma, such as 'app:load,app:ready'")]
+#[error(
+    "'{0}' is not a pair of tracepoints; give two names separated by a comma, such as 'app:load,app:ready'"
+)]
 pub struct PairError(String);
 
 impl std::str::FromStr for Pair {

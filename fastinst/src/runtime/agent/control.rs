@@ -181,8 +181,7 @@ impl Agent {
             Request::Only(patterns) => self.select(|config| config.include = patterns)?,
             Request::Exclude(patterns) => self.select(|config| config.exclude = patterns)?,
             Request::Stop => {
-                "profiling has ended: the last profile is written, all probes are off\n"
-                    .to_owned()
+                "profiling has ended: the last profile is written, all probes are off\n".to_owned()
             }
         };
         Ok(text.into_bytes())
@@ -200,8 +199,7 @@ impl Agent {
         self.silence();
         // Its interrupts would cost time while nothing is measured.
         self.witness = Witness::None { why: "measuring is off".to_owned() };
-        Ok("off: all probes are off, the profile is kept; `on` starts a new one\n"
-            .to_owned())
+        Ok("off: all probes are off, the profile is kept; `on` starts a new one\n".to_owned())
     }
 
     /// All sites off, whatever is decided later.

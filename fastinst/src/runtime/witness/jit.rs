@@ -133,7 +133,9 @@ impl Jit {
         notes.extend(self.sources.iter().filter_map(|source| source.problem.clone()));
         let refused = self.codes.refused();
         if refused > 0 {
-            notes.push(format!("{refused} functions of {MODULE} have no name, because the table was full"));
+            notes.push(format!(
+                "{refused} functions of {MODULE} have no name, because the table was full"
+            ));
         }
         // Of few samples nothing can be said.
         const MUCH: f64 = 0.02;

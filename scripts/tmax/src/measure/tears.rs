@@ -218,7 +218,7 @@ fn toggle(storm: &Storm, point: &Point, time: Duration) -> Result<Tally, Failure
 /// How often a wait, or a barrier, has to be tried beside an executer before it counts as clean.
 pub const ENOUGH_TOGGLES: u64 = Calibration::ENOUGH_TOGGLES;
 
-/// What was seen at one wait: of all positions and numbers of executers together.
+/// What was seen at one wait: of all positions and numbers of executing threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// How many ticks were waited.

@@ -31,7 +31,7 @@ pub struct Seating {
 pub enum SeatingError {
     /// There is no processor to run beside.
     #[error(
-        "only processor {0} may be used: two threads have to run at once; give this process two (taskset -c 0,1 …)"
+        "only processor {0} may be used: two threads must run at once; give this process two processors (taskset -c 0,1 …)"
     )]
     Alone(Cpu),
     /// The kernel did not say.

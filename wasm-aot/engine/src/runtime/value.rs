@@ -137,7 +137,7 @@ impl Val {
             Self::FuncRef(None) => "a null function",
             Self::FuncRef(Some(_)) => "a function",
             Self::ExternRef(None) => "a null of the host's",
-            Self::ExternRef(Some(_)) => "something of the host's",
+            Self::ExternRef(Some(_)) => "a host object",
             Self::AnyNull => "a null object",
             Self::ExnRef(None) => "a null exception",
             Self::ExnRef(Some(_)) => "an exception",
