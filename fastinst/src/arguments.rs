@@ -303,16 +303,16 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_refused_by_name() {
         for (text, why) in [
-            ("", "no FUNCTION"),
-            ("@arg1", "no FUNCTION"),
+            ("", "FUNCTION is missing"),
+            ("@arg1", "FUNCTION is missing"),
             ("f@", "'' is neither"),
-            ("f@arg0", "counted from arg1"),
+            ("f@arg0", "first argument is arg1"),
             ("f@arg7/s", "arg7 is not in a register"),
             ("f@fparg1", "floating-point"),
-            ("f@arg1/q", "'/q' is no form"),
-            ("f@arg1/i7", "'/i7' is no form"),
-            ("f@arg1/s8", "'/s8' is no form"),
-            ("f@arg1/ä", "is no form"),
+            ("f@arg1/q", "'/q' is not a format"),
+            ("f@arg1/i7", "'/i7' is not a format"),
+            ("f@arg1/s8", "'/s8' is not a format"),
+            ("f@arg1/ä", "is not a format"),
             ("f@arg1,arg1/s", "twice"),
             ("/[/@arg1", "invalid pattern"),
         ] {

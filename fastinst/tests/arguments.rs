@@ -221,7 +221,7 @@ fn what_cannot_be_read_is_refused_with_the_remedy() {
     for (options, why) in [
         (&["-A", "@arg1"][..], "FUNCTION is missing before the values"),
         (&["-A", "parse@arg9"], "arg9 is not in a register; only arg1 to arg6 are"),
-        (&["-A", "parse@arg1/z"], "'/z' is no form"),
+        (&["-A", "parse@arg1/z"], "'/z' is not a format"),
         (&["-A", "/[/@arg1"], "invalid pattern"),
         (&["-A", "parse@arg1", "--provider", "hooks"], "use --provider symbols"),
         (&["-A", "parse@arg1", "--provider", "usdt"], "use --provider symbols"),

@@ -293,7 +293,7 @@ fn wrong_requests_are_told_why_and_change_nothing() {
     }
     running.good(&["attach", "loops"]);
     assert!(running.ask(&["burst", "soon", "1ms"]).1.contains("as 10ms or 1s"));
-    assert!(running.ask(&["burst", "0s", "1ms"]).1.contains("longer than nothing"));
+    assert!(running.ask(&["burst", "0s", "1ms"]).1.contains("longer than zero"));
     assert!(running.ask(&["report", "icount"]).1.contains("icount is not attached"));
     let (went_well, text) = {
         let output = place.run(&["ctl", "1", "status"]);

@@ -370,9 +370,9 @@ mod tests {
             drop(listener);
         });
         assert_eq!(program.ask("status"), Ok(Answer::Done(b"status\n".to_vec())));
-        assert!(program.ask("status").unwrap_err().contains("listens no more"));
+        assert!(program.ask("status").unwrap_err().contains("no longer listens"));
         served.join().unwrap();
-        assert!(program.ask("status").unwrap_err().contains("listens no more"));
+        assert!(program.ask("status").unwrap_err().contains("no longer listens"));
         let none = Program::find(this(), Tower::ALL).unwrap_err();
         assert!(none.contains("has no control socket"), "{none}");
     }

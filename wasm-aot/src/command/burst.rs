@@ -64,8 +64,8 @@ mod tests {
         assert_eq!(Burst::parse("5000", None), burst(Until::Events(5000), None));
         for (on, off, why) in [
             ("soon", Some("1ms"), "as 10ms or 1s"),
-            ("0s", Some("1ms"), "longer than nothing"),
-            ("5ms", Some("0s"), "longer than nothing"),
+            ("0s", Some("1ms"), "longer than zero"),
+            ("5ms", Some("0s"), "longer than zero"),
             ("5ms", None, "is missing"),
             ("0", None, "never be on"),
         ] {
