@@ -1,26 +1,27 @@
 /*
- * callpatch: switch calls in running x86-64 code on Linux on and off, without stopping anyone.
+ * callpatch: switch calls in running x86-64 code on Linux on and off, without stopping a thread.
  *
- * A call that is on is E8 and a displacement of four bytes. Off, its first byte is A9 and it is a `test eax, imm32`, which does
- * nothing but change flags that nobody needs behind a call. Both are switched by one store of one byte: every thread that
- * comes by executes one or the other, and none has to wait. Calls with a prefix (67 E8) and calls through a slot (FF 15) are switched in
- * the same way.
+ * A call that is on is E8 and a displacement of four bytes. Off, its first byte is A9, which makes it
+ * `test eax, imm32`: it only changes flags, which are dead after a call. One store of one byte switches between the
+ * two. Every thread executes one or the other, and none has to wait. Calls with a prefix (67 E8) and calls through a
+ * slot (FF 15) are switched in the same way.
  *
- * WHAT YOU PROMISE, for every address that you give:
+ * YOU MUST GUARANTEE, for every address that you pass:
  *
- *   A call.        An instruction begins there, which is a call, or was one that callpatch has switched off. Where it leads is something
- *                  that may be left out: a hook. No thread jumps or returns into the middle of it.
- *   Flags.         Nobody needs the flags behind it that were there before it. That is so for every call that a compiler has made.
- *   Callees.       What the call leads to stays there for as long as the call can be on, and as a thread may be inside.
+ *   A call.        An instruction begins there, which is a call, or was one that callpatch has switched off. It calls
+ *                  code that may be skipped: a hook. No thread jumps or returns into the middle of it.
+ *   Flags.         No code after the call uses flags set before it. This holds for every call made by a compiler.
+ *   Callees.       The callee stays in place for as long as the call can be on, and while a thread may be inside.
  *   Lifetime.      The code stays mapped. Before it is unmapped (dlclose, munmap), call callpatch_forget.
- *   Ownership.     Nobody else writes to the call, debuggers excepted: a breakpoint that is found there is reported, and stays.
+ *   Ownership.     No other code writes to the call, except debuggers: a breakpoint found there is reported, and stays.
  *
- * Functions return true if they did what they say. Otherwise nothing has changed, except where the message says so, and
- * callpatch_last_error() tells why. They may be called from any thread, but not from a signal handler. A forked child switches calls for
- * itself; one of _Fork or of the bare system call, which run no handlers, shares islands with its parent and must not.
+ * Functions return true on success. On failure nothing has changed, except where the message says so, and
+ * callpatch_last_error() gives the reason. They may be called from any thread, but not from a signal handler. A forked
+ * child switches its own calls; a child of _Fork or of the bare system call, which run no handlers, shares islands with
+ * its parent and must not switch calls.
  *
- * The environment chooses how text is made writable and how threads are made to notice: see the keys WORDPATCH_ACCESS and
- * WORDPATCH_BARRIER in wordpatch.h. This library holds all of wordpatch: link one of the two.
+ * The environment selects how text is made writable and how other cores are synchronised: see the keys WORDPATCH_ACCESS
+ * and WORDPATCH_BARRIER in wordpatch.h. This library contains all of wordpatch: link only one of the two.
  *
  * Licensed under MIT or Apache-2.0, at your option.
  */
@@ -36,23 +37,23 @@ extern "C" {
 #endif
 
 /*
- * Switches the call at address on. It leads to what lies offset bytes behind the instruction's end, as its displacement says: for a
- * call of five bytes, offset = callee - (address + 5). For a call through a slot that is the slot.
+ * Switches the call at address on. Its target is offset bytes behind the instruction's end: for a call of five bytes,
+ * offset = callee - (address + 5). For a call through a slot, the target is the slot.
  *
- * If the call led elsewhere before, it is off for as long as a barrier takes (some ten microseconds), and then leads there. If it
- * leads there already, this is a load and a store.
+ * If the call had another target before, it is off for the duration of a barrier (some ten microseconds), and then has
+ * the new target. If the target is the same, this is a load and a store.
  */
 bool callpatch_activate_call(void *address, int32_t offset);
 
-/* Switches the call at address off. A thread that is inside the callee goes on there until it returns. */
+/* Switches the call at address off. A thread that is inside the callee continues there until it returns. */
 bool callpatch_deactivate_call(void *address);
 
-/* Forgets all calls in [address, address + len), in the state that they are in. Call it before code is unmapped. */
+/* Forgets all calls in [address, address + len), in their current state. Call it before code is unmapped. */
 void callpatch_forget(void *address, size_t len);
 
 /*
- * Why the latest function that failed on this thread did so: one line, naming address and remedy; empty before the first. Valid
- * until the next failure on this thread.
+ * Returns the reason of the latest failure on this thread, in one line with address and remedy; empty before the first.
+ * Valid until the next failure on this thread.
  */
 const char *callpatch_last_error(void);
 
