@@ -32,8 +32,8 @@
  * with its parent, and must not patch.
  *
  * The environment selects how patches are done: WORDPATCH_BARRIER (membarrier, signal, wait, wait:TICKS),
- * WORDPATCH_GRANULE (8, 16, 32, 64, calibrated), WORDPATCH_ACCESS (rwx, rwx-lazy, batch, procmem), WORDPATCH_CALIBRATION
- * (a file).
+ * WORDPATCH_GRANULE (8, 16, 32, 64, calibrated), WORDPATCH_ACCESS (rwx, rwx-lazy, batch, procmem),
+ * WORDPATCH_CALIBRATION (a file).
  *
  * Licensed under MIT or Apache-2.0, at your option.
  */
