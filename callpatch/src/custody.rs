@@ -1,17 +1,17 @@
-//! Custody: which of several actors switches the sites of a probe.
+//! Custody: ownership of a probe, which decides which of several actors switches its sites.
 //!
-//! A probe has several sites, and three actors that know nothing of each other switch them: the
-//! hook that has seen enough *retires* the probe, the agent arms it again for the next epoch, the
-//! user turns it on and off. Deciding and storing are two steps, and another actor may act between
-//! them: a retirement that was decided first and stored last leaves a probe off that all three
-//! believe on, for ever, since only a hook that runs retires; an arming that is late leaves one on
-//! that its user turned off.
+//! A probe has several sites, and three independent actors switch them: the hook that has seen
+//! enough calls *retires* the probe, the agent arms it again for the next epoch, and the user turns
+//! it on and off. Deciding and storing are two steps, and another actor may act between them. If a
+//! retirement is decided first and stored last, the probe is off while all three believe that it is
+//! on, for ever, since only a hook that runs retires. A late arming leaves a probe on that its user
+//! turned off.
 //!
-//! So the decision and the stores are tied together. One word says what the probe shall be and
-//! whether an actor, the *carrier*, is carrying that out. An actor that changes the state while
-//! there is no carrier becomes the carrier. An actor that changes it while there is one leaves:
-//! **the carrier looks again before it lays custody down, and carries out what it then finds.** No
-//! actor ever waits, also not a signal handler that has interrupted a carrier on its own thread.
+//! So the decision and the stores are tied together. One word holds the wanted state and whether an
+//! actor, the *carrier*, is applying it. An actor that changes the state while there is no carrier
+//! becomes the carrier. An actor that changes it while there is one leaves: **before it releases
+//! custody, the carrier reads the state again and applies what it then finds.** No actor ever
+//! waits, not even a signal handler that has interrupted a carrier on its own thread.
 //!
 //! | state | sites | changed by, in which act |
 //! |---|---|---|
@@ -19,15 +19,15 @@
 //! | `Retired` | off | the agent: [`Act::Rearm`] to `On`; the user: [`Act::Disable`] to `Off` |
 //! | `Off` | off | the user: [`Act::Enable`] to `On` |
 //!
-//! In every state the agent may change what on and off mean, and then has it carried out anew by
-//! [`Act::Renew`].
+//! In every state the agent may change what on and off mean, and then has the state applied again
+//! by [`Act::Renew`].
 //!
-//! Every arming begins a new *term*. A hook retires the term that it counted in, so that one which
-//! comes late does not retire the next. The model runs through every interleaving of these acts,
-//! and shows what becomes of a probe without the rule, and without terms.
+//! Every arming begins a new *term* (sampling window). A hook retires the term in which it counted,
+//! so a late one does not retire the next. The model enumerates every interleaving of these acts,
+//! and shows what happens to a probe without the rule, and without terms.
 //!
-//! There is no unsafe code here, and the module knows nothing of sites: what is to be stored is a
-//! closure.
+//! There is no unsafe code here, and the module knows nothing of sites: the caller passes the
+//! stores as a closure.
 
 use crate::x86::Switch;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[cfg(test)]
 mod model;
 
-/// What a probe shall be.
+/// The wanted state of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// Turned off by its user.
@@ -72,30 +72,31 @@ impl Term {
     }
 }
 
-/// What an actor wants.
+/// A request of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
     /// The user turns the probe on.
     Enable,
     /// The user turns it off.
     Disable,
-    /// A hook has seen enough in this term.
+    /// A hook has seen enough calls in this term.
     Retire(Term),
     /// The agent begins a new term.
     Rearm,
-    /// The agent has changed what the state means: it is carried out anew, in a new term.
+    /// The agent has changed what the state means: it is applied again, in a new term.
     Renew,
 }
 
-/// What came of an act.
+/// The result of an act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "the act may have been none, or not be done yet"]
 pub enum Verdict {
     /// The state was changed and the sites are switched.
     Done,
-    /// The state was changed; another thread is at the sites and will switch them before it leaves.
+    /// The state was changed; another thread is switching the sites and will apply it before it
+    /// leaves.
     Delegated,
-    /// Nothing was changed: the probe is in this state, from which the act leads nowhere.
+    /// Nothing was changed: the act does not apply in this state of the probe.
     Unchanged(State),
 }
 
@@ -188,7 +189,7 @@ impl Custody {
         self.0.store(Word::new(state).0, Ordering::SeqCst);
     }
 
-    /// What the probe shall be.
+    /// The wanted state.
     #[inline]
     pub fn state(&self) -> State {
         self.word().state()
@@ -216,11 +217,11 @@ impl Custody {
             .map_err(Word)
     }
 
-    /// Does `act`. `carry_out` switches all sites of the probe; it may be called several times, or
-    /// not at all. Never waits; usable in a signal handler if `carry_out` is.
+    /// Performs `act`. `carry_out` switches all sites of the probe; it may be called several times,
+    /// or not at all. Never waits; usable in a signal handler if `carry_out` is.
     ///
-    /// An error of `carry_out` is returned, and the state stays changed: the sites are then what
-    /// `carry_out` left. The last error counts.
+    /// An error of `carry_out` is returned, and the state stays changed: the sites are then as
+    /// `carry_out` left them. The last error counts.
     pub fn act<E>(
         &self,
         act: Act,

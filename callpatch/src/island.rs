@@ -1,19 +1,19 @@
-//! Islands: code memory within reach of a module, in which stubs lie that lead anywhere.
+//! Islands: code memory within reach of a module, with stubs that lead to any address.
 //!
-//! A call leads no further than two gigabytes, and a module's hooks lie in another one, or in
-//! memory of our own. So each module gets islands near by, made when they are needed. Stubs are cut
-//! off an island one after the other; each is written before a thread is led to it, which needs no
+//! A call reaches no further than two gigabytes, and a module's hooks are in another module, or in
+//! memory of our own. So each module gets nearby islands when they are needed. Stubs are allocated
+//! on an island one after the other; each is written before a thread is led to it, which needs no
 //! barrier: the last store is the one that leads there (AMD64 APM volume 2, section 7.6.1).
 //!
-//! **When a stub's place can be used again.** Giving a stub back says that no site leads to it and
-//! no thread is inside, which only its owner can know. Cores may still hold its bytes: so places
-//! that were given back are kept apart until [`reclaim`](Islands::reclaim) has passed a barrier,
-//! one for all of them. Then they serve stubs of the same room.
+//! **When a stub's place can be reused.** Only its owner can know that no site leads to a stub and
+//! that no thread is inside; releasing the stub says so. Cores may still hold its bytes. So
+//! released places are kept apart until [`reclaim`](Islands::reclaim) has passed a barrier, one for
+//! all of them. Then they serve stubs of the same size.
 //!
 //! # Safety
 //!
-//! This module exists because the code memory it writes to is executed by others; it never writes
-//! to a stub that was handed out and not reclaimed.
+//! Other code executes the memory to which this module writes; it never writes to a stub that was
+//! handed out and not reclaimed.
 #![allow(unsafe_code)]
 
 use crate::error::IslandError;
@@ -93,7 +93,7 @@ impl SlotPair {
 }
 
 impl Slot {
-    /// Where instructions read it.
+    /// Its address for instructions.
     pub fn address(self) -> CodeAddr {
         self.address
     }
@@ -105,8 +105,8 @@ impl Slot {
         unsafe { &*cell }
     }
 
-    /// Leads there from now on every thread that reads it. One store of an aligned word: no thread
-    /// sees half of one.
+    /// Redirects every thread that reads it. One store of an aligned word: no thread sees half of
+    /// one.
     #[inline]
     pub fn lead_to(self, code: CodeAddr) {
         self.cell().store(code.get() as u64, Ordering::Release);
@@ -118,7 +118,7 @@ impl Slot {
         self.cell().store(number, Ordering::Release);
     }
 
-    /// Where it leads.
+    /// Its target.
     #[inline]
     pub fn target(self) -> CodeAddr {
         CodeAddr::new(self.cell().load(Ordering::Relaxed) as usize)
@@ -165,8 +165,8 @@ impl Islands {
         })
     }
 
-    /// So many bytes of stubs and slots are going to be asked for: room for them is made at once,
-    /// which is faster than bit by bit.
+    /// Announces the number of bytes of stubs and slots that will be requested: reserving them at
+    /// once is faster.
     pub fn expect(&mut self, bytes: usize) {
         self.expected = bytes;
     }
@@ -315,7 +315,7 @@ impl Islands {
         Ok(stub.address)
     }
 
-    /// Gives a stub back. Its place is used again only after [`reclaim`](Self::reclaim).
+    /// Releases a stub. Its place is reused only after [`reclaim`](Self::reclaim).
     ///
     /// # Safety
     /// No site leads to it any more and none will, and no thread is inside it or will come back to
@@ -325,7 +325,7 @@ impl Islands {
         self.given_back.push(stub);
     }
 
-    /// Makes the places that were given back fit for use, behind one barrier. Returns how many.
+    /// Makes released places available, after one barrier. Returns their number.
     pub fn reclaim(&mut self, barrier: Barrier) -> Result<usize, IslandError> {
         if !self.given_back.is_empty() {
             barrier.pass()?;

@@ -1,7 +1,7 @@
-//! Landings: jumps at the places that puns lead to.
+//! Landings: jumps at the targets of puns.
 //!
-//! A pun's displacement is code of the program's, so that nothing of it can be chosen: where it
-//! leads, a page is mapped, and a jump put there.
+//! A pun's displacement is code of the program, so it cannot be chosen: a page is mapped at its
+//! target, and a jump is put there.
 //!
 //! ```text
 //!   pun   E9 48 83 EC 18 ──────────▶ landing: jmp trampoline ──▶ island near the module

@@ -1,9 +1,8 @@
-//! Switch calls in running x86-64 code on and off, and give them new targets, without stopping
-//! anyone.
+//! Switches calls in running x86-64 code on and off, and redirects them, without stopping a thread.
 //!
-//! A site is a call or a jump that leads to a hook. Off, it is an instruction of the same length
-//! that does nothing. Both differ in one byte, and a byte is never torn: a switch is one plain
-//! store, at any alignment, which no thread has to wait for.
+//! A site is a call or a jump to a hook. Off, it is an instruction of the same length that does
+//! nothing. The two differ in one byte, and a byte is never torn: a switch is one plain store, at
+//! any alignment, for which no thread waits.
 //!
 //! ```
 //! use callpatch::{CallSite, Destination, Role, Switch};
@@ -30,20 +29,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`CallSite`] is a site that is prepared; [`Survey`] adopts many, [`set_all`] switches many.
-//! - [`Retarget`] leads sites elsewhere, all of them for the price of one barrier;
-//!   [`retarget::protocol`] is the order of its steps.
+//! - [`CallSite`] is a prepared site; [`Survey`] adopts many, [`set_all`] switches many.
+//! - [`Retarget`] redirects sites, all of them with one barrier; [`retarget::protocol`] is the
+//!   order of its steps.
 //! - [`Islands`] are stubs within reach of a module, wherever their bodies are; [`Landings`] are
-//!   jumps where puns lead.
-//! - [`Custody`] makes those agree who may switch one probe: the hook that retires it, the agent
-//!   that arms it again, its user.
-//! - [`x86`] is the only home of the bytes of instructions that we write by hand.
-//! - [`capi`] is the same for C.
+//!   jumps at the targets of puns.
+//! - [`Custody`] coordinates the owners of one probe: the hook that retires it, the agent that arms
+//!   it again, and its user.
+//! - [`x86`] has all bytes of instructions that we write by hand.
+//! - [`capi`] is the C interface.
 //! - [`Strategy::Paper`] toggles calls as the literature does, for comparison.
 //!
-//! What it does not do: it finds no sites, decodes no program (it knows the five instructions that
-//! it switches), and does not know what a hook is for. It stands on [`wordpatch`], whose
-//! assumptions A1 to A5 it cites; a switch needs only A3, A4 and A5.
+//! It finds no sites, decodes no programs (it knows the five instructions that it switches), and
+//! does not know the purpose of a hook. It is built on [`wordpatch`], whose assumptions A1 to A5 it
+//! cites; a switch needs only A3, A4 and A5.
 
 pub mod capi;
 mod custody;

@@ -1,7 +1,7 @@
-//! Retargeting: changing where sites lead, with one barrier for all of them.
+//! Retargeting: changing the targets of sites, with one barrier for all.
 //!
-//! The instruction that a site is when off is the guard: an executer that comes by meanwhile runs
-//! it and goes on, whatever the displacement behind it is made of. No trap is needed.
+//! The off state is the guard: a thread that passes meanwhile executes it and continues, whatever
+//! its displacement. No trap is needed.
 //!
 //! ```text
 //!   E8 a0 a1 a2 a3     call a
@@ -12,28 +12,27 @@
 //!   E8 b0 b1 b2 b3     Face           one byte each: on, where it was on before
 //! ```
 //!
-//! Where the new displacement can be the end of a nop, a site that is off becomes that nop at the
-//! end: nothing is right but the guard while half of a displacement is there.
+//! If the new displacement can be the end of a nop, a site that is off becomes that nop at the end:
+//! while half of a displacement is in place, only the guard is valid.
 //!
-//! [`steps`](protocol::steps) decides, [`Retarget`] carries out, the model shows that each step is
-//! needed. Two things follow from it:
+//! [`steps`](protocol::steps) decides, [`Retarget`] applies, the model shows that each step is
+//! needed. Two consequences:
 //!
-//! - A site that is off already needs the barrier all the same: it may have been switched off a
-//!   moment ago.
+//! - A site that is already off needs the barrier, too: it may have been switched off a moment ago.
 //! - A guard that reads through the displacement (`85 15`) must never have half of one. There the
 //!   displacement is replaced as a word of `wordpatch`: by one store if no granule's boundary cuts
 //!   it, else behind a trap.
 //!
-//! **Threads in between.** A thread that was called through a site and has not returned is in the
-//! old target, and stays there as long as it likes; it comes back behind the site, in either state.
-//! So the old target must live on: a retarget says nothing about when it can go. Sites of one batch
-//! change within microseconds of each other, not at once: a thread may pass one that is off and
-//! find the next one on.
+//! **Threads in the old target.** A thread that was called through a site and has not returned
+//! stays in the old target for any time, and returns behind the site, in either state. So the old
+//! target must remain: a retarget does not show when it can be removed. Sites of one batch change
+//! within microseconds of each other, not at once: a thread may pass one that is off and find the
+//! next one on.
 //!
 //! # Safety
 //!
-//! This module exists to write displacements behind guards. That the new targets may be called
-//! there is promised by their owner.
+//! This module writes displacements behind guards. The owner of the new targets guarantees that
+//! they may be called there.
 #![allow(unsafe_code)]
 
 use crate::error::{Broken, RetargetError};
@@ -46,7 +45,7 @@ use wordpatch::{Batch, CodeAddr, Layout, Opening, Policy, Word};
 
 pub mod protocol;
 
-/// Sites on their way to new targets.
+/// Sites that will get new targets together.
 #[derive(Debug)]
 #[must_use = "nothing is changed before it is committed"]
 pub struct Retarget<'site> {
@@ -62,10 +61,10 @@ struct Edit<'site> {
     was: Switch,
 }
 
-/// What a retarget did.
+/// The result of a retarget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retargeted {
-    /// How many sites lead elsewhere now.
+    /// Number of sites with a new target.
     pub sites: usize,
     /// Barriers passed, those for traps included.
     pub barriers: usize,
@@ -77,7 +76,7 @@ impl<'site> Retarget<'site> {
         Self { policy, edits: Vec::new() }
     }
 
-    /// Adds a site, to lead to `to`: code, or for a [form through
+    /// Adds a site with its new target `to`: code, or for a [form through
     /// memory](crate::Form::is_through_memory) the slot that holds the code's address.
     ///
     /// # Safety
@@ -92,7 +91,7 @@ impl<'site> Retarget<'site> {
         unsafe { self.push_shared(site, to) }
     }
 
-    /// Adds a site that others know of.
+    /// Adds a site that other code can access.
     ///
     /// # Safety
     /// As for [`push`](Self::push), and 3. no code switches or retargets the site until the batch
@@ -117,12 +116,12 @@ impl<'site> Retarget<'site> {
         Ok(())
     }
 
-    /// How many sites it holds.
+    /// Its number of sites.
     pub fn len(&self) -> usize {
         self.edits.len()
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty()
     }

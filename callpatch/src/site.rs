@@ -1,4 +1,4 @@
-//! A call site: one instruction that leads to a hook, and one byte of it that is the switch.
+//! A call site: one instruction that leads to a hook. One byte of it is the switch.
 //!
 //! ```text
 //!   on    E8 d0 d1 d2 d3     call hook
@@ -7,18 +7,18 @@
 //!   off   0F 1F 44 d2 d3     nop
 //! ```
 //!
-//! Both faces are made at adoption, and anew when a retarget changes the displacement. Switching is a load, a comparison and a store: no
-//! compare-and-swap, which would cost the time until the line has come from the core that executes
-//! it. What is found there and is neither face is another's, such as a debugger's breakpoint:
-//! it is reported and stays. (One that is set between the load and the store is lost; a debugger
+//! Both encodings are prepared at adoption, and again when a retarget changes the displacement.
+//! Switching is a load, a comparison and a store, without compare-and-swap, which would wait until
+//! the line has come from the core that executes it. If the site has neither encoding, other code
+//! has changed it, such as a debugger's breakpoint: this is reported, and the site is left
+//! unchanged. (A breakpoint that is set between the load and the store is lost; but a debugger
 //! stops all threads meanwhile.)
 //!
-//! The displacement is not kept but read from the code, so that there is no second truth about it.
+//! The displacement is not stored but read from the code, so there is only one copy of it.
 //!
 //! # Safety
 //!
-//! This module exists to store the prepared byte. What makes either byte right is promised at
-//! adoption.
+//! This module stores the prepared byte. Adoption guarantees that both values are correct.
 #![allow(unsafe_code)]
 
 use crate::Destination;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use wordpatch::live::Width;
 use wordpatch::{Access, CodeAddr, Ground, Opening, PatchSite, Word};
 
-/// A call or jump that can be switched on and off while others execute it. Made by
+/// A call or jump that can be switched on and off while threads execute it. Made by
 /// [`Survey::adopt`](crate::Survey::adopt).
 #[derive(Debug)]
 pub struct CallSite {
@@ -46,7 +46,7 @@ pub struct CallSite {
     settled: AtomicBool,
 }
 
-/// How a site is toggled. Faces are the off and the on one.
+/// How a site is toggled between its two encodings.
 #[derive(Debug)]
 pub(crate) enum Stroke {
     /// One byte.
@@ -103,26 +103,27 @@ impl CallSite {
         Self { ground, form, role, stroke, settled: AtomicBool::new(true) }
     }
 
-    /// Where it begins.
+    /// Its address.
     pub fn address(&self) -> CodeAddr {
         self.ground.address()
     }
 
-    /// Which instruction it is when on.
+    /// Its instruction when on.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// What it is for.
+    /// Its role.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Switches it. When this returns, the new byte is on its way: others see it within the time of
-    /// a cache miss, and a thread that is inside the hook stays there until it returns.
+    /// Switches it. When this returns, the new byte is in the store buffer: other cores see it
+    /// within the time of a cache miss. A thread that is inside the hook stays there until it
+    /// returns.
     ///
-    /// Of several threads that switch one site at the same time the last store counts;
-    /// [`Custody`](crate::Custody) makes them agree. Usable in a signal handler.
+    /// If several threads switch one site at the same time, the last store counts;
+    /// [`Custody`](crate::Custody) coordinates them. Usable in a signal handler.
     #[inline]
     pub fn set(&self, to: Switch) -> Result<(), SetError> {
         let Stroke::Byte(byte) = &self.stroke else {
@@ -147,7 +148,7 @@ impl CallSite {
         unsafe { self.ground.store(at, Width::One, new.into()) }.map_err(SetError::Refused)
     }
 
-    /// Which state its bytes are in; `None` if they are another's.
+    /// Its current state; `None` if other code has changed its bytes.
     pub fn state(&self) -> Option<Switch> {
         if let Some(byte) = self.byte() {
             return byte.state(self.ground.byte(byte.at.into()));
@@ -160,7 +161,7 @@ impl CallSite {
         }
     }
 
-    /// Where its displacement leads.
+    /// The target of its displacement.
     pub fn destination(&self) -> Destination {
         let bytes = self.ground.read();
         let displacement = bytes
@@ -258,19 +259,19 @@ impl CallSite {
     }
 }
 
-/// What [`set_all`] did.
+/// The result of [`set_all`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switched {
-    /// How many sites were switched.
+    /// Number of sites switched.
     pub changed: usize,
-    /// How many were in that state already.
+    /// Number of sites that were in that state already.
     pub unchanged: usize,
-    /// Those that were not switched, and why.
+    /// Sites that were not switched, with the reasons.
     pub failed: Vec<SetError>,
 }
 
-/// Switches many sites, with one window for all where pages are writable only in windows. Every
-/// site is tried, whatever became of the others.
+/// Switches many sites, with one window for all if pages are writable only in windows. Every site
+/// is tried, whatever happens to the others.
 pub fn set_all<'s>(sites: impl IntoIterator<Item = &'s CallSite>, to: Switch) -> Switched {
     let mut switched = Switched::default();
     let note = |switched: &mut Switched, result| match result {

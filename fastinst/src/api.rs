@@ -34,59 +34,59 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use wordpatch::{CodeAddr, Policy};
 
-/// What is called by an active probe: its number, the function, and the place that this was called
-/// from.
+/// Called by an active probe, with its number, the function, and the place from which that was
+/// called.
 ///
-/// It runs in whatever the function runs in, a signal handler for instance. Probes that it comes by
-/// itself are passed over. It has to return: one that is left by `longjmp` or an exception is never
+/// It runs in the context of the function, for instance in a signal handler. Probes that it passes
+/// itself do nothing. It must return: a callback that is left by `longjmp` or an exception is never
 /// called again on its thread.
 pub type Callback = extern "C" fn(ProbeId, *const (), *const ());
 
-/// What is known of a probe.
+/// A probe's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Its number.
     pub id: ProbeId,
-    /// Which end of its function it watches.
+    /// Whether it is at the entry or an exit of its function.
     pub kind: Kind,
-    /// Where it is.
+    /// Its address.
     pub address: CodeAddr,
-    /// The function that it belongs to, as far as is known: its entry.
+    /// The entry of the function that it belongs to, if known.
     pub function_address: Option<CodeAddr>,
-    /// That function's name, as people write it; the module and an offset where it has none.
+    /// That function's demangled name; the module and an offset if it has none.
     pub function: String,
     /// The name in the symbol table.
     pub symbol: String,
     /// The file of the module.
     pub module: PathBuf,
-    /// How many bytes the function has, as far as is known.
+    /// The function's size in bytes, if known.
     pub size: Option<usize>,
-    /// The source file, where the program has lines.
+    /// The source file, if the program has line information.
     pub file: Option<String>,
     /// The line.
     pub line: Option<u32>,
 }
 
-/// Why something was not done.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no probe of that number, or its code was unloaded.
+    /// There is no such probe, or its code was unloaded.
     #[error("there is no probe {0}: it was never discovered, or its library was closed")]
     NoProbe(ProbeId),
-    /// Nothing has been attached that could be activated again.
+    /// No callback has been attached that could be activated again.
     #[error("probe {0} has no function: activate it with one")]
     NoCallback(ProbeId),
     /// The site was not switched.
     #[error(transparent)]
     Set(#[from] SetError),
-    /// The pattern is none.
+    /// The pattern is invalid.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// Code of a runtime's was not registered, or not taken back.
+    /// A runtime's code was not registered, or not unregistered.
     #[error("the code is not registered: {0}")]
     Code(String),
-    /// The runtime cannot be set up here.
+    /// The probe runtime cannot be set up in this process.
     #[error("probes cannot be set up in this process: {0}")]
     Setup(String),
 }
@@ -125,8 +125,8 @@ fn modules_have_come() {
 }
 
 impl Session {
-    /// Finds the probes of everything that is loaded. All are off, except where a profiler is at
-    /// work in this process: its probes stay its own until somebody activates them.
+    /// Finds the probes of all loaded modules. All are off, except those of a profiler in this
+    /// process, which keeps them until they are activated here.
     pub fn start() -> Result<&'static Self, Error> {
         guest::begin_in_child();
         SESSION.get_or_init(Self::set_up).as_ref().map_err(Clone::clone)
@@ -145,7 +145,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Looks for modules that were loaded since, and tells listeners of their probes.
+    /// Looks for modules that were loaded since, and reports their probes to listeners.
     pub fn scan(&self) {
         if !guest::is_running() {
             let mut garden = plant::garden();
@@ -161,10 +161,9 @@ impl Session {
         self.tell();
     }
 
-    /// Calls `listener` for every probe that is known, now, and for every one that is found later:
-    /// on the thread that loads a library, before code of that runs, and otherwise by
-    /// [`scan`](Self::scan), where the loader does not tell us of libraries (musl's, or one that a
-    /// debugger listens to).
+    /// Calls `listener` now for every known probe, and later for every new one: on the thread that
+    /// loads a library, before its code runs, or, if the loader gives no notification (musl's, or
+    /// one that a debugger listens to), in [`scan`](Self::scan).
     pub fn on_discovery(&self, listener: impl Fn(&Probe) + Send + Sync + 'static) {
         self.tell();
         let listener: Discovered = Box::new(listener);
@@ -188,14 +187,14 @@ impl Session {
         (0..sites::count()).filter_map(|number| self.probe(ProbeId(number))).collect()
     }
 
-    /// What is known of one.
+    /// The description of a probe.
     pub fn probe(&self, id: ProbeId) -> Option<Probe> {
         let site = sites::get(id.0).filter(|site| !site.gone.load(Acquire))?;
         let garden = plant::garden();
         Some(describe(&mut self.known().names, &garden, id, site))
     }
 
-    /// The probes whose function, module or file a pattern names.
+    /// The probes whose function, module or file matches a pattern.
     pub fn select(&self, pattern: &str) -> Result<Vec<ProbeId>, Error> {
         let pattern = Pattern::parse(pattern)?;
         let matches = |probe: &Probe| {
@@ -210,8 +209,8 @@ impl Session {
         Ok(self.probes().iter().filter(|probe| matches(probe)).map(|probe| probe.id).collect())
     }
 
-    /// Has `callback` called whenever the probe is passed. If it was active with another function,
-    /// it changes from one to the other by one store: every call goes to one of them.
+    /// Switches the probe on, to call `callback`. If it was active with another callback, one store
+    /// replaces that: every call goes to one of the two.
     pub fn activate(&self, probe: ProbeId, callback: Callback) -> Result<(), Error> {
         let site = live(probe)?;
         site.attached.store(true, Release);
@@ -221,7 +220,7 @@ impl Session {
         Ok(site.call().set(Switch::On)?)
     }
 
-    /// Switches the probe off. Who is in its callback stays there until it returns.
+    /// Switches the probe off. A thread that is in its callback continues there until it returns.
     pub fn deactivate(&self, probe: ProbeId) -> Result<(), Error> {
         let site = live(probe)?;
         site.attached.store(true, Release);
@@ -234,7 +233,7 @@ impl Session {
     }
 
     /// Activates the entries of a function with one callback, and all of its exits with another.
-    /// Returns how many probes that are.
+    /// Returns the number of probes.
     pub fn enable_function(
         &self,
         function: CodeAddr,
@@ -248,14 +247,14 @@ impl Session {
         batch.commit()
     }
 
-    /// Switches all probes of a function off. Returns how many there are.
+    /// Switches all probes of a function off. Returns their number.
     pub fn disable_function(&self, function: CodeAddr) -> Result<usize, Error> {
         let mut batch = self.batch();
         of_function(function).for_each(|(id, _)| batch.deactivate(id));
         batch.commit()
     }
 
-    /// Edits that are made together.
+    /// Changes that are applied together.
     pub fn batch(&self) -> Batch<'_> {
         Batch { session: self, turns: Default::default() }
     }
@@ -265,13 +264,13 @@ impl Session {
     }
 }
 
-/// Edits that are made together, exits first where they activate, so that few calls are seen by
-/// half.
+/// Changes that are applied together. Exits are activated first, so that few calls are seen only at
+/// one end.
 #[derive(Debug)]
 #[must_use = "nothing is changed before it is committed"]
 pub struct Batch<'s> {
     session: &'s Session,
-    /// Those that are made first, and those that are made then.
+    /// The changes that are applied first, and those applied second.
     turns: [Vec<(ProbeId, Option<Callback>)>; 2],
 }
 
@@ -288,8 +287,8 @@ impl Batch<'_> {
         self.turns[usize::from(is_exit)].push((probe, None));
     }
 
-    /// Makes all edits; the first that is refused is told when all were tried. Returns how many
-    /// were made.
+    /// Applies all changes. If some are refused, the first error is returned after all were tried.
+    /// Returns the number of changes made.
     pub fn commit(self) -> Result<usize, Error> {
         let (mut made, mut first) = (0, Ok(()));
         for &(probe, callback) in self.turns.iter().flatten() {

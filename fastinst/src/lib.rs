@@ -1,26 +1,32 @@
-//! Probes of running programs, switched on and off in place while all of their threads run.
+//! Probes in running programs, switched on and off in place while all threads run.
 //!
-//! A probe is a call that the compiler has put at the beginning or at an end of a function
-//! (`-finstrument-functions`). This crate finds them, leads each over a trampoline of its own, and
-//! from then on switches it by one store of one byte. It is
+//! A probe is a call that the compiler has inserted at the beginning or an end of a function
+//! (`-finstrument-functions`), or a jump that this crate puts into an unmodified function. This
+//! crate finds the places, connects each to a trampoline, and from then on switches it by one store
+//! of one byte. It is
 //!
 //! - the **preload library** `libfastinst.so`, which profiles: `LD_PRELOAD=libfastinst.so ./app`;
-//!   the environment is its [configuration](config::Config);
-//! - the **interface** for programs that attach functions of their own: [`Session`], and the same
+//!   environment variables are its [configuration](config::Config);
+//! - the **interface** for programs that attach callbacks of their own: [`Session`], and the same
 //!   for C;
 //! - the command `fastinst`, which uses [`discovery`] and [`symbols`].
 //!
 //! ```
-//! use fastinst::discovery::{Module, discover};
+//! use fastinst::{ProbeId, Session};
 //!
-//! // Which probes does this very program have? It was not compiled with any.
-//! let program = Module::of_file(&std::env::current_exe()?)?;
-//! assert!(discover(&program)?.sites.iter().all(|site| site.own));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! extern "C" fn entered(probe: ProbeId, _function: *const (), _call_site: *const ()) {
+//!     eprintln!("probe {probe} was passed");
+//! }
+//!
+//! let session = Session::start()?; // finds all probes, and switches them off
+//! for probe in session.select("parse_*")? {
+//!     session.activate(probe, entered)?; // one store of one byte
+//! }
+//! # Ok::<(), fastinst::Error>(())
 //! ```
 //!
-//! What it does not do: it decides nothing about profiles, which is the `profiler`'s matter; and it
-//! knows no instruction that it writes, which is `callpatch`'s.
+//! It makes no decisions about profiles, which is the `profiler`'s task, and encodes no
+//! instructions, which is `callpatch`'s.
 
 pub mod api;
 pub mod arguments;

@@ -1,9 +1,9 @@
-//! Measures functions whose probes switch themselves off: samples, histograms, policies and
+//! Profiles functions whose probes switch themselves off: samples, histograms, policies and
 //! reports.
 //!
-//! The crate is pure: it has no clock, no thread and no file. Whoever has probes tells a
-//! [`Conductor`] what they have seen, and does what it says through one small trait, [`Probes`]; at
-//! any moment it gives a [`Profile`], plain data, which reports are made from.
+//! The crate is pure: it uses no clock, thread or file. The owner of the probes passes observations
+//! to a [`Conductor`] (the sampling controller), which sets the probes' modes through a small
+//! trait, [`Probes`]. At any time it returns a [`Profile`], plain data from which reports are made.
 //!
 //! ```
 //! use profiler::{Clock, Conductor, Costs, FuncId, Label, Mode, Policy, Probes, Sample, TableOptions, Ticks};
@@ -35,16 +35,16 @@
 //! assert!(profile.table(&TableOptions::default()).contains("parse"));
 //! ```
 //!
-//! - [`Policy`] says which calls are timed; [`Mode`] is what a function's probes do.
-//! - [`Histogram`] has buckets less than two per cent wide; [`Figure`] is a value that says whether
-//!   it is exact.
-//! - [`Profile::reconcile`] brings what probes tell together with a sampling clock's evidence, so
-//!   that all figures are possible; [`Profile::impossible`] checks that.
-//! - [`simulation`] plays recorded traces against policies.
-//! - Reports: a table, a page, drawings, JSON, CSV, and the forms of other tools; and
+//! - [`Policy`] selects which calls are timed; [`Mode`] is what a function's probes do.
+//! - [`Histogram`] has buckets less than two per cent wide; [`Figure`] is a value that is either
+//!   exact or has an interval.
+//! - [`Profile::reconcile`] combines the evidence of probes and of a sampling clock into consistent
+//!   figures; [`Profile::impossible`] checks them.
+//! - [`simulation`] replays recorded traces against policies.
+//! - Reports: a table, an HTML page, drawings, JSON, CSV, and other tools' formats; and
 //!   [`Comparison`], of two sets of runs.
 //!
-//! It does not find probes, switch them, or know what a function is called: names are given to it.
+//! It does not find or switch probes, and does not know functions' names: these are passed to it.
 
 mod account;
 mod arguments;

@@ -1,6 +1,6 @@
 //! The instrumentation language: one script, two targets.
 //!
-//! A script says where something is of interest, under which condition, and what to do there:
+//! A script says where in a program to act, under which condition, and what to do there:
 //!
 //! ```
 //! use whamm::{Options, Source, instrument};
@@ -12,20 +12,20 @@
 //! # Ok::<(), whamm::Diagnostics>(())
 //! ```
 //!
-//! [`instrument`] puts probes into a program's code; [`compile_monitor`] makes a module of its own,
-//! which an engine attaches to programs. Neither runs anything, except for library calls that a
-//! script wants to be evaluated while compiling.
+//! [`instrument`] injects probes into a program's code; [`compile_monitor`] makes a separate
+//! module, which an engine attaches to programs. Neither executes anything, except library calls
+//! that a script wants evaluated at compile time.
 //!
 //! | to do | with |
 //! |---|---|
-//! | put probes into a program, or make a monitor of them | [`instrument`], [`compile_monitor`] |
-//! | see what is wrong with scripts, without a program | [`check_scripts`] |
-//! | see what a rule matches and which variables it can use | [`info`] |
+//! | inject probes into a program, or compile them to a monitor | [`instrument`], [`compile_monitor`] |
+//! | type-check scripts, without a program | [`check_scripts`] |
+//! | list what a rule matches and which variables it can use | [`info`] |
 //! | format a script | [`layout`] |
 //!
 //! They take a [`Source`] for each script, a [`LibraryFile`] for each library, and [`Options`], and
-//! give an [`Output`] or [`Diagnostics`]. Nothing else is public; which instructions and variables
-//! there are is in `wasm_aot_body::events`.
+//! return an [`Output`] or [`Diagnostics`]. Nothing else is public; `wasm_aot_body::events` lists
+//! instructions and variables.
 #![forbid(unsafe_code)]
 
 mod app;

@@ -10,7 +10,7 @@ mod roll_call;
 pub use roll_call::Silent;
 pub(crate) use roll_call::{RESERVING, forget_call, signal as reserved_signal};
 
-/// How to make every core forget what it has fetched.
+/// How other cores are synchronised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barrier {
     /// `membarrier(2)` with SYNC_CORE: the kernel makes every running thread of the process
@@ -24,7 +24,7 @@ pub enum Barrier {
 }
 
 impl Barrier {
-    /// The best that this kernel and this sandbox allow: [`Barrier::Membarrier`], else
+    /// The best barrier that this kernel and this sandbox allow: [`Barrier::Membarrier`], else
     /// [`Barrier::Signal`].
     pub fn best() -> Result<Self, BarrierError> {
         let best =
@@ -35,8 +35,8 @@ impl Barrier {
         }
     }
 
-    /// Does beforehand what the first [`pass`](Self::pass) would have to do, and tells whether it
-    /// can work at all.
+    /// Does the preparation of the first [`pass`](Self::pass), and checks whether the barrier works
+    /// at all.
     pub fn prepare(self) -> Result<(), BarrierError> {
         match self {
             Self::Membarrier => match membarrier::offered() {
@@ -52,7 +52,7 @@ impl Barrier {
         }
     }
 
-    /// Waits until the barrier holds. Usable in a signal handler once it was prepared.
+    /// Waits until the barrier holds. Usable in a signal handler after preparation.
     pub fn pass(self) -> Result<(), BarrierError> {
         match self {
             Self::Membarrier => membarrier::sync_core().map_err(BarrierError::Membarrier),
@@ -78,7 +78,7 @@ impl fmt::Display for Barrier {
     }
 }
 
-/// Why no barrier could be passed.
+/// Why a barrier failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BarrierError {
     /// The kernel is older than 4.16, or a sandbox refuses the call.
@@ -96,7 +96,7 @@ pub enum BarrierError {
         /// How many it can wait for.
         limit: usize,
     },
-    /// A child between `vfork` and `exec` runs in this address space and cannot be asked.
+    /// A child between `vfork` and `exec` runs in this address space and cannot be signalled.
     #[error(
         "signal barrier: child {pid} of vfork shares this memory and cannot answer; try again after its exec"
     )]

@@ -1,8 +1,8 @@
 //! Many patches with one barrier for each phase instead of one for each site.
 //!
-//! A batch is all or nothing up to its first barrier: if a site cannot be had or the barrier fails,
-//! every word is what it was. The words that need no trap are stored last, so that a batch becomes
-//! visible as close together as stores can.
+//! A batch is all or nothing up to its first barrier: if a site is not available or the barrier
+//! fails, every word is unchanged. Words that need no trap are stored last, so that the batch
+//! becomes visible as close together as stores can.
 //!
 //! # Safety
 //!
@@ -22,20 +22,20 @@ use crate::site::PatchSite;
 use crate::trap;
 use crate::word::Word;
 
-/// Words on their way to their sites.
+/// Words that will be stored together.
 #[derive(Debug, Default)]
 pub struct Batch<'site> {
     edits: Vec<(&'site PatchSite, Word)>,
 }
 
-/// What a batch did.
+/// The result of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Words replaced by one store each.
     pub at_once: usize,
     /// Words replaced behind a trap.
     pub behind_traps: usize,
-    /// Barriers passed.
+    /// Number of barriers passed.
     pub barriers: usize,
 }
 
@@ -48,17 +48,17 @@ impl<'site> Batch<'site> {
         Self::default()
     }
 
-    /// An empty batch with room for `sites`.
+    /// An empty batch with space for `sites`.
     pub fn with_capacity(sites: usize) -> Self {
         Self { edits: Vec::with_capacity(sites) }
     }
 
-    /// How many words it holds.
+    /// Its number of words.
     pub fn len(&self) -> usize {
         self.edits.len()
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty()
     }
@@ -71,8 +71,7 @@ impl<'site> Batch<'site> {
         self.edits.push((site, new));
     }
 
-    /// Replaces all words. On an error no word was replaced, except as [`PatchError`] says of the
-    /// error itself.
+    /// Replaces all words. On an error no word was replaced, except as the [`PatchError`] says.
     pub fn commit(self) -> Result<Committed, PatchError> {
         let Self { edits } = self;
         edits.iter().try_for_each(|(site, new)| site.make_ready(*new))?;

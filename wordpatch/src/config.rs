@@ -1,4 +1,4 @@
-//! The policy that the environment asks for.
+//! The policy that the environment selects.
 //!
 //! | key | values | default |
 //! |---|---|---|
@@ -17,7 +17,7 @@ use crate::ticks::Ticks;
 use crate::vendor::FetchOrder;
 use std::path::PathBuf;
 
-/// What the environment asks for, read and checked but not yet tried on this machine.
+/// The environment's settings, read and checked but not yet tried on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     barrier: Option<BarrierChoice>,
@@ -38,11 +38,11 @@ enum GranuleChoice {
     Calibrated,
 }
 
-/// Why the environment cannot be followed.
+/// Why the environment's settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A key of ours that does not exist.
+    /// An unknown key with our prefix.
     #[error(
         "environment: {key} is not known; known are WORDPATCH_BARRIER, _GRANULE, _ACCESS and _CALIBRATION"
     )]
@@ -50,7 +50,7 @@ pub enum ConfigError {
         /// The key.
         key: String,
     },
-    /// A key with a value that it does not take.
+    /// A key with an invalid value.
     #[error("environment: {key}={value} is not understood; it takes {takes}")]
     Value {
         /// The key.
@@ -60,7 +60,7 @@ pub enum ConfigError {
         /// What it takes.
         takes: &'static str,
     },
-    /// Something calibrated was asked for, and there is no calibration.
+    /// A calibrated value was requested, and there is no calibration.
     #[error("{wants} needs a calibration of this machine: run tmax ({why})")]
     Uncalibrated {
         /// The key and value.
@@ -68,7 +68,7 @@ pub enum ConfigError {
         /// What is wrong with the file.
         why: CalibrationError,
     },
-    /// The calibration did not find the value.
+    /// The calibration lacks the value.
     #[error(
         "{wants}: the calibration of this machine found no T_max; give ticks as wait:TICKS, or use membarrier"
     )]
@@ -82,8 +82,8 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads the keys that begin with `WORDPATCH_`. A privileged process (setuid) follows no
-    /// environment: it gets the defaults.
+    /// Reads the keys that begin with `WORDPATCH_`. A privileged process (setuid) ignores the
+    /// environment and gets the defaults.
     pub fn from_env() -> Result<Self, ConfigError> {
         if os::is_privileged() {
             return Ok(Self::default());
@@ -109,7 +109,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The policy that this asks for, on this machine.
+    /// The corresponding policy on this machine.
     pub fn policy(&self) -> Result<Policy, ConfigError> {
         let granule = match self.granule {
             None => Granule::default(),

@@ -1,4 +1,4 @@
-//! What can go wrong, with the place where it did.
+//! Errors, with their places.
 
 use crate::access::Refusal;
 use crate::addr::CodeAddr;
@@ -66,7 +66,7 @@ pub enum AdoptError {
     Maps(OsError),
 }
 
-/// Why traps cannot be planted in this process.
+/// Why traps cannot be used in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrapError {
@@ -109,13 +109,13 @@ pub enum TrapError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// Another patch of this site is under way.
+    /// Another patch of this site is in progress.
     #[error("site {address} is being patched already: finish that patch first")]
     Contended {
         /// The site.
         address: CodeAddr,
     },
-    /// A patch of other bytes that overlap these is under way.
+    /// A patch of other bytes that overlap these is in progress.
     #[error(
         "the {len} bytes at {address} overlap a site that is being patched: sites must be disjoint"
     )]
@@ -147,9 +147,9 @@ pub enum PatchError {
         /// Why not.
         why: TrapError,
     },
-    /// The barrier failed. The patch was taken back, unless its back was written already; then it
-    /// stays pending, executers get the old instruction from the trap handler, and the completion
-    /// thread tries again.
+    /// The barrier failed. The patch was rolled back, unless its back was written already; then it
+    /// stays pending, the trap handler executes the old instruction for executers, and the
+    /// completion thread tries again.
     #[error("{0}")]
     Barrier(#[from] BarrierError),
     /// Other code wrote into the site while it was being patched; those bytes were left as they
@@ -165,7 +165,7 @@ pub enum PatchError {
         /// What was.
         found: Word,
     },
-    /// The patch was taken back in the background.
+    /// The patch was rolled back in the background.
     #[error("the patch of site {address} was taken back in the background: its barrier failed")]
     TakenBack {
         /// The site.

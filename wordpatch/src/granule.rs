@@ -13,7 +13,7 @@ use crate::addr::CodeAddr;
 pub struct Granule(u8);
 
 impl Granule {
-    /// One byte: nothing larger is trusted. What remains if code can only be written byte by byte.
+    /// One byte: nothing larger is trusted. Used if code can only be written byte by byte.
     pub const BYTE: Self = Self(1);
     /// The aligned quadword, which AMD documents. The default.
     pub const QUADWORD: Self = Self(8);
@@ -33,7 +33,7 @@ impl Granule {
         self.0 as usize
     }
 
-    /// How many of the `len` bytes at `address` lie before the first boundary, if a boundary cuts
+    /// The number of the `len` bytes at `address` before the first boundary, if a boundary cuts
     /// them.
     pub const fn cut(self, address: CodeAddr, len: usize) -> Option<usize> {
         let room = self.bytes() - address.within(self.bytes());

@@ -1,9 +1,9 @@
-//! Replace up to eight bytes of x86-64 code while other threads are running it.
+//! Replaces up to eight bytes of x86-64 code while other threads execute it.
 //!
-//! A patch is seen whole: every thread that comes by executes the old bytes or the new ones, never
-//! a mixture, and no thread is stopped. A word inside an aligned quadword is replaced by one store.
-//! A word that a boundary cuts is replaced behind a trap; threads that run into it get the old
-//! instruction from a signal handler and go on at once, even if the patcher never comes back.
+//! A patch is seen whole: every thread executes the old bytes or the new ones, never a mixture, and
+//! no thread is stopped. A word inside an aligned quadword is replaced by one store. A word that
+//! crosses a boundary is replaced behind a trap. For threads that hit the trap a signal handler
+//! executes the old instruction, and they continue at once, even if the patcher never returns.
 //!
 //! ```
 //! use wordpatch::{CodeMemory, Layout, PatchSite, Policy, Word};
@@ -26,23 +26,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`PatchSite`] is a place that is prepared; [`Survey`] adopts many. [`PatchSite::patch`] waits
-//!   until the patch is over, [`PatchSite::start`] returns a [`Pending`], and a [`Batch`] replaces
-//!   many words for the price of one barrier.
-//! - [`Policy`] says how: what fetch sees whole ([`Granule`]), how cores are made to forget
-//!   ([`Barrier`]), how text is made writable ([`Access`]). The defaults are the documented ones;
-//!   [`Config`] reads others from the environment.
-//! - [`Ground`] is less than a site: bytes made ready for single stores, whose order is the
-//!   caller's own protocol.
-//! - [`CodeMemory`] is memory for code of one's own, executable here and writable elsewhere.
-//! - [`capi`] is the same for C: `include/wordpatch.h`.
-//! - [`protocol`] is the order of the steps as a value, with the model that shows it right;
-//!   [`live`] is the one place that stores into running code; [`os`] is the only door to the
-//!   kernel, for every crate of the workspace.
+//! - [`PatchSite`] is a prepared site; [`Survey`] adopts many. [`PatchSite::patch`] waits until the
+//!   patch is finished, [`PatchSite::start`] returns a [`Pending`], and a [`Batch`] replaces many
+//!   words with one barrier.
+//! - [`Policy`] sets the parameters: what fetch sees whole ([`Granule`]), how other cores are
+//!   synchronised ([`Barrier`]), how text is made writable ([`Access`]). The defaults are the
+//!   documented ones; [`Config`] reads others from the environment.
+//! - [`Ground`] is less than a site: bytes prepared for single stores, whose order is the caller's
+//!   own protocol.
+//! - [`CodeMemory`] is memory for generated code, executable at one address and writable at
+//!   another.
+//! - [`capi`] is the C interface: `include/wordpatch.h`.
+//! - [`protocol`] is the order of the steps as a value, with the model that shows it correct;
+//!   [`live`] is the only module that writes to live code; all system calls of the workspace are in
+//!   [`os`].
 //!
-//! What it does not do: it decodes no program (it knows only the few instructions that its trap
-//! handler carries out), finds no probes, encodes no calls. It rests on five assumptions, cited by
-//! their tags wherever code relies on them:
+//! It decodes no programs (it knows only the few instructions that its trap handler executes),
+//! finds no probes, and encodes no calls. It rests on five assumptions, cited by their tags
+//! wherever code relies on them:
 //!
 //! | tag | assumption |
 //! |---|---|

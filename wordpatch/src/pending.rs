@@ -1,12 +1,12 @@
-//! A patch that has been started and not finished, as a value.
+//! A started and unfinished patch, as a value.
 //!
 //! ```text
 //!   start ──→ Trapped ── barrier, back ──→ (Backed ── barrier) ── front ──→ Idle
 //! ```
 //!
-//! [`Pending::poll`] goes on if that needs no waiting, [`Pending::finish`] goes to the end, and
-//! [`Pending::finish_in_background`] lets the completion thread do it. Dropping one finishes it: no
-//! trap is ever forgotten.
+//! [`Pending::poll`] advances the patch if that needs no waiting, [`Pending::finish`] completes it,
+//! and [`Pending::finish_in_background`] lets the completion thread do so. Dropping a `Pending`
+//! finishes the patch: no trap is ever forgotten.
 
 use crate::completion;
 use crate::error::PatchError;
@@ -16,8 +16,7 @@ use crate::os::threads;
 use crate::sync::Ordering;
 use std::marker::PhantomData;
 
-/// A patch under way. Executers of the old bytes are served by the trap handler until it is
-/// finished.
+/// A patch in progress. The trap handler serves executers of the old bytes until it is finished.
 #[must_use = "a patch under way costs every executer a trap until it is finished"]
 #[derive(Debug)]
 pub struct Pending<'site> {
@@ -36,7 +35,7 @@ impl Pending<'_> {
         Self { under_way: None, site: PhantomData }
     }
 
-    /// Where it stands.
+    /// Its phase.
     pub fn phase(&self) -> Phase {
         match self.under_way {
             Some((flight, number)) if flight.number() == number => flight.phase(),
@@ -44,26 +43,26 @@ impl Pending<'_> {
         }
     }
 
-    /// Goes on as far as is possible without spinning, and says where the patch stands then.
-    /// [`Phase::Idle`] is its end.
+    /// Advances as far as possible without spinning, and returns the phase then. [`Phase::Idle`] is
+    /// the end.
     pub fn poll(&mut self) -> Result<Phase, PatchError> {
         self.go_on(Pace::Poll)
     }
 
-    /// Goes on to the end.
+    /// Completes the patch.
     pub fn finish(mut self) -> Result<(), PatchError> {
         self.finish_by_ref()
     }
 
-    /// Leaves the rest to the completion thread. The site's code stays mapped until then, as was
-    /// promised to [`PatchSite::start`](crate::PatchSite::start).
+    /// Leaves the rest to the completion thread. The site's code stays mapped until then, as
+    /// guaranteed to [`PatchSite::start`](crate::PatchSite::start).
     pub fn finish_in_background(mut self) {
         if let Some((flight, _)) = self.under_way.take() {
             completion::enqueue(flight);
         }
     }
 
-    /// Gives it up for its number, by which a site can stand for it again; none if it was over at
+    /// Returns its number, from which the site can get it again; none if the patch was finished at
     /// once.
     pub(crate) fn into_number(mut self) -> Option<u64> {
         self.under_way.take().map(|(_, number)| number)

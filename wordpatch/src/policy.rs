@@ -1,4 +1,4 @@
-//! How sites are patched, as a value.
+//! Parameters of patching, as a value.
 
 use crate::access::Access;
 use crate::barrier::{Barrier, BarrierError};
@@ -6,21 +6,22 @@ use crate::calibration::Calibration;
 use crate::granule::Granule;
 use crate::vendor::FetchOrder;
 
-/// How sites are patched.
+/// Parameters of patching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What fetch is trusted to see whole.
+    /// The block that fetch is trusted to see whole.
     pub granule: Granule,
-    /// In which order fetch may see two granules.
+    /// The order in which fetch may see two granules.
     pub order: FetchOrder,
-    /// How to make every core forget what it has fetched.
+    /// How other cores are synchronised.
     pub barrier: Barrier,
     /// How a program's text is made writable.
     pub access: Access,
 }
 
 impl Policy {
-    /// Aligned quadwords, this processor's order, the best barrier there is, and writable text.
+    /// Aligned quadwords, this processor's fetch order, the best available barrier, and writable
+    /// text.
     pub fn new() -> Result<Self, BarrierError> {
         Ok(Self {
             granule: Granule::QUADWORD,

@@ -1,13 +1,13 @@
-//! A place in running code that is prepared for being patched.
+//! A place in running code that is prepared for patching.
 //!
-//! Adoption proves once what every patch relies on: the bytes are mapped, they are code, they can
-//! be written by the policy's access, and where a trap may be needed, traps work in this process.
-//! What is left for a patch is a load, a comparison and a store.
+//! Adoption proves once what every patch relies on: the bytes are mapped, they are code, the
+//! policy's access can write them, and, where a trap may be needed, traps work in this process. A
+//! patch is then only a load, a comparison and a store.
 //!
 //! # Safety
 //!
-//! This module exists because only its callers know whether the bytes they hand over may stand in
-//! place of the code that is there. It passes that promise on to the stores.
+//! Only the callers of this module know whether their bytes may replace the code that is there. It
+//! passes that promise on to the stores.
 #![allow(unsafe_code)]
 
 use crate::access::{self, Access, Refusal, Window};
@@ -68,12 +68,12 @@ impl PatchSite {
         unsafe { Survey::new(*policy)?.adopt(address, len, layout) }
     }
 
-    /// Where it begins.
+    /// Its address.
     pub fn address(&self) -> CodeAddr {
         self.word.start
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     #[allow(clippy::len_without_is_empty, reason = "a site is never empty")]
     pub fn len(&self) -> usize {
         self.word.end.distance_from(self.word.start) as usize
@@ -84,7 +84,7 @@ impl PatchSite {
         self.flight.is_some()
     }
 
-    /// The bytes that are there. While a patch is under way, traps may be among them.
+    /// The current bytes. While a patch is in progress, traps may be among them.
     pub fn read(&self) -> Word {
         // SAFETY: (1) mapped and readable since adoption, and kept so by the adopter.
         let bytes = unsafe { live::load(self.word.start, self.len()) };
@@ -96,17 +96,16 @@ impl PatchSite {
         self.flight.map_or(Phase::Idle, Flight::phase)
     }
 
-    /// Replaces the bytes by `new` and returns when every thread that comes by executes the new
-    /// ones; where one store does it, as soon as that has left this core, for which no thread
-    /// waits.
+    /// Replaces the bytes by `new` and returns when every thread executes the new ones; if one
+    /// store suffices, as soon as the store has left this core, which involves no waiting.
     ///
-    /// Fails if the site, or bytes of it, are being patched by another thread; of several threads
-    /// that patch one site at the same time at least one succeeds.
+    /// Fails if another thread is patching the site or bytes of it; if several threads patch one
+    /// site at the same time, at least one succeeds.
     ///
     /// # Safety
-    /// `new` may be executed in place of what is there: it begins instructions at the same places
-    /// (layout equivalence), and whatever it calls, jumps to or reads stays there for as long as a
-    /// thread may execute it.
+    /// `new` may be executed in place of the current bytes: it begins instructions at the same places
+    /// (layout equivalence), and everything that it calls, jumps to or reads stays in place for as
+    /// long as a thread may execute it.
     #[inline]
     pub unsafe fn patch(&self, new: Word) -> Result<(), PatchError> {
         // SAFETY: (1) the caller.
@@ -118,8 +117,8 @@ impl PatchSite {
         }
     }
 
-    /// Starts to replace the bytes by `new` and returns without waiting. From then on executers of
-    /// the old bytes are served by the trap handler until the patch is finished.
+    /// Starts to replace the bytes by `new` and returns without waiting. Until the patch is
+    /// finished, the trap handler serves executers of the old bytes.
     ///
     /// # Safety
     /// As for [`patch`](Self::patch); the site's code stays mapped until the patch is over.
@@ -219,7 +218,8 @@ impl PatchSite {
         }
     }
 
-    /// The patch that holds bytes of this site: another patch of it, or an overlapping one.
+    /// The patch in progress that holds bytes of this site: another patch of it, or an overlapping
+    /// one.
     #[cold]
     fn holder(&self) -> PatchError {
         let (address, len) = (self.word.start, self.len());
@@ -279,8 +279,8 @@ impl PatchSite {
         Some(flight)
     }
 
-    /// The patch of this site with this number, whether it is under way or over. Code that drops it
-    /// has finished it.
+    /// The patch of this site with this number, whether it is in progress or finished. Dropping it
+    /// finishes it.
     pub(crate) fn stand_for(&self, number: u64) -> Pending<'_> {
         self.flight.map_or_else(Pending::landed, |flight| Pending::new(flight, number))
     }
@@ -290,8 +290,8 @@ impl PatchSite {
         self.flight.filter(|flight| flight.number() == number && flight.phase() != Phase::Idle)
     }
 
-    /// The patch of this site that is under way, if one is: for taking up what a thread has left
-    /// behind.
+    /// The patch of this site that is in progress, if any: for continuing what another thread has
+    /// left.
     pub fn resume(&self) -> Option<Pending<'_>> {
         let flight = self.flight?;
         let number = flight.number();
@@ -299,7 +299,7 @@ impl PatchSite {
     }
 }
 
-/// One look at the mappings of the process, for adopting many sites.
+/// A snapshot of the process's mappings, for adopting many sites.
 #[derive(Debug)]
 pub struct Survey {
     policy: Policy,
@@ -309,7 +309,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Looks at what is mapped now.
+    /// Reads the current mappings.
     pub fn new(policy: Policy) -> Result<Self, AdoptError> {
         // Before the first lock is taken.
         fork::prepare();
@@ -322,8 +322,8 @@ impl Survey {
     /// # Safety
     /// For as long as the site lives and a patch of it is pending: 1. The bytes stay mapped as they
     /// are. 2. An instruction begins at `address`, and no thread jumps, returns or resumes into the
-    /// middle of one (assumption A4). 3. What is promised by `layout` is true of the bytes that are
-    /// there and of all that will be put there. 4. No other code writes to the bytes.
+    /// middle of one (assumption A4). 3. `layout` is true of the current bytes and of all that will
+    /// be stored. 4. No other code writes to the bytes.
     pub unsafe fn adopt(
         &mut self,
         address: CodeAddr,
@@ -364,12 +364,12 @@ impl Survey {
         })
     }
 
-    /// Makes the `len` bytes at `address` ready for single stores in whatever order the caller's
-    /// own protocol says.
+    /// Prepares the `len` bytes at `address` for single stores, in the order of the caller's own
+    /// protocol.
     ///
     /// # Safety
-    /// As for [`adopt`](Self::adopt), for as long as the ground lives; what the bytes may become is
-    /// said with each store.
+    /// As for [`adopt`](Self::adopt), for as long as the ground lives; each store says what the bytes
+    /// may become.
     pub unsafe fn ground(&mut self, address: CodeAddr, len: usize) -> Result<Ground, AdoptError> {
         let word = Self::word(address, len)?;
         let alias = code_memory::alias_of(address, len);
@@ -381,9 +381,9 @@ impl Survey {
         Ok(Ground::new(word, alias.unwrap_or(0), access))
     }
 
-    /// Makes the pages of a range ready at once, if sites on all of them are going to be adopted,
-    /// and as far as that is to be done at all by the policy: page by page it takes longer. What is
-    /// not possible here is refused when a site is adopted.
+    /// Makes the pages of a range writable at once, as far as the policy does so at all, if sites
+    /// on all of them will be adopted; page by page takes longer. Pages that cannot be made
+    /// writable are reported when a site is adopted.
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt), for the code on all of these pages.

@@ -1,4 +1,4 @@
-//! The maker of the processor, and what that says about the order in which it fetches.
+//! The processor's vendor, and its promise about the order of fetches.
 
 use crate::os::cpu;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ pub enum FetchOrder {
 }
 
 impl FetchOrder {
-    /// What the maker of this processor promises.
+    /// The promise of this processor's vendor.
     pub fn of_this_processor() -> Self {
         static ORDER: OnceLock<FetchOrder> = OnceLock::new();
         *ORDER.get_or_init(|| match &cpu::vendor_id() {

@@ -41,7 +41,7 @@ impl Word {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// How many there are: one to eight.
+    /// Its length: one to eight.
     #[allow(clippy::len_without_is_empty, reason = "a word is never empty")]
     pub const fn len(&self) -> usize {
         self.len as usize

@@ -1,10 +1,8 @@
-//! How a runtime registers the machine code that it makes (a just-in-time compiler's, a Wasm
-//! engine's) with `libfastinst.so`, so that its functions are in the profile of the process beside
-//! native ones.
+//! Registers machine code that a runtime generates (a just-in-time compiler, a Wasm engine) with
+//! `libfastinst.so`, so that the profile of the process lists its functions beside native ones.
 //!
 //! The runtime switches its own probes, and calls [`Library::enter`] and [`Library::leave`] where
-//! they are on. It looks once whether the library is in the process; without it nothing is
-//! registered:
+//! they are on. It looks for the library once; if it is not loaded, nothing is registered:
 //!
 //! ```
 //! use fastinst_code::{Function, Library, State};
@@ -19,11 +17,11 @@
 //! # Ok::<(), fastinst_code::Refused>(())
 //! ```
 //!
-//! `fastinst.h` has the same for C; the types that both sides share are in [`c`].
+//! `fastinst.h` is the same interface for C; the types that both sides share are in [`c`].
 //!
 //! # Safety
 //!
-//! This module exists to call functions that the loader has found, with memory that they expect.
+//! This module calls functions that the loader has found, with the memory that they expect.
 #![allow(unsafe_code)]
 
 pub mod c;
@@ -31,29 +29,29 @@ pub mod c;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
 
-/// What the probe of a function does.
+/// The state of a function's probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing.
     Off,
-    /// Its entries are told, or counted by the runtime itself.
+    /// Entries are reported, or counted by the runtime itself.
     Count,
-    /// Its entries and its exits are told.
+    /// Entries and exits are reported.
     Time,
 }
 
 /// A function.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'f> {
-    /// What it is called, mangled or not.
+    /// Its name, mangled or not.
     pub name: &'f str,
     /// Its source file.
     pub file: Option<&'f str>,
-    /// The line there; 0 if it is not known.
+    /// The line there; 0 if unknown.
     pub line: u32,
     /// Where its machine code begins.
     pub code: *const u8,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub length: usize,
 }
 
@@ -75,7 +73,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Looks for it, once.
+    /// Looks for the library, once.
     pub fn find() -> Option<&'static Self> {
         static FOUND: OnceLock<Option<Library>> = OnceLock::new();
         FOUND.get_or_init(Self::look).as_ref()
@@ -96,9 +94,10 @@ impl Library {
         }
     }
 
-    /// Registers the functions of a module. `switch` is told which of them shall do what from now
-    /// on, by the library's own thread, and returns whether that was done. Where the runtime counts
-    /// itself, `counts` tells how often each was entered in [`State::Count`] so far.
+    /// Registers the functions of a module. The library's own thread calls `switch` with the
+    /// functions whose state changes, and the new state; it returns whether that was done. If the
+    /// runtime counts itself, `counts` returns how often each function was entered in
+    /// [`State::Count`] so far.
     pub fn register(
         &'static self,
         module: &str,
@@ -143,24 +142,24 @@ impl Library {
         Ok(Registration { library: self, number, _runtime: runtime })
     }
 
-    /// Why the library has refused what this thread asked for last.
+    /// The reason of the library's latest refusal on this thread.
     fn refusal(&self) -> Refused {
         // SAFETY: (1) a text that lives until this thread's next failure.
         let why = unsafe { CStr::from_ptr((self.error)()) };
         Refused(why.to_string_lossy().into_owned())
     }
 
-    /// A function was entered, whose probe counts or times.
+    /// Reports that a function whose probe counts or times was entered.
     ///
     /// # Safety
-    /// `probe` is one of a [`Registration`]'s that lives; `frame` is where the function's return
-    /// address lies, on the calling thread's stack.
+    /// `probe` belongs to a live [`Registration`]; `frame` is the address of the function's return
+    /// address on the calling thread's stack.
     pub unsafe fn enter(&self, probe: u32, frame: *const c_void) {
         // SAFETY: (1) the caller.
         unsafe { (self.enter)(probe, frame) }
     }
 
-    /// A function that is being timed returns.
+    /// Reports that a function that is being timed returns.
     ///
     /// # Safety
     /// As for [`enter`](Self::enter).
@@ -169,7 +168,7 @@ impl Library {
         unsafe { (self.leave)(probe, frame) }
     }
 
-    /// The addresses of both, for machine code that calls them.
+    /// The addresses of both functions, for machine code that calls them.
     pub fn events(&self) -> [usize; 2] {
         [self.enter as usize, self.leave as usize]
     }
@@ -187,7 +186,7 @@ unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
-/// Tells how often each of some functions was entered, in their order.
+/// Returns how often each of some functions was entered, in their order.
 pub type Counts = Box<dyn Fn(&[u32], &mut [u64]) + Send + Sync>;
 
 type Switch = Box<dyn Fn(&[u32], State) -> bool + Send + Sync>;
@@ -198,7 +197,7 @@ struct Runtime {
     counts: Option<Counts>,
 }
 
-/// Code that is registered, as long as this lives.
+/// Registered code; dropping this unregisters it.
 pub struct Registration {
     library: &'static Library,
     number: u64,
@@ -220,7 +219,7 @@ impl Registration {
         (probe != u32::MAX).then_some(probe)
     }
 
-    /// Says that a function's code also lies there: another tier, or another variant of it.
+    /// Adds a range of code to a function: another tier, or another variant of it.
     pub fn also(&self, function: u32, code: *const u8, length: usize) -> Result<(), Refused> {
         // SAFETY: (1) numbers and a place, which the library does not access.
         let is_taken = unsafe { (self.library.also)(self.number, function, code.cast(), length) };

@@ -1,14 +1,14 @@
-//! What running programs are asked: one set of words, one form of lines and answers, one place of
-//! sockets, for native programs and those of the WebAssembly engine, which have further words of
-//! their own.
+//! Requests to running programs: one set of requests, one format of lines and answers, and one
+//! place of sockets, for native programs and those of the WebAssembly engine, which have further
+//! requests of their own.
 //!
 //! ```text
 //! fastinst ctl 4711 only 'parse_*'  ──  only parse_*\n  ─▶  fastinst-4711.sock   the profiler's
 //! agent ◀── ok\n…text ◀── error\nwhy not
 //! ```
 //!
-//! One connection is one question. The answer's first line says what became of it; what follows is
-//! a text, or the bytes of a profile, to the end.
+//! One connection is one request. The first line of the answer gives the result; the rest is a
+//! text, or the bytes of a profile, to the end.
 //!
 //! ```
 //! use control::{Answer, Request};
@@ -23,13 +23,13 @@
 //! assert_eq!(Answer::read(&answer.bytes()).unwrap(), answer);
 //! ```
 //!
-//! - [`Request`] are the words that programs take; `line` has how they are written.
-//! - [`Answer`] is how they are answered.
-//! - [`registry`] finds the socket of a process, whatever folder and namespace it lives in, and
-//!   says why there is none.
-//! - [`Visitors`] serves a socket on a thread that has other things to do: nothing waits.
+//! - [`Request`] are the requests that programs accept; `line` defines their wire format.
+//! - [`Answer`] is a program's answer.
+//! - [`registry`] finds the socket of a process, in whatever folder and namespace it lives, or says
+//!   why there is none.
+//! - [`Visitors`] serves a socket on a thread that has other work, and never blocks.
 //!
-//! It knows nothing of what is asked for: probes, monitors, profiles.
+//! It does not know the meaning of requests: probes, monitors, profiles.
 
 mod answer;
 mod line;

@@ -1,8 +1,8 @@
-//! Profiles for fleets: one table of many processes and machines, as a Parquet file that DuckDB,
-//! ClickHouse, Spark or DataFusion query, metrics that Prometheus scrapes, and what OpenTelemetry
-//! collectors, Pyroscope and Parca are sent.
+//! Profiles for fleets: one table of many processes and machines, as a Parquet file for DuckDB,
+//! ClickHouse, Spark or DataFusion, metrics for Prometheus, and requests to OpenTelemetry
+//! collectors, Pyroscope and Parca.
 //!
-//! Nothing is read here, and nothing is merged: each profile stays a set of rows of its own.
+//! The crate reads nothing and merges nothing: each profile has rows of its own.
 #![forbid(unsafe_code)]
 
 mod native;

@@ -1,16 +1,16 @@
-//! A profile that changes, as a table in a terminal.
+//! A live profile as a table in a terminal.
 //!
 //! ```text
 //! Source ──profile──▶ Feed (a thread) ──▶ Screen (what is known, what is shown) ──▶ draw ──▶
 //! terminal ▲ keys
 //! ```
 //!
-//! - [`Screen`] is the state: the latest profile, the order, the filter, the chosen row, the
-//!   function that is looked at closely. It knows no terminal: keys and profiles go in.
-//! - `draw` puts it on a frame of ratatui's; tests draw on a buffer.
-//! - `history` keeps what calls took between one profile and the next, for the curve of a
+//! - [`Screen`] is the state: the latest profile, the order, the filter, the selected row, the
+//!   function shown in detail. It knows no terminal: keys and profiles go in.
+//! - `draw` draws it on a ratatui frame; tests draw on a buffer.
+//! - `history` keeps the durations of calls between one profile and the next, for the curve of a
 //!   function's 99th percentile.
-//! - `feed` takes profiles on a thread of its own: a program that does not answer stops no key.
+//! - `feed` fetches profiles on its own thread, so a program that does not answer blocks no key.
 //!
 //! It does not know where profiles come from: [`Source`] is a trait.
 

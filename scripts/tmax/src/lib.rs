@@ -1,5 +1,5 @@
-//! What this machine does to code that is modified while it runs: the calibration command `tmax`,
-//! and the range that it and the storm tests fire on.
+//! How this machine handles code that is modified while it runs: the calibration command `tmax`,
+//! and the test range that it and the storm tests use.
 //!
 //! ```
 //! use tmax::storm::{Face, Outcome, Placement, Shape, Target};
@@ -13,15 +13,15 @@
 //! ```
 //!
 //! - [`storm`] is the range: targets, executers, adversaries, recipes, tallies.
-//! - [`measure`] holds the five measurements; a [`Plan`] says how much of each, a [`Watch`] when to
-//!   stop.
-//! - [`Report`] puts them together: JSON, a calibration; [`Summary`] shows it as tables, [`figure`]
-//!   as a drawing.
+//! - [`measure`] holds the five measurements; a [`Plan`] sets the amount of each, a [`Watch`] when
+//!   to stop.
+//! - [`Report`] combines them: JSON, a calibration; [`Summary`] shows it as tables, [`figure`] as a
+//!   drawing.
 //! - [`Args`] is the command line.
 //!
-//! It does not patch programs: that is `wordpatch`, whose right ways are compared here with wrong
-//! ones. And it proves nothing: a failure that was not seen is only rarer than three in the number
-//! of toggles that the report states.
+//! It does not patch programs: that is `wordpatch`'s task, whose correct protocols are compared
+//! here with wrong ones. And it proves nothing: a failure that was not observed is only rarer than
+//! three in the number of toggles that the report gives.
 
 mod cli;
 pub mod command;

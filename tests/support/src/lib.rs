@@ -1,7 +1,8 @@
-//! What tests of several crates share. Nothing here knows what is tested; only tests depend on it.
+//! Helpers for tests of several crates. Nothing here knows the tested code; only tests depend on
+//! it.
 //!
-//! A test that lacks a tool is skipped aloud, or fails where `FASTINST_TEST_REQUIRE` is set. A test
-//! that waits polls with a deadline ([`eventually`]); none asserts a time.
+//! A test that lacks a tool prints a message and is skipped, or fails if `FASTINST_TEST_REQUIRE` is
+//! set. A test that waits polls with a deadline ([`eventually`]); none asserts a time.
 
 mod browser;
 mod c;

@@ -1,7 +1,7 @@
 //! Exact call profiles of WebAssembly on any engine: who called whom, how often, and for how long.
 //!
-//! A module is rewritten so that it keeps a tree of its calling contexts in a memory of its own,
-//! and tells it when it ends or when the host asks:
+//! Rewrites a module so that it keeps a tree of its calling contexts in a memory of its own, and
+//! reports it when it ends or when the host asks:
 //!
 //! ```
 //! use whamm_profile::{Options, profile};
@@ -14,15 +14,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - Counts are exact, in every context: through tables and references, by callbacks of the host,
-//!   tail calls, exceptions, traps.
-//! - Times are a wall clock's, which is read where calls begin and end. What reading it takes is
-//!   subtracted; calls that are too short to be timed are counted, and their time is their
+//! - Counts are exact, in every context: calls through tables and references, callbacks from the
+//!   host, tail calls, exceptions, traps.
+//! - Times are wall-clock times, read where calls begin and end, less the cost of reading the
+//!   clock. Calls that are too short to be timed are counted, and their time is part of their
 //!   caller's.
 //! - The profile is printed, written to a file that `fastinst report` reads, or fetched by the host
 //!   (`fastinst:profile`, `fastinst:report`, in `fastinst:memory`).
 //!
-//! The engine has to know several memories, unless the program has none. Programs with
+//! The engine must support several memories, unless the program has none. Programs with
 //! garbage-collected objects are refused. Calling context trees are those of Ammons, Ball and Larus
 //! (PLDI 1997), without their folding of recursion.
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Records runs of WebAssembly on any engine: a module is rewritten so that it writes a trace of
-//! what goes to and fro between it and its host, in the format of `wasm-aot-trace`.
+//! Records runs of WebAssembly on any engine: rewrites a module so that it writes a trace of
+//! everything that passes between it and its host, in the format of `wasm-aot-trace`.
 //!
 //! ```
 //! use whamm_record::{Options, record};
@@ -12,15 +12,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The program cannot see when its host writes. So beside each memory that the host may reach there
-//! is another one, a *shadow*, with what the program itself and the trace know; where a load reads
-//! something else, the host has written it, and that is told as found (`Event::Found`). Tables and
-//! globals are treated likewise. Calls between the program's own functions cost nothing: what the
-//! host calls, and what calls the host, are functions that stand for the program's.
+//! The program cannot see when its host writes. So each memory that the host can reach has a
+//! *shadow*, another memory that holds what the program and the trace know. If a load reads
+//! something else, the host has written it, and it is recorded as found (`Event::Found`). Tables
+//! and globals are treated likewise. Calls between the program's own functions cost nothing:
+//! functions called by the host, and imports, are replaced by recording ones.
 //!
-//! The trace goes to a file by WASI, or is fetched by the host: `record:fetch` gives place and
-//! length, in `record:memory`, of what was written since it was called last; `record:finish` ends
-//! the trace. [`glue`] makes a script that does that in browsers and node.
+//! The trace goes to a file through WASI, or is fetched by the host: `record:fetch` returns place
+//! and length, in `record:memory`, of the data written since its last call; `record:finish` ends
+//! the trace. [`glue`] makes a script that does this in browsers and node.
 #![forbid(unsafe_code)]
 
 mod access;

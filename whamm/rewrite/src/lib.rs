@@ -1,16 +1,16 @@
-//! Puts code into WebAssembly modules, in three passes.
+//! Inserts code into WebAssembly modules, in three passes.
 //!
 //! ```text
 //!     bytes ─ decode ─▶ Program ─ (yours) ─▶ Plan ─ emit ─▶ bytes
 //! ```
 //!
-//! [`Program::decode`] finds the bodies of a program's functions. A [`Plan`] says what becomes of
-//! them: for each body a [`BodyPlan`], instructions of the program in order with code of ours
-//! between them, and behind what was there functions, globals and memories. Nothing is done until
-//! [`emit`] carries the plan out. Instructions are copied byte by byte, except for indices that
-//! move because something is imported; names and debug information follow.
+//! [`Program::decode`] finds the bodies of a program's functions. A [`Plan`] describes the output:
+//! for each body a [`BodyPlan`], which contains the program's instructions in order with our code
+//! between them, and additional functions, globals and memories after the existing ones. [`emit`]
+//! applies the plan. Instructions are copied byte by byte, except for indices that move because
+//! something is imported; names and debug information are adjusted.
 //!
-//! A program that counts how often its functions are called:
+//! This makes a program count how often its functions are called:
 //!
 //! ```
 //! use wasm_encoder::{ConstExpr, ExportKind, GlobalType, ValType};
@@ -34,8 +34,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It validates nothing: a plan whose code does not fit gives a module that is not valid. It knows
-//! nothing of scripts, events or reports.
+//! It validates nothing: a plan with wrongly typed code gives an invalid module. It knows nothing
+//! of scripts, events or reports.
 #![forbid(unsafe_code)]
 
 mod debug;
