@@ -132,7 +132,7 @@ fn what_cannot_be_profiled_is_refused_with_a_remedy() {
     }
     let output = run(fastinst().arg("report").arg(&damaged));
     assert!(
-        output.status.code() == Some(1) && text(&output.stderr).contains("is no profile"),
+        output.status.code() == Some(1) && text(&output.stderr).contains("not a fastinst profile"),
         "{output:?}"
     );
     for (wrong, code) in [

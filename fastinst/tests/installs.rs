@@ -166,7 +166,11 @@ fn what_cannot_be_installed_is_told_in_a_line_and_leaves_nothing() {
         ["--built".as_ref(), built, "--parts".as_ref(), "fastinst".as_ref(), "--prefix".as_ref()];
     refused(&[&from[..], &["/proc/1/none".as_ref()]].concat(), 1, "cannot write to");
     // The loader could not read such a name.
-    refused(&[&from[..], &[to.join("a b").as_os_str()]].concat(), 1, "contains a space or colon");
+    refused(
+        &[&from[..], &[to.join("a b").as_os_str()]].concat(),
+        1,
+        "path contains a space or colon",
+    );
     assert_eq!(std::fs::read_dir(&to).unwrap().count(), 0);
     // A file system that is too small.
     let script = format!(

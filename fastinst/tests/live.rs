@@ -151,7 +151,7 @@ fn a_program_is_asked_and_steered_while_it_runs() {
     assert!(table.contains("self %") && table.contains("Overhead"), "{table}");
 
     for (words, why) in [
-        (&["only", "nosuch_*"][..], "no function that has a probe would be left by only nosuch_*"),
+        (&["only", "nosuch_*"][..], "no function with a probe would be left by only nosuch_*"),
         (&["exclude", "*"], "would be left by exclude *"),
         (&["budget", "much"], "give a share"),
         (&["only", "/[/"], "/[/"),
@@ -181,14 +181,14 @@ fn a_profile_is_of_one_interval() {
     let before = count();
     assert_eq!((before > 1000.0, count()), (true, before));
     assert!(program.told(&["status"]).contains("measuring off, after"));
-    assert!(program.told(&["on"]).contains("begins anew"));
+    assert!(program.told(&["on"]).contains("new profile"));
     assert!(program.told(&["on"]).contains("already"));
     eventually("it counts again", || count() > 0.0);
     let seconds = || program.snapshot()["header"]["seconds"].as_f64().unwrap();
     eventually("time goes on", || seconds() > 0.3);
     program.told(&["reset"]);
     assert!(seconds() < 0.3, "the time since");
-    assert!(program.refused(&["budget", "1%"]).contains("no budget under the policy count"));
+    assert!(program.refused(&["budget", "1%"]).contains("the policy count has no budget"));
     program.end();
 }
 

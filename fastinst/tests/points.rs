@@ -118,9 +118,9 @@ fn points_are_chosen_by_their_names() {
     assert_eq!(names.len(), 2, "{names:?}");
 
     for (arguments, why) in [
-        (&["-F", "app:lost"][..], "no point matches 'app:lost'; did you mean app:last"),
-        (&["--pair", "app:load,app:red"], "no point matches 'app:red'"),
-        (&["--pair", "app:load"], "'app:load' is no pair of points"),
+        (&["-F", "app:lost"][..], "no tracepoint matches 'app:lost'; did you mean app:last"),
+        (&["--pair", "app:load,app:red"], "no tracepoint matches 'app:red'"),
+        (&["--pair", "app:load"], "'app:load' is not a pair of tracepoints"),
     ] {
         let mut command = fastinst();
         command.args(["run", "--provider", "usdt"]).args(arguments).arg(&program);

@@ -54,7 +54,7 @@ struct File<P> {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It is something else.
-    #[error("it is no profile: {0}")]
+    #[error("not a fastinst profile: {0}")]
     NoProfile(#[from] serde_json::Error),
     /// Another version.
     #[error(

@@ -121,7 +121,7 @@ fn what_is_done_is_said_and_one_monitor_is_switched_by_its_name() {
     let place = Place::new("control-said");
     let running = Running::start(&place, &["--monitor", "functions"]);
     assert!(running.good(&["attach", "icount,top=3"]).starts_with("icount is attached: "));
-    assert_eq!(running.good(&["attach", "icount,top=3"]), "icount,top=3 is attached already\n");
+    assert_eq!(running.good(&["attach", "icount,top=3"]), "icount,top=3 is already attached\n");
     let replaced = running.good(&["attach", "icount,top=4"]);
     assert!(
         replaced.starts_with("icount,top=4 is attached in place of icount,top=3: "),

@@ -100,13 +100,13 @@ fn a_failure_is_one_line_and_an_exit_code() {
             vec!["instr", "-s", &good, "-a", &program, "-o", "/nowhere/out.wasm"],
             "/nowhere/out.wasm cannot be written",
         ),
-        (vec!["instr", "-s", &good, "-a", &program, "-u", "cache"], "`cache` is no library"),
+        (vec!["instr", "-s", &good, "-a", &program, "-u", "cache"], "`cache` is not a library"),
         (
             vec!["instr", "-s", &good, "-a", &program, "-l", "imported", "--report-to", "x"],
             "leave out `--report-to`",
         ),
-        (vec!["instr", "-s", &good, "-a", &program, "-u", "=x.wasm"], "`=x.wasm` is no library"),
-        (vec!["instr", "-s", &good, "-a", &program, "-u", "cache="], "`cache=` is no library"),
+        (vec!["instr", "-s", &good, "-a", &program, "-u", "=x.wasm"], "`=x.wasm` is not a library"),
+        (vec!["instr", "-s", &good, "-a", &program, "-u", "cache="], "`cache=` is not a library"),
         (vec!["instr", "-s", &good, "-a", &program, "-u", &twice], "`lib` is given twice"),
         (
             vec!["instr", "-s", &good, "-a", &program, "-u", &unread],
@@ -154,7 +154,12 @@ fn everything_that_is_wrong_is_told_in_one_run() {
         ),
         (
             vec!["instr", "-w", "-s", "first.mm", "-s", "second.mm", "-u", "a=third.wasm,b"],
-            vec!["first.mm cannot", "second.mm cannot", "third.wasm cannot", "`b` is no library"],
+            vec![
+                "first.mm cannot",
+                "second.mm cannot",
+                "third.wasm cannot",
+                "`b` is not a library",
+            ],
         ),
         (
             vec!["fmt", "--check", "first.mm", &bad, "second.mm"],

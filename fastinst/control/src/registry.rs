@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(Answering(Vec::new()).only(), Err(NotOne::None));
         let both = Answering(vec![one(7), one(8)]);
         assert_eq!(both.lines().unwrap(), "       7  7.wasm\n       8  8.wasm\n");
-        let why = "several programs run, so say which: 7 (7.wasm), 8 (8.wasm)";
+        let why = "several programs are running; name one: 7 (7.wasm), 8 (8.wasm)";
         assert_eq!(both.only(), Err(NotOne::Several(why.to_owned())));
     }
 

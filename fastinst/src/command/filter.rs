@@ -146,7 +146,7 @@ fn check_points(
     let starts = STARTING.iter().any(|name| module.imports(name));
     for text in missing {
         let why = format!(
-            "no tracepoint matches '{text}'{}; fastinst probes {} lists a file's",
+            "no tracepoint matches '{text}'{}; fastinst probes {} lists those of a file",
             near(text, &candidates),
             program.display()
         );

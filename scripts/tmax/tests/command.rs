@@ -73,7 +73,7 @@ fn a_short_run_writes_everything_that_was_asked_for() {
     let granule = report["granule"].as_u64();
     assert!(granule.is_none_or(|granule| [8, 16, 32, 64].contains(&granule)), "{granule:?}");
     let seen =
-        if granule.is_some() { (true, "") } else { (false, "tmax: the granule was not seen") };
+        if granule.is_some() { (true, "") } else { (false, "tmax: the granule was not observed") };
     assert_eq!(output.status.success(), seen.0, "no progress where stderr is no terminal");
     assert!(text(&output.stderr).starts_with(seen.1) && text(&output.stderr).lines().count() < 2);
     let offsets = report["torn_by_offset"].as_array().unwrap();
@@ -160,7 +160,10 @@ fn what_was_seen_enough_is_saved_to_the_default_place_and_nothing_else_is() {
         assert!(said.contains(written.to_str().unwrap()), "{said}");
         wordpatch::Calibration::load(&written).unwrap();
     } else {
-        assert!(complaint.contains("not seen") && complaint.contains("run again"), "{complaint}");
+        assert!(
+            complaint.contains("not observed") && complaint.contains("run again"),
+            "{complaint}"
+        );
         assert!(!written.exists());
     }
 }

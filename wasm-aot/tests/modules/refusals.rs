@@ -109,7 +109,8 @@ fn an_export_that_fits_nowhere_is_told_beside_those_that_fit_and_is_an_error_if_
     let monitor = place.file("half.wat", monitor);
     let done = run(&place, &[], &[&monitor], &program);
     assert!(done.status.success() && !output_of(&done).is_empty(), "{}", errors(&done));
-    let told = "monitor half: note: this export is called nowhere: wasm:opcode:nop (local0): at function 0";
+    let told =
+        "monitor half: note: this export is never called: wasm:opcode:nop (local0): at function 0";
     assert!(errors(&done).contains(told), "{}", errors(&done));
     let done = run(&place, &["--strict"], &[&monitor], &program);
     assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(1), ""), "{}", errors(&done));
