@@ -25,7 +25,7 @@ const BUDGETED: &str = "latency";
 ///
 /// ```
 /// use std::sync::Arc;
-/// use wasm_aot::monitor::{Choices, Watch};
+/// use wasm_aot::monitor::MonitorSet;
 /// use wasm_aot::observer::Observation;
 /// use wasm_aot::session::Session;
 /// use wasm_aot::steering::Steering;
@@ -34,8 +34,8 @@ const BUDGETED: &str = "latency";
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let engine = Engine::default();
 /// let module = Module::new(&engine, r#"(module (func (export "f") (call $g)) (func $g))"#)?;
-/// let watch = Arc::new(Watch::new(Choices::new([])?)?);
-/// let session = Arc::new(Session::new(Arc::new(Observation::of(&module)), watch));
+/// let monitors = Arc::new(MonitorSet::of(&module));
+/// let session = Arc::new(Session::new(Arc::new(Observation::of(&module)), monitors));
 /// let steering = Steering::new("server.wasm", session);
 /// let mut store = Store::new(&engine, ());
 /// let instance = Linker::new(&engine).instantiate(&mut store, &module)?;

@@ -9,7 +9,7 @@ mod reports;
 
 use interpreter::{Interpreter, Stop};
 use reports::{COUNTED, Sums, Table, sums};
-use wasm_aot::monitor::{Choices, Watch};
+use wasm_aot::monitor::{Choices, MonitorSet};
 use wasm_aot::{Config, Engine, Error, Linker, Store, Val};
 
 /// What programs consist of beside their functions.
@@ -146,9 +146,9 @@ fn check(what: &str, bytes: &[u8]) {
     let trace_to = format!("trace,file={}", trace.display());
     let monitors: Vec<&str> = COUNTED.into_iter().chain(OTHERS).chain([&trace_to[..]]).collect();
     // All of them at once: they do not know of each other.
-    let watch = Watch::new(Choices::new(monitors).expect("monitors")).expect("ready");
+    let monitors = MonitorSet::new(Choices::new(monitors).expect("monitors")).expect("ready");
     let engine = Engine::new(Config::new().counts(true).call_targets(true)).expect("an engine");
-    let module = watch.compile(&engine, bytes).expect("a module");
+    let module = monitors.compile(&engine, bytes).expect("a module");
     let (mut store, mut linker) = (Store::new(&engine, ()), Linker::new(&engine));
     linker.func_wrap("host", "exit", || Err::<(), _>(Error::Exit(3))).expect("the only one");
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
@@ -164,7 +164,7 @@ fn check(what: &str, bytes: &[u8]) {
             (found, expected) => panic!("{what}: f({arg}): {found:?} instead of {expected:?}"),
         }
     }
-    let reports = watch.reports(&module);
+    let reports = monitors.reports(None);
     let counts = module.counts().expect("counted");
     let functions: Vec<_> = counts
         .functions()

@@ -7,7 +7,7 @@ mod programs;
 use programs::{PROGRAMS, call_all, check_arbitrary, instantiate, spelled_out};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use wasm_aot::monitor::{Cell, Choices, Live, Report, Watch};
+use wasm_aot::monitor::{Cell, Choices, MonitorSet, Report};
 use wasm_aot::{Config, Engine, Linker, Module, Optimize, Store, Val};
 
 fn exported(module: &Module) -> Vec<String> {
@@ -39,13 +39,13 @@ fn rows(report: &Report) -> Vec<[u64; 2]> {
 /// Compares a program's coverage; tells whether something was executed.
 fn check(bytes: &[u8]) -> bool {
     let engine = Engine::new(Config::new().optimize(Optimize::Speed)).expect("an engine");
-    let watch = Watch::new(Choices::new(["coverage"]).expect("a monitor")).expect("ready");
-    let Ok(module) = watch.compile(&engine, bytes) else { return false };
+    let monitors = MonitorSet::new(Choices::new(["coverage"]).expect("a monitor")).expect("ready");
+    let Ok(module) = monitors.compile(&engine, bytes) else { return false };
     let names = exported(&module);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (mut store, instance) = instantiate(&engine, &module);
     let found = instance.map(|instance| call_all(&mut store, instance, &names));
-    let found = found.map(|()| rows(&watch.reports(&module)[0]));
+    let found = found.map(|()| rows(&monitors.reports(None)[0]));
     let expected = expected(bytes, &names);
     assert_eq!(found, expected, "{}", wat_of(bytes));
     expected.is_some_and(|functions| functions.iter().any(|[_, covered]| *covered > 0))
@@ -135,19 +135,19 @@ fn is_all_but_the_third(report: &Report) {
 #[test]
 fn what_is_executed_late_is_not_missed_when_the_rest_has_been_taken_out() {
     let engine = Engine::default();
-    let watch = Watch::new(Choices::new(["coverage"]).expect("a monitor")).expect("ready");
-    let module = watch.compile(&engine, WAYS).expect("a module");
+    let monitors = MonitorSet::new(Choices::new(["coverage"]).expect("a monitor")).expect("ready");
+    let module = monitors.compile(&engine, WAYS).expect("a module");
     let store = run_ways(&engine, &module, || {});
-    is_all_but_the_third(&watch.reports(&module)[0]);
+    is_all_but_the_third(&monitors.reports(None)[0]);
     drop(store);
-    is_all_but_the_third(&watch.reports(&module)[0]);
+    is_all_but_the_third(&monitors.reports(None)[0]);
 }
 
 #[test]
 fn coverage_that_comes_and_goes_with_other_monitors_misses_nothing() {
     let engine = Engine::default();
     let module = Module::new(&engine, WAYS).expect("a module");
-    let live = std::sync::Arc::new(Live::new(module.clone()));
+    let live = std::sync::Arc::new(MonitorSet::of(&module));
     live.attach("coverage").expect("sites");
     let (own, turns) = (std::sync::Arc::clone(&live), std::sync::atomic::AtomicU64::new(0));
     let _store = run_ways(&engine, &module, move || {

@@ -11,7 +11,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use wasm_aot::monitor::{Cell, Choices, Report, Watch};
+use wasm_aot::monitor::{Cell, Choices, MonitorSet, Report};
 use wasm_aot::{Config, Engine, Linker, Module, Store, Val};
 
 /// What an interpreter writes down.
@@ -101,10 +101,12 @@ const RAISING: &str = r#"(module (tag $e) (func (export "raise") (throw $e)))"#;
 
 /// What monitors report when `f` was called with each argument.
 fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
-    let watch = Watch::new(Choices::new(monitors.iter().copied()).expect("known")).expect("ready");
-    let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
-    let module =
-        watch.compile(&engine, text(template, false).0).unwrap_or_else(|error| panic!("{error}"));
+    let monitors =
+        MonitorSet::new(Choices::new(monitors.iter().copied()).expect("known")).expect("ready");
+    let engine = Engine::new(monitors.configure(&mut Config::new())).expect("an engine");
+    let module = monitors
+        .compile(&engine, text(template, false).0)
+        .unwrap_or_else(|error| panic!("{error}"));
     let raising = Module::new(&engine, RAISING).expect("a module");
     // What an instance has seen is not lost when it ends.
     let (early, late) = args.split_at(args.len() / 2);
@@ -120,7 +122,7 @@ fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
             let _ = function.call(&mut store, &[Val::I32(*arg)]);
         }
         if !ends {
-            return watch.reports(&module);
+            return monitors.reports(None);
         }
     }
     unreachable!("the second half is reported")
@@ -392,8 +394,8 @@ fn an_exception_of_an_imported_function_ends_its_call_where_it_is_caught() {
 
 #[test]
 fn an_exception_that_passes_a_module_which_catches_none_leaves_its_contexts() {
-    let watch = Watch::new(Choices::new(["profile"]).expect("known")).expect("ready");
-    let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
+    let monitors = MonitorSet::new(Choices::new(["profile"]).expect("known")).expect("ready");
+    let engine = Engine::new(monitors.configure(&mut Config::new())).expect("an engine");
     let passing = r#"(module (import "other" "raise" (func $raise))
         (func $deep (call $raise))
         (func $between (call $deep))
@@ -407,7 +409,7 @@ fn an_exception_that_passes_a_module_which_catches_none_leaves_its_contexts() {
                 (block $h (try_table (catch_all $h) (call $throws)))
                 (call $after)
                 (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))"#;
-    let module = watch.compile(&engine, passing).expect("a module");
+    let module = monitors.compile(&engine, passing).expect("a module");
     let mut store = Store::new(&engine, ());
     let mut linker = Linker::new(&engine);
     for (name, module) in [
@@ -422,7 +424,7 @@ fn an_exception_that_passes_a_module_which_catches_none_leaves_its_contexts() {
             function.call(&mut store, &[Val::I32(40)]).expect("all is caught");
         }
     }
-    let report = &watch.reports(&module)[0];
+    let report = &monitors.reports(None)[0];
     let found: BTreeMap<String, u64> =
         words(report, "way").into_iter().zip(counts(report, "calls")).collect();
     let expected = [
@@ -458,9 +460,9 @@ fn making_contexts_changes_nothing_that_the_program_computes() {
                 (f64.const 32) (f64.const 64) (f64.const 128) (f64.const 256) (f64.const 512)
                 (i64.const 1024) (i64.const 2048) (v128.const f64x2 0 4096))))"#;
     for monitor in ["profile", "profile,time-all", "profile,contexts=1"] {
-        let watch = Watch::new(Choices::new([monitor]).expect("known")).expect("ready");
-        let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
-        let module = watch.compile(&engine, text).expect("a module");
+        let monitors = MonitorSet::new(Choices::new([monitor]).expect("known")).expect("ready");
+        let engine = Engine::new(monitors.configure(&mut Config::new())).expect("an engine");
+        let module = monitors.compile(&engine, text).expect("a module");
         let mut store = Store::new(&engine, ());
         let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
         let function = instance.get_func(&mut store, "f").expect("exported");
@@ -530,7 +532,8 @@ fn monitors_of_calls_and_times_write_files_like_those_of_native_programs() {
         }
     }
     let text = "calls,file=/nowhere/at/all";
-    let error = Watch::new(Choices::new([text]).expect("known")).expect_err("refused").to_string();
+    let error =
+        MonitorSet::new(Choices::new([text]).expect("known")).expect_err("refused").to_string();
     assert!(error.contains("file=/nowhere/at/all"), "{error}");
 }
 
@@ -855,7 +858,7 @@ fn a_path_with_more_decisions_than_there_is_room_for_says_so() {
 fn bad_choices_are_refused_by_name() {
     let error = |choice: &str| match Choices::new([choice]) {
         Err(error) => error.to_string(),
-        Ok(choices) => Watch::new(choices).expect_err("refused").to_string(),
+        Ok(choices) => MonitorSet::new(choices).expect_err("refused").to_string(),
     };
     assert!(
         error("profile,depth=deep").contains("depth=deep: expected a number from 1 on"),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use wasm_aot::monitor::Live;
+use wasm_aot::monitor::MonitorSet;
 use wasm_aot::{Config, Engine, Linker, Module, Store};
 
 fn mappings() -> usize {
@@ -63,7 +63,7 @@ fn monitors_that_come_and_go_a_million_times_beside_two_threads_leave_no_trace()
     const MONITORS: [&str; 3] = ["hotness", "memory", "functions"];
     let engine = Engine::default();
     let module = Module::new(&engine, PROGRAM).expect("a module");
-    let live = Live::new(module.clone());
+    let live = MonitorSet::of(&module);
     let over = Arc::new(AtomicBool::new(false));
     let thread = || {
         let (engine, module, over) = (engine.clone(), module.clone(), Arc::clone(&over));

@@ -5,7 +5,7 @@ mod ticking;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use wasm_aot::monitor::{Choices, Live, LiveError, Watch};
+use wasm_aot::monitor::{AttachError, Choices, MonitorSet};
 use wasm_aot::observer::Observation;
 use wasm_aot::recording::Requests;
 use wasm_aot::session::Session;
@@ -59,9 +59,9 @@ fn whatever_comes_and_goes_in_the_middle_of_a_loop_the_result_is_the_same() {
     let (mut store, _, quiet) = ticking::instance(PROGRAM, |_| {});
     let expected = call(&mut store, quiet, 300);
     static TURN: AtomicU64 = AtomicU64::new(0);
-    static LIVE: OnceLock<Live> = OnceLock::new();
+    static LIVE: OnceLock<MonitorSet> = OnceLock::new();
     let (mut store, module, instance) = ticking::instance(PROGRAM, |module| {
-        let live = LIVE.get_or_init(|| Live::new(module.clone()));
+        let live = LIVE.get_or_init(|| MonitorSet::of(&module));
         let turn = TURN.fetch_add(1, Relaxed) as usize;
         let monitor = MONITORS[turn / 2 % MONITORS.len()];
         match turn % 3 {
@@ -89,9 +89,9 @@ fn whatever_comes_and_goes_in_the_middle_of_a_loop_the_result_is_the_same() {
 #[test]
 fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
     static TURN: AtomicU64 = AtomicU64::new(0);
-    static LIVE: OnceLock<Live> = OnceLock::new();
+    static LIVE: OnceLock<MonitorSet> = OnceLock::new();
     let (mut store, _, instance) = ticking::instance(PROGRAM, |module| {
-        let live = LIVE.get_or_init(|| Live::new(module.clone()));
+        let live = LIVE.get_or_init(|| MonitorSet::of(&module));
         match TURN.fetch_add(1, Relaxed) {
             10 => {
                 for monitor in ["memory", "icount"] {
@@ -120,7 +120,7 @@ fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
 fn monitors_that_come_and_go_in_another_thread_change_nothing() {
     let (mut store, module, instance) = ticking::instance(PROGRAM, |_| {});
     let expected = call(&mut store, instance, 100);
-    let live = Live::new(module);
+    let live = MonitorSet::of(&module);
     let (stop, turns) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -142,11 +142,14 @@ fn monitors_that_come_and_go_in_another_thread_change_nothing() {
 #[test]
 fn what_cannot_be_attached_is_told_and_leaves_the_others_alone() {
     let (mut store, module, instance) = ticking::instance(PROGRAM, |_| {});
-    let live = Live::new(module);
+    let live = MonitorSet::of(&module);
     live.attach("icount").expect("attached");
-    assert!(matches!(live.attach("hotnes"), Err(LiveError::Monitor(_))));
-    assert!(matches!(live.attach("memory,colour=red"), Err(LiveError::Monitor(_))));
-    assert!(matches!(live.attach("loop-traces"), Err(LiveError::FromTheBeginning("loop-traces"))));
+    assert!(matches!(live.attach("hotnes"), Err(AttachError::Monitor(_))));
+    assert!(matches!(live.attach("memory,colour=red"), Err(AttachError::Monitor(_))));
+    assert!(matches!(
+        live.attach("loop-traces"),
+        Err(AttachError::FromTheBeginning("loop-traces"))
+    ));
     assert!(!live.detach("hotness").expect("nothing to do"));
     call(&mut store, instance, 3);
     let reports = live.reports(None);
@@ -160,8 +163,8 @@ fn an_embedder_with_a_session_answers_what_running_programs_answer() {
     let engine = Engine::default();
     let text = r#"(module (func (export "f") (call $g) (call $g)) (func $g))"#;
     let module = Module::new(&engine, text).expect("a module");
-    let watch = Watch::new(Choices::new([]).expect("none")).expect("none");
-    let session = Arc::new(Session::new(Arc::new(Observation::of(&module)), Arc::new(watch)));
+    let monitors = MonitorSet::new(Choices::new([]).expect("none")).expect("none");
+    let session = Arc::new(Session::new(Arc::new(Observation::of(&module)), Arc::new(monitors)));
     let mut store = Store::new(&engine, ());
     let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
     let f = instance.get_func(&mut store, "f").expect("exported");
@@ -206,8 +209,8 @@ fn an_embedder_with_a_session_answers_what_running_programs_answer() {
 #[test]
 fn a_monitor_observes_in_the_place_of_one_that_rested() {
     let module = Module::new(&Engine::default(), "(module (func))").expect("compiles");
-    let (watch, observation) = (Watch::new(Choices::default()), Observation::of(&module));
-    let session = Session::new(Arc::new(observation), Arc::new(watch.expect("no files")));
+    let (monitors, observation) = (MonitorSet::new(Choices::default()), Observation::of(&module));
+    let session = Session::new(Arc::new(observation), Arc::new(monitors.expect("no files")));
     session.attach("memory").expect("sites");
     session.set("memory", false).expect("attached");
     assert!(!session.clients()[0].is_on);
@@ -217,23 +220,23 @@ fn a_monitor_observes_in_the_place_of_one_that_rested() {
 
 fn memory_compiled_in(tick: impl Fn(&Module) + Send + Sync + 'static) -> String {
     let engine = Engine::new(&Config::new()).expect("an engine");
-    let watch = Watch::new(Choices::new(["memory"]).expect("a monitor")).expect("ready");
-    let module = watch.compile(&engine, PROGRAM).expect("a module");
+    let monitors = MonitorSet::new(Choices::new(["memory"]).expect("a monitor")).expect("ready");
+    let module = monitors.compile(&engine, PROGRAM).expect("a module");
     let mut store = Store::new(&engine, ());
     let mut linker = Linker::new(&engine);
     let own = module.clone();
     linker.func_wrap("host", "tick", move || tick(&own)).expect("the only one");
     let instance = linker.instantiate(&mut store, &module).expect("an instance");
     call(&mut store, instance, 100);
-    watch.reports(&module).remove(0).csv()
+    monitors.reports(None).remove(0).csv()
 }
 
 #[test]
 fn what_is_compiled_in_goes_on_while_others_come_and_go() {
     static TURN: AtomicU64 = AtomicU64::new(0);
-    static LIVE: OnceLock<Live> = OnceLock::new();
+    static LIVE: OnceLock<MonitorSet> = OnceLock::new();
     let restless = memory_compiled_in(|module| {
-        let live = LIVE.get_or_init(|| Live::new(module.clone()));
+        let live = LIVE.get_or_init(|| MonitorSet::of(&module));
         match TURN.fetch_add(1, Relaxed) % 10 {
             3 => assert_eq!(live.attach("icount").expect("attached"), "icount"),
             5 => assert_eq!(live.attach("functions").expect("attached"), "functions"),
@@ -250,7 +253,7 @@ fn code_that_counts_from_the_beginning_goes_on_to_count_while_monitors_come_and_
     let counted = |restless: bool| {
         let engine = Engine::new(Config::new().counts(true).call_targets(true)).expect("an engine");
         let module = Module::new(&engine, PROGRAM).expect("a module");
-        let (live, turn) = (Live::new(module.clone()), AtomicU64::new(0));
+        let (live, turn) = (MonitorSet::of(&module), AtomicU64::new(0));
         let mut store = Store::new(&engine, ());
         let mut linker = Linker::new(&engine);
         let tick = move || match turn.fetch_add(1, Relaxed) % 10 {
@@ -282,7 +285,7 @@ fn instances_that_end_while_monitors_come_are_forgotten_by_them() {
     // Monitors with threads of their own look at instances at any time.
     for _ in 0..12 {
         let module = Module::new(&engine, PROGRAM).expect("a module");
-        let live = Live::new(module.clone());
+        let live = MonitorSet::of(&module);
         over.store(false, Relaxed);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -318,7 +321,7 @@ fn functions_that_two_versions_have_in_common_go_on_when_one_follows_the_other()
             (local.get $n)))"#;
     let (live, turns) = (OnceLock::new(), AtomicU64::new(0));
     let (mut store, _, instance) = ticking::instance(text, move |module| {
-        let live: &Live = live.get_or_init(|| Live::new(module.clone()));
+        let live: &MonitorSet = live.get_or_init(|| MonitorSet::of(&module));
         // The function that loops has nothing of `memory`: with it and without it, its code is the
         // same.
         match turns.fetch_add(1, Relaxed) {
@@ -339,8 +342,8 @@ fn counts_begin_for_each_monitor_when_it_is_attached() {
     let mut store = Store::new(&engine, ());
     let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
     let function = instance.get_func(&mut store, "f").expect("exported");
-    let live = Live::new(module);
-    let mut executed = |live: &Live, name: &str| {
+    let live = MonitorSet::of(&module);
+    let mut executed = |live: &MonitorSet, name: &str| {
         function.call(&mut store, &[]).expect("it runs");
         let reports = live.reports(Some(name));
         let total = reports
@@ -380,7 +383,7 @@ const INDIRECT: &str = r#"(module (import "host" "tick" (func $tick))
         (local.get $s)))"#;
 
 /// How often calls through tables went where, as the monitor that is attached tells.
-fn targets(live: &Live) -> Vec<(String, u64)> {
+fn targets(live: &MonitorSet) -> Vec<(String, u64)> {
     let report = live.reports(Some("calls")).remove(0).json();
     let rows = report["rows"].as_array().expect("rows");
     let indirect = rows.iter().filter(|row| row["kind"] == "indirect");
@@ -396,7 +399,7 @@ fn targets(live: &Live) -> Vec<(String, u64)> {
 #[test]
 fn calls_that_are_attached_tell_where_indirect_calls_went() {
     let (mut store, module, instance) = ticking::instance(INDIRECT, |_| {});
-    let live = Live::new(module);
+    let live = MonitorSet::of(&module);
     assert_eq!(call(&mut store, instance, 6), 12);
     // Others have it counted before, and go on.
     live.attach("hotness").expect("attached");

@@ -2,7 +2,7 @@
 
 use std::fs;
 use test_support::eventually;
-use wasm_aot::monitor::Live;
+use wasm_aot::monitor::MonitorSet;
 use wasm_aot::{Engine, Linker, Module, Store, Val};
 
 /// Counts down from its argument.
@@ -22,7 +22,7 @@ fn pruners() -> usize {
 fn a_module_has_one_pruner_and_none_when_nobody_has_probes_there() {
     let engine = Engine::default();
     let module = Module::new(&engine, wat::parse_str(PROGRAM).expect("text")).expect("a module");
-    let live = Live::new(module.clone());
+    let live = MonitorSet::of(&module);
     // What was attached once is kept with what it knows.
     for monitor in ["coverage", "coverage,missed", "coverage,function=main"] {
         live.attach(monitor).expect("sites");

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use test_support::{Folder, require};
-use wasm_aot::monitor::{Choices, Report, Watch};
+use wasm_aot::monitor::{Choices, MonitorSet, Report};
 use wasm_aot::wasi::{
     self, Buffer, Guest, Outcome, Permissions, Randomness, Sink, Source, WasiCtx,
 };
@@ -153,12 +153,12 @@ fn run(engine: &Engine, module: &Module, (world, said): (WasiCtx, Buffer)) -> Ve
 
 /// Runs a program under monitors; what it says comes with their reports.
 fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<Report>, Vec<u8>) {
-    let watch =
-        Watch::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
-    let engine = Engine::new(watch.configure(&mut Config::new())).expect("an engine");
-    let module = watch.compile(&engine, bytes).expect("a module");
+    let monitors =
+        MonitorSet::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
+    let engine = Engine::new(monitors.configure(&mut Config::new())).expect("an engine");
+    let module = monitors.compile(&engine, bytes).expect("a module");
     let said = run(&engine, &module, world(place, "other"));
-    let reports = watch.reports(&module);
+    let reports = monitors.reports(None);
     (module, reports, said)
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, LocalKey};
-use wasm_aot::monitor::{Choices, Live, Watch};
+use wasm_aot::monitor::{Choices, MonitorSet};
 use wasm_aot::probe::{FrameId, Place, Probe, ProbeId, probe};
 use wasm_aot::{Config, Engine, Error, Module, Val};
 use weather::{Company, Setting, call, number, sum};
@@ -422,27 +422,26 @@ fn monitors_that_stay_miss_nothing_however_blocks_are_left_and_whoever_comes_and
     assert_eq!(quiet(2), once.iter().map(|count| 2 * count).collect::<Vec<_>>());
     for compiled_in in [false, true] {
         let stay = ["hotness", "memory", "functions"];
-        let watch = Watch::new(
+        let monitors = MonitorSet::new(
             Choices::new(stay.iter().copied().filter(|_| compiled_in)).expect("monitors"),
         )
         .expect("ready");
         let engine = Engine::new(Config::new().counts(compiled_in)).expect("an engine");
-        let module = watch.compile(&engine, WAYS_OUT).expect("a module");
-        let live = Live::new(module.clone());
+        let module = monitors.compile(&engine, WAYS_OUT).expect("a module");
         let setting = Setting::of(engine, module);
         if !compiled_in {
-            stay.iter().for_each(|name| assert_eq!(live.attach(name).expect("sites"), *name));
+            stay.iter().for_each(|name| assert_eq!(monitors.attach(name).expect("sites"), *name));
         }
         let storm = |dice: &mut weather::Dice| match dice.roll(2) {
-            0 => assert!(!live.attach(GUESTS[dice.roll(5)]).expect("sites").is_empty()),
+            0 => assert!(!monitors.attach(GUESTS[dice.roll(5)]).expect("sites").is_empty()),
             _ => assert!(
-                live.detach(GUESTS[dice.roll(5)].split(',').next().expect("a name")).is_ok()
+                monitors.detach(GUESTS[dice.roll(5)].split(',').next().expect("a name")).is_ok()
             ),
         };
         let rounds = setting.storm(storm, leave_by_every_way);
         let expected: Vec<u64> = once.iter().map(|count| rounds * count).collect();
         assert_eq!(counts(&setting.module), expected, "compiled in: {compiled_in}");
-        let reports = if compiled_in { watch.reports(&setting.module) } else { live.reports(None) };
+        let reports = monitors.reports(None);
         let report =
             |name: &str| reports.iter().find(|report| report.monitor == name).expect("it stays");
         // Six calls, each with five turns that store once, and the tail call.
@@ -465,7 +464,7 @@ fn counts(module: &Module) -> Vec<u64> {
 #[test]
 fn what_is_detached_rests_and_keeps_its_counts_and_what_is_attached_goes_on_in_every_thread() {
     let setting = Setting::new(PROGRAM);
-    let live = Live::new(setting.module.clone());
+    let live = MonitorSet::of(&setting.module);
     setting.module.detach_counts();
     let seen = |name: &str, column: &str| {
         live.reports(Some(name)).first().map_or(0, |report| sum(report, column))

@@ -79,9 +79,9 @@ pub mod instrument {
         pub use crate::runtime::{
             Bareness, BlockCount, Boundary, Call, Callee, Counted, Counts, Crossing, Due,
             EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
-            ModuleInner, News, Origin, Places, Prunes, Share, StoreCore, StoreId, Val, Want, When,
-            binary, callers, identity, introduce_all_to, memory_of, note_probe_failure, spelled,
-            store_id_of, waiting, with_store_of,
+            ModuleInner, News, ObservedLayer, Origin, Places, Prunes, Share, StoreCore, StoreId,
+            Val, Want, When, binary, callers, identity, introduce_all_to, memory_of,
+            note_probe_failure, spelled, store_id_of, waiting, with_store_of,
         };
     }
 

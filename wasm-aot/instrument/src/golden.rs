@@ -5,7 +5,7 @@
 //! `;;|` which script looks at it. Machine code that depends on the machine is not in there:
 //! addresses are shown by what lies there.
 
-use crate::monitor::{Choices, Watch};
+use crate::monitor::{Choices, MonitorSet};
 use crate::observer::{self, Observer, ProbeCalls, Program, Switches};
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic,
@@ -85,8 +85,8 @@ impl<'a> Wish<'a> {
                 let choices = Choices::new(["coverage"]).expect("there is one");
                 let engine =
                     Engine::new(Config::new().sites(Sites::NONE).cpu(Cpu::V3)).expect("an engine");
-                let watch = Watch::new(choices).expect("it is ready");
-                watch.draft(&engine, &self.module).expect("a module").finish()
+                let monitors = MonitorSet::new(choices).expect("it is ready");
+                monitors.draft(&engine, &self.module).expect("a module").finish()
             }
             false => Plan::default(),
         };

@@ -4,6 +4,7 @@
 //! All of them are made of what `wasm_aot_engine::instrument` offers: hooks that are compiled into
 //! versions of a program's code, and counts. `DESIGN.md` walks through the files.
 
+mod client;
 #[cfg(test)]
 mod golden;
 mod lower;

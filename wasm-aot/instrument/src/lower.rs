@@ -30,7 +30,7 @@
 //! | `Apart` | in variants of functions, which are patched in and out |
 //!
 //! Only this file makes an action, a gate or a layer ([`Seal`]). Elsewhere they are matched to do
-//! what they say: `observer/{composition,installed}.rs`, `monitor/watch.rs`.
+//! what they say: `observer/{composition,installed}.rs`, `monitor/built_in.rs`.
 
 use std::fmt::{self, Display};
 use wasm_aot_engine::instrument::compile::Draft;

@@ -1,12 +1,11 @@
-//! One session for all that observes a program, whoever has asked for it: monitors that are compiled
-//! in from the beginning, built-in ones that come and go, and modules. They have one name space and
+//! One session for all that observes a program, whoever has asked for it: static monitors, built-in
+//! ones that come and go, and modules. They have one name space and
 //! one set of verbs, so that who asks (`ctl`, an embedder) asks one party.
 //!
 //! ```text
 //!   Session ──▶ clients: name, kind, whether it observes, what became of it
 //!      │ attach, detach, set, report, events, explain
-//!      ├── Watch        compiled in: observes to the end
-//!      ├── Live         built in, attached while the program runs
+//!      ├── MonitorSet   built in: static, or attached while the program runs
 //!      └── Observation  modules, from the beginning or attached
 //! ```
 //!
@@ -14,55 +13,13 @@
 //! above is called `NAME (attached)`, `NAME (module)`, `NAME (module 2)`.
 
 use crate::lower::{Census, Lowering};
-use crate::monitor::{Live, LiveError, Report, Watch};
+use crate::monitor::{AttachError, MonitorSet, Report};
 use crate::observer::{Matched, Observation, ObserverError, Selection, SelectionError, Switched};
 use std::fmt::{self, Display};
 use std::sync::Arc;
-use std::time::Instant;
 use wasm_aot_engine::{Error, Module};
 
-/// What kind of client it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientKind {
-    /// A built-in monitor that observes from the beginning to the end.
-    Compiled,
-    /// A built-in monitor that was attached.
-    Attached,
-    /// A module.
-    Module,
-}
-
-/// One that observes the program.
-#[derive(Clone, Debug)]
-pub struct Client {
-    /// What it is called in its session.
-    pub name: String,
-    /// What its monitor is called, whatever else has that name.
-    pub monitor: String,
-    /// What kind it is of.
-    pub kind: ClientKind,
-    /// What was asked for: its name with its options, as far as they are known.
-    pub text: String,
-    /// Since when it is attached.
-    pub since: Option<Instant>,
-    /// Whether it observes at the moment.
-    pub is_on: bool,
-    /// Of a module that can be switched: how many of its probes are on, of how many.
-    pub probes: Option<(usize, usize)>,
-    /// Its number among those of its kind.
-    pub number: usize,
-}
-
-impl Client {
-    /// Whether it can be switched and detached.
-    pub fn can_go(&self) -> bool {
-        match self.kind {
-            ClientKind::Compiled => false,
-            ClientKind::Attached => true,
-            ClientKind::Module => self.probes.is_some(),
-        }
-    }
-}
+pub use crate::client::{Client, ClientKind};
 
 /// A monitor that was attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +62,7 @@ pub enum SessionError {
     NotCounted(String),
     /// A built-in monitor is not attached.
     #[error(transparent)]
-    Live(#[from] LiveError),
+    Attach(#[from] AttachError),
     /// A module is not attached.
     #[error(transparent)]
     Observer(#[from] ObserverError),
@@ -147,7 +104,7 @@ impl Display for Explanation {
 /// ```
 /// use std::sync::Arc;
 /// use wasm_aot_engine::{Engine, Linker, Module, Store};
-/// use wasm_aot_instrument::monitor::{Choices, Watch};
+/// use wasm_aot_instrument::monitor::MonitorSet;
 /// use wasm_aot_instrument::observer::Observation;
 /// use wasm_aot_instrument::session::Session;
 ///
@@ -155,8 +112,8 @@ impl Display for Explanation {
 /// let engine = Engine::default();
 /// let text = r#"(module (func (export "f") (call $g) (call $g)) (func $g))"#;
 /// let module = Module::new(&engine, wat::parse_str(text)?)?;
-/// let watch = Watch::new(Choices::new([])?)?;
-/// let session = Session::new(Arc::new(Observation::of(&module)), Arc::new(watch));
+/// let monitors = Arc::new(MonitorSet::of(&module));
+/// let session = Session::new(Arc::new(Observation::of(&module)), monitors);
 /// let mut store = Store::new(&engine, ());
 /// let instance = Linker::new(&engine).instantiate(&mut store, &module)?;
 /// let f = instance.get_func(&mut store, "f").expect("exported");
@@ -175,15 +132,14 @@ impl Display for Explanation {
 #[derive(Debug)]
 pub struct Session {
     observation: Arc<Observation>,
-    watch: Arc<Watch>,
-    live: Live,
+    built_in: Arc<MonitorSet>,
 }
 
 impl Session {
-    /// Of a program with what was compiled in.
-    pub fn new(observation: Arc<Observation>, watch: Arc<Watch>) -> Self {
-        let live = Live::new(observation.module().clone()).of_program(watch.program());
-        Self { observation, watch, live }
+    /// Of a program with the modules that look at it, and its built-in monitors.
+    pub fn new(observation: Arc<Observation>, built_in: Arc<MonitorSet>) -> Self {
+        built_in.bind(observation.module());
+        Self { observation, built_in }
     }
 
     /// The program.
@@ -198,40 +154,8 @@ impl Session {
 
     /// All clients, each with a name of its own.
     pub fn clients(&self) -> Vec<Client> {
-        let compiled = self.watch.names().enumerate().map(|(number, name)| Client {
-            name: name.into(),
-            monitor: name.into(),
-            kind: ClientKind::Compiled,
-            text: name.into(),
-            since: None,
-            is_on: true,
-            probes: None,
-            number,
-        });
-        let attached = self.live.attached().into_iter().enumerate();
-        let attached = attached.map(|(number, (name, since))| Client {
-            name: name.into(),
-            monitor: name.into(),
-            kind: ClientKind::Attached,
-            text: self.live.options(name).unwrap_or_else(|| name.into()),
-            since: Some(since),
-            is_on: self.live.is_observing(name),
-            probes: None,
-            number,
-        });
-        let modules = self.observation.members().into_iter();
-        let modules = modules.map(|member| Client {
-            name: member.name.clone(),
-            monitor: member.name.clone(),
-            kind: ClientKind::Module,
-            text: member.text.unwrap_or(member.name),
-            since: None,
-            is_on: member.probes.is_none_or(|(on, _)| on > 0),
-            probes: member.probes,
-            number: member.number,
-        });
         let mut clients: Vec<Client> = Vec::new();
-        for client in compiled.chain(attached).chain(modules) {
+        for client in self.built_in.clients().into_iter().chain(self.observation.clients()) {
             let name = own_name(&clients, &client);
             clients.push(Client { name, ..client });
         }
@@ -262,7 +186,7 @@ impl Session {
 
     /// Whether something observes that was attached.
     pub fn is_attached(&self) -> bool {
-        self.live.is_on()
+        self.built_in.is_on()
     }
 
     /// Whether there is something that could be switched.
@@ -273,23 +197,28 @@ impl Session {
 
     /// Attaches a built-in monitor, in place of one with the same name.
     pub fn attach(&self, text: &str) -> Result<Attached, SessionError> {
-        let before = self.live.options(text.split(',').next().unwrap_or_default());
-        let name = self.live.attach(text)?.to_owned();
+        let name = text.split(',').next().unwrap_or_default();
+        let before = self
+            .clients()
+            .into_iter()
+            .find(|client| client.kind == ClientKind::Attached && client.monitor == name);
+        let before = before.map(|client| client.text);
+        let name = self.built_in.attach(text)?.to_owned();
         Ok(Attached { name, before, matches: 0 })
     }
 
     /// Attaches a built-in monitor in place of one with the same name, and begins anew, also with
     /// the same options.
     pub fn attach_anew(&self, text: &str) -> Result<(), SessionError> {
-        self.live.attach_anew(text)?;
+        self.built_in.attach_anew(text)?;
         Ok(())
     }
 
     /// Whether a module may be attached that was asked for so: it is not there with the same
     /// options, and one with others can go.
     pub fn admit(&self, name: &str, text: &str) -> Result<(), SessionError> {
-        match self.observation.member(name) {
-            Some(member) if member.probes.is_none() || member.text.as_deref() == Some(text) => {
+        match self.observation.client(name) {
+            Some(client) if !client.can_go() || client.text == text => {
                 Err(SessionError::Already(name.into()))
             }
             _ => Ok(()),
@@ -299,12 +228,12 @@ impl Session {
     /// Attaches a module that was compared with the program, in place of one with the same name.
     pub fn attach_module(&self, matched: Matched) -> Result<Attached, SessionError> {
         let name = matched.name().to_owned();
-        let before = self.observation.member(&name);
+        let before = self.observation.client(&name);
         if before.is_some() {
             self.observation.detach(&name)?;
         }
         let matches = self.observation.attach(matched)?;
-        Ok(Attached { name, before: before.and_then(|member| member.text), matches })
+        Ok(Attached { name, before: before.map(|client| client.text), matches })
     }
 
     /// Detaches a client. What it has seen stays.
@@ -314,17 +243,17 @@ impl Session {
             return Err(SessionError::Compiled(client.name));
         }
         match client.kind {
-            ClientKind::Module => self.observation.detach_member(client.number)?,
-            ClientKind::Attached | ClientKind::Compiled => self.live.detach(&client.monitor)?,
+            ClientKind::Module => self.observation.detach_client(client.number)?,
+            ClientKind::Attached | ClientKind::Compiled => self.built_in.detach(&client.monitor)?,
         };
         Ok(())
     }
 
     /// Detaches all that can go.
     pub fn detach_all(&self) -> Result<(), SessionError> {
-        self.live.detach_all()?;
+        self.built_in.detach_all()?;
         for client in self.clients().iter().filter(|client| client.kind == ClientKind::Module) {
-            self.observation.detach_member(client.number)?;
+            self.observation.detach_client(client.number)?;
         }
         Ok(())
     }
@@ -335,11 +264,11 @@ impl Session {
         match self.guest(which) {
             Ok(client) if client.kind == ClientKind::Module => {
                 let selection = Selection::whole(which);
-                let done = self.observation.switch_member(client.number, &selection, on)?;
+                let done = self.observation.switch_client(client.number, &selection, on)?;
                 return Ok(Set::Probes(done));
             }
             Ok(client) => {
-                self.live.switch_one(&client.monitor, on)?;
+                self.built_in.switch_one(&client.monitor, on)?;
                 return Ok(Set::Whole);
             }
             Err(SessionError::Compiled(name)) => return Err(SessionError::Compiled(name)),
@@ -349,7 +278,7 @@ impl Session {
         let client = self.guest(selection.monitor());
         let module = client.ok().filter(|client| client.kind == ClientKind::Module);
         Ok(Set::Probes(match module {
-            Some(client) => self.observation.switch_member(client.number, &selection, on)?,
+            Some(client) => self.observation.switch_client(client.number, &selection, on)?,
             None => self.observation.switch(&selection, on)?,
         }))
     }
@@ -357,7 +286,7 @@ impl Session {
     /// Has all that can go observe, or rest.
     pub fn set_all(&self, on: bool) -> Result<(), SessionError> {
         self.guests()?;
-        self.live.switch(on)?;
+        self.built_in.switch(on)?;
         self.observation.rest(on)?;
         Ok(())
     }
@@ -380,7 +309,7 @@ impl Session {
 
     /// How many events all that can go has seen so far.
     pub fn events(&self) -> u64 {
-        self.live.events() + self.observation.events()
+        self.built_in.events() + self.observation.events()
     }
 
     /// All clients, or the one of that name, with what they have seen so far. A module has to be
@@ -399,19 +328,11 @@ impl Session {
                 name.map_or(SessionError::Nothing, |name| SessionError::NotAttached(name.into()))
             );
         }
-        let has = |kind: ClientKind| wanted.iter().any(|client| client.kind == kind);
-        let mut compiled =
-            if has(ClientKind::Compiled) { self.watch.reports(self.module()) } else { Vec::new() };
-        let mut attached =
-            if has(ClientKind::Attached) { self.live.reports(None) } else { Vec::new() };
-        let take = |reports: &mut Vec<Report>, client: &Client| {
-            let own = reports.iter().position(|report| report.monitor == client.monitor);
-            own.map(|own| reports.remove(own))
-        };
         let each = wanted.into_iter().map(|client| {
             let report = match client.kind {
-                ClientKind::Compiled => take(&mut compiled, &client),
-                ClientKind::Attached => take(&mut attached, &client),
+                ClientKind::Compiled | ClientKind::Attached => {
+                    self.built_in.report_of(client.number)
+                }
                 ClientKind::Module => None,
             };
             (client, report)
@@ -421,13 +342,12 @@ impl Session {
 
     /// What became of each client in the program's code, and why not something cheaper.
     pub fn explain(&self) -> Vec<Explanation> {
-        let compiled = self.watch.explain(self.module());
-        let attached = self.live.explain();
         let each = self.clients().into_iter().filter_map(|client| {
             let (lowering, census) = match client.kind {
-                ClientKind::Compiled => compiled.get(client.number)?.clone(),
-                ClientKind::Attached => attached.get(client.number)?.clone(),
-                ClientKind::Module => self.observation.explain_member(client.number)?,
+                ClientKind::Compiled | ClientKind::Attached => {
+                    self.built_in.explain(client.number)?
+                }
+                ClientKind::Module => self.observation.explain(client.number)?,
             };
             Some(Explanation { name: client.name, lowering, census })
         });

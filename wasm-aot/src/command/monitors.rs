@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wasm_aot::monitor::{Choices, KINDS, Report, TOP, Watch};
+use wasm_aot::Module;
+use wasm_aot::monitor::{Choices, KINDS, MonitorSet, Report, TOP};
 use wasm_aot::observer::{self, Variables};
 use wasm_aot::session::Client;
-use wasm_aot::{Engine, Module};
 use wordpatch::os::replace::Replacement;
 
 /// List built-in monitors and their options
@@ -158,7 +158,7 @@ fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
 /// Where reports go, made ready before the program runs.
 #[derive(Debug)]
 pub(crate) struct Observation {
-    watch: Arc<Watch>,
+    built_in: Arc<MonitorSet>,
     modules: Vec<Chosen>,
     format: Format,
     file: Option<(PathBuf, File)>,
@@ -299,10 +299,10 @@ impl Monitoring {
             Err(error) => Err(unwritten(&path, &error)),
         });
         let file = file.transpose()?;
-        let watch =
-            Watch::new(choices).map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
+        let built_in = MonitorSet::new(choices);
+        let built_in = built_in.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         let (explains, colors) = (self.explain, self.reporting.colors);
-        Ok(Observation { watch: Arc::new(watch), modules, format, file, explains, colors })
+        Ok(Observation { built_in: Arc::new(built_in), modules, format, file, explains, colors })
     }
 }
 
@@ -315,7 +315,7 @@ impl Observation {
     /// Refuses monitors that are to look at functions of which the program has none; then the
     /// file of reports is made anew.
     pub(crate) fn admit(&self, module: &Module) -> Result<(), Failure> {
-        let found = self.watch.require_functions(module);
+        let found = self.built_in.require_functions(module);
         found.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         match &self.file {
             Some((path, file)) if file.metadata().is_ok_and(|found| found.is_file()) => {
@@ -330,28 +330,9 @@ impl Observation {
         self.explains
     }
 
-    /// What the other monitors need.
-    pub(crate) fn watch(&self) -> &Arc<Watch> {
-        &self.watch
-    }
-
-    /// Whether the module has to be compiled for what is observed.
-    pub(crate) fn hooks(&self) -> bool {
-        self.watch.needs_hooks()
-    }
-
-    /// Compiles a module, and what is needed to observe it.
-    pub(crate) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Module, wasm_aot::Error> {
-        self.watch.compile(engine, bytes)
-    }
-
-    /// Compiles a module again that was compiled before.
-    pub(crate) fn recompile(
-        &self,
-        engine: &Engine,
-        module: &Module,
-    ) -> Result<Module, wasm_aot::Error> {
-        self.watch.recompile(engine, module)
+    /// The other monitors.
+    pub(crate) fn built_in(&self) -> &Arc<MonitorSet> {
+        &self.built_in
     }
 
     /// Whether what a module says belongs to the other reports, and is not printed by itself: it

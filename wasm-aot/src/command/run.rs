@@ -130,7 +130,7 @@ impl Run {
         self.dump.as_deref().map_or(Ok(()), is_writable)?;
         let observation = self.monitoring.begin(&self.module)?;
         let engine = self.making.engine_with(|config| {
-            observation.watch().configure(config);
+            observation.built_in().configure(config);
             config
                 .instruction_budgets(self.max_instructions.is_some())
                 .readable_frames(self.dump.is_some());
@@ -152,7 +152,7 @@ impl Run {
             [] if !carried.is_empty() => {
                 self.observed(&engine, &mut store, &observation, &carried)?
             }
-            [] if observation.hooks() => {
+            [] if observation.built_in().needs_hooks() => {
                 let module = self.load_observed(&engine, &observation).map_err(unfit)?;
                 (Arc::new(observer::Observation::of(&module)), None)
             }
@@ -199,8 +199,8 @@ impl Run {
             spell::begin(&observed, &chosen?);
         }
         observation.modules().iter().for_each(|chosen| spell::begin(&observed, chosen));
-        let watch = Arc::clone(observation.watch());
-        let session = Arc::new(Session::new(Arc::clone(&observed), watch));
+        let built_in = Arc::clone(observation.built_in());
+        let session = Arc::new(Session::new(Arc::clone(&observed), built_in));
         if observation.explains() {
             let each = session.explain();
             let each: String = each.iter().map(ToString::to_string).collect();
@@ -390,7 +390,7 @@ impl Run {
             observers,
             &program,
             calls,
-            Some(observation.watch()),
+            Some(observation.built_in()),
             code,
         );
         let observed = observed.map_err(modules::refused)?;
@@ -626,15 +626,15 @@ impl Run {
     /// The program, with what is needed to observe it: made from the module, which machine code has
     /// inside.
     fn load_observed(&self, engine: &Engine, observation: &Observation) -> Result<Module, Failure> {
-        let path = &self.module;
+        let (path, monitors) = (&self.module, observation.built_in());
         match Module::is_machine_code(path) {
             true if !self.needs_own_code() => Module::from_file(&self.making.engine()?, path)
-                .and_then(|module| observation.recompile(engine, &module)),
-            true => observation.recompile(engine, &self.load(engine, path)?),
-            false if observation.watch().leaves_code_alone(engine) => {
-                observation.recompile(engine, &self.load(engine, path)?)
+                .and_then(|module| monitors.recompile(engine, &module)),
+            true => monitors.recompile(engine, &self.load(engine, path)?),
+            false if monitors.leaves_code_alone(engine) => {
+                monitors.recompile(engine, &self.load(engine, path)?)
             }
-            false => observation.compile(engine, &program_in(path)?),
+            false => monitors.compile(engine, &program_in(path)?),
         }
         .map_err(about(path))
     }

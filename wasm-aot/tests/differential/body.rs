@@ -256,7 +256,7 @@ mod compiled {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-    use wasm_aot::monitor::Live;
+    use wasm_aot::monitor::MonitorSet;
     use wasm_aot::probe::{Place, ProbeId, Probes};
 
     struct Compiled {
@@ -276,7 +276,7 @@ mod compiled {
             let (stop, module) = (Arc::new(AtomicBool::new(false)), module.clone());
             let stopped = Arc::clone(&stop);
             let thread = std::thread::spawn(move || {
-                let (live, probes) = (Live::new(module.clone()), Probes::new(&module));
+                let (live, probes) = (MonitorSet::of(&module), Probes::new(&module));
                 let mut counters = Vec::new();
                 for turn in 0.. {
                     if stopped.load(Relaxed) {

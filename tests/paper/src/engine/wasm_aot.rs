@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use wasm_aot::monitor::{Choices, Watch};
+use wasm_aot::monitor::{Choices, MonitorSet};
 use wasm_aot::wasi::{self, WasiCtx};
 use wasm_aot::{Config, Engine, Func, Linker, Module, Sites, Store};
 
@@ -136,14 +136,14 @@ fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
         word.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).ok_or("an option without =")
     };
     let clock = Clock::start();
-    let watch = Watch::new(Choices::new(program.builtin.iter().map(String::as_str))?)?;
-    let engine = Engine::new(watch.configure(&mut Config::new()))?;
+    let monitors = MonitorSet::new(Choices::new(program.builtin.iter().map(String::as_str))?)?;
+    let engine = Engine::new(monitors.configure(&mut Config::new()))?;
     let module = match &program.source {
-        Some(source) => watch.compile(&engine, std::fs::read(source)?)?,
+        Some(source) => monitors.compile(&engine, std::fs::read(source)?)?,
         None => {
             let module = Module::from_file(&engine, &program.compiled)?;
             let is_alone = program.builtin.is_empty();
-            if is_alone { module } else { watch.recompile(&engine, &module)? }
+            if is_alone { module } else { monitors.recompile(&engine, &module)? }
         }
     };
     let mut linker: Linker<WasiCtx> = Linker::new(&engine);
@@ -167,7 +167,7 @@ fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let start = clock.stop();
     let clock = Clock::start();
     finish(entry, &mut store)?;
-    std::hint::black_box(watch.reports(&module));
+    std::hint::black_box(monitors.reports(None));
     Ok(Figures { start: start.wall, start_cpu: start.cpu, ..clock.stop() })
 }
 

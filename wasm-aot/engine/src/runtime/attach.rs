@@ -11,7 +11,7 @@ use super::news::News;
 use super::part::AttachedPlan;
 use super::points::Points;
 use super::stubs::Stubs;
-use super::variant::{Counted, Observed, Origin, Variants, When};
+use super::variant::{Counted, Observed, ObservedLayer, Origin, Variants, When};
 use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
 use crate::error::Error;
 use std::sync::Weak;
@@ -27,10 +27,10 @@ impl Module {
     /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or there
     /// is no memory for code near its code.
     pub fn attach_counts(&self) -> Result<(), Error> {
-        self.want_counts(match self.inner.options.targets {
+        self.want_counts(Some(ObservedLayer::Counts(match self.inner.options.targets {
             true => Counted::Targets,
             false => Counted::Edges,
-        })
+        })))
     }
 
     /// Whether what is executed is counted at the moment.
@@ -90,42 +90,30 @@ impl Module {
         self.inner.readers.subscribe()
     }
 
-    /// Has that counted, and these plans observed from now on, and no
-    /// others.
-    pub fn observe(&self, counts: Counted, parts: &[usize]) -> Result<(), Error> {
-        let mut variants = self.inner.variants.lock();
-        let parts = parts.iter().chain(&variants.also).copied().collect();
-        self.inner.count(&mut variants, |variants| variants.counts = counts, parts)
+    /// Has these layers observed from now on, whatever else is: by each thread with the next turn
+    /// of the loop that it is in.
+    pub fn observe(&self, layers: &[ObservedLayer]) -> Result<(), Error> {
+        self.inner.observe(&mut self.inner.variants.lock(), layers, &[], When::NextTurn)
     }
 
-    /// Has a plan observed from now on, whatever else is.
-    pub fn observe_also(&self, part: usize) -> Result<(), Error> {
-        self.observe_too(part, When::NextTurn)
+    /// The same; if nothing was executed so far, each function is compiled for them when it is
+    /// called for the first time.
+    pub fn observe_when_called(&self, layers: &[ObservedLayer]) -> Result<(), Error> {
+        self.inner.observe(&mut self.inner.variants.lock(), layers, &[], When::FirstCall)
     }
 
-    /// The same; if nothing was executed so far, each function is compiled for it when it is called
-    /// for the first time.
-    pub fn observe_when_called(&self, part: usize) -> Result<(), Error> {
-        self.observe_too(part, When::FirstCall)
+    /// Has these layers observed no more.
+    pub fn observe_no_more(&self, layers: &[ObservedLayer]) -> Result<(), Error> {
+        self.observe_instead(&[], layers)
     }
 
-    fn observe_too(&self, part: usize, when: When) -> Result<(), Error> {
-        let mut variants = self.inner.variants.lock();
-        let mut observed = variants.observed.clone();
-        observed.parts.push(part);
-        self.inner.observe(&mut variants, observed, when)?;
-        variants.also.push(part);
-        Ok(())
-    }
-
-    /// Has a plan observed no more that was observed beside the others.
-    pub fn observe_no_more(&self, part: usize) -> Result<(), Error> {
-        let mut variants = self.inner.variants.lock();
-        let mut observed = variants.observed.clone();
-        observed.parts.retain(|other| *other != part);
-        self.inner.observe(&mut variants, observed, When::NextTurn)?;
-        variants.also.retain(|other| *other != part);
-        Ok(())
+    /// Has some layers observed from now on, and others no more, in one switch.
+    pub fn observe_instead(
+        &self,
+        on: &[ObservedLayer],
+        off: &[ObservedLayer],
+    ) -> Result<(), Error> {
+        self.inner.observe(&mut self.inner.variants.lock(), on, off, When::NextTurn)
     }
 
     /// Whether something can be attached to it.
@@ -181,25 +169,15 @@ impl Module {
     /// next turn of its loop. What was counted stays.
     pub fn detach_counts(&self) {
         // What cannot be compiled any more goes on as it is.
-        let _ = self.want_counts(Counted::Nothing);
+        let _ = self.want_counts(None);
     }
 
-    fn want_counts(&self, counts: Counted) -> Result<(), Error> {
+    fn want_counts(&self, counts: Option<ObservedLayer>) -> Result<(), Error> {
         let mut variants = self.inner.variants.lock();
-        let parts = variants.observed.parts.clone();
-        self.inner.count(&mut variants, |variants| variants.counts = counts, parts)
-    }
-
-    /// Has everything counted for others, too, whatever monitors come and go; or no more for
-    /// one of those.
-    pub fn count_also(&self, on: bool) -> Result<(), Error> {
-        let mut variants = self.inner.variants.lock();
-        let parts = variants.observed.parts.clone();
-        let change = |variants: &mut Variants| match on {
-            true => variants.also_counting += 1,
-            false => variants.also_counting -= 1,
-        };
-        self.inner.count(&mut variants, change, parts)
+        let before = variants.embedder;
+        self.inner.observe(&mut variants, counts.as_slice(), before.as_slice(), When::NextTurn)?;
+        variants.embedder = counts;
+        Ok(())
     }
 
     /// How many places there are where something can be switched on while instances run.
@@ -320,50 +298,39 @@ impl ModuleInner {
             && variants.start(function).is_some_and(|start| !code.range().contains(&start))
     }
 
-    /// Has these plans observed, and everything counted if that is wanted from now on; not
-    /// if that cannot be.
-    fn count(
-        &self,
-        variants: &mut Variants,
-        change: impl FnOnce(&mut Variants),
-        parts: Vec<usize>,
-    ) -> Result<(), Error> {
-        let before = (variants.counts, variants.also_counting);
-        change(variants);
-        let others = if variants.also_counting > 0 { Counted::Edges } else { Counted::Nothing };
-        let counts = match self.options.counts {
-            true => Counted::Nothing,
-            false => variants.counts.max(others),
-        };
-        let begins = counts.is_on() && !variants.observed.counts.is_on();
-        let done = self.observe(variants, Observed { counts, parts }, When::NextTurn);
-        match done {
-            Ok(()) => variants.count_turns += u64::from(begins),
-            Err(_) => (variants.counts, variants.also_counting) = before,
-        }
-        done
-    }
-
-    /// Has something else observed.
+    /// Has some layers observed, and others no more; if that cannot be, all is as it was.
     fn observe(
         &self,
         variants: &mut Variants,
-        observed: Observed,
+        on: &[ObservedLayer],
+        off: &[ObservedLayer],
         when: When,
     ) -> Result<(), Error> {
-        if variants.observed == observed {
-            return Ok(());
+        let mut layers = variants.layers.clone();
+        for layer in off {
+            layers.iter().position(|other| other == layer).map(|at| layers.remove(at));
         }
-        self.prepare(variants)?;
-        if let (When::FirstCall, Some(stubs)) = (when, &mut variants.stubs) {
-            stubs.prepare_late(self, late::arrived)?;
+        layers.extend(on);
+        layers.sort_unstable();
+        let mut observed = Observed::of(&layers);
+        if self.options.counts {
+            observed.counts = Counted::Nothing;
         }
-        let before = std::mem::replace(&mut variants.observed, observed);
-        let all: Vec<usize> = (0..variants.current.len()).collect();
-        let done = self.follow(variants, &all, when);
-        if done.is_err() {
-            variants.observed = before;
+        if variants.observed != observed {
+            self.prepare(variants)?;
+            if let (When::FirstCall, Some(stubs)) = (when, &mut variants.stubs) {
+                stubs.prepare_late(self, late::arrived)?;
+            }
+            let begins = observed.counts.is_on() && !variants.observed.counts.is_on();
+            let before = std::mem::replace(&mut variants.observed, observed);
+            let all: Vec<usize> = (0..variants.current.len()).collect();
+            if let Err(error) = self.follow(variants, &all, when) {
+                variants.observed = before;
+                return Err(error);
+            }
+            variants.count_turns += u64::from(begins);
         }
-        done
+        variants.layers = layers;
+        Ok(())
     }
 }

@@ -15,6 +15,7 @@
 use super::instance::InstanceData;
 use super::module::{Module, ModuleInner};
 use super::store::{StoreContextMut, StoreCore};
+use super::variant::ObservedLayer;
 use crate::compile::{Action, Call, Draft, Firing, Mode, Plan, Receiver};
 use crate::error::Error;
 use parking_lot::Mutex;
@@ -166,7 +167,7 @@ impl<T: 'static> ErrandHandle<T> {
             let _ = tell.send(errand(unsafe { StoreContextMut::from_core(core) }));
         });
         let number = self.errands.leave(errand)?;
-        let mut stops = Stops { module, within: BTreeSet::new(), part: None };
+        let mut stops = Stops { module, within: BTreeSet::new(), plan: None };
         let deadline = Instant::now() + patience;
         loop {
             match hear.recv_timeout(A_MOMENT) {
@@ -196,8 +197,8 @@ impl<T> ErrandHandle<T> {
 struct Stops<'a> {
     module: Option<&'a Module>,
     within: BTreeSet<usize>,
-    /// The plan that is attached.
-    part: Option<usize>,
+    /// The plan that is observed.
+    plan: Option<ObservedLayer>,
 }
 
 impl Stops<'_> {
@@ -210,18 +211,19 @@ impl Stops<'_> {
         if self.within.len() == before {
             return;
         }
-        let part = module.inner.stop_part(&self.within);
-        let attached = part.and_then(|part| module.observe_also(part).map(|()| part));
+        let Ok(part) = module.inner.stop_part(&self.within) else { return };
+        let plan = ObservedLayer::Plan(part);
         // Those that were there before are among them.
-        let former = std::mem::replace(&mut self.part, attached.ok());
-        former.into_iter().for_each(|part| drop(module.observe_no_more(part)));
+        if module.observe_instead(&[plan], self.plan.as_slice()).is_ok() {
+            self.plan = Some(plan);
+        }
     }
 }
 
 impl Drop for Stops<'_> {
     fn drop(&mut self) {
-        if let (Some(module), Some(part)) = (self.module, self.part) {
-            let _ = module.observe_no_more(part);
+        if let Some(module) = self.module {
+            let _ = module.observe_no_more(self.plan.as_slice());
         }
     }
 }

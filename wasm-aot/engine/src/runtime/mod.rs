@@ -90,4 +90,4 @@ pub use store::{AsContextMut, Demand, Demanded, Limits, Store, StoreContextMut};
 pub use store::{Growth, StoreCore};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;
-pub use variant::{Counted, Origin, When};
+pub use variant::{Counted, ObservedLayer, Origin, When};

@@ -32,6 +32,11 @@ impl Default for Ended {
 }
 
 impl Share {
+    /// All that was ever counted.
+    pub fn whole() -> Self {
+        Self { ended: Ended::Not, foreign: Reading::default() }
+    }
+
     /// Whether it goes on.
     pub fn goes_on(&self) -> bool {
         matches!(self.ended, Ended::Not)

@@ -52,12 +52,36 @@ impl Counted {
     }
 }
 
-/// What observes.
+/// What is observed for one client, beside what the module was compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObservedLayer {
+    /// Everything that is executed is counted.
+    Counts(Counted),
+    /// The hooks of an attached plan, by its number.
+    Plan(usize),
+}
+
+/// What is observed for all clients together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Observed {
     pub(super) counts: Counted,
-    /// Attached plans, by their numbers, in the order in which their hooks fire.
+    /// Attached plans, by their numbers; their hooks fire in that order.
     pub(super) parts: Vec<usize>,
+}
+
+impl Observed {
+    /// What these layers ask for together, which are in order.
+    pub(super) fn of(layers: &[ObservedLayer]) -> Self {
+        let mut observed = Self::default();
+        for layer in layers {
+            match layer {
+                ObservedLayer::Counts(counts) => observed.counts = observed.counts.max(*counts),
+                ObservedLayer::Plan(part) => observed.parts.push(*part),
+            }
+        }
+        observed.parts.dedup();
+        observed
+    }
 }
 
 /// Whose hook it is: of an attached plan, or of the one that the module was compiled with.
@@ -116,17 +140,15 @@ pub(crate) struct Variants {
     /// another variant.
     pub(super) recalled: HashSet<usize>,
     pub(super) current: Vec<Current>,
-    /// What is to be observed.
+    /// What clients want observed, in order, and what that is together.
+    pub(super) layers: Vec<ObservedLayer>,
     pub(super) observed: Observed,
+    /// The layer that an embedder has attached, see [`Module::attach_counts`](super::Module).
+    pub(super) embedder: Option<ObservedLayer>,
     /// Which hooks are not to be there, of all plans that there are.
     pub(super) left_out: BTreeMap<usize, LeftOut>,
-    /// What monitors that come and go want counted, and how many others want everything counted.
-    pub(super) counts: Counted,
-    pub(super) also_counting: usize,
     /// How often counting has begun.
     pub(super) count_turns: u64,
-    /// Plans that others want observed, whatever monitors come and go: they come last.
-    pub(super) also: Vec<usize>,
     pub(super) stubs: Option<Stubs>,
     /// Where small pieces of code lie.
     pub(super) shelf: Shelf,

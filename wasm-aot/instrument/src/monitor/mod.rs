@@ -7,6 +7,7 @@
 //! hooks of its own into the code (`Hooked`).
 
 mod alloc;
+mod built_in;
 mod constant;
 mod counted;
 mod coverage;
@@ -16,7 +17,6 @@ mod hooked;
 mod kept;
 mod latency;
 mod listing;
-mod live;
 mod loop_traces;
 mod memory;
 mod meter;
@@ -28,17 +28,15 @@ mod output;
 mod paths;
 mod profile;
 mod report;
+mod set;
 mod trace;
 mod tree;
-mod watch;
-mod working;
 
-pub use live::{Live, LiveError};
 pub(crate) use noted::Noted;
 pub use options::{Choice, Choices, MonitorError, TOP};
 pub use report::{Cell, Report};
 pub(crate) use report::{field, table};
-pub use watch::Watch;
+pub use set::{AttachError, MonitorSet};
 
 use hooked::Hooked;
 use std::sync::Arc;

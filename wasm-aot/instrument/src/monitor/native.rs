@@ -40,7 +40,7 @@ use wasm_aot_engine::instrument::compile::{
     Word,
 };
 use wasm_aot_engine::instrument::runtime::{
-    Due, Module, ModuleInner, Origin, Places, When, introduce_all_to,
+    Due, Module, ModuleInner, ObservedLayer, Origin, Places, When, introduce_all_to,
 };
 use wasm_aot_engine::{CompileError, Error};
 
@@ -147,7 +147,7 @@ impl Native {
         // Nothing is told before the library has said what is on.
         let registered = register(library, module, &switches)?;
         let _ = this.registered.set(registered);
-        module.observe_when_called(part)?;
+        module.observe_when_called(&[ObservedLayer::Plan(part)])?;
         let attached = (Arc::downgrade(module.inner()), Origin::Part(part), hooks);
         let _ = switches.attached.set(attached);
         let weak = Arc::downgrade(&switches);

@@ -108,6 +108,8 @@ fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub(super) kind: &'static Kind,
+    /// How it was written.
+    text: String,
     /// Functions of these names, all if there are none; and those that are left out of them.
     functions: Vec<GlobMatcher>,
     excluded: Vec<GlobMatcher>,
@@ -131,6 +133,7 @@ impl std::str::FromStr for Choice {
         };
         let mut choice = Self {
             kind,
+            text: text.to_owned(),
             functions: Vec::new(),
             excluded: Vec::new(),
             top: Some(TOP),
@@ -216,6 +219,11 @@ impl Choice {
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.kind.name
+    }
+
+    /// How it was written: its name, with options.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether an option was given.

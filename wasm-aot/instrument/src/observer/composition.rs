@@ -12,7 +12,7 @@ use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program};
 use crate::lower::{self, Action, Capabilities, Census, Facts, Gate, Layer, Lowering, Time};
-use crate::monitor::Watch;
+use crate::monitor::MonitorSet;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use wasm_aot_engine::instrument::compile::{Draft, Guest, Plan};
 pub(super) struct Composition<'p> {
     program: &'p Program,
     calls: ProbeCalls,
-    watch: Option<&'p Watch>,
+    built_in: Option<&'p MonitorSet>,
     /// Code of the program that there is already.
     code: Option<Module>,
     capabilities: Capabilities,
@@ -50,7 +50,7 @@ impl<'p> Composition<'p> {
         store: &Store<T>,
         program: &'p Program,
         calls: ProbeCalls,
-        watch: Option<&'p Watch>,
+        built_in: Option<&'p MonitorSet>,
         code: Option<Module>,
     ) -> Self {
         let engine = Capabilities::of_engine(store.engine());
@@ -59,7 +59,7 @@ impl<'p> Composition<'p> {
             own.map_or(engine, |own| Capabilities { counts: own.counts || engine.counts, ..own });
         let capabilities = Capabilities { inlines: calls == ProbeCalls::Inlined, ..capabilities };
         let (places, matched) = Default::default();
-        Self { program, calls, watch, code, capabilities, places, matched }
+        Self { program, calls, built_in, code, capabilities, places, matched }
     }
 
     /// Compares a monitor with the program.
@@ -81,14 +81,10 @@ impl<'p> Composition<'p> {
         self,
         store: &mut Store<T>,
     ) -> Result<Observation, ObserverError> {
-        let Self { program, calls, watch, code, capabilities, places, matched } = self;
+        let Self { program, calls, built_in, code, capabilities, places, matched } = self;
         bound_memories(&mut store.as_context_mut());
-        let mut draft = match watch {
-            Some(watch) => {
-                watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?
-            }
-            None => Draft::default(),
-        };
+        let drafted = built_in.map(|monitors| monitors.draft(store.engine(), &program.bytes));
+        let mut draft = drafted.transpose().map_err(ObserverError::program)?.unwrap_or_default();
         let facts: Vec<Facts> = matched.iter().map(|it| it.facts.clone()).collect();
         let lowered = lower::lower(&facts, &capabilities);
         let (mut monitors, mut derived, mut coming) = (Vec::new(), Vec::new(), Vec::new());
@@ -105,14 +101,15 @@ impl<'p> Composition<'p> {
         let code = code.filter(|code| {
             plan == Plan::default() && (!derived.counts() || code.inner().options.counts)
         });
-        let code = code.filter(|code| watch.is_none_or(|watch| watch.fits(code)));
+        let code = code.filter(|code| built_in.is_none_or(|monitors| monitors.fits(code)));
         let engine = match derived.counts() {
             false => store.engine().clone(),
             true => store.engine().counting().map_err(ObserverError::program)?,
         };
         let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
         let module = made.map_err(ObserverError::program)?;
-        watch.map_or(Ok(()), |watch| watch.compiled(&module)).map_err(ObserverError::program)?;
+        let begun = built_in.map_or(Ok(()), |monitors| monitors.begin(&module));
+        begun.map_err(ObserverError::program)?;
         derived.compiled(&module);
         if let Some(bound) = monitors.iter().find(|monitor| monitor.is_called) {
             module

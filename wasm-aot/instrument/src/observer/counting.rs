@@ -11,7 +11,10 @@ use parking_lot::Mutex;
 use wasm_aot_engine::Error;
 use wasm_aot_engine::Instance;
 use wasm_aot_engine::Module;
-use wasm_aot_engine::instrument::runtime::{Share, StoreCore, waiting};
+use wasm_aot_engine::instrument::runtime::{Counted, ObservedLayer, Share, StoreCore, waiting};
+
+/// What is observed for it.
+const COUNTS: ObservedLayer = ObservedLayer::Counts(Counted::Edges);
 
 /// The monitor.
 #[derive(Debug)]
@@ -84,11 +87,11 @@ impl Strategy for Counting {
             (false, true) => {
                 let mut counted = state.counted.clone();
                 counted.begin(&self.module);
-                self.module.count_also(true)?;
+                self.module.observe(&[COUNTS])?;
                 state.counted = counted;
             }
             (true, false) => {
-                self.module.count_also(false)?;
+                self.module.observe_no_more(&[COUNTS])?;
                 state.counted.end(&self.module);
             }
             _ => {}

@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::{Draft, Guest, HookId, Word};
-use wasm_aot_engine::instrument::runtime::{Module, Origin, Prunes, When};
+use wasm_aot_engine::instrument::runtime::{Module, ObservedLayer, Origin, Prunes, When};
 
 /// A probe in a function.
 #[derive(Debug)]
@@ -275,8 +275,8 @@ impl Strategy for Installed {
             return Ok(());
         };
         match is_due {
-            true => self.module.observe_also(part)?,
-            false => self.module.observe_no_more(part)?,
+            true => self.module.observe(&[ObservedLayer::Plan(part)])?,
+            false => self.module.observe_no_more(&[ObservedLayer::Plan(part)])?,
         }
         state.is_observed = is_due;
         Ok(())
@@ -288,7 +288,9 @@ impl Strategy for Installed {
         match state.origin {
             _ if state.counter.is_some() => return Ok(true),
             Some(Origin::Own) => return Ok(false),
-            Some(Origin::Part(part)) if state.is_observed => self.module.observe_no_more(part)?,
+            Some(Origin::Part(part)) if state.is_observed => {
+                self.module.observe_no_more(&[ObservedLayer::Plan(part)])?;
+            }
             _ => {}
         }
         let is_wanted = state.is_wanted;

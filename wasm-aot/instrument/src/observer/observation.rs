@@ -14,11 +14,11 @@ use super::strategy::Strategy;
 use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching};
-use crate::lower::Census;
+use crate::client::{Client, ClientKind};
 use crate::lower::{
-    self, Action, Capabilities, Effects, Facts, Functions, Lowering, Refusal, Time,
+    self, Action, Capabilities, Census, Effects, Facts, Functions, Lowering, Refusal, Time,
 };
-use crate::monitor::Watch;
+use crate::monitor::MonitorSet;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -111,26 +111,16 @@ pub(super) struct Monitor {
     pub(super) is_gone: bool,
 }
 
-/// A monitor that looks at a program.
-#[derive(Clone, Debug)]
-pub(crate) struct Member {
-    pub(crate) name: String,
-    /// How it was asked for.
-    pub(crate) text: Option<String>,
-    /// How many of its probes are on, and how many it has, if they can be switched.
-    pub(crate) probes: Option<(usize, usize)>,
-    /// Its number among all that ever looked.
-    pub(crate) number: usize,
-}
-
 impl Monitor {
-    fn member(&self, number: usize) -> Member {
+    fn client(&self, number: usize) -> Client {
         let probes = self.strategy.as_ref().map(|strategy| {
             let on = if strategy.is_wanted() { strategy.switches().on() } else { 0 };
             (on, strategy.switches().count())
         });
-        let Observer { name, text, .. } = &self.observer;
-        Member { name: name.clone(), text: text.clone(), probes, number }
+        let (name, kind) = (self.observer.name.clone(), ClientKind::Module);
+        let text = self.observer.text.clone().unwrap_or_else(|| name.clone());
+        let (monitor, is_on) = (name.clone(), probes.is_none_or(|(on, _)| on > 0));
+        Client { name, monitor, kind, text, since: None, is_on, probes, number }
     }
 
     /// Its instance in a store.
@@ -157,15 +147,15 @@ pub struct Matched {
 impl Observation {
     /// Matches monitors with a program, and compiles it with them. What monitors are asked
     /// meanwhile, they are asked in `store`, in which the program has to be instantiated, too. The
-    /// store's limits of now are those of the monitors. What `watch` needs is compiled in as well.
+    /// store's limits of now are those of the monitors. What static monitors that are `built_in` need is compiled in as well.
     pub fn new<T: 'static>(
         store: &mut Store<T>,
         observers: Vec<Observer>,
         program: &Program,
         calls: ProbeCalls,
-        watch: Option<&Watch>,
+        built_in: Option<&MonitorSet>,
     ) -> Result<Self, ObserverError> {
-        Self::with_code(store, observers, program, calls, watch, None)
+        Self::with_code(store, observers, program, calls, built_in, None)
     }
 
     /// The same for a program that is compiled already, by the store's engine: its code is used as
@@ -175,10 +165,10 @@ impl Observation {
         observers: Vec<Observer>,
         program: &Program,
         calls: ProbeCalls,
-        watch: Option<&Watch>,
+        built_in: Option<&MonitorSet>,
         code: Option<Module>,
     ) -> Result<Self, ObserverError> {
-        let mut composition = Composition::new(store, program, calls, watch, code);
+        let mut composition = Composition::new(store, program, calls, built_in, code);
         for observer in observers {
             composition.add(store.as_context_mut(), observer)?;
         }
@@ -239,23 +229,23 @@ impl Observation {
 
     /// The names of those that look at it, and their numbers.
     pub fn present(&self) -> Vec<(String, usize)> {
-        self.members().into_iter().map(|member| (member.name, member.number)).collect()
+        self.clients().into_iter().map(|client| (client.name, client.number)).collect()
     }
 
     /// Those that look at it.
-    pub(crate) fn members(&self) -> Vec<Member> {
+    pub(crate) fn clients(&self) -> Vec<Client> {
         let monitors = self.monitors.lock();
         let present = monitors.iter().enumerate().filter(|(_, monitor)| !monitor.is_gone);
-        present.map(|(number, monitor)| monitor.member(number)).collect()
+        present.map(|(number, monitor)| monitor.client(number)).collect()
     }
 
     /// The one of that name that has come last.
-    pub(crate) fn member(&self, name: &str) -> Option<Member> {
-        self.members().into_iter().rev().find(|member| member.name == name)
+    pub(crate) fn client(&self, name: &str) -> Option<Client> {
+        self.clients().into_iter().rev().find(|client| client.name == name)
     }
 
     /// What became of one in the program's code.
-    pub(crate) fn explain_member(&self, number: usize) -> Option<(Lowering, Census)> {
+    pub(crate) fn explain(&self, number: usize) -> Option<(Lowering, Census)> {
         let monitors = self.monitors.lock();
         monitors.get(number).map(|monitor| (monitor.lowering.clone(), monitor.census))
     }
@@ -314,13 +304,13 @@ impl Observation {
     /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it
     /// has seen stays.
     pub fn detach(&self, name: &str) -> Result<bool, ObserverError> {
-        let members = self.members().into_iter().rev();
-        let mut found = members.filter(|member| member.name == name && member.probes.is_some());
-        found.next().map_or(Ok(false), |member| self.detach_member(member.number))
+        let clients = self.clients().into_iter().rev();
+        let mut found = clients.filter(|client| client.name == name && client.can_go());
+        found.next().map_or(Ok(false), |client| self.detach_client(client.number))
     }
 
     /// The same for the one of that number.
-    pub(crate) fn detach_member(&self, number: usize) -> Result<bool, ObserverError> {
+    pub(crate) fn detach_client(&self, number: usize) -> Result<bool, ObserverError> {
         let strategy = {
             let mut monitors = self.monitors.lock();
             let present = monitors.get_mut(number).filter(|monitor| !monitor.is_gone);
@@ -426,16 +416,16 @@ impl Observation {
     /// Switches probes of a monitor, from whatever thread, at once; gives how many of those that
     /// were meant are on.
     pub fn switch(&self, which: &Selection, on: bool) -> Result<Switched, SelectionError> {
-        let Some(member) = self.member(&which.monitor) else {
-            let known = self.members().into_iter().filter(|member| member.probes.is_some());
-            let known = known.map(|member| member.name).collect();
+        let Some(client) = self.client(&which.monitor) else {
+            let known = self.clients().into_iter().filter(Client::can_go);
+            let known = known.map(|client| client.name).collect();
             return Err(SelectionError::NoMonitor { monitor: which.monitor.clone(), known });
         };
-        self.switch_member(member.number, which, on)
+        self.switch_client(client.number, which, on)
     }
 
     /// The same for the monitor of that number.
-    pub(crate) fn switch_member(
+    pub(crate) fn switch_client(
         &self,
         number: usize,
         which: &Selection,

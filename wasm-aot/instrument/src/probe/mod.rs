@@ -55,7 +55,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use wasm_aot_engine::Error;
 use wasm_aot_engine::instrument::compile::{Firing, Receiver};
-use wasm_aot_engine::instrument::runtime::{Bareness, Module, ModuleInner, Want};
+use wasm_aot_engine::instrument::runtime::{Bareness, Module, ModuleInner, ObservedLayer, Want};
 
 /// Where a probe stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -359,7 +359,7 @@ impl Board {
         let (inspected, plan) = Inspected::new(board, module.inner(), function)?;
         let part = module.add_part(plan)?;
         self.functions.write().insert(function, Arc::downgrade(&inspected));
-        module.observe_also(part)?;
+        module.observe(&[ObservedLayer::Plan(part)])?;
         drop(preparing);
         Ok(inspected)
     }

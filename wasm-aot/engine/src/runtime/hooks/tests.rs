@@ -6,7 +6,7 @@ use crate::compile::{
     Action, Capture, Draft, Emitter, HookId, Inline, Mode, Plan, Receiver, Sequence, Word,
 };
 use crate::error::CompileError;
-use crate::runtime::{Counted, Due, Origin, When};
+use crate::runtime::{Counted, Due, ObservedLayer, Origin, When};
 use crate::{Config, Engine, Instance, Module, Optimize, Store, Val};
 use parking_lot::Mutex;
 use programs::{PROGRAMS, call_all, check_arbitrary, spelled_out};
@@ -370,13 +370,17 @@ fn plans_are_equal_only_if_they_do_the_same() {
     assert_eq!(Draft::default().finish(), Plan::default());
 }
 
+/// The plan that tests attach first, and counts.
+const PLAN: ObservedLayer = ObservedLayer::Plan(0);
+const COUNTS: ObservedLayer = ObservedLayer::Counts(Counted::Edges);
+
 /// Runs a loop of a hundred turns in which two hooks count; `tick` is called with every turn. Gives
 /// what they have counted.
 fn in_turns(
     origin: Origin,
     tick: impl Fn(&Module, &[(u32, HookId); 2], i32) + Send + Sync + 'static,
 ) -> [u64; 2] {
-    in_turns_from(origin, |module| module.observe(Counted::Nothing, &[0]).expect("memory"), tick)
+    in_turns_from(origin, |module| module.observe(&[PLAN]).expect("memory"), tick)
 }
 
 /// The same; a plan that is attached is observed as `begin` says.
@@ -456,24 +460,17 @@ fn hooks_that_are_left_out_are_silent_from_the_next_turn_on_until_they_are_put_b
 
 #[test]
 fn hooks_are_left_out_while_other_plans_come_and_go() {
-    let counted = in_turns(Origin::Part(0), |module, hooks, turn| {
-        let observe = |counts, parts: &[usize]| module.observe(counts, parts).expect("memory");
-        match turn {
-            9 => drop(
-                module
-                    .leave_out(Origin::Part(0), &hooks[..1], true, When::NextTurn)
-                    .expect("memory"),
-            ),
-            19 => observe(Counted::Edges, &[0]),
-            29 => observe(Counted::Nothing, &[]),
-            39 => observe(Counted::Edges, &[0]),
-            49 => drop(
-                module
-                    .leave_out(Origin::Part(0), &hooks[..1], false, When::NextTurn)
-                    .expect("memory"),
-            ),
-            _ => {}
-        }
+    let counted = in_turns(Origin::Part(0), |module, hooks, turn| match turn {
+        9 => drop(
+            module.leave_out(Origin::Part(0), &hooks[..1], true, When::NextTurn).expect("memory"),
+        ),
+        19 => module.observe(&[COUNTS]).expect("memory"),
+        29 => module.observe_no_more(&[COUNTS, PLAN]).expect("memory"),
+        39 => module.observe(&[COUNTS, PLAN]).expect("memory"),
+        49 => drop(
+            module.leave_out(Origin::Part(0), &hooks[..1], false, When::NextTurn).expect("memory"),
+        ),
+        _ => {}
     });
     assert_eq!(counted, [10 + 50, 100 - 10]);
 }
@@ -499,8 +496,8 @@ fn who_was_left_behind_in_a_loop_comes_along_with_what_is_observed_next() {
         9 => assert!(
             module.leave_out(Origin::Part(0), &hooks[..1], true, When::NextCall).expect("memory")
         ),
-        29 => module.observe(Counted::Edges, &[0]).expect("memory"),
-        49 => module.observe(Counted::Nothing, &[]).expect("memory"),
+        29 => module.observe(&[COUNTS]).expect("memory"),
+        49 => module.observe_no_more(&[COUNTS, PLAN]).expect("memory"),
         _ => {}
     });
     assert_eq!(counted, [30, 50]);
@@ -531,7 +528,7 @@ fn a_function_of_which_everything_is_left_out_is_plain_again_and_nothing_is_comp
 
 #[test]
 fn what_is_observed_of_functions_that_are_called_gets_entries_when_somebody_has_to_come_in() {
-    let begin = |module: &Module| module.observe_also(0).expect("memory");
+    let begin = |module: &Module| module.observe(&[PLAN]).expect("memory");
     let counted = in_turns_from(Origin::Part(0), begin, |module, hooks, turn| {
         let leave = |out| {
             assert!(
@@ -543,8 +540,8 @@ fn what_is_observed_of_functions_that_are_called_gets_entries_when_somebody_has_
         match turn {
             9 => leave(true),
             19 => leave(false),
-            29 => module.observe_no_more(0).expect("memory"),
-            39 => module.observe_also(0).expect("memory"),
+            29 => module.observe_no_more(&[PLAN]).expect("memory"),
+            39 => module.observe(&[PLAN]).expect("memory"),
             _ => {}
         }
     });
@@ -597,7 +594,7 @@ fn entered(module: &Module) -> [u64; 3] {
 fn functions_are_compiled_for_a_plan_when_they_are_called_for_the_first_time() {
     let (module, _) = strangers(None);
     let news = module.news();
-    module.observe_when_called(0).expect("memory");
+    module.observe_when_called(&[PLAN]).expect("memory");
     assert_eq!(news.take(), []);
     let engine = engine(Optimize::Speed, false);
     let mut store = Store::new(&engine, ());
@@ -611,9 +608,9 @@ fn functions_are_compiled_for_a_plan_when_they_are_called_for_the_first_time() {
     let compiled: Vec<u32> = news.take().iter().map(|(function, _)| *function).collect();
     assert_eq!(compiled, [2, 1]);
     // What comes and goes meanwhile finds the one that waits, and what is there.
-    module.observe(Counted::Edges, &[]).expect("memory");
+    module.observe(&[COUNTS]).expect("memory");
     f.call(&mut store, &[Val::I32(0)]).expect("no trap");
-    module.observe_no_more(0).expect("memory");
+    module.observe_no_more(&[PLAN]).expect("memory");
     f.call(&mut store, &[Val::I32(0)]).expect("no trap");
     assert_eq!(entered(&module), [0, 4, 4]);
     assert!(module.unmade().is_empty());
@@ -624,7 +621,7 @@ fn threads_that_call_a_function_at_once_for_the_first_time_all_have_it_observed(
     const THREADS: usize = 4;
     for _ in 0..10 {
         let (module, _) = strangers(None);
-        module.observe_when_called(0).expect("memory");
+        module.observe_when_called(&[PLAN]).expect("memory");
         // One more: this thread looks when all have called, and before their instances end.
         let all = std::sync::Barrier::new(THREADS + 1);
         std::thread::scope(|scope| {
@@ -667,7 +664,7 @@ fn a_function_that_is_not_due_is_executed_as_it_is_until_its_hooks_are_put_back(
     let client: Arc<dyn Due> = never.clone();
     let (module, hooks) = strangers(Some(Arc::downgrade(&client)));
     let news = module.news();
-    module.observe_when_called(0).expect("memory");
+    module.observe_when_called(&[PLAN]).expect("memory");
     let engine = engine(Optimize::Speed, false);
     let mut store = Store::new(&engine, ());
     let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
@@ -705,8 +702,8 @@ fn unwound(on: i32, off: Option<i32>) -> u64 {
     assert_eq!(module.add_part(draft.finish()).expect("room"), 0);
     let (mut linker, own) = (crate::Linker::new(&engine), module.clone());
     let tick = move |turn: i32| match turn {
-        _ if turn == on => own.observe_also(0).expect("memory"),
-        _ if Some(turn) == off => own.observe_no_more(0).expect("memory"),
+        _ if turn == on => own.observe(&[PLAN]).expect("memory"),
+        _ if Some(turn) == off => own.observe_no_more(&[PLAN]).expect("memory"),
         _ => {}
     };
     linker.func_wrap("host", "tick", tick).expect("the only one");

@@ -1,0 +1,46 @@
+//! What is said of each monitor that observes a program, whatever it is made of.
+
+use std::time::Instant;
+
+/// What kind of client it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientKind {
+    /// A built-in monitor that observes from the beginning to the end.
+    Compiled,
+    /// A built-in monitor that was attached.
+    Attached,
+    /// A module.
+    Module,
+}
+
+/// One that observes the program.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// What it is called in its session.
+    pub name: String,
+    /// What its monitor is called, whatever else has that name.
+    pub monitor: String,
+    /// What kind it is of.
+    pub kind: ClientKind,
+    /// What was asked for: its name with its options, as far as they are known.
+    pub text: String,
+    /// Since when it is attached.
+    pub since: Option<Instant>,
+    /// Whether it observes at the moment.
+    pub is_on: bool,
+    /// Of a module that can be switched: how many of its probes are on, of how many.
+    pub probes: Option<(usize, usize)>,
+    /// Its number among all that ever observed, modules or others.
+    pub number: usize,
+}
+
+impl Client {
+    /// Whether it can be switched and detached.
+    pub fn can_go(&self) -> bool {
+        match self.kind {
+            ClientKind::Compiled => false,
+            ClientKind::Attached => true,
+            ClientKind::Module => self.probes.is_some(),
+        }
+    }
+}

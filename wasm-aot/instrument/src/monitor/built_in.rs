@@ -1,0 +1,178 @@
+//! A built-in monitor at work: static, or attached while the program runs.
+
+use super::hooked::{self, Hooked};
+use super::{Choice, MonitorError, Report, Source};
+use crate::lower::{self, Capabilities, Census, Facts, Lowering, Time};
+use std::sync::Arc;
+use std::time::Instant;
+use wasm_aot_engine::Error;
+use wasm_aot_engine::instrument::runtime::{Counted, Module, ObservedLayer, Origin, Share};
+
+/// When a monitor observes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// From the program's beginning to its end.
+    Static,
+    /// Since then, unless it rests.
+    Attached { since: Instant, rests: bool },
+    /// No more: what it has seen stays.
+    Detached,
+}
+
+/// A monitor that was chosen, and what it keeps.
+#[derive(Debug)]
+pub(super) struct BuiltIn {
+    pub(super) choice: Choice,
+    /// What keeps what it sees, if it has hooks of its own.
+    pub(super) hooked: Option<Arc<dyn Hooked>>,
+    pub(super) presence: Presence,
+    /// Which probes it has in the program's code.
+    pub(super) census: Census,
+    /// What is observed for it beside the program's own code, and whether it is.
+    pub(super) layer: Option<ObservedLayer>,
+    pub(super) is_observed: bool,
+    /// Of what is counted, what it has seen, if it is made of counts.
+    counted: Share,
+}
+
+impl BuiltIn {
+    /// Makes a static monitor ready. The files that it writes to are there afterwards.
+    pub(super) fn prepare(choice: Choice) -> Result<Self, MonitorError> {
+        Self::new(choice, Presence::Static, Share::whole())
+    }
+
+    /// The same for one that will be attached to a program that runs.
+    pub(super) fn prepare_late(choice: Choice) -> Result<Self, MonitorError> {
+        Self::new(choice, Presence::Detached, Share::default())
+    }
+
+    fn new(mut choice: Choice, presence: Presence, counted: Share) -> Result<Self, MonitorError> {
+        let hooked = match choice.kind.source {
+            Source::Hooks(begin) => Some(begin(&choice)?),
+            Source::Counts { .. } => {
+                choice.open_profile()?;
+                None
+            }
+        };
+        let (census, layer, is_observed) = Default::default();
+        Ok(Self { choice, hooked, presence, census, layer, is_observed, counted })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.choice.name()
+    }
+
+    pub(super) fn is_static(&self) -> bool {
+        self.presence == Presence::Static
+    }
+
+    /// Since when it is attached, if it is.
+    pub(super) fn since(&self) -> Option<Instant> {
+        match self.presence {
+            Presence::Attached { since, .. } => Some(since),
+            Presence::Static | Presence::Detached => None,
+        }
+    }
+
+    /// Whether it is to observe, if those that are attached do.
+    pub(super) fn is_wanted(&self) -> bool {
+        matches!(self.presence, Presence::Static | Presence::Attached { rests: false, .. })
+    }
+
+    /// What is known of it before it is lowered.
+    pub(super) fn facts(&self) -> Facts {
+        self.hooked.as_ref().map_or(Facts::Counts, |hooked| hooked.facts())
+    }
+
+    /// What becomes of it in code that can do so much.
+    pub(super) fn lowering(&self, code: &Capabilities) -> Lowering {
+        lower::lower(&[self.facts()], code).swap_remove(0)
+    }
+
+    /// When it comes, for its lowering.
+    pub(super) fn time(&self) -> Time {
+        if self.is_static() { Time::Early } else { Time::Running }
+    }
+
+    /// Whether code that can do so much need not be compiled for it.
+    pub(super) fn leaves_alone(&self, code: &Capabilities) -> bool {
+        self.lowering(code).is_apart() || self.hooked.is_none() && code.counts
+    }
+
+    /// Gives it a layer beside the module's own code, unless it is compiled in.
+    pub(super) fn begin(&mut self, module: &Module) -> Result<(), Error> {
+        let is_apart = self.lowering(&Capabilities::of_module(module, self.time())).is_apart();
+        self.layer = match &self.hooked {
+            Some(hooked) if is_apart => {
+                let (part, census) = hooked::attach(hooked, module, !self.is_static())?;
+                self.census = census;
+                Some(ObservedLayer::Plan(part))
+            }
+            Some(hooked) => {
+                Arc::clone(hooked).compiled(module, Origin::Own);
+                None
+            }
+            None if is_apart => {
+                Some(ObservedLayer::Counts(match self.choice.wants_call_targets() {
+                    true => Counted::Targets,
+                    false => Counted::Edges,
+                }))
+            }
+            None => None,
+        };
+        Ok(())
+    }
+
+    /// Its share of what is counted as it will be when the code is had to count for it.
+    pub(super) fn share_from_now(&self, module: &Module) -> Share {
+        let mut share = self.counted.clone();
+        if self.hooked.is_none() {
+            share.begin(module);
+        }
+        share
+    }
+
+    /// It is observed from now on, and has that share of what is counted.
+    pub(super) fn observed(&mut self, counted: Share) {
+        (self.is_observed, self.counted) = (true, counted);
+    }
+
+    /// It is observed no more.
+    pub(super) fn unobserved(&mut self, module: &Module) {
+        self.is_observed = false;
+        if self.hooked.is_none() {
+            self.counted.end(module);
+        }
+    }
+
+    /// How many events it has seen so far: accesses, calls, ways between blocks, whatever it is
+    /// made of; `counted` says how many ways.
+    pub(super) fn events(&self, module: &Module, counted: impl FnOnce() -> u64) -> u64 {
+        self.hooked.as_ref().map_or_else(counted, |hooked| hooked.events(module))
+    }
+
+    /// What it has to say.
+    pub(super) fn report(&mut self, module: &Module) -> Option<Report> {
+        let mut report = match &self.hooked {
+            Some(hooked) => Report { shown: self.choice.top(), ..hooked.report(module) },
+            None => {
+                let counts = module.counts_of(&self.counted.reading(module, &[])?)?;
+                self.choice.report_of(&counts)?
+            }
+        };
+        self.choice.nobody(module).into_iter().for_each(|nobody| report.remark(nobody));
+        if let Some(since) = self.since() {
+            report.remark(format!(
+                "attached for {:.1?}; what is being executed at this moment may be missing",
+                since.elapsed()
+            ));
+        } else if self.hooked.is_some()
+            && let unmade = module.unmade()
+            && let Some((function, why)) = unmade.first()
+        {
+            let (count, name) = (unmade.len(), module.inner().label(*function));
+            report.remark(format!("{count} functions are not observed, as {name}: {why}"));
+        }
+        Some(report)
+    }
+}
