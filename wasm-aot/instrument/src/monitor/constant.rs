@@ -4,8 +4,9 @@
 //! later one adds to a second word, for each, the bits that differ. So nothing depends on what was
 //! seen before, and what is zero in the end was constant.
 
-use super::hooked::{Hooked, fingerprint};
+use super::hooked::{Hooked, Weight, fingerprint, only_if};
 use super::outline::Outline;
+use super::sums::InstanceSums;
 use super::trace::shown;
 use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
@@ -24,14 +25,8 @@ use wasm_aot_engine::instrument::runtime::{Module, Places};
 pub(super) struct Constants {
     choice: Choice,
     functions: OnceLock<Vec<Observed>>,
-    state: Mutex<ConstantState>,
-}
-
-#[derive(Debug, Default)]
-struct ConstantState {
-    rooms: Vec<Room>,
-    /// What instances have seen that have ended.
-    ended: Vec<Seen>,
+    /// What was seen of each.
+    sums: Mutex<InstanceSums<Vec<Seen>>>,
 }
 
 /// A function with parameters, and its words: calls, then for each half of each parameter the first
@@ -53,8 +48,8 @@ struct Seen {
 
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
-    let (functions, state) = Default::default();
-    Ok(Arc::new(Constants { choice: choice.clone(), functions, state }))
+    let (functions, sums) = Default::default();
+    Ok(Arc::new(Constants { choice: choice.clone(), functions, sums }))
 }
 
 impl Hooked for Constants {
@@ -83,14 +78,9 @@ impl Hooked for Constants {
         let mut report =
             Report::new("const", &["function", "calls", "arguments", "constant", "source"]);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
-        let (state, places) = (self.state.lock(), Places::of(module));
-        let (mut all, mut constant) = (0u64, 0u64);
-        for (at, function) in functions.iter().enumerate() {
-            let mut seen = state.ended.get(at).cloned().unwrap_or_default();
-            state.rooms.iter().for_each(|room| seen.add(function.seen(*room)));
-            if seen.calls == 0 {
-                continue;
-            }
+        let sums = self.sums.lock().so_far(|room, all| add(functions, room, all));
+        let (places, mut all, mut constant) = (Places::of(module), 0u64, 0u64);
+        for (function, seen) in functions.iter().zip(sums).filter(|(_, seen)| seen.calls > 0) {
             let each = seen.values.iter().zip(&function.params);
             let shown: Vec<String> = each
                 .map(
@@ -111,6 +101,12 @@ impl Hooked for Constants {
         report.notes.push(format!("{constant} of {all} arguments were always the same"));
         report
     }
+}
+
+/// Adds what an instance has seen of each function.
+fn add(functions: &[Observed], room: Room, all: &mut Vec<Seen>) {
+    all.resize_with(functions.len(), Seen::default);
+    all.iter_mut().zip(functions).for_each(|(seen, function)| seen.add(function.seen(room)));
 }
 
 impl Observed {
@@ -150,19 +146,12 @@ impl Receiver for Constants {
     fn fire(&self, _: &mut Firing<'_>) {}
 
     fn begin(&self, room: Room) {
-        self.state.lock().rooms.push(room);
+        self.sums.lock().begin(room);
     }
 
     fn end(&self, room: Room) {
-        let mut state = self.state.lock();
-        state.rooms.retain(|other| *other != room);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
-        state.ended.resize_with(functions.len(), Seen::default);
-        state
-            .ended
-            .iter_mut()
-            .zip(functions)
-            .for_each(|(seen, function)| seen.add(function.seen(room)));
+        self.sums.lock().end(room, |room, all| add(functions, room, all));
     }
 }
 
@@ -185,15 +174,9 @@ impl Inline for Compare {
         let more = at.builder().ins().iadd_imm_s(calls, 1);
         at.store_word(self.words, more);
         let is_first = at.builder().ins().icmp_imm_s(IntCC::Equal, calls, 0);
-        let (first, next) = (at.builder().create_block(), at.builder().create_block());
-        at.builder().set_cold_block(first);
-        at.builder().ins().brif(is_first, first, &[], next, &[]);
-        at.builder().seal_block(first);
-        at.builder().switch_to_block(first);
-        halves.iter().for_each(|(word, value)| at.store_word(self.words.plus(*word), *value));
-        at.builder().ins().jump(next, &[]);
-        at.builder().seal_block(next);
-        at.builder().switch_to_block(next);
+        only_if(at, is_first, Weight::Seldom, |at| {
+            halves.iter().for_each(|(word, value)| at.store_word(self.words.plus(*word), *value));
+        });
         for (word, value) in halves {
             let first = at.load_word(self.words.plus(word));
             let differs = at.builder().ins().bxor(first, value);

@@ -8,6 +8,7 @@ use super::hooked::{Hooked, fingerprint};
 use super::kept::{self, ProfileFile};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
 use super::outline::Outline;
+use super::sums::InstanceSums;
 use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::InstBuilder;
 use parking_lot::Mutex;
@@ -26,7 +27,8 @@ pub(super) struct Functions {
     choice: Choice,
     speed: Speed,
     plan: OnceLock<Planned>,
-    state: Mutex<State>,
+    /// Ticks and calls of each account.
+    sums: Mutex<InstanceSums<Vec<[u64; 2]>>>,
     /// Where its profile goes.
     file: Option<ProfileFile>,
 }
@@ -39,18 +41,11 @@ struct Planned {
     count: u32,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    rooms: Vec<Room>,
-    /// Ticks and calls in instances that have ended.
-    ended: Vec<[u64; 2]>,
-}
-
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
-    let (plan, state) = Default::default();
+    let (plan, sums) = Default::default();
     let (choice, file) = (choice.clone(), choice.profile_file()?);
-    Ok(Arc::new(Functions { choice, speed: Speed::since_now(), plan, state, file }))
+    Ok(Arc::new(Functions { choice, speed: Speed::since_now(), plan, sums, file }))
 }
 
 impl Hooked for Functions {
@@ -79,9 +74,7 @@ impl Hooked for Functions {
         );
         let Some(planned) = self.plan.get() else { return report };
         let (hz, places) = (self.speed.hz(), Places::of(module));
-        let state = self.state.lock();
-        let mut sums = state.ended.clone();
-        state.rooms.iter().for_each(|room| planned.add(*room, &mut sums));
+        let sums = self.sums.lock().so_far(|room, sums| planned.add(room, sums));
         let mut each: Vec<(u32, [u64; 2])> =
             (0..).zip(sums.into_iter().skip(1)).filter(|(_, sum)| sum[1] > 0).collect();
         each.sort_by_key(|(function, [ticks, _])| (std::cmp::Reverse(*ticks), *function));
@@ -138,9 +131,7 @@ impl Planned {
             sum[1] += room.word(account.plus(1)).load(Relaxed);
         }
     }
-}
 
-impl Planned {
     /// The account at an address.
     fn account_at(&self, room: Room, address: usize) -> Option<Word> {
         let first = room.address(self.accounts);
@@ -155,7 +146,7 @@ impl Receiver for Functions {
     fn begin(&self, room: Room) {
         let Some(planned) = self.plan.get() else { return };
         planned.meter.begin(room, room.address(planned.accounts), 0);
-        self.state.lock().rooms.push(room);
+        self.sums.lock().begin(room);
     }
 
     fn paused(&self, room: Room, ticks: u64) {
@@ -175,9 +166,7 @@ impl Receiver for Functions {
 
     fn end(&self, room: Room) {
         let Some(planned) = self.plan.get() else { return };
-        let mut state = self.state.lock();
-        state.rooms.retain(|other| *other != room);
-        planned.add(room, &mut state.ended);
+        self.sums.lock().end(room, |room, sums| planned.add(room, sums));
     }
 }
 

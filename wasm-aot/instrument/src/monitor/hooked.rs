@@ -83,15 +83,37 @@ pub(super) fn ask_where<'a>(
     (call, word): (&'a Call, Value),
     kept: Option<Variable>,
 ) {
-    let (ask, next) = (at.builder().create_block(), at.builder().create_block());
-    at.builder().set_cold_block(ask);
-    at.builder().ins().brif(condition, ask, &[], next, &[]);
-    at.builder().seal_block(ask);
-    at.builder().switch_to_block(ask);
-    let answer = at.exchange(call, word);
-    if let Some(kept) = kept {
-        at.builder().def_var(kept, answer);
+    only_if(at, condition, Weight::Seldom, |at| {
+        let answer = at.exchange(call, word);
+        if let Some(kept) = kept {
+            at.builder().def_var(kept, answer);
+        }
+    });
+}
+
+/// How often a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    Often,
+    /// What is done then lies away from the other code.
+    Seldom,
+}
+
+/// Writes code that is executed where a condition holds.
+pub(super) fn only_if<'a>(
+    at: &mut Emitter<'_, 'a>,
+    condition: Value,
+    weight: Weight,
+    write: impl FnOnce(&mut Emitter<'_, 'a>),
+) {
+    let (inside, next) = (at.builder().create_block(), at.builder().create_block());
+    if weight == Weight::Seldom {
+        at.builder().set_cold_block(inside);
     }
+    at.builder().ins().brif(condition, inside, &[], next, &[]);
+    at.builder().seal_block(inside);
+    at.builder().switch_to_block(inside);
+    write(at);
     at.builder().ins().jump(next, &[]);
     at.builder().seal_block(next);
     at.builder().switch_to_block(next);

@@ -4,9 +4,10 @@
 //! [path](super::paths). When an iteration is over, its number is compared with that of the one
 //! before, which is counted in the instance; only another one is told to the host.
 
-use super::hooked::{Hooked, fingerprint};
+use super::hooked::{Hooked, Weight, fingerprint, only_if};
 use super::outline::Outline;
 use super::paths::{Act, Condition, Decision, Paths, TOO_LONG};
+use super::sums::InstanceSums;
 use super::{Cell, Choice, MonitorError, Report};
 use crate::lower::{Facts, Hooks};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
@@ -25,7 +26,8 @@ use wasm_aot_engine::instrument::runtime::{Module, Places};
 pub(super) struct LoopTraces {
     choice: Choice,
     functions: OnceLock<Vec<Traced>>,
-    state: Mutex<LoopState>,
+    /// How often each number of each loop has come.
+    sums: Mutex<InstanceSums<HashMap<(usize, usize, u64), u64>>>,
 }
 
 /// A function with loops.
@@ -40,17 +42,10 @@ struct Traced {
     words: Word,
 }
 
-#[derive(Debug, Default)]
-struct LoopState {
-    rooms: Vec<Room>,
-    /// How often each number of each loop has come, as far as it was put away.
-    counts: HashMap<(usize, usize, u64), u64>,
-}
-
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
-    let (functions, state) = Default::default();
-    Ok(Arc::new(LoopTraces { choice: choice.clone(), functions, state }))
+    let (functions, sums) = Default::default();
+    Ok(Arc::new(LoopTraces { choice: choice.clone(), functions, sums }))
 }
 
 impl Hooked for LoopTraces {
@@ -109,9 +104,7 @@ impl Hooked for LoopTraces {
     fn report(&self, module: &Module) -> Report {
         let mut report = Report::new("loop-traces", &["count", "function", "pc", "path", "source"]);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
-        let state = self.state.lock();
-        let mut counts = state.counts.clone();
-        state.rooms.iter().for_each(|room| add(functions, *room, &mut counts));
+        let counts = self.sums.lock().so_far(|room, counts| add(functions, room, counts));
         let names = Places::of(module);
         let mut rows: Vec<_> = counts.into_iter().collect();
         rows.sort_by_key(|((function, of, number), count)| {
@@ -167,30 +160,26 @@ impl Receiver for LoopTraces {
         let Some(function) = self.functions.get().and_then(|functions| functions.get(at)) else {
             return;
         };
-        let mut state = self.state.lock();
-        let Some(room) = state.rooms.iter().find(|room| room.vmctx == firing.vmctx).copied() else {
+        let mut sums = self.sums.lock();
+        let Some(room) = sums.room(firing.vmctx).filter(|_| firing.values[0][0] != 0) else {
             return;
         };
-        if firing.values[0][0] == 0 {
-            return;
-        }
         let word = function.words.plus(2 * of as u32);
         let (number, count) = (room.word(word), room.word(word.plus(1)));
         let before = number.swap(firing.values[0][0], Relaxed);
         let times = count.swap(1, Relaxed);
         if times > 0 {
-            *state.counts.entry((at, of, before)).or_default() += times;
+            *sums.ended.entry((at, of, before)).or_default() += times;
         }
     }
 
     fn begin(&self, room: Room) {
-        self.state.lock().rooms.push(room);
+        self.sums.lock().begin(room);
     }
 
     fn end(&self, room: Room) {
-        let mut state = self.state.lock();
-        state.rooms.retain(|other| *other != room);
-        add(self.functions.get().map_or(&[][..], Vec::as_slice), room, &mut state.counts);
+        let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
+        self.sums.lock().end(room, |room, counts| add(functions, room, counts));
     }
 }
 
@@ -311,26 +300,20 @@ impl Go {
 
     /// Does what belongs to a way, if it is gone.
     fn act<'a>(&'a self, at: &mut Emitter<'_, 'a>, condition: Option<Value>, acts: &[Act]) {
-        let next = condition.map(|condition| {
-            let (gone, next) = (at.builder().create_block(), at.builder().create_block());
-            at.builder().ins().brif(condition, gone, &[], next, &[]);
-            at.builder().seal_block(gone);
-            at.builder().switch_to_block(gone);
-            next
-        });
-        for act in acts {
-            match act {
-                Act::Write { of, bits, digit } => {
-                    let digit = at.builder().ins().iconst(types::I64, i64::from(*digit));
-                    self.write(at, *of, *bits, digit);
+        let act_all = |at: &mut Emitter<'_, 'a>| {
+            for act in acts {
+                match act {
+                    Act::Write { of, bits, digit } => {
+                        let digit = at.builder().ins().iconst(types::I64, i64::from(*digit));
+                        self.write(at, *of, *bits, digit);
+                    }
+                    Act::Over(of) => self.over(at, *of),
                 }
-                Act::Over(of) => self.over(at, *of),
             }
-        }
-        if let Some(next) = next {
-            at.builder().ins().jump(next, &[]);
-            at.builder().seal_block(next);
-            at.builder().switch_to_block(next);
+        };
+        match condition {
+            Some(condition) => only_if(at, condition, Weight::Often, act_all),
+            None => act_all(at),
         }
     }
 

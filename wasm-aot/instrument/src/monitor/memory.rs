@@ -7,6 +7,7 @@
 use super::hooked::Hooked;
 use super::outline::{Instruction, Outline};
 use super::output::Stream;
+use super::sums::InstanceSums;
 use super::{Cell, Choice, MonitorError, Report};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use parking_lot::Mutex;
@@ -48,9 +49,8 @@ struct Pages {
 
 #[derive(Debug, Default)]
 struct MemoryState {
-    rooms: Vec<Room>,
-    /// What instances have counted that have ended.
-    ended: BTreeMap<(u32, u32), [u64; 2]>,
+    /// Reads and writes of each page of each memory.
+    sums: InstanceSums<BTreeMap<(u32, u32), [u64; 2]>>,
     /// How often each memory has grown, and how many pages it had at most.
     grown: BTreeMap<u32, (u64, u64)>,
     /// The monitor's own failure, or that of the trace's file.
@@ -124,8 +124,7 @@ impl Hooked for Memory {
     fn report(&self, _: &Module) -> Report {
         let mut report = Report::new("memory", &["memory", "from", "to", "reads", "writes"]);
         let mut state = self.state.lock();
-        let mut counts = state.ended.clone();
-        state.rooms.iter().for_each(|room| self.add(*room, &mut counts));
+        let counts = state.sums.so_far(|room, counts| self.add(room, counts));
         let mut sums = [0; 2];
         for ((memory, page), [reads, writes]) in &counts {
             sums = [sums[0] + reads, sums[1] + writes];
@@ -205,10 +204,7 @@ impl Memory {
     fn count_range(&self, vmctx: usize, memory: u32, from: u64, len: u64, writes: bool) {
         let (Some(pages), Some(last)) = (self.pages.get(), len.checked_sub(1)) else { return };
         let pages = &pages[memory as usize];
-        let Some(room) = self.state.lock().rooms.iter().find(|room| room.vmctx == vmctx).copied()
-        else {
-            return;
-        };
+        let Some(room) = self.state.lock().sums.room(vmctx) else { return };
         let page = |address: u64| (address >> 16).min(pages.count.into()) as u32;
         for page in page(from)..=page(from + last) {
             // Nobody else adds meanwhile: the instance's thread waits for us.
@@ -269,15 +265,11 @@ impl Receiver for Memory {
     }
 
     fn begin(&self, room: Room) {
-        self.state.lock().rooms.push(room);
+        self.state.lock().sums.begin(room);
     }
 
     fn end(&self, room: Room) {
-        let mut state = self.state.lock();
-        state.rooms.retain(|other| *other != room);
-        let mut ended = std::mem::take(&mut state.ended);
-        self.add(room, &mut ended);
-        state.ended = ended;
+        self.state.lock().sums.end(room, |room, counts| self.add(room, counts));
     }
 
     fn failed(&self, why: &str) {

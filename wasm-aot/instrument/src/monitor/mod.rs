@@ -29,6 +29,7 @@ mod paths;
 mod profile;
 mod report;
 mod set;
+mod sums;
 mod trace;
 mod tree;
 

@@ -24,7 +24,7 @@
 //! frames of machine code lie.
 #![allow(unsafe_code)]
 
-use super::hooked::{ask_where, fingerprint};
+use super::hooked::{Weight, ask_where, fingerprint, only_if};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, types};
 use fastinst_code::{Function, Library, Refused, Registration, State};
@@ -117,7 +117,7 @@ struct Switches {
 }
 
 /// A function's hooks, by its place.
-type Hooks = Vec<[HookId; 3]>;
+type Hooks = Vec<Vec<HookId>>;
 
 impl Native {
     fn begin(library: &'static Library, module: &Module) -> Result<(), Failure> {
@@ -141,7 +141,7 @@ impl Native {
         });
         let registered = OnceLock::new();
         let this = Arc::new(Self { library, switches: Arc::clone(&switches), registered });
-        let hooks = Arc::clone(&this).plan(&mut draft);
+        let hooks = Arc::clone(&this).plan(!info.tags.is_empty(), &mut draft);
         let due: Weak<dyn Due> = Arc::downgrade(&switches) as Weak<Switches>;
         let part = module.add_part_of(draft.finish(), Some(due))?;
         // Nothing is told before the library has said what is on.
@@ -163,21 +163,25 @@ impl Native {
         Ok(())
     }
 
-    /// Puts the hooks.
-    fn plan(self: Arc<Self>, draft: &mut Draft) -> Hooks {
+    /// Puts the hooks. Landings for exceptions cost every call in a function its registers: without
+    /// exceptions of the module's own there are none, and the library finds out by their frames
+    /// which calls a foreign one has ended.
+    fn plan(self: Arc<Self>, throws: bool, draft: &mut Draft) -> Hooks {
         draft.tell(Arc::<Self>::clone(&self));
         let Switches { imported, states, words, counts, .. } = &*self.switches;
         let modes = [(Mode::Entry, true), (Mode::Exit, false), (Mode::Unwind, false)];
+        let modes = &modes[..if throws { 3 } else { 2 }];
         let hooks = |place: u32| {
-            modes.map(|(mode, enters)| {
+            let hooks = modes.iter().map(|(mode, enters)| {
                 let receiver = Arc::<Self>::clone(&self);
-                let number = u64::from(place) << 1 | u64::from(!enters);
+                let number = u64::from(place) << 1 | u64::from(!*enters);
                 let call = Call { receiver, number, captures: Vec::new(), writes: false };
                 let (word, count) = (words.plus(place), counts.plus(place));
-                let probe = Probe { word, count, call, enters };
+                let probe = Probe { word, count, call, enters: *enters };
                 let action = Action::Inline(Sequence(Arc::new(probe)));
-                draft.hook_function(imported + place, mode, action)
-            })
+                draft.hook_function(imported + place, *mode, action)
+            });
+            hooks.collect()
         };
         (0..states.len() as u32).map(hooks).collect()
     }
@@ -394,21 +398,15 @@ impl Inline for Probe {
         let zero = at.builder().ins().iconst(types::I64, 0);
         at.builder().def_var(is_timed, zero);
         let word = at.load_word(self.word);
-        let [on, next] = [(); 2].map(|()| at.builder().create_block());
-        at.builder().set_cold_block(on);
-        at.builder().ins().brif(word, on, &[], next, &[]);
-        at.builder().seal_block(on);
-        at.builder().switch_to_block(on);
-        // A call is counted here, which takes a nanosecond, or told: the library counts it then.
-        let timed = at.builder().ins().icmp_imm_s(IntCC::Equal, word, i64::from(TIME));
-        let count = at.load_word(self.count);
-        let more = at.builder().ins().iadd_imm_s(count, 1);
-        let kept = at.builder().ins().select(timed, count, more);
-        at.store_word(self.count, kept);
-        ask_where(at, timed, (&self.call, word), Some(is_timed));
-        at.builder().ins().jump(next, &[]);
-        at.builder().seal_block(next);
-        at.builder().switch_to_block(next);
+        only_if(at, word, Weight::Seldom, |at| {
+            // A call is counted here, which takes a nanosecond, or told: the library counts it then.
+            let timed = at.builder().ins().icmp_imm_s(IntCC::Equal, word, i64::from(TIME));
+            let count = at.load_word(self.count);
+            let more = at.builder().ins().iadd_imm_s(count, 1);
+            let kept = at.builder().ins().select(timed, count, more);
+            at.store_word(self.count, kept);
+            ask_where(at, timed, (&self.call, word), Some(is_timed));
+        });
         Ok(())
     }
 }

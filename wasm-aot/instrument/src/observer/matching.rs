@@ -7,11 +7,12 @@
 use super::ObserverError;
 use super::binding::{Argument, Binding, Bindings, Moment};
 use super::guest::{Known, Number, Observer, is_endless};
-use super::name::{Asked, Event, Mode};
+use super::name::{Asked, Event};
 use super::rule::{Given, Helper, Rule, What};
 use super::site::{self, Immediate, Nesting, Site};
 use std::collections::HashMap;
 use std::sync::Arc;
+use wasm_aot_body::events::Mode;
 use wasm_aot_engine::CompileError;
 use wasm_aot_engine::StoreContextMut;
 use wasm_aot_engine::ValType;

@@ -12,7 +12,7 @@
 use super::site;
 use std::fmt;
 use std::ops::Range;
-use wasm_aot_body::events::{self, Instruction};
+use wasm_aot_body::events::{self, Instruction, Mode};
 
 /// When a function wants to be called.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,18 +26,6 @@ pub(crate) enum Event {
     FuncUnwind,
     BlockStart,
     BlockEnd,
-}
-
-/// Where in the course of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mode {
-    Before,
-    /// In its place.
-    Alt,
-    After,
-    SemanticAfter,
-    Entry,
-    Exit,
 }
 
 /// What can be asked for.
@@ -107,14 +95,9 @@ const EXTENDED: [(&str, Asked); 8] = [
     ("line", Asked::Line),
     ("APP_MEMID", Asked::AppMemory),
 ];
-const MODES: [(&str, Mode); 6] = [
-    ("before", Mode::Before),
-    ("alt", Mode::Alt),
-    ("after", Mode::After),
-    ("semantic_after", Mode::SemanticAfter),
-    ("entry", Mode::Entry),
-    ("exit", Mode::Exit),
-];
+/// The modes that exports name.
+const MODES: [Mode; 6] =
+    [Mode::Before, Mode::Alt, Mode::After, Mode::SemanticAfter, Mode::Entry, Mode::Exit];
 const STRUCTURAL: [(&str, &str, Event); 5] = [
     ("func", "entry", Event::FuncEntry),
     ("func", "exit", Event::FuncExit),
@@ -344,8 +327,8 @@ impl<'a> Reader<'a> {
             return Ok(Mode::Before);
         }
         let (word, at) = self.identifier("_");
-        let Some((_, mode)) = MODES.iter().find(|(name, _)| *name == word) else {
-            let names = MODES.map(|(name, _)| name);
+        let Some(mode) = MODES.iter().find(|mode| mode.name() == word) else {
+            let names = MODES.map(Mode::name);
             let hint = near(word, names.into_iter());
             return Err(
                 self.wrong(at, format!("no such mode; there are {}{hint}", names.join(", ")))

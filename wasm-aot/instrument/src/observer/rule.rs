@@ -1,8 +1,9 @@
 //! Rules: what the names of a module's exports ask for, compared with what its functions take.
 
-use super::name::{self, Asked, Call, Event, Malformed, Mode, Name, Param};
+use super::name::{self, Asked, Call, Event, Malformed, Name, Param};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use wasm_aot_body::events::Mode;
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
 use wasm_aot_engine::{FuncType, ValType};
 
