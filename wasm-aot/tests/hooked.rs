@@ -726,6 +726,31 @@ fn calls_that_are_timed_are_counted_exactly() {
 }
 
 #[test]
+fn calls_that_an_exception_ends_are_timed_if_it_is_caught() {
+    let text = r#"(module (tag $e) (func $throws (throw $e))
+        (func $f (export "f") (param i32) (result i32)
+            (block $caught (try_table (catch_all $caught) (call $throws)))
+            (i32.const 1)))"#;
+    let report = observed(text, &[0; 6], &["latency,function=*,policy=exact"]).remove(0);
+    let samples: BTreeMap<String, u64> =
+        words(&report, "function").into_iter().zip(counts(&report, "samples")).collect();
+    assert_eq!(samples, BTreeMap::from([("f".into(), 6), ("throws".into(), 6)]));
+}
+
+#[test]
+fn calls_are_timed_however_many_were_left_by_traps_and_exceptions_before() {
+    for leave in ["unreachable", "(throw $e)"] {
+        let text = format!(
+            r#"(module (tag $e) (func $f (export "f") (param i32) (result i32)
+                (if (i32.eqz (local.get 0)) (then {leave})) (i32.const 1)))"#
+        );
+        let args = [vec![0; 1_520], vec![0; 1_500], vec![1; 20]].concat();
+        let report = observed(&text, &args, &["latency,function=*,policy=exact"]).remove(0);
+        assert_eq!(counts(&report, "samples"), [20], "{leave}");
+    }
+}
+
+#[test]
 fn functions_are_timed_as_far_as_compiling_them_for_it_is_within_the_budget() {
     // Much larger than what is compiled whatever the budget is; and called by a small one.
     let large = "(drop (i32.const 1000))".repeat(20_000);

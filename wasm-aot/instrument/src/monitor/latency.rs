@@ -14,6 +14,10 @@
 //! paid. All others are executed without, until they are seen to be executed and their turn comes,
 //! those first that are executed most for their size.
 //!
+//! Landings for exceptions cost every call in a function its registers. So functions have one only
+//! where the module may catch what leaves them. A timed call that ended by a trap, or by another
+//! exception, is found by its frame when another one begins above, and is lost.
+//!
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
 use super::hooked::{Hooked, ask_where, fingerprint};
@@ -63,10 +67,10 @@ pub(super) struct Latency {
     /// The words of functions: two each.
     words: OnceLock<Word>,
     /// The functions that are observed, with their hooks, and how many are too short.
-    functions: OnceLock<(Vec<Observed>, usize)>,
+    functions: OnceLock<(Vec<TimedFunction>, usize)>,
     /// Where its hooks are.
     code: OnceLock<(Weak<ModuleInner>, Origin)>,
-    state: Mutex<State>,
+    state: Mutex<LatencyState>,
     policy: Policy,
     /// Itself, for the thread that asks the conductor.
     this: Weak<Latency>,
@@ -77,7 +81,7 @@ pub(super) struct Latency {
 
 /// A function that is observed, and what stands in it.
 #[derive(Debug)]
-struct Observed {
+struct TimedFunction {
     index: u32,
     hooks: Vec<HookId>,
     /// How many bytes of Wasm it has.
@@ -85,11 +89,11 @@ struct Observed {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LatencyState {
     conductor: Option<Conductor>,
     /// What each observed function does, by its place.
-    parts: Vec<Part>,
-    instances: Vec<Instance>,
+    parts: Vec<Activity>,
+    instances: Vec<TimedInstance>,
     /// How often each was called, seen by the conductor or not.
     called: Vec<u64>,
     random: u64,
@@ -104,7 +108,7 @@ struct State {
 
 /// What an observed function does at the moment.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Activity {
     mode: Mode,
     left: u32,
     armed: Ticks,
@@ -117,7 +121,7 @@ struct Part {
     late: Option<Ticks>,
 }
 
-impl Part {
+impl Activity {
     /// Whether its hooks have something to do.
     fn is_wanted(&self) -> bool {
         match self.mode {
@@ -129,16 +133,16 @@ impl Part {
 }
 
 #[derive(Debug)]
-struct Instance {
+struct TimedInstance {
     room: Room,
     /// How many calls of each function the conductor knows of.
     told: Vec<u64>,
     /// Timed calls that have not ended.
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenCall {
     place: usize,
     frame: usize,
     begun: u64,
@@ -206,25 +210,24 @@ impl Hooked for Latency {
                 Call { receiver, number, captures: Vec::new(), writes: false }
             };
             let probe = |call: Call, begins: bool| {
-                Action::Inline(Sequence(Arc::new(Probe {
+                Action::Inline(Sequence(Arc::new(LatencyProbe {
                     count: words.plus(2 * place),
                     call,
                     begins,
                 })))
             };
-            let modes = [
-                (compile::Mode::Entry, true),
-                (compile::Mode::Exit, false),
-                (compile::Mode::Unwind, false),
-            ];
-            let hooks = modes.map(|(mode, begins)| {
+            let mut modes = vec![(compile::Mode::Entry, true), (compile::Mode::Exit, false)];
+            if outline.may_be_caught_from(function.index) {
+                modes.push((compile::Mode::Unwind, false));
+            }
+            let hooks = modes.into_iter().map(|(mode, begins)| {
                 let number = u64::from(place) << 1 | u64::from(!begins);
                 draft.hook_function(function.index, mode, probe(call(number), begins))
             });
             let body = outline.info.body(function.index);
-            functions.push(Observed {
+            functions.push(TimedFunction {
                 index: function.index,
-                hooks: hooks.into(),
+                hooks: hooks.collect(),
                 bytes: body.end - body.start,
             });
         }
@@ -353,7 +356,7 @@ impl Latency {
             now(),
         );
         (1..=functions as u32).for_each(|id| conductor.discovered(FuncId(id), 2));
-        let part = Part {
+        let part = Activity {
             mode: Mode::Count,
             left: 0,
             armed: now(),
@@ -404,7 +407,7 @@ impl Latency {
 
     /// The functions whose hooks are to be put back, and those whose hooks are to be left out: if
     /// that needs compiling, for the first time when counting has cost as much as that will.
-    fn changes(&self, state: &State, is_free: bool) -> [Vec<usize>; 2] {
+    fn changes(&self, state: &LatencyState, is_free: bool) -> [Vec<usize>; 2] {
         let Some((functions, _)) = self.functions.get() else { return Default::default() };
         let is_paid = |place: usize| {
             is_free
@@ -436,7 +439,7 @@ impl Latency {
         let Some(module) = module.upgrade().map(Module::of) else { return };
         for (places, out) in changes.into_iter().zip([false, true]) {
             let hooks = places.iter().flat_map(|place| {
-                let Observed { index, hooks, .. } = &functions[*place];
+                let TimedFunction { index, hooks, .. } = &functions[*place];
                 hooks.iter().map(|hook| (*index, *hook))
             });
             let hooks: Vec<_> = hooks.collect();
@@ -504,7 +507,7 @@ impl Latency {
     }
 }
 
-impl State {
+impl LatencyState {
     /// Whether a function of so many bytes can be compiled within the budget; then it is paid for.
     fn pays_for(&mut self, monitor: &Latency, bytes: u32) -> bool {
         let Policy::Adaptive { budget } = monitor.policy else { return true };
@@ -524,7 +527,7 @@ impl State {
             self.parts[*place].waits.iter_mut().for_each(|times| *times += 1);
         }
         let Some((functions, _)) = monitor.functions.get() else { return Vec::new() };
-        let worth = |(place, part): (usize, &Part)| {
+        let worth = |(place, part): (usize, &Activity)| {
             let times = part.waits.filter(|times| *times > 0)?;
             Some((f64::from(times) / f64::from(functions[place].bytes), place))
         };
@@ -552,7 +555,7 @@ impl State {
         for (FuncId(id), mode) in modes.0 {
             let place = id as usize - 1;
             let left = if let Mode::Sample(draw) = mode { draw.quota } else { 0 };
-            self.parts[place] = Part { mode, left, armed: now(), ..self.parts[place] };
+            self.parts[place] = Activity { mode, left, armed: now(), ..self.parts[place] };
             for at in 0..self.instances.len() {
                 self.limit(monitor, at, place);
             }
@@ -631,18 +634,18 @@ impl State {
                 conductor.retired(FuncId(place as u32 + 1), armed, now());
             }
         }
-        if !wanted || self.instances[at].open.len() >= OPEN {
+        let open = &mut self.instances[at].open;
+        // Stacks grow downwards: what begun here or below was left without a word.
+        while let Some(gone) = open.pop_if(|open| open.frame <= frame) {
+            if let Some(conductor) = &mut self.conductor {
+                conductor.lost(FuncId(gone.place as u32 + 1), 1);
+            }
+        }
+        if !wanted || open.len() >= OPEN {
             return 0;
         }
         let begun = now().0;
-        self.instances[at].open.push(Open {
-            place,
-            frame,
-            begun,
-            nested: 0,
-            children: 0,
-            paused: 0,
-        });
+        open.push(OpenCall { place, frame, begun, nested: 0, children: 0, paused: 0 });
         begun
     }
 
@@ -667,7 +670,7 @@ impl State {
                 outer.children += ticks;
             }
             self.samples += 1;
-            let Open { nested, children, .. } = open;
+            let OpenCall { nested, children, .. } = open;
             conductor.sample(&Sample {
                 function,
                 call_site: 0,
@@ -716,7 +719,7 @@ impl Receiver for Latency {
     fn begin(&self, room: Room) {
         let mut state = self.state.lock();
         let told = vec![0; state.parts.len()];
-        state.instances.push(Instance { room, told, open: Vec::new() });
+        state.instances.push(TimedInstance { room, told, open: Vec::new() });
         let at = state.instances.len() - 1;
         (0..state.parts.len()).for_each(|place| state.limit(self, at, place));
     }
@@ -738,14 +741,14 @@ impl Receiver for Latency {
 /// Where a function begins: counts the call, and asks whether it is timed. Where it ends: tells, if
 /// it was.
 #[derive(Debug)]
-struct Probe {
+struct LatencyProbe {
     /// The function's count; its limit is behind it.
     count: Word,
     call: Call,
     begins: bool,
 }
 
-impl Inline for Probe {
+impl Inline for LatencyProbe {
     fn fingerprint(&self) -> u64 {
         fingerprint("latency", &(self.count, &self.call, self.begins))
     }

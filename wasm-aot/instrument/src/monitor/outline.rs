@@ -17,11 +17,11 @@ pub(super) struct Outline<'a> {
     /// Whether some of its code may be executed already.
     runs: bool,
     /// What is known of its calls, once it was asked for.
-    calls: OnceCell<Calls>,
+    calls: OnceCell<CallSummary>,
 }
 
 /// What functions do to those that call them, and those to them.
-struct Calls {
+struct CallSummary {
     /// Functions that an exception may leave.
     throwing: HashSet<u32>,
     /// Whether an exception may be caught.
@@ -93,8 +93,8 @@ impl<'a> Outline<'a> {
         Ok(look(&Outline { info: &info, bytes, functions, runs, calls: OnceCell::new() }))
     }
 
-    fn calls(&self) -> &Calls {
-        self.calls.get_or_init(|| Calls::of(&self.functions))
+    fn calls(&self) -> &CallSummary {
+        self.calls.get_or_init(|| CallSummary::of(&self.functions))
     }
 
     /// Whether an exception may be caught in the module, or it may be executed already, so that
@@ -108,6 +108,11 @@ impl<'a> Outline<'a> {
     pub(super) fn needs_unwinding(&self, function: u32) -> bool {
         (self.catches() || self.info.is_called_from_elsewhere(function))
             && self.calls().throwing.contains(&function)
+    }
+
+    /// Whether an exception may leave a function that is caught in the module then.
+    pub(super) fn may_be_caught_from(&self, function: u32) -> bool {
+        self.calls().is_caught && self.calls().throwing.contains(&function)
     }
 
     /// Whether all calls of a function are instructions that name it and come back, none of which
@@ -139,7 +144,7 @@ impl<'a> Outline<'a> {
     }
 }
 
-impl Calls {
+impl CallSummary {
     fn of(functions: &[Function<'_>]) -> Self {
         let defined: HashSet<u32> = functions.iter().map(|function| function.index).collect();
         let (mut throwing, mut tail_called) = (HashSet::new(), HashSet::new());
