@@ -34,14 +34,14 @@ use wasm_aot_engine::instrument::offsets::{ASIDE, NOTHING, Offsets};
 const EXPECTED: &str = ";; ---\n";
 
 /// What is made of a file.
-struct Wish<'a> {
+struct GoldenRequest<'a> {
     /// What is asked for, in the order in which it is.
     words: Vec<&'a str>,
     script: String,
     module: Vec<u8>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> GoldenRequest<'a> {
     fn read(text: &'a str) -> Self {
         let lines = |mark| text.lines().filter_map(move |line| line.strip_prefix(mark));
         let words: Vec<&str> = lines(";;!").flat_map(str::split_whitespace).collect();
@@ -366,7 +366,7 @@ impl<'a> Listing<'a> {
 fn expected(text: &str) -> String {
     let source = text.split(EXPECTED).next().unwrap_or(text);
     let mut all = source.trim_end().to_owned() + "\n" + EXPECTED;
-    for line in Wish::read(source).made().lines() {
+    for line in GoldenRequest::read(source).made().lines() {
         let _ = writeln!(all, "{}", format!(";; {line}").trim_end());
     }
     all

@@ -12,7 +12,7 @@
 //! | [`Action`] | what stands in the code | which monitors |
 //! |---|---|---|
 //! | `Nothing` | nothing | no place matches |
-//! | `Count` | edge counters, which all that count share; effects are computed when they are read | effects are sums, see `observer/tally.rs` |
+//! | `Count` | edge counters, which all that count share; effects are computed when they are read | effects are sums, see `observer/effects.rs` |
 //! | `Note` | one-shot probes, which switch themselves off | effects happen once |
 //! | `Hooks` | machine code of the monitor's own, and calls of the host | monitors that are built in |
 //! | `Guest` | the module's functions, inlined where they are small, or called | all other modules |

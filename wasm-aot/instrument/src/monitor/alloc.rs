@@ -69,8 +69,8 @@ pub(super) struct Allocations {
 struct AllocState {
     /// Which functions are allocators.
     deeds: Vec<(u32, Deed)>,
-    instances: HashMap<usize, Instance>,
-    sites: HashMap<Vec<(u32, u32)>, Site>,
+    instances: HashMap<usize, InstanceBlocks>,
+    sites: HashMap<Vec<(u32, u32)>, AllocSite>,
     live: u64,
     peak: u64,
     /// How often something was freed that nobody had seen allocated.
@@ -79,7 +79,7 @@ struct AllocState {
 }
 
 #[derive(Debug, Default)]
-struct Instance {
+struct InstanceBlocks {
     /// Allocators that have not returned: frame, what, arguments.
     open: Vec<(usize, Deed, Vec<u64>)>,
     /// What was allocated and not freed: how large it is, and where that was.
@@ -87,7 +87,7 @@ struct Instance {
 }
 
 #[derive(Debug, Default)]
-struct Site {
+struct AllocSite {
     count: u64,
     bytes: u64,
     live: u64,
@@ -169,7 +169,7 @@ impl Hooked for Allocations {
             report.row(site_cells.into_iter().chain([shown.join(" < ").into(), source.into()]));
         }
         report.rows.sort_by_key(|row| (std::cmp::Reverse(row[0].sum()), format!("{:?}", row[4])));
-        let sum = |of: fn(&Site) -> u64| state.sites.values().map(of).sum::<u64>();
+        let sum = |of: fn(&AllocSite) -> u64| state.sites.values().map(of).sum::<u64>();
         if state.deeds.is_empty() {
             report.notes.push("the module has no function with the name of an allocator's".into());
         }

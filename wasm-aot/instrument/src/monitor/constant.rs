@@ -24,7 +24,7 @@ use wasm_aot_engine::instrument::runtime::{Module, Places};
 #[derive(Debug)]
 pub(super) struct Constants {
     choice: Choice,
-    functions: OnceLock<Vec<Observed>>,
+    functions: OnceLock<Vec<ComparedFunction>>,
     /// What was seen of each.
     sums: Mutex<InstanceSums<Vec<Seen>>>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Constants {
 /// A function with parameters, and its words: calls, then for each half of each parameter the first
 /// value, and which bits were others.
 #[derive(Debug)]
-struct Observed {
+struct ComparedFunction {
     index: u32,
     params: Vec<ValType>,
     words: Word,
@@ -68,7 +68,7 @@ impl Hooked for Constants {
                 Mode::Entry,
                 Action::Inline(Sequence(Arc::new(compare))),
             );
-            functions.push(Observed { index: function.index, params, words });
+            functions.push(ComparedFunction { index: function.index, params, words });
         }
         // Planned once.
         let _ = self.functions.set(functions);
@@ -104,12 +104,12 @@ impl Hooked for Constants {
 }
 
 /// Adds what an instance has seen of each function.
-fn add(functions: &[Observed], room: Room, all: &mut Vec<Seen>) {
+fn add(functions: &[ComparedFunction], room: Room, all: &mut Vec<Seen>) {
     all.resize_with(functions.len(), Seen::default);
     all.iter_mut().zip(functions).for_each(|(seen, function)| seen.add(function.seen(room)));
 }
 
-impl Observed {
+impl ComparedFunction {
     /// What an instance has seen.
     fn seen(&self, room: Room) -> Seen {
         let word = |at: u32| room.word(self.words.plus(at)).load(Relaxed);

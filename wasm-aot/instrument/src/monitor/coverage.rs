@@ -1,7 +1,7 @@
 //! `coverage`: which instructions and blocks were executed, as the code notes it.
 
 use super::hooked::Hooked;
-use super::noted::{Function, Noted};
+use super::one_shot::{OneShotFunction, OneShotProbes};
 use super::outline::Outline;
 use super::{Cell, Choice, MonitorError, Report};
 use crate::lower::Facts;
@@ -13,12 +13,12 @@ use wasm_aot_engine::instrument::runtime::{Module, Origin, Places};
 #[derive(Debug)]
 pub(super) struct Coverage {
     choice: Choice,
-    noted: Arc<Noted>,
+    noted: Arc<OneShotProbes>,
 }
 
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
-    Ok(Arc::new(Coverage { choice: choice.clone(), noted: Noted::new() }))
+    Ok(Arc::new(Coverage { choice: choice.clone(), noted: OneShotProbes::new() }))
 }
 
 impl Hooked for Coverage {
@@ -76,7 +76,7 @@ impl Hooked for Coverage {
     }
 }
 
-fn row(function: &Function, [covered, all, reached, blocks]: [usize; 4]) -> [Cell; 7] {
+fn row(function: &OneShotFunction, [covered, all, reached, blocks]: [usize; 4]) -> [Cell; 7] {
     let share = |part: usize, whole: usize| Cell::share(part as u64, whole as u64);
     let label = function.label.clone().into();
     [
@@ -91,7 +91,7 @@ fn row(function: &Function, [covered, all, reached, blocks]: [usize; 4]) -> [Cel
 }
 
 /// Where what was not executed begins and ends.
-fn missed(function: &Function, covered: &[bool], places: &Places<'_>, report: &mut Report) {
+fn missed(function: &OneShotFunction, covered: &[bool], places: &Places<'_>, report: &mut Report) {
     let mut at = 0;
     for gap in covered.chunk_by(|a, b| a == b) {
         let own = &function.instructions[at..at + gap.len()];

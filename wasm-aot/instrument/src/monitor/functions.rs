@@ -56,11 +56,11 @@ impl Hooked for Functions {
         draft.tell(Arc::<Self>::clone(&self));
         for function in outline.chosen(&self.choice) {
             put_spans(draft, outline, function, |span| match span {
-                Span::Begin(function) => Action::Inline(Sequence(Arc::new(Enter {
+                Span::Begin(function) => Action::Inline(Sequence(Arc::new(OpenAccount {
                     meter,
                     account: accounts.plus(2 * (function + 1)),
                 }))),
-                Span::End => Action::Inline(Sequence(Arc::new(Leave(meter)))),
+                Span::End => Action::Inline(Sequence(Arc::new(CloseAccount(meter)))),
             });
         }
         // Planned once.
@@ -172,12 +172,12 @@ impl Receiver for Functions {
 
 /// The account of a function is opened.
 #[derive(Debug, Hash)]
-struct Enter {
+struct OpenAccount {
     meter: Meter,
     account: Word,
 }
 
-impl Inline for Enter {
+impl Inline for OpenAccount {
     fn fingerprint(&self) -> u64 {
         fingerprint("functions: enter", self)
     }
@@ -193,9 +193,9 @@ impl Inline for Enter {
 
 /// The account is closed.
 #[derive(Debug, Hash)]
-struct Leave(Meter);
+struct CloseAccount(Meter);
 
-impl Inline for Leave {
+impl Inline for CloseAccount {
     fn fingerprint(&self) -> u64 {
         fingerprint("functions: leave", self)
     }

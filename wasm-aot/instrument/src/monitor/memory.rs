@@ -34,7 +34,7 @@ pub(super) struct Memory {
     /// The counters of each memory, once they are planned.
     pages: OnceLock<Vec<Pages>>,
     /// What calls of the host are about.
-    events: OnceLock<Vec<Event>>,
+    events: OnceLock<Vec<MemoryEvent>>,
     state: Mutex<MemoryState>,
 }
 
@@ -59,7 +59,7 @@ struct MemoryState {
 
 /// Something that the host is called for.
 #[derive(Debug)]
-enum Event {
+enum MemoryEvent {
     /// An access that is written down: which function, where in it.
     Access {
         function: String,
@@ -158,14 +158,14 @@ impl Memory {
         function: &str,
         start: u32,
         instruction: &Instruction<'_>,
-    ) -> Option<(Event, Vec<Capture>)> {
+    ) -> Option<(MemoryEvent, Vec<Capture>)> {
         // Length, source, destination, from the top of the stack.
         let range = |reads: Option<u32>, writes: Option<u32>| {
-            (Event::Range { reads, writes }, [0, 1, 2].map(Capture::Taken).to_vec())
+            (MemoryEvent::Range { reads, writes }, [0, 1, 2].map(Capture::Taken).to_vec())
         };
         Some(match instruction.op {
             Operator::MemoryGrow { mem } => {
-                (Event::Grow(mem), vec![Capture::Taken(0), Capture::Operand(0)])
+                (MemoryEvent::Grow(mem), vec![Capture::Taken(0), Capture::Operand(0)])
             }
             Operator::MemoryFill { mem } | Operator::MemoryInit { mem, .. } => {
                 range(None, Some(mem))
@@ -175,7 +175,7 @@ impl Memory {
                 self.trace.as_ref()?;
                 let access = Access::of(&instruction.op)?;
                 (
-                    Event::Access {
+                    MemoryEvent::Access {
                         function: function.to_owned(),
                         offset: instruction.at - start,
                         access,
@@ -240,10 +240,10 @@ impl Receiver for Memory {
         };
         let value = |place: usize| firing.values[place][0];
         match event {
-            Event::Access { function, offset, access } => {
+            MemoryEvent::Access { function, offset, access } => {
                 self.write(firing.vmctx, function, *offset, *access, value(0));
             }
-            Event::Range { reads, writes } => {
+            MemoryEvent::Range { reads, writes } => {
                 let (len, source, destination) = (value(0), value(1), value(2));
                 reads
                     .iter()
@@ -252,7 +252,7 @@ impl Receiver for Memory {
                     self.count_range(firing.vmctx, *memory, destination, len, true);
                 });
             }
-            Event::Grow(memory) => {
+            MemoryEvent::Grow(memory) => {
                 let (by, before) = (value(0), value(1));
                 let failed = [u64::MAX, u32::MAX.into()].contains(&before);
                 if by > 0 && !failed {

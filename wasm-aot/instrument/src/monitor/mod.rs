@@ -21,7 +21,7 @@ mod loop_traces;
 mod memory;
 mod meter;
 mod native;
-mod noted;
+mod one_shot;
 mod options;
 mod outline;
 mod output;
@@ -33,7 +33,7 @@ mod sums;
 mod trace;
 mod tree;
 
-pub(crate) use noted::Noted;
+pub(crate) use one_shot::OneShotProbes;
 pub use options::{Choice, Choices, MonitorError, TOP};
 pub use report::{Cell, Report};
 pub(crate) use report::{field, table};
@@ -45,7 +45,7 @@ use wasm_aot_engine::instrument::runtime::Counts;
 
 /// A kind of monitor.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct MonitorKind {
     /// Its name.
     pub name: &'static str,
     /// What it tells.
@@ -71,26 +71,26 @@ enum Source {
 }
 
 /// All monitors, in the order of their names.
-pub const KINDS: &[Kind] = &[
-    Kind {
+pub const KINDS: &[MonitorKind] = &[
+    MonitorKind {
         name: "alloc",
         about: "what is allocated, where, and what of it is still there",
         options: &[("depth=N", "how many callers a site consists of; 4 otherwise")],
         source: Source::Hooks(alloc::begin),
     },
-    Kind {
+    MonitorKind {
         name: "blocks",
         about: "how often each basic block was executed",
         options: &[("zero", "also those that never were")],
         source: Source::Counts { call_targets: false, report: counted::blocks },
     },
-    Kind {
+    MonitorKind {
         name: "branches",
         about: "how often each branch was taken / not taken",
         options: &[("zero", "also those that were never reached")],
         source: Source::Counts { call_targets: false, report: counted::branches },
     },
-    Kind {
+    MonitorKind {
         name: "calls",
         about: "who called whom, from where, how often; also through tables and references",
         options: &[
@@ -99,37 +99,37 @@ pub const KINDS: &[Kind] = &[
         ],
         source: Source::Counts { call_targets: true, report: counted::calls },
     },
-    Kind {
+    MonitorKind {
         name: "const",
         about: "which arguments of functions are always the same",
         options: &[],
         source: Source::Hooks(constant::begin),
     },
-    Kind {
+    MonitorKind {
         name: "control-flow",
         about: "execution count of each CFG edge",
         options: &[("dot", "graphs, as Graphviz reads them")],
         source: Source::Counts { call_targets: false, report: counted::edges },
     },
-    Kind {
+    MonitorKind {
         name: "coverage",
         about: "which instructions and blocks of each function were executed",
         options: &[("missed", "where what was not executed begins and ends")],
         source: Source::Hooks(coverage::begin),
     },
-    Kind {
+    MonitorKind {
         name: "functions",
         about: "how often each function was called, and how much time it has taken itself",
         options: &[("file=FILE", "as `fastinst report`, `diff` and `merge` read it")],
         source: Source::Hooks(functions::begin),
     },
-    Kind {
+    MonitorKind {
         name: "globals",
         about: "how often each global was read and written",
         options: &[],
         source: Source::Counts { call_targets: false, report: counted::globals },
     },
-    Kind {
+    MonitorKind {
         name: "hotness",
         about: "how often each instruction was executed",
         options: &[
@@ -138,13 +138,13 @@ pub const KINDS: &[Kind] = &[
         ],
         source: Source::Counts { call_targets: false, report: counted::hotness },
     },
-    Kind {
+    MonitorKind {
         name: "icount",
         about: "how many instructions each function has and has executed",
         options: &[],
         source: Source::Counts { call_targets: false, report: counted::icount },
     },
-    Kind {
+    MonitorKind {
         name: "latency",
         about: "how long calls take, with percentiles: a sample that costs a given share of processor time",
         options: &[
@@ -154,19 +154,19 @@ pub const KINDS: &[Kind] = &[
         ],
         source: Source::Hooks(latency::begin),
     },
-    Kind {
+    MonitorKind {
         name: "loop-traces",
         about: "which paths the iterations of each loop took",
         options: &[],
         source: Source::Hooks(loop_traces::begin),
     },
-    Kind {
+    MonitorKind {
         name: "loops",
         about: "how often each loop was entered and repeated",
         options: &[("zero", "also those that were never reached")],
         source: Source::Counts { call_targets: false, report: counted::loops },
     },
-    Kind {
+    MonitorKind {
         name: "memory",
         about: "how often each page of memory was read and written",
         options: &[(
@@ -175,13 +175,13 @@ pub const KINDS: &[Kind] = &[
         )],
         source: Source::Hooks(memory::begin),
     },
-    Kind {
+    MonitorKind {
         name: "opcodes",
         about: "how often each kind of instruction was executed",
         options: &[],
         source: Source::Counts { call_targets: false, report: counted::opcodes },
     },
-    Kind {
+    MonitorKind {
         name: "profile",
         about: "who called whom, how often, and how long that took: the tree of calling contexts",
         options: &[
@@ -196,7 +196,7 @@ pub const KINDS: &[Kind] = &[
         ],
         source: Source::Hooks(profile::begin),
     },
-    Kind {
+    MonitorKind {
         name: "trace",
         about: "every instruction with its operands, in order",
         options: &[

@@ -4,7 +4,7 @@
 //! ```text
 //!   first instance ── introduce ──▶ Library::find ── register ──▶ numbers of probes
 //!                                                   set(which) ◀── the library's agent
-//!   Switches: a word for each function in every instance: off, count or time
+//!   FunctionSwitches: a word for each function in every instance: off, count or time
 //!      │ changes                                     ▲
 //!      ▼                                             │ load
 //! thread ── leave_out ──▶ variants        entry: count? ─▶ another word, which the agent asks for
@@ -91,14 +91,14 @@ enum Failure {
 #[derive(Debug)]
 struct Native {
     library: &'static Library,
-    switches: Arc<Switches>,
+    switches: Arc<FunctionSwitches>,
     registered: OnceLock<(Registration, Vec<u32>)>,
 }
 
 /// What each function is to do, and where that is stored. Functions are known by their places among
 /// those that the module defines.
 #[derive(Debug)]
-struct Switches {
+struct FunctionSwitches {
     imported: u32,
     states: Vec<AtomicU8>,
     /// Whether its hooks are left out.
@@ -111,13 +111,13 @@ struct Switches {
     /// What was counted in those that have ended.
     ended: Vec<AtomicU64>,
     /// Where the hooks are.
-    attached: OnceLock<(Weak<ModuleInner>, Origin, Hooks)>,
+    attached: OnceLock<(Weak<ModuleInner>, Origin, FunctionHooks)>,
     /// Wakes the thread that leaves hooks out, and has it let go of a module.
     changes: Sender<Option<Arc<ModuleInner>>>,
 }
 
 /// A function's hooks, by its place.
-type Hooks = Vec<Vec<HookId>>;
+type FunctionHooks = Vec<Vec<HookId>>;
 
 impl Native {
     fn begin(library: &'static Library, module: &Module) -> Result<(), Failure> {
@@ -128,7 +128,7 @@ impl Native {
         }
         let mut draft = Draft::default();
         let (changes, changed) = mpsc::channel();
-        let switches = Arc::new(Switches {
+        let switches = Arc::new(FunctionSwitches {
             imported,
             states: (0..count).map(|_| AtomicU8::new(OFF)).collect(),
             out: (0..count).map(|_| AtomicU8::new(THERE)).collect(),
@@ -142,7 +142,7 @@ impl Native {
         let registered = OnceLock::new();
         let this = Arc::new(Self { library, switches: Arc::clone(&switches), registered });
         let hooks = Arc::clone(&this).plan(!info.tags.is_empty(), &mut draft);
-        let due: Weak<dyn Due> = Arc::downgrade(&switches) as Weak<Switches>;
+        let due: Weak<dyn Due> = Arc::downgrade(&switches) as Weak<FunctionSwitches>;
         let part = module.add_part_of(draft.finish(), Some(due))?;
         // Nothing is told before the library has said what is on.
         let registered = register(library, module, &switches)?;
@@ -166,9 +166,9 @@ impl Native {
     /// Puts the hooks. Landings for exceptions cost every call in a function its registers: without
     /// exceptions of the module's own there are none, and the library finds out by their frames
     /// which calls a foreign one has ended.
-    fn plan(self: Arc<Self>, throws: bool, draft: &mut Draft) -> Hooks {
+    fn plan(self: Arc<Self>, throws: bool, draft: &mut Draft) -> FunctionHooks {
         draft.tell(Arc::<Self>::clone(&self));
-        let Switches { imported, states, words, counts, .. } = &*self.switches;
+        let FunctionSwitches { imported, states, words, counts, .. } = &*self.switches;
         let modes = [(Mode::Entry, true), (Mode::Exit, false), (Mode::Unwind, false)];
         let modes = &modes[..if throws { 3 } else { 2 }];
         let hooks = |place: u32| {
@@ -177,7 +177,7 @@ impl Native {
                 let number = u64::from(place) << 1 | u64::from(!*enters);
                 let call = Call { receiver, number, captures: Vec::new(), writes: false };
                 let (word, count) = (words.plus(place), counts.plus(place));
-                let probe = Probe { word, count, call, enters: *enters };
+                let probe = NativeProbe { word, count, call, enters: *enters };
                 let action = Action::Inline(Sequence(Arc::new(probe)));
                 draft.hook_function(imported + place, *mode, action)
             });
@@ -192,7 +192,7 @@ impl Native {
 fn register(
     library: &'static Library,
     module: &Module,
-    switches: &Arc<Switches>,
+    switches: &Arc<FunctionSwitches>,
 ) -> Result<(Registration, Vec<u32>), Refused> {
     let (inner, places) = (module.inner(), Places::of(module));
     let base = inner.code.range().start;
@@ -226,7 +226,7 @@ fn register(
     Ok((registration, probes))
 }
 
-impl Switches {
+impl FunctionSwitches {
     /// By the library's agent, which waits: nothing is compiled here.
     fn set(&self, which: &[u32], state: State) -> bool {
         let state = match state {
@@ -310,7 +310,7 @@ impl Switches {
     }
 }
 
-impl Due for Switches {
+impl Due for FunctionSwitches {
     fn is_due(&self, function: u32) -> bool {
         let place = (function - self.imported) as usize;
         if !self.is_off(place) {
@@ -346,7 +346,7 @@ impl Receiver for Native {
     }
 
     fn begin(&self, room: Room) {
-        let Switches { states, words, counts, rooms, .. } = &*self.switches;
+        let FunctionSwitches { states, words, counts, rooms, .. } = &*self.switches;
         let mut rooms = rooms.lock();
         rooms.push(room);
         for (place, state) in (0..).zip(states) {
@@ -356,7 +356,7 @@ impl Receiver for Native {
     }
 
     fn end(&self, room: Room) {
-        let Switches { counts, rooms, ended, .. } = &*self.switches;
+        let FunctionSwitches { counts, rooms, ended, .. } = &*self.switches;
         let mut rooms = rooms.lock();
         rooms.retain(|known| *known != room);
         for (place, ended) in (0..).zip(ended) {
@@ -376,14 +376,14 @@ impl Receiver for Native {
 /// Where a function begins: counts or tells, if its word says so. Where it ends: tells, if it is
 /// timed.
 #[derive(Debug)]
-struct Probe {
+struct NativeProbe {
     word: Word,
     count: Word,
     call: Call,
     enters: bool,
 }
 
-impl Inline for Probe {
+impl Inline for NativeProbe {
     fn fingerprint(&self) -> u64 {
         fingerprint("native", &(self.word, self.count, &self.call, self.enters))
     }

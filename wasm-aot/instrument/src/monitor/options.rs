@@ -1,7 +1,7 @@
 //! What people write behind `--monitor`: a name, and options.
 
 use super::kept::{ProfileFile, Watching};
-use super::{KINDS, Kind, output};
+use super::{KINDS, MonitorKind, output};
 use globset::{Glob, GlobMatcher};
 use std::fs::File;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
 /// A monitor that was chosen, with its options.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'static MonitorKind,
     /// How it was written.
     text: String,
     /// Functions of these names, all if there are none; and those that are left out of them.

@@ -95,7 +95,7 @@ pub(super) struct Paths {
 pub(super) const TOO_LONG: u64 = u64::MAX;
 
 /// What encloses an instruction.
-struct Frame {
+struct ControlFrame {
     end: usize,
     /// The loop that it is.
     header: Option<usize>,
@@ -117,7 +117,7 @@ impl Paths {
             function.instructions.iter().map(|instruction| &instruction.op).collect();
         let (ends, elses) = matching(&ops);
         let mut paths = Self::default();
-        let mut frames = vec![Frame { end: ops.len() - 1, header: None }];
+        let mut frames = vec![ControlFrame { end: ops.len() - 1, header: None }];
         let mut found = Vec::new();
         for (place, op) in ops.iter().enumerate() {
             let flow = paths.flow(op, place, &frames, &ends, &elses);
@@ -137,13 +137,13 @@ impl Paths {
                         parent: innermost(&frames),
                         exits: Vec::new(),
                     });
-                    frames.push(Frame { end, header: Some(paths.loops.len() - 1) });
+                    frames.push(ControlFrame { end, header: Some(paths.loops.len() - 1) });
                 }
                 Operator::Block { .. }
                 | Operator::If { .. }
                 | Operator::Try { .. }
                 | Operator::TryTable { .. } => {
-                    frames.push(Frame { end: ends[place], header: None });
+                    frames.push(ControlFrame { end: ends[place], header: None });
                 }
                 Operator::End | Operator::Delegate { .. } => drop(frames.pop()),
                 _ => {}
@@ -161,7 +161,7 @@ impl Paths {
     }
 
     /// The place that a branch leads to.
-    fn label(&self, frames: &[Frame], depth: u32) -> usize {
+    fn label(&self, frames: &[ControlFrame], depth: u32) -> usize {
         let frame = &frames[frames.len() - 1 - depth as usize];
         frame.header.map_or(frame.end + 1, |header| self.loops[header].start)
     }
@@ -170,7 +170,7 @@ impl Paths {
         &self,
         op: &Operator<'_>,
         place: usize,
-        frames: &[Frame],
+        frames: &[ControlFrame],
         ends: &[usize],
         elses: &[Option<usize>],
     ) -> Flow {
@@ -203,7 +203,7 @@ impl Paths {
         &self,
         op: &Operator<'_>,
         place: usize,
-        frames: &[Frame],
+        frames: &[ControlFrame],
     ) -> Option<(Option<Decision>, Vec<Edge>)> {
         let edge = |when, depth: u32| self.edge(when, frames, depth);
         Some(match op {
@@ -265,7 +265,7 @@ impl Paths {
         })
     }
 
-    fn edge(&self, when: Condition, frames: &[Frame], depth: u32) -> Edge {
+    fn edge(&self, when: Condition, frames: &[ControlFrame], depth: u32) -> Edge {
         let at = frames.len() - 1 - depth as usize;
         let left = frames[at + 1..].iter().filter_map(|frame| frame.header).collect();
         Edge { when, left, around: innermost(&frames[..=at]), target: self.label(frames, depth) }
@@ -365,7 +365,7 @@ fn bits(count: usize) -> u32 {
     count.max(1).next_power_of_two().trailing_zeros()
 }
 
-fn innermost(frames: &[Frame]) -> Option<usize> {
+fn innermost(frames: &[ControlFrame]) -> Option<usize> {
     frames.iter().rev().find_map(|frame| frame.header)
 }
 

@@ -22,7 +22,7 @@ const VALUES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Trace {
     choice: Choice,
-    events: OnceLock<Vec<Event>>,
+    events: OnceLock<Vec<TraceEvent>>,
     state: Mutex<TraceState>,
 }
 
@@ -36,18 +36,18 @@ struct TraceState {
     /// Whether what comes before all lines is written.
     has_begun: bool,
     failure: Option<String>,
-    form: Form,
+    form: TraceForm,
 }
 
 /// What lines look like.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum TraceForm {
     Text,
     Csv,
     Json,
 }
 
-impl Form {
+impl TraceForm {
     const ALL: [(&str, Self); 3] = [("text", Self::Text), ("csv", Self::Csv), ("json", Self::Json)];
 
     fn of(choice: &Choice) -> Result<Self, MonitorError> {
@@ -60,14 +60,14 @@ impl Form {
         })
     }
 
-    fn line(self, depth: usize, event: &Event, values: &[String]) -> String {
+    fn line(self, depth: usize, event: &TraceEvent, values: &[String]) -> String {
         let indent = || "  ".repeat(depth.min(64));
         let (kind, function) = (&event.kind, &event.function);
         let (word, offset, text) = match kind {
-            Kind::Enter => (">", None, ""),
-            Kind::Leave => ("<", None, ""),
-            Kind::Unwind => ("!", None, ""),
-            Kind::Instruction(offset, text) => ("+", Some(offset), text.as_str()),
+            TraceEventKind::Enter => (">", None, ""),
+            TraceEventKind::Leave => ("<", None, ""),
+            TraceEventKind::Unwind => ("!", None, ""),
+            TraceEventKind::Instruction(offset, text) => ("+", Some(offset), text.as_str()),
         };
         match (self, offset) {
             (Self::Text, Some(offset)) => format!("{}  +{offset} {text}  {}", indent(), values.join(" ")),
@@ -106,15 +106,15 @@ impl Out {
 
 /// What a line is about.
 #[derive(Debug)]
-struct Event {
-    kind: Kind,
+struct TraceEvent {
+    kind: TraceEventKind,
     function: String,
     /// The types of the values that it shows.
     types: Vec<ValType>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum TraceEventKind {
     Enter,
     Leave,
     Unwind,
@@ -128,7 +128,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
         Some(file) => Out::File(BufWriter::new(Stream::new(file))),
         None => Out::Stderr(BufWriter::new(std::io::stderr())),
     };
-    let form = Form::of(choice)?;
+    let form = TraceForm::of(choice)?;
     let (frames, lines, has_begun, failure) = Default::default();
     let state = Mutex::new(TraceState { out, frames, lines, has_begun, failure, form });
     Ok(Arc::new(Trace { choice: choice.clone(), events: OnceLock::new(), state }))
@@ -147,7 +147,7 @@ impl Hooked for Trace {
                     captures,
                     writes: false,
                 };
-                events.push(Event { kind, function: function.to_owned(), types });
+                events.push(TraceEvent { kind, function: function.to_owned(), types });
                 Action::Call(call)
             };
         draft.tell(Arc::<Self>::clone(&self));
@@ -157,7 +157,7 @@ impl Hooked for Trace {
             draft.hook_function(
                 index,
                 Mode::Entry,
-                event(Kind::Enter, name, ty.params(), &Capture::Local),
+                event(TraceEventKind::Enter, name, ty.params(), &Capture::Local),
             );
             if !self.choice.has("calls") {
                 let start = outline.info.body(index).start;
@@ -165,7 +165,7 @@ impl Hooked for Trace {
                     let operands: Vec<ValType> =
                         instruction.operands.iter().rev().copied().collect();
                     let from_top = |place: u32| Capture::Operand(operands.len() as u32 - 1 - place);
-                    let kind = Kind::Instruction(
+                    let kind = TraceEventKind::Instruction(
                         instruction.at - start,
                         spelled(&instruction.op, outline.bytes, instruction.at),
                     );
@@ -175,11 +175,15 @@ impl Hooked for Trace {
             }
             let results = ty.results();
             let from_top = |place: u32| Capture::Operand(results.len() as u32 - 1 - place);
-            draft.hook_function(index, Mode::Exit, event(Kind::Leave, name, results, &from_top));
+            draft.hook_function(
+                index,
+                Mode::Exit,
+                event(TraceEventKind::Leave, name, results, &from_top),
+            );
             draft.hook_function(
                 index,
                 Mode::Unwind,
-                event(Kind::Unwind, name, &[], &Capture::Local),
+                event(TraceEventKind::Unwind, name, &[], &Capture::Local),
             );
         }
         // Planned once.
@@ -236,7 +240,7 @@ impl Receiver for Trace {
 impl TraceState {
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.has_begun, true)
-            && let Form::Csv = self.form
+            && let TraceForm::Csv = self.form
         {
             self.write("depth,event,function,offset,instruction,values");
         }
@@ -249,7 +253,7 @@ impl TraceState {
     }
 
     /// How deep an activation is. Those that a trap has left lie below whoever comes next.
-    fn depth(&mut self, vmctx: usize, frame: usize, kind: &Kind) -> usize {
+    fn depth(&mut self, vmctx: usize, frame: usize, kind: &TraceEventKind) -> usize {
         let at = match self.frames.iter().position(|(other, _)| *other == vmctx) {
             Some(at) => at,
             None => {
@@ -258,22 +262,21 @@ impl TraceState {
             }
         };
         let frames = &mut self.frames[at].1;
-        while frames
-            .last()
-            .is_some_and(|last| *last < frame || (*last == frame && matches!(kind, Kind::Enter)))
-        {
+        while frames.last().is_some_and(|last| {
+            *last < frame || (*last == frame && matches!(kind, TraceEventKind::Enter))
+        }) {
             frames.pop();
         }
         match kind {
-            Kind::Enter => {
+            TraceEventKind::Enter => {
                 frames.push(frame);
                 frames.len() - 1
             }
-            Kind::Leave | Kind::Unwind => {
+            TraceEventKind::Leave | TraceEventKind::Unwind => {
                 frames.pop_if(|last| *last == frame);
                 frames.len()
             }
-            Kind::Instruction(..) => frames.len().saturating_sub(1),
+            TraceEventKind::Instruction(..) => frames.len().saturating_sub(1),
         }
     }
 }

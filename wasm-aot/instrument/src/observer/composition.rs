@@ -2,7 +2,6 @@
 //! with it one after the other, lowered together, and drafted in their order.
 
 use super::counting::Counting;
-use super::derived::{Derivation, Derived};
 use super::insertion::Inserted;
 use super::installed::{Installed, InstalledProbe};
 use super::observation::{Matched, Monitor, Observation, Places, ProbeCalls, bound_memories};
@@ -10,6 +9,7 @@ use super::sequence::Sequence;
 use super::strategy::{ProbePoint, Strategy};
 use super::telling::{self, loaded};
 use super::threads::Homes;
+use super::virtual_probes::{VirtualProbe, VirtualProbes};
 use super::{Observer, ObserverError, Program};
 use crate::lower::{self, Action, Capabilities, Census, Facts, Gate, Layer, Lowering, Time};
 use crate::monitor::MonitorSet;
@@ -42,7 +42,7 @@ enum How {
     /// It is not: it is in the program's own code, for good.
     Fixed,
     Probes(Vec<InstalledProbe>),
-    Counts(Vec<Derivation>, Vec<ProbePoint>),
+    Counts(Vec<VirtualProbe>, Vec<ProbePoint>),
 }
 
 impl<'p> Composition<'p> {
@@ -95,7 +95,7 @@ impl<'p> Composition<'p> {
             monitors.push(monitor);
             coming.push(comes);
         }
-        let derived = Derived::plan(derived, program, store.engine(), &mut draft)
+        let derived = VirtualProbes::plan(derived, program, store.engine(), &mut draft)
             .map_err(ObserverError::program)?;
         let plan = draft.finish();
         let code = code.filter(|code| {
@@ -172,9 +172,9 @@ impl Monitor {
         lowering: Lowering,
         homes: Option<Arc<Homes>>,
         draft: &mut Draft,
-        derived: &mut Vec<Derivation>,
+        derived: &mut Vec<VirtualProbe>,
     ) -> (Self, Coming) {
-        let Matched { observer, guest, list, inserted, contained, facts, derivations, .. } =
+        let Matched { observer, guest, list, inserted, contained, facts, virtual_probes, .. } =
             matched;
         let matches = list.len() + inserted.len();
         let home = homes.as_ref().map(|homes| homes.word);
@@ -185,10 +185,10 @@ impl Monitor {
             (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _, Layer::Apart(_)) => {
                 let points = list.iter();
                 let points = points.map(|(function, binding)| ProbePoint::of(*function, binding));
-                How::Counts(derivations, points.collect())
+                How::Counts(virtual_probes, points.collect())
             }
             (Action::Nothing(_) | Action::Count(_) | Action::Note { .. }, _, Layer::Own(_)) => {
-                derived.extend(derivations);
+                derived.extend(virtual_probes);
                 How::Fixed
             }
             (Action::Guest { .. } | Action::Host(_) | Action::Hooks(_), Gate::Word { .. }, _) => {

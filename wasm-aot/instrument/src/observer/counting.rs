@@ -4,9 +4,9 @@
 //! What counters say belongs to it in part ([`Share`]); of single probes that are off it is noted
 //! how often control has come there.
 
-use super::derived::{Derivation, Derivations};
 use super::strategy::{ProbePoint, Strategy};
 use super::switches::Switches;
+use super::virtual_probes::{VirtualProbe, VirtualProbeCells};
 use parking_lot::Mutex;
 use wasm_aot_engine::Error;
 use wasm_aot_engine::Instance;
@@ -27,7 +27,7 @@ pub(super) struct Counting {
 
 #[derive(Debug)]
 struct CountingState {
-    calls: Derivations,
+    calls: VirtualProbeCells,
     /// How many calls there were.
     events: u64,
     /// Whether it is to observe.
@@ -39,11 +39,11 @@ impl Counting {
     /// Off at first.
     pub(super) fn new(
         module: &Module,
-        calls: Vec<Derivation>,
+        calls: Vec<VirtualProbe>,
         points: Vec<ProbePoint>,
         switches: Switches,
     ) -> Self {
-        let mut calls = Derivations::new(calls);
+        let mut calls = VirtualProbeCells::new(calls);
         switch(&mut calls, &switches);
         let state = CountingState { calls, events: 0, is_wanted: false, counted: Share::default() };
         Self { module: module.clone(), switches, points, state: Mutex::new(state) }
@@ -113,11 +113,11 @@ impl Strategy for Counting {
 }
 
 /// Whether probes were switched.
-fn differ(calls: &mut Derivations, switches: &Switches) -> bool {
+fn differ(calls: &mut VirtualProbeCells, switches: &Switches) -> bool {
     calls.each().any(|call| call.is_on != switches.is_on(call.id))
 }
 
 /// Has calls be as probes were switched.
-fn switch(calls: &mut Derivations, switches: &Switches) {
+fn switch(calls: &mut VirtualProbeCells, switches: &Switches) {
     calls.each().for_each(|call| call.is_on = switches.is_on(call.id));
 }

@@ -4,7 +4,6 @@
 use super::binding::{Binding, Bindings, Moment};
 use super::composition::Composition;
 use super::contained::Contained;
-use super::derived::{Derivation, Derived, costs};
 use super::guest::Listener;
 use super::insertion::Inserted;
 use super::rule::MARKER;
@@ -12,6 +11,7 @@ use super::selection::{Selection, SelectionError};
 use super::strategy::Strategy;
 use super::telling::{self, loaded};
 use super::threads::Homes;
+use super::virtual_probes::{VirtualProbe, VirtualProbes, costs};
 use super::{Observer, ObserverError, Program, matching};
 use crate::client::{Client, ClientKind};
 use crate::lower::{
@@ -67,7 +67,7 @@ pub struct Observation {
     /// Whose functions are called at each instruction: monitor and rule.
     pub(super) places: Mutex<Places>,
     /// What follows from what the code tells anyway, before monitors say what they have seen.
-    pub(super) derived: Mutex<Derived>,
+    pub(super) derived: Mutex<VirtualProbes>,
 }
 
 /// Instructions, and the monitors and rules that are called there, in their order.
@@ -140,7 +140,7 @@ pub struct Matched {
     pub(super) contained: Option<Arc<Contained>>,
     pub(super) facts: Facts,
     /// Its calls, if what they do follows without them.
-    pub(super) derivations: Vec<Derivation>,
+    pub(super) virtual_probes: Vec<VirtualProbe>,
     number: u16,
 }
 
@@ -535,14 +535,14 @@ impl Matched {
         let own = observer.switches.clone();
         let inserted = own.insertions().compare(store, &mut observer, program)?;
         let (calls, bytes) = ((&list[..], &observer.rules[..]), &program.bytes);
-        let (derivations, effects) =
-            Derivation::of_all(number.into(), &guest, calls, &sizes, bytes);
+        let (virtual_probes, effects) =
+            VirtualProbe::of_all(number.into(), &guest, calls, &sizes, bytes);
         let is_fixed = !facts.is_toggled && !capabilities.counts && observer.request.alone;
         facts.costs = (is_fixed && !matches!(effects, Effects::More(_) | Effects::Ordered))
-            .then(|| costs(&derivations, program));
+            .then(|| costs(&virtual_probes, program));
         (facts.effects, facts.places) = (effects, list.len() + inserted.len());
         let facts = Facts::Functions(facts);
-        Ok(Self { observer, guest, list, inserted, contained, facts, derivations, number })
+        Ok(Self { observer, guest, list, inserted, contained, facts, virtual_probes, number })
     }
 
     /// The monitor's name.

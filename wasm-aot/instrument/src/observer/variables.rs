@@ -39,7 +39,7 @@ struct Line {
     script: u16,
     variable: String,
     ty: String,
-    place: Option<Site>,
+    place: Option<RuleSite>,
     /// The parts of a map's key with their names, if it is an element of one.
     key: Option<Vec<KeyPart>>,
     value: Value,
@@ -47,7 +47,7 @@ struct Line {
 
 /// Where a variable of a place belongs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Site {
+struct RuleSite {
     name: String,
     function: u32,
     /// Its offset in the function, and in the module; variables of activations have none.
@@ -100,7 +100,7 @@ fn lines(row: &Row, declared: &Declaration, module: &Module) -> Vec<Line> {
             .and_then(|at| info.bodies.get(usize::try_from(at).ok()?));
         let start = body.map_or(0, |body| body.start);
         let at = row.pc.parse().ok().map(|pc: u32| (pc, start.saturating_add(pc)));
-        Site { name: module.inner().label(function), function, at, probe: row.probe.clone() }
+        RuleSite { name: module.inner().label(function), function, at, probe: row.probe.clone() }
     });
     let line = |key: Option<Vec<KeyPart>>, value: &Value| Line {
         script: row.script.trim_start_matches("script").parse().unwrap_or_default(),
@@ -155,9 +155,9 @@ impl Variables {
 
     fn grids(&self) -> Vec<Grid> {
         let mut grids: Vec<(String, Grid)> = Vec::new();
-        let mut places: Vec<(u16, &Site, Vec<&Line>)> = Vec::new();
+        let mut places: Vec<(u16, &RuleSite, Vec<&Line>)> = Vec::new();
         // Where they are that are of the same script and site.
-        let mut known: HashMap<(u16, &Site), Vec<usize>> = HashMap::new();
+        let mut known: HashMap<(u16, &RuleSite), Vec<usize>> = HashMap::new();
         for line in &self.lines {
             match (&line.key, &line.place) {
                 (None, Some(site)) => {
@@ -188,7 +188,7 @@ impl Variables {
                         name => name.to_owned(),
                     }));
                     columns.push(line.variable.clone());
-                    let mut row: Vec<Cell> = site.iter().flat_map(Site::cells).collect();
+                    let mut row: Vec<Cell> = site.iter().flat_map(RuleSite::cells).collect();
                     row.extend(key.iter().map(KeyPart::cell));
                     row.push(cell(&line.value));
                     let name = format!("{} {}", line.script, line.variable);
@@ -215,7 +215,7 @@ impl Variables {
         let mut out = "monitor,script,variable,type,function,fid,pc,probe,key,value\n".to_owned();
         for line in &self.lines {
             let site = line.place.as_ref();
-            let of_site = |text: fn(&Site) -> String| site.map_or_else(String::new, text);
+            let of_site = |text: fn(&RuleSite) -> String| site.map_or_else(String::new, text);
             let key = line.key.iter().flatten().map(|part| plain(&part.value));
             let fields = [
                 self.monitor.clone(),
@@ -259,7 +259,7 @@ fn place_columns() -> Vec<String> {
     ["function", "pc", "probe"].map(str::to_owned).to_vec()
 }
 
-impl Site {
+impl RuleSite {
     fn cells(&self) -> Vec<Cell> {
         let place = self
             .at

@@ -217,12 +217,12 @@ struct BoardState {
 #[derive(Clone)]
 pub(super) struct Standing {
     id: ProbeId,
-    kind: Kind,
+    kind: ProbeKind,
     is_on: bool,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum ProbeKind {
     Probe(Arc<dyn Probe>),
     /// Machine code counts.
     Counter,
@@ -250,14 +250,14 @@ impl Probes {
 
     /// Inserts a probe behind those that stand at the place.
     pub fn insert(&self, place: Place, probe: Arc<dyn Probe>) -> Result<ProbeId, ProbeError> {
-        self.0.insert(place, Kind::Probe(probe))
+        self.0.insert(place, ProbeKind::Probe(probe))
     }
 
     /// Inserts a counter, see [`counted`](Self::counted): machine code adds to it.
     pub fn count(&self, place: Place) -> Result<ProbeId, ProbeError> {
         let mut baselines = self.1.lock();
         let before = self.0.counted(place);
-        let id = self.0.insert(place, Kind::Counter)?;
+        let id = self.0.insert(place, ProbeKind::Counter)?;
         baselines.counts.entry(place).or_insert(before);
         Ok(id)
     }
@@ -265,7 +265,7 @@ impl Probes {
     /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when control comes by for
     /// the first time, and costs nothing from then on.
     pub fn flag(&self, place: Place) -> Result<ProbeId, ProbeError> {
-        self.0.insert(place, Kind::Flag(Arc::default()))
+        self.0.insert(place, ProbeKind::Flag(Arc::default()))
     }
 
     /// Inserts a histogram of the topmost operand, see [`histogram`](Self::histogram): machine code
@@ -273,7 +273,7 @@ impl Probes {
     pub fn measure(&self, place: Place) -> Result<ProbeId, ProbeError> {
         let mut baselines = self.1.lock();
         let before = self.0.histogram(place);
-        let id = self.0.insert(place, Kind::Histogram)?;
+        let id = self.0.insert(place, ProbeKind::Histogram)?;
         baselines.histograms.entry(place).or_insert(before);
         Ok(id)
     }
@@ -364,7 +364,7 @@ impl Board {
         Ok(inspected)
     }
 
-    fn insert(&self, place: Place, kind: Kind) -> Result<ProbeId, ProbeError> {
+    fn insert(&self, place: Place, kind: ProbeKind) -> Result<ProbeId, ProbeError> {
         if let Some(id) = self.insert_bare(place, &kind)? {
             return Ok(id);
         }
@@ -374,7 +374,7 @@ impl Board {
         {
             let mut state = self.state.lock();
             state.places.insert(id, Some(place));
-            if let Kind::Flag(flag) = &kind {
+            if let ProbeKind::Flag(flag) = &kind {
                 state.flags.insert(id, Arc::clone(flag));
             }
         }
@@ -395,11 +395,11 @@ impl Board {
     }
 
     /// Inserts what a bare site can do, if there is one at the place.
-    fn insert_bare(&self, place: Place, kind: &Kind) -> Result<Option<ProbeId>, ProbeError> {
+    fn insert_bare(&self, place: Place, kind: &ProbeKind) -> Result<Option<ProbeId>, ProbeError> {
         let does = match kind {
-            Kind::Counter => Bareness::Counter,
-            Kind::Flag(_) => Bareness::Flag,
-            Kind::Probe(_) | Kind::Histogram => return Ok(None),
+            ProbeKind::Counter => Bareness::Counter,
+            ProbeKind::Flag(_) => Bareness::Flag,
+            ProbeKind::Probe(_) | ProbeKind::Histogram => return Ok(None),
         };
         let Some((module, number)) = self.bare(place) else { return Ok(None) };
         let want = module.stand_bare(number, does)?;
@@ -466,7 +466,7 @@ impl Board {
         }
         let id = self.id();
         self.state.lock().places.insert(id, None);
-        let standing = Standing { id, kind: Kind::Probe(probe), is_on: true };
+        let standing = Standing { id, kind: ProbeKind::Probe(probe), is_on: true };
         self.each_site(None, |inspected, site| inspected.insert(site, standing.clone()));
         Ok(id)
     }
@@ -498,20 +498,20 @@ impl Board {
     ) -> Option<String> {
         let standing = inspected.standing(site);
         let is_due = |standing: &&Standing| match &standing.kind {
-            Kind::Probe(probe) => standing.is_on && probe.is_due(),
+            ProbeKind::Probe(probe) => standing.is_on && probe.is_due(),
             _ => standing.is_on,
         };
         let due: Vec<&Standing> = standing.iter().filter(is_due).collect();
         let mut failure = None;
         for Standing { id, kind, .. } in due {
             let probe = match kind {
-                Kind::Probe(probe) => probe,
-                Kind::Flag(flag) => {
+                ProbeKind::Probe(probe) => probe,
+                ProbeKind::Flag(flag) => {
                     flag.store(true, Relaxed);
                     self.switch(&[*id], false);
                     continue;
                 }
-                Kind::Counter | Kind::Histogram => continue,
+                ProbeKind::Counter | ProbeKind::Histogram => continue,
             };
             match catch_unwind(AssertUnwindSafe(|| probe.fire(frame))) {
                 Ok(Ok(())) => {}

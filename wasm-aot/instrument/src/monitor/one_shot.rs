@@ -23,17 +23,17 @@ use wasmparser::Operator;
 
 /// What is noted of a module's functions.
 #[derive(Debug)]
-pub(crate) struct Noted {
+pub(crate) struct OneShotProbes {
     noter: Noter,
     /// By their indices.
-    functions: OnceLock<Vec<Function>>,
+    functions: OnceLock<Vec<OneShotFunction>>,
     /// Whose code it is in, and in which plan.
     code: OnceLock<(Weak<ModuleInner>, Origin)>,
 }
 
 /// A function whose instructions are noted.
 #[derive(Debug)]
-pub(crate) struct Function {
+pub(crate) struct OneShotFunction {
     pub(crate) index: u32,
     pub(super) label: String,
     /// Where the body begins in the module.
@@ -65,7 +65,7 @@ pub(crate) struct Executed {
     pub(super) blocks: usize,
 }
 
-impl Noted {
+impl OneShotProbes {
     /// Nothing so far.
     pub(crate) fn new() -> Arc<Self> {
         let (functions, code) = Default::default();
@@ -81,7 +81,7 @@ impl Noted {
         draft: &mut Draft,
     ) {
         draft.note_departures();
-        let mut functions: Vec<Function> = Vec::new();
+        let mut functions: Vec<OneShotFunction> = Vec::new();
         let mut first = 0;
         for function in chosen {
             let instructions: Vec<u32> =
@@ -104,7 +104,15 @@ impl Noted {
                 blocks(outline, function).into_iter().map(sign).collect();
             let start = outline.info.body(function.index).start;
             let (index, label) = (function.index, function.label.clone());
-            functions.push(Function { index, label, start, instructions, blocks, first, notes });
+            functions.push(OneShotFunction {
+                index,
+                label,
+                start,
+                instructions,
+                blocks,
+                first,
+                notes,
+            });
             first += notes;
         }
         // Planned once.
@@ -142,7 +150,7 @@ impl Noted {
         &self,
         module: &Module,
         waiting: &[usize],
-        mut visit: impl FnMut(&Function, Executed),
+        mut visit: impl FnMut(&OneShotFunction, Executed),
     ) {
         let Some(functions) = self.functions.get() else { return };
         let (noted, departed) = (self.noted(module, functions), module.inner().departed(waiting));
@@ -154,7 +162,7 @@ impl Noted {
     }
 
     /// Which of all notes were made.
-    fn noted(&self, module: &Module, functions: &[Function]) -> Vec<bool> {
+    fn noted(&self, module: &Module, functions: &[OneShotFunction]) -> Vec<bool> {
         let all = functions.last().map_or(0, |last| last.first + last.notes);
         let mut noted = vec![false; all as usize];
         module.inner().noted(self.noter, None).for_each(|number| noted[number as usize] = true);
@@ -206,7 +214,7 @@ fn calls(op: &Operator<'_>) -> bool {
     matches!(op, Operator::Call { .. } | Operator::CallIndirect { .. } | Operator::CallRef { .. })
 }
 
-impl Function {
+impl OneShotFunction {
     /// What of it was executed.
     fn executed(&self, noted: &[bool], departed: &BTreeSet<u32>) -> Executed {
         let mut executed = vec![false; self.instructions.len()];
@@ -235,7 +243,7 @@ impl Function {
     }
 }
 
-impl Prunes for Noted {
+impl Prunes for OneShotProbes {
     fn has_dead(&self, function: u32) -> bool {
         self.dead(function).is_some_and(|dead| !dead.is_empty())
     }
@@ -253,7 +261,7 @@ impl Prunes for Noted {
     }
 }
 
-impl Noted {
+impl OneShotProbes {
     fn code(&self) -> Option<(Arc<ModuleInner>, Origin)> {
         let (module, origin) = self.code.get()?;
         Some((module.upgrade()?, *origin))

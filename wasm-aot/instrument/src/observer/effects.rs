@@ -60,7 +60,7 @@ fn ways(operator: &O<'_>) -> Option<Vec<Value>> {
 
 /// What calls do that only add constants and set cells.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Followed {
+pub(crate) enum EffectSummary {
     /// The same each time.
     Always(CellEffects),
     /// The first takes the probe away.
@@ -70,13 +70,17 @@ pub(crate) enum Followed {
 }
 
 /// What calls do, if that is all they do. `program` is the module in which the instruction is.
-pub(crate) fn followed(guest: &Guest, binding: &Binding, program: &[u8]) -> Option<Followed> {
+pub(crate) fn summary(guest: &Guest, binding: &Binding, program: &[u8]) -> Option<EffectSummary> {
     if ![Moment::ENTRY, Moment::BEFORE].contains(&binding.moment) {
         return None;
     }
     if !binding.arguments.contains(&Argument::Operand(0)) {
         let (effects, goes) = follow(guest, binding, None)?;
-        return Some(if goes { Followed::Once(effects) } else { Followed::Always(effects) });
+        return Some(if goes {
+            EffectSummary::Once(effects)
+        } else {
+            EffectSummary::Always(effects)
+        });
     }
     let instruction =
         BinaryReader::new(program.get(binding.offset as usize..)?, binding.offset.into());
@@ -87,7 +91,7 @@ pub(crate) fn followed(guest: &Guest, binding: &Binding, program: &[u8]) -> Opti
     let way = |operand| {
         follow(guest, binding, Some(operand)).filter(|(_, goes)| !goes).map(|(effects, _)| effects)
     };
-    ways(&operator)?.into_iter().map(way).collect::<Option<_>>().map(Followed::ByWay)
+    ways(&operator)?.into_iter().map(way).collect::<Option<_>>().map(EffectSummary::ByWay)
 }
 
 /// Follows a function that is called with an operand of which so much is known; tells also whether

@@ -1,20 +1,20 @@
-//! Calls that need not be made, since what they would have done follows from what the program's
-//! code tells anyway.
+//! Virtual probes: functions of a monitor whose effect follows from what the program's code tells
+//! anyway are never called. Their cells are computed when they are read.
 //!
 //! | what a function does | what it follows from |
 //! |---|---|
 //! | adds constants to cells, or sets them | how often it would have been called: counters, see [`Counts`](wasm_aot_engine::Counts) |
-//! | the same, and takes itself away | whether the program has come there: notes, see `monitor/noted.rs` |
+//! | the same, and removes its own probe | whether the program has come there: one-shot probes, see `monitor/one_shot.rs` |
 //!
 //! That holds if all that a monitor does while the program runs is of this kind, and no cell
 //! depends on the order of calls. What belongs to the cells is given them before anybody looks.
 
 use super::Program;
 use super::binding::{Binding, Moment};
+use super::effects::{self, CellEffects, EffectSummary};
 use super::rule::Rule;
-use super::tally::{self, CellEffects, Followed};
 use crate::lower;
-use crate::monitor::Noted;
+use crate::monitor::OneShotProbes;
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,9 +40,9 @@ enum CallSign {
     Note,
 }
 
-/// Calls at one place that are not made.
+/// A virtual probe: calls at one place that are not made.
 #[derive(Debug)]
-pub(super) struct Derivation {
+pub(super) struct VirtualProbe {
     observer: usize,
     function: u32,
     /// Where the instruction is in the module, or 0 for the function's entry.
@@ -52,7 +52,7 @@ pub(super) struct Derivation {
     /// The identity of the probe, and whether it would be called.
     pub(super) id: u32,
     pub(super) is_on: bool,
-    calls: Calls,
+    calls: VirtualCalls,
 }
 
 /// Calls that are derived from what counters said from time to time.
@@ -62,7 +62,7 @@ pub(super) struct Derivation {
 /// has left the code that counts. So what is read later may be less, and takes back what was told;
 /// otherwise the next calls would be missing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Calls {
+struct VirtualCalls {
     /// How often control has come there, as far as that was read.
     seen: u64,
     /// How many calls the cells know of, and how many they do not, or should not, know of.
@@ -70,7 +70,7 @@ struct Calls {
     due: i64,
 }
 
-impl Calls {
+impl VirtualCalls {
     /// Control has come there so often altogether, and calls are made meanwhile or not.
     fn read(&mut self, count: u64, is_on: bool) -> i64 {
         let more = count.cast_signed().wrapping_sub(self.seen.cast_signed());
@@ -92,7 +92,7 @@ impl Calls {
     }
 }
 
-impl Derivation {
+impl VirtualProbe {
     /// All calls of a monitor, if all of them can be derived, and what they do in sum.
     pub(super) fn of_all(
         observer: usize,
@@ -104,7 +104,8 @@ impl Derivation {
         let mut all = Vec::new();
         for (function, binding) in bindings {
             let offset = if binding.moment == Moment::ENTRY { 0 } else { binding.offset };
-            let (function, id, is_on, calls) = (*function, binding.id, true, Calls::default());
+            let (function, id, is_on, calls) =
+                (*function, binding.id, true, VirtualCalls::default());
             let one = |sign, effects| Self {
                 observer,
                 function,
@@ -115,14 +116,14 @@ impl Derivation {
                 is_on,
                 calls,
             };
-            let Some(followed) = tally::followed(guest, binding, program) else {
+            let Some(followed) = effects::summary(guest, binding, program) else {
                 let export = &rules[usize::from(binding.rule)].export;
                 return (Vec::new(), lower::Effects::More(export.clone()));
             };
             match followed {
-                Followed::Always(effects) => all.push(one(CallSign::Count(None), effects)),
-                Followed::Once(effects) => all.push(one(CallSign::Note, effects)),
-                Followed::ByWay(ways) => {
+                EffectSummary::Always(effects) => all.push(one(CallSign::Count(None), effects)),
+                EffectSummary::Once(effects) => all.push(one(CallSign::Note, effects)),
+                EffectSummary::ByWay(ways) => {
                     all.extend(
                         (0..)
                             .zip(ways)
@@ -132,7 +133,7 @@ impl Derivation {
             }
         }
         if !are_in_any_order(&all)
-            || !tally::are_apart(all.iter().flat_map(|one| one.effects.cells()), sizes)
+            || !effects::are_apart(all.iter().flat_map(|one| one.effects.cells()), sizes)
         {
             return (Vec::new(), lower::Effects::Ordered);
         }
@@ -174,7 +175,7 @@ impl Derivation {
 
 /// What it takes to call a monitor's functions, which add to cells, and what to count whatever the
 /// program does. They are in the order of functions.
-pub(super) fn costs(all: &[Derivation], program: &Program) -> lower::Costs {
+pub(super) fn costs(all: &[VirtualProbe], program: &Program) -> lower::Costs {
     let (mut calls, mut counters) = (0, 0);
     for (function, range) in (program.info.imported.functions..).zip(&program.info.bodies) {
         let bytes = &program.bytes[range.start as usize..range.end as usize];
@@ -197,7 +198,7 @@ pub(super) fn costs(all: &[Derivation], program: &Program) -> lower::Costs {
 }
 
 /// Whether no cell is set to several values, nor set and added to.
-fn are_in_any_order(all: &[Derivation]) -> bool {
+fn are_in_any_order(all: &[VirtualProbe]) -> bool {
     let mut set: HashMap<Cell, i64> = HashMap::new();
     let mut settings = all.iter().flat_map(|one| &one.effects.settings);
     let mut additions = all.iter().flat_map(|one| &one.effects.additions);
@@ -207,10 +208,10 @@ fn are_in_any_order(all: &[Derivation]) -> bool {
 
 /// Calls that are not made, by functions and places.
 #[derive(Debug, Default)]
-pub(super) struct Derivations(Vec<Derivation>);
+pub(super) struct VirtualProbeCells(Vec<VirtualProbe>);
 
-impl Derivations {
-    pub(super) fn new(mut all: Vec<Derivation>) -> Self {
+impl VirtualProbeCells {
+    pub(super) fn new(mut all: Vec<VirtualProbe>) -> Self {
         all.sort_by_key(|one| (one.function, one.offset));
         Self(all)
     }
@@ -219,7 +220,7 @@ impl Derivations {
         self.0.is_empty()
     }
 
-    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Derivation> {
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut VirtualProbe> {
         self.0.iter_mut()
     }
 
@@ -236,7 +237,7 @@ impl Derivations {
     }
 
     /// Reads to which places control has come.
-    fn read_notes(&mut self, module: &Module, noted: &Noted, waiting: &[usize]) {
+    fn read_notes(&mut self, module: &Module, noted: &OneShotProbes, waiting: &[usize]) {
         noted.each(module, waiting, |function, executed| {
             for one in self.of(function.index) {
                 // A function has been called if its first instruction was executed.
@@ -256,7 +257,7 @@ impl Derivations {
     }
 
     /// Those of a function.
-    fn of(&mut self, function: u32) -> &mut [Derivation] {
+    fn of(&mut self, function: u32) -> &mut [VirtualProbe] {
         let from = self.0.partition_point(|one| one.function < function);
         let len = self.0[from..].partition_point(|one| one.function == function);
         &mut self.0[from..from + len]
@@ -265,10 +266,10 @@ impl Derivations {
 
 /// Reads how often each instruction of a function was executed, whose body begins at `base`.
 fn read_function(
-    own: &mut [Derivation],
+    own: &mut [VirtualProbe],
     function: &FunctionCounts<'_>,
     base: u32,
-    mut read: impl FnMut(&mut Derivation, u64),
+    mut read: impl FnMut(&mut VirtualProbe, u64),
 ) {
     let mut due = own.iter_mut().peekable();
     while let Some(entry) = due.next_if(|one| one.offset == 0) {
@@ -295,22 +296,22 @@ fn read_function(
 
 /// All calls that are not made, of monitors that are not switched.
 #[derive(Debug, Default)]
-pub(super) struct Derived {
-    counted: Derivations,
-    once: Derivations,
-    noted: Option<Arc<Noted>>,
+pub(super) struct VirtualProbes {
+    counted: VirtualProbeCells,
+    once: VirtualProbeCells,
+    noted: Option<Arc<OneShotProbes>>,
 }
 
-impl Derived {
+impl VirtualProbes {
     /// Those of all monitors. What the program has to note is drafted.
     pub(super) fn plan(
-        all: Vec<Derivation>,
+        all: Vec<VirtualProbe>,
         program: &Program,
         engine: &Engine,
         draft: &mut Draft,
     ) -> Result<Self, Error> {
-        let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(Derivation::is_sum);
-        let noted = (!once.is_empty()).then(Noted::new);
+        let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(VirtualProbe::is_sum);
+        let noted = (!once.is_empty()).then(OneShotProbes::new);
         if let Some(noted) = &noted {
             let functions: HashSet<u32> = once.iter().map(|one| one.function).collect();
             let features = engine.target().options.features;
@@ -321,7 +322,11 @@ impl Derived {
                 draft,
             )?;
         }
-        Ok(Self { counted: Derivations::new(counted), once: Derivations::new(once), noted })
+        Ok(Self {
+            counted: VirtualProbeCells::new(counted),
+            once: VirtualProbeCells::new(once),
+            noted,
+        })
     }
 
     /// Whether the code has to count.
@@ -363,7 +368,7 @@ mod tests {
 
     #[test]
     fn what_was_told_too_early_is_taken_back_and_the_next_calls_are_not_missing() {
-        let mut calls = Calls::default();
+        let mut calls = VirtualCalls::default();
         let mut cell = 0;
         // A thread is in two loops, whose ways out follow already.
         calls.read(3, true);
@@ -379,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_comes_by_while_it_is_off_is_no_call() {
-        let mut calls = Calls::default();
+        let mut calls = VirtualCalls::default();
         assert_eq!(calls.read(5, false), 0);
         assert_eq!(calls.read(7, true), 2);
         assert_eq!(calls.take(), 2);
