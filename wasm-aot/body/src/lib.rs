@@ -10,7 +10,7 @@
 //! often, and leaves those for counting that are executed seldom.
 //!
 //! What leaves a block in its middle (a trap, an exception, an exit from a call) is counted by the
-//! code that takes the frame away, as a departure from the instruction that it was at; so the
+//! code that takes the frame away, as a partial exit from the instruction that it was at; so the
 //! counts are exact to the instruction.
 
 #![forbid(unsafe_code)]
@@ -28,4 +28,4 @@ pub use graph::{Block, Edge, Graph, OUTSIDE, Way, Ways};
 pub use loops::{CARRIED, Loop, Loops};
 pub use places::{Places, often};
 pub use site::{Access, Site, sites};
-pub use solution::{Departures, Flow, solve};
+pub use solution::{Flow, PartialExits, solve};

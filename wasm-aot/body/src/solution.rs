@@ -6,7 +6,7 @@ use crate::places::Places;
 use std::collections::BTreeMap;
 
 /// How many frames were taken away while they were at an instruction.
-pub type Departures = BTreeMap<u32, u64>;
+pub type PartialExits = BTreeMap<u32, u64>;
 
 /// How often everything of a function was executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,11 +16,16 @@ pub struct Flow {
     /// How often each edge was executed.
     pub edges: Vec<u64>,
     /// What has left in the middle.
-    departures: Departures,
+    partial_exits: PartialExits,
 }
 
 /// Derives everything from the counters of the edges that are counted.
-pub fn solve(graph: &Graph, places: &Places, counters: &[u64], departures: &Departures) -> Flow {
+pub fn solve(
+    graph: &Graph,
+    places: &Places,
+    counters: &[u64],
+    partial_exits: &PartialExits,
+) -> Flow {
     // At the headers of loops activations come from another version of the code, or go into one
     // before anything of the block is executed.
     let crossed = places
@@ -49,7 +54,7 @@ pub fn solve(graph: &Graph, places: &Places, counters: &[u64], departures: &Depa
             continue;
         }
         let index = blocks[block].sum;
-        let surplus = surplus(graph, &blocks[block].edges, &edges, block, &crossed, departures);
+        let surplus = surplus(graph, &blocks[block].edges, &edges, block, &crossed, partial_exits);
         let edge = &graph.edges[index];
         // Snapshots of what runs may be off by what is on its way; nothing was executed less than
         // never.
@@ -77,7 +82,7 @@ pub fn solve(graph: &Graph, places: &Places, counters: &[u64], departures: &Depa
         blocks[edge.to as usize] += i128::from(*count);
     }
     let blocks = blocks.into_iter().map(|count| u64::try_from(count).unwrap_or(0)).collect();
-    Flow { blocks, edges, departures: departures.clone() }
+    Flow { blocks, edges, partial_exits: partial_exits.clone() }
 }
 
 /// How many activations came to the header of each loop from another version, less those that went
@@ -111,7 +116,7 @@ fn surplus(
     edges: &[Option<u64>],
     block: usize,
     crossed: &Crossed,
-    departures: &Departures,
+    partial_exits: &PartialExits,
 ) -> i128 {
     let mut surplus = 0;
     for index in incident {
@@ -126,7 +131,7 @@ fn surplus(
     let range = graph.blocks[block];
     if range.start < range.end {
         surplus += came_to(crossed, &range);
-        surplus -= departures
+        surplus -= partial_exits
             .range(range.start..range.end)
             .map(|(_, count)| i128::from(*count))
             .sum::<i128>();
@@ -138,7 +143,7 @@ impl Flow {
     /// How often the instruction at `at`, which is in `block`, was begun.
     pub fn executed(&self, graph: &Graph, block: usize, at: u32) -> u64 {
         let left: u64 =
-            self.departures.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
+            self.partial_exits.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
         self.blocks[block].saturating_sub(left)
     }
 }
@@ -150,7 +155,7 @@ mod tests {
     use arbtest::arbitrary::{Result, Unstructured};
 
     /// Any graph, and a walk through it: what goes each edge, and what leaves in the middle.
-    fn walk(u: &mut Unstructured<'_>) -> Result<(Graph, Vec<u64>, Departures)> {
+    fn walk(u: &mut Unstructured<'_>) -> Result<(Graph, Vec<u64>, PartialExits)> {
         let count = u.int_in_range(1..=8u32)?;
         let blocks =
             (0..=count).map(|block| Block { start: 10 * block, end: 10 * block + 10 }).collect();
@@ -175,7 +180,7 @@ mod tests {
             graph.edges.push(edge(from, OUTSIDE, 10 * from, Way::Exit, 0));
         }
         let mut gone = vec![0; graph.edges.len()];
-        let mut departures = Departures::new();
+        let mut partial_exits = PartialExits::new();
         for _ in 0..u.int_in_range(0..=5u32)? {
             gone[0] += 1;
             let mut at = 1;
@@ -183,7 +188,7 @@ mod tests {
                 let ways: Vec<usize> =
                     (1..graph.edges.len()).filter(|edge| graph.edges[*edge].from == at).collect();
                 if u.is_empty() || u.ratio(1, 20)? {
-                    *departures.entry(10 * at + u.int_in_range(0..=9)?).or_default() += 1;
+                    *partial_exits.entry(10 * at + u.int_in_range(0..=9)?).or_default() += 1;
                     break;
                 }
                 let way = *u.choose(&ways)?;
@@ -191,13 +196,13 @@ mod tests {
                 at = graph.edges[way].to;
             }
         }
-        Ok((graph, gone, departures))
+        Ok((graph, gone, partial_exits))
     }
 
     #[test]
     fn whatever_way_was_gone_follows_from_the_edges_that_are_counted() {
         arbtest::arbtest(|u| {
-            let (graph, gone, departures) = walk(u)?;
+            let (graph, gone, partial_exits) = walk(u)?;
             let places = Places::of(&graph);
             let mut counters: Vec<u64> = places.edges().iter().map(|edge| gone[*edge]).collect();
             for (turn, counter) in places.turns() {
@@ -208,7 +213,7 @@ mod tests {
                     .filter(|(edge, _)| edge.to == graph.edges[turn].to);
                 counters[counter as usize] = comes.map(|(_, gone)| gone).sum();
             }
-            assert_eq!(solve(&graph, &places, &counters, &departures).edges, gone, "{graph:?}");
+            assert_eq!(solve(&graph, &places, &counters, &partial_exits).edges, gone, "{graph:?}");
             Ok(())
         });
     }

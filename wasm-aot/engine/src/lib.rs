@@ -77,11 +77,11 @@ pub mod instrument {
     /// What runs, as those see it who look on.
     pub mod runtime {
         pub use crate::runtime::{
-            Bareness, BlockCount, Boundary, Call, Callee, Counted, Counts, Crossing, Due,
-            EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
-            ModuleInner, News, ObservedLayer, Origin, Places, Prunes, Share, StoreCore, StoreId,
-            Val, Want, When, binary, callers, identity, introduce_all_to, memory_of,
-            note_probe_failure, spelled, store_id_of, waiting, with_store_of,
+            Bareness, BlockCount, Boundary, Call, Callee, CompileEvents, Counted, Counts, Crossing,
+            Due, EdgeCount, FunctionCounts, Growth, Guests, InstructionCount, Interruption, Module,
+            ModuleInner, ObservedLayer, Origin, Places, Prunes, Share, StoreCore, StoreId, Val,
+            Want, When, binary, callers, identity, introduce_all_to, memory_of, note_probe_failure,
+            spelled, store_id_of, waiting, with_store_of,
         };
     }
 

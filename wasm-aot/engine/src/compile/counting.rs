@@ -130,7 +130,7 @@ impl Translator<'_> {
     pub(super) fn access_code(&self, stores: bool) -> TrapCode {
         let is_wanted = self.target.options.counts
             || self.target.options.budget == Budget::Pays
-            || self.hooking.departs;
+            || self.hooking.notes_partial_exits;
         match is_wanted && !self.is_nested() {
             true => Access::at(self.offset, stores).code(),
             false => Trap::MemoryOutOfBounds.code(),

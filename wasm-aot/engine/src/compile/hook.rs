@@ -50,7 +50,7 @@ pub(super) struct Hooking<'a> {
     /// Where captured values are put for receivers.
     slot: Option<StackSlot>,
     /// Whether it is noted where frames were that are taken away.
-    pub(super) departs: bool,
+    pub(super) notes_partial_exits: bool,
     /// Why a hook's code could not be written.
     pub(super) failure: Option<CompileError>,
 }
@@ -58,7 +58,12 @@ pub(super) struct Hooking<'a> {
 impl<'a> Hooking<'a> {
     /// What stands in a function.
     pub(super) fn new(plan: &'a Plan, function: u32, first_word: u32) -> Self {
-        Self { hooks: plan.of(function), first_word, departs: plan.departs(), ..Self::default() }
+        Self {
+            hooks: plan.of(function),
+            first_word,
+            notes_partial_exits: plan.notes_partial_exits(),
+            ..Self::default()
+        }
     }
 
     /// The hooks at an instruction, or those of them in one mode.

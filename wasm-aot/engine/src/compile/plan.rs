@@ -251,7 +251,7 @@ struct Parts {
     restored: Vec<Word>,
     receivers: Vec<Arc<dyn Receiver>>,
     /// Whether frames that are taken away in it are noted.
-    departs: bool,
+    notes_partial_exits: bool,
 }
 
 impl PartialEq for Parts {
@@ -282,18 +282,18 @@ impl Plan {
         let mut all = Parts::default();
         for (number, (plan, base)) in plans.iter().enumerate() {
             let Some(parts) = &plan.0 else { continue };
-            all.departs |= parts.departs;
+            all.notes_partial_exits |= parts.notes_partial_exits;
             let wanted = parts.hooks.iter().filter(|hook| is_wanted(number, hook.id));
             all.hooks.extend(wanted.map(|hook| Hook { base: *base, ..hook.clone() }));
         }
         // Stable: hooks of the plan that comes first fire first.
         all.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.mode));
-        Self((!all.hooks.is_empty() || all.departs).then(|| Arc::new(all)))
+        Self((!all.hooks.is_empty() || all.notes_partial_exits).then(|| Arc::new(all)))
     }
 
     /// Whether it is noted where frames were that are taken away by traps and the like.
-    pub(crate) fn departs(&self) -> bool {
-        self.0.as_ref().is_some_and(|parts| parts.departs)
+    pub(crate) fn notes_partial_exits(&self) -> bool {
+        self.0.as_ref().is_some_and(|parts| parts.notes_partial_exits)
     }
 
     /// Whether something stands in a function.
@@ -346,8 +346,8 @@ impl Draft {
     }
 
     /// Has it noted where frames were that are taken away by traps and the like.
-    pub fn note_departures(&mut self) {
-        self.0.departs = true;
+    pub fn note_partial_exits(&mut self) {
+        self.0.notes_partial_exits = true;
     }
 
     /// Has a receiver told of instances. One that is only called need not be.

@@ -263,7 +263,7 @@ impl Activation {
         let begun = (!store.code_at(pc).is_some_and(|(code, offset)| code.has_not_begun(offset)))
             .then_some(pc);
         // SAFETY: (1) as above.
-        unsafe { store.depart_all(begun.filter(|_| trap != Trap::Unreachable), frame) };
+        unsafe { store.exit_all(begun.filter(|_| trap != Trap::Unreachable), frame) };
         // SAFETY: (1) as above.
         self.taken_away = unsafe { store.taken_away(begun, frame) };
         self.fault = Some(Fault { trap, frames, kept });
@@ -291,7 +291,7 @@ pub(crate) unsafe fn fail(failure: Failure) -> ! {
             let store = &*(*activation).store;
             let (frame, pc) = store.exit();
             if pc != 0 {
-                store.depart_all(Some(pc - 1), frame);
+                store.exit_all(Some(pc - 1), frame);
                 (*activation).taken_away = store.taken_away(Some(pc - 1), frame);
             }
         }

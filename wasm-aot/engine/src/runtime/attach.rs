@@ -1,14 +1,14 @@
 //! What is observed in a module whose instances may be running: attached, detached, and left out
 //! here and there.
 
+use super::attached_plan::AttachedPlan;
 use super::barrier;
 use super::code::Code;
+use super::compile_events::CompileEvents;
 use super::context::WORDS;
 use super::counts::{Counts, Reading};
 use super::late::{self, Due};
 use super::module::{Module, ModuleInner};
-use super::news::News;
-use super::part::AttachedPlan;
 use super::points::Points;
 use super::stubs::Stubs;
 use super::variant::{Counted, Observed, ObservedLayer, Origin, Variants, When};
@@ -48,13 +48,13 @@ impl Module {
 
     /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are
     /// never taken back.
-    pub fn add_part(&self, plan: Plan) -> Result<usize, Error> {
-        self.add_part_of(plan, None)
+    pub fn add_plan(&self, plan: Plan) -> Result<usize, Error> {
+        self.add_plan_of(plan, None)
     }
 
     /// The same, with a [`Due`] that decides for which functions it is wanted when they are called
     /// for the first time: of others its hooks are [left out](Self::leave_out).
-    pub fn add_part_of(&self, plan: Plan, due: Option<Weak<dyn Due>>) -> Result<usize, Error> {
+    pub fn add_plan_of(&self, plan: Plan, due: Option<Weak<dyn Due>>) -> Result<usize, Error> {
         let module = &self.inner;
         let mut variants = module.variants.lock();
         module.prepare(&mut variants)?;
@@ -75,7 +75,7 @@ impl Module {
     }
 
     /// What a word of a plan says in all instances that live, together.
-    pub fn part_word(&self, part: usize, word: Word) -> u64 {
+    pub fn plan_word(&self, part: usize, word: Word) -> u64 {
         let (module, mut sum) = (&self.inner, 0);
         let parts = module.parts.read();
         module
@@ -86,7 +86,7 @@ impl Module {
 
     /// Which functions are compiled for other variants of the code from now on, and how many bytes
     /// of code each has there.
-    pub fn news(&self) -> News {
+    pub fn compile_events(&self) -> CompileEvents {
         self.inner.readers.subscribe()
     }
 
@@ -156,7 +156,7 @@ impl Module {
     pub fn is_attached_alone(&self, of: Origin) -> bool {
         let variants = self.inner.variants.lock();
         !variants.observed.counts.is_on()
-            && matches!(of, Origin::Part(part) if variants.observed.parts == [part])
+            && matches!(of, Origin::Plan(part) if variants.observed.parts == [part])
     }
 
     /// Has threads that are in other code of these functions come into what is current with the
@@ -230,7 +230,7 @@ impl Module {
         let counters = || module.counted.sums(&module.layout, module.words());
         is_there.then(|| Reading {
             counters: counters(),
-            departures: module.departures.all(),
+            partial_exits: module.partial_exits.all(),
             targets: module.counted.targets(module),
         })
     }
@@ -238,8 +238,8 @@ impl Module {
     /// The same when frames of machine code wait at these addresses: what is behind there in their
     /// blocks was not executed so far.
     pub fn reading_at(&self, waiting: &[usize]) -> Option<Reading> {
-        let own = waiting.iter().copied().filter(|pc| self.inner.departs_at(*pc));
-        Some(self.reading()?.with_departures(own))
+        let own = waiting.iter().copied().filter(|pc| self.inner.notes_exits_at(*pc));
+        Some(self.reading()?.with_partial_exits(own))
     }
 
     /// How often everything was executed, by what counters said, or by what they said more than

@@ -137,15 +137,15 @@ pub struct BlockCount {
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     pub(super) counters: Vec<u64>,
-    pub(super) departures: HashMap<usize, u64>,
+    pub(super) partial_exits: HashMap<usize, u64>,
     /// Where calls went.
     pub(super) targets: Targets,
 }
 
 impl Reading {
     /// The same when frames have left at these addresses, too.
-    pub(super) fn with_departures(mut self, places: impl Iterator<Item = usize>) -> Self {
-        places.for_each(|pc| *self.departures.entry(pc).or_default() += 1);
+    pub(super) fn with_partial_exits(mut self, places: impl Iterator<Item = usize>) -> Self {
+        places.for_each(|pc| *self.partial_exits.entry(pc).or_default() += 1);
         self
     }
 
@@ -153,8 +153,10 @@ impl Reading {
     pub(crate) fn since(mut self, earlier: &Self) -> Self {
         let counters = self.counters.iter_mut().zip(&earlier.counters);
         counters.for_each(|(count, earlier)| *count = count.saturating_sub(*earlier));
-        for (pc, earlier) in &earlier.departures {
-            self.departures.entry(*pc).and_modify(|count| *count = count.saturating_sub(*earlier));
+        for (pc, earlier) in &earlier.partial_exits {
+            self.partial_exits
+                .entry(*pc)
+                .and_modify(|count| *count = count.saturating_sub(*earlier));
         }
         self.targets.subtract(&earlier.targets);
         self
@@ -164,9 +166,9 @@ impl Reading {
     pub(crate) fn and(mut self, more: &Self) -> Self {
         self.counters.resize(self.counters.len().max(more.counters.len()), 0);
         self.counters.iter_mut().zip(&more.counters).for_each(|(count, more)| *count += more);
-        more.departures
+        more.partial_exits
             .iter()
-            .for_each(|(pc, more)| *self.departures.entry(*pc).or_default() += more);
+            .for_each(|(pc, more)| *self.partial_exits.entry(*pc).or_default() += more);
         self.targets.join(&more.targets);
         self
     }
@@ -175,15 +177,16 @@ impl Reading {
 impl Counts {
     /// What the counters say of code that counts.
     pub(crate) fn new(module: &Arc<ModuleInner>, reading: &Reading) -> Self {
-        let departures = module.departures_by_function(&reading.departures);
+        let partial_exits = module.partial_exits_by_function(&reading.partial_exits);
         let mut rest = &reading.counters[..];
-        let none = flow::Departures::default();
+        let none = flow::PartialExits::default();
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
             let graph = Graph::of(&body(module, range)).unwrap_or_default();
             let places = flow::Places::of(&graph);
             let (own, others) = rest.split_at(places.counters() as usize);
             rest = others;
-            let flow = flow::solve(&graph, &places, own, departures.get(&defined).unwrap_or(&none));
+            let flow =
+                flow::solve(&graph, &places, own, partial_exits.get(&defined).unwrap_or(&none));
             (graph, flow)
         });
         let functions: Vec<(Graph, Flow)> = functions.collect();
@@ -204,26 +207,26 @@ impl Counts {
 
 impl ModuleInner {
     /// How often frames of each defined function were taken away, and at which instructions.
-    fn departures_by_function(
+    fn partial_exits_by_function(
         &self,
         all: &HashMap<usize, u64>,
-    ) -> HashMap<usize, flow::Departures> {
-        let mut departures = HashMap::<usize, flow::Departures>::new();
+    ) -> HashMap<usize, flow::PartialExits> {
+        let mut partial_exits = HashMap::<usize, flow::PartialExits>::new();
         for (&pc, count) in all.iter().filter(|(_, count)| **count > 0) {
             let Some(code) = self.code_at(pc) else { continue };
             if let Some((function, at)) = self.instruction_at(code, (pc - code.base()) as u32) {
-                *departures.entry(function).or_default().entry(at).or_default() += count;
+                *partial_exits.entry(function).or_default().entry(at).or_default() += count;
             }
         }
-        departures
+        partial_exits
     }
 
     /// The instructions of functions, by their indices, at which frames were taken away, or wait.
-    pub fn departed(&self, waiting: &[usize]) -> HashMap<u32, BTreeSet<u32>> {
+    pub fn exited(&self, waiting: &[usize]) -> HashMap<u32, BTreeSet<u32>> {
         let first = self.info.imported.functions;
-        let mut all = self.departures.all();
-        all.extend(waiting.iter().filter(|pc| self.departs_at(**pc)).map(|pc| (*pc, 1)));
-        let each = self.departures_by_function(&all).into_iter();
+        let mut all = self.partial_exits.all();
+        all.extend(waiting.iter().filter(|pc| self.notes_exits_at(**pc)).map(|pc| (*pc, 1)));
+        let each = self.partial_exits_by_function(&all).into_iter();
         each.map(|(function, at)| (first + function as u32, at.into_keys().collect())).collect()
     }
 

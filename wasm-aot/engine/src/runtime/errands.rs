@@ -254,7 +254,7 @@ impl ModuleInner {
         if let Some(known) = known.get(&functions) {
             return Ok(*known);
         }
-        let part = Module { inner: Arc::clone(self) }.add_part(self.stop_plan(&functions)?)?;
+        let part = Module { inner: Arc::clone(self) }.add_plan(self.stop_plan(&functions)?)?;
         known.insert(functions, part);
         Ok(part)
     }

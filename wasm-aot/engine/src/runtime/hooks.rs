@@ -57,7 +57,7 @@ impl StoreCore {
     /// `frame` is the frame pointer of machine code of this store, which is at `pc`; of a function
     /// that has not begun, nothing of which is at any.
     pub(super) unsafe fn taken_away(&self, pc: Option<usize>, frame: usize) -> Vec<usize> {
-        if !super::part::any_tells() {
+        if !super::attached_plan::any_tells() {
             return Vec::new();
         }
         let mut frames = Vec::from_iter(pc);
@@ -173,7 +173,7 @@ impl StoreCore {
     /// The words that become again what they are now, if machine code that is entered now is left
     /// early.
     pub(super) fn keep_words(&self) -> Vec<KeptWord<'_>> {
-        if !self.restores && !super::part::any_restores() {
+        if !self.restores && !super::attached_plan::any_restores() {
             return Vec::new();
         }
         let of = |instance: &InstanceData| {

@@ -90,7 +90,7 @@ impl ModuleInner {
             let asked = self.parts.read()[number].due.as_ref().and_then(Weak::upgrade);
             if asked.is_some_and(|asked| !asked.is_due(index)) {
                 for hook in plan.hooks_of(index) {
-                    variants.leave_out(function, (Origin::Part(number), hook), true);
+                    variants.leave_out(function, (Origin::Plan(number), hook), true);
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! Variants are made when they are wanted, in pieces, so that what is compiled first is current
 //! while the rest is still being compiled.
 
+use super::attached_plan::any_partial_exits;
 use super::barrier;
 use super::code::Code;
 use super::module::ModuleInner;
-use super::part::any_departs;
 use super::targets::Words;
 use super::variant::{Counted, Current, Observed, Origin, Variants, When};
 use crate::compile::{self, Callee, HookId, Noter, Options, Plan, Recompilation, Target, Wanted};
@@ -53,21 +53,22 @@ impl Variants {
 impl ModuleInner {
     /// Whether it is noted where frames of this code were when they are taken away. Usable in a
     /// signal handler.
-    pub(crate) fn departs_at(&self, pc: usize) -> bool {
+    pub(crate) fn notes_exits_at(&self, pc: usize) -> bool {
         match self.code.range().contains(&pc) {
-            true => self.options.counts || self.code.plan().departs(),
-            false => {
-                self.chunks.at(pc).is_some_and(|piece| piece.counts || piece.code.plan().departs())
-            }
+            true => self.options.counts || self.code.plan().notes_partial_exits(),
+            false => self
+                .chunks
+                .at(pc)
+                .is_some_and(|piece| piece.counts || piece.code.plan().notes_partial_exits()),
         }
     }
 
     /// Whether that is noted of any of its code. Usable in a signal handler.
-    pub(crate) fn may_depart(&self) -> bool {
+    pub(crate) fn may_exit_partially(&self) -> bool {
         self.options.counts
             || self.counting.get().is_some()
-            || self.code.plan().departs()
-            || any_departs()
+            || self.code.plan().notes_partial_exits()
+            || any_partial_exits()
     }
 
     /// The code at `pc`, if it is the module's. Usable in a signal handler.
@@ -231,7 +232,7 @@ impl ModuleInner {
         let attached = observed
             .parts
             .iter()
-            .map(|part| (Origin::Part(*part), (parts[*part].plan.clone(), parts[*part].base)));
+            .map(|part| (Origin::Plan(*part), (parts[*part].plan.clone(), parts[*part].base)));
         let (origins, plans): (Vec<_>, Vec<_>) =
             std::iter::once((Origin::Own, self.own_plan())).chain(attached).unzip();
         Plan::joined(&plans, |number, hook| !left_out.contains(&(origins[number], hook)))

@@ -2,6 +2,7 @@
 
 mod activation;
 mod attach;
+mod attached_plan;
 mod backtrace;
 mod bare;
 mod barrier;
@@ -12,11 +13,11 @@ mod builtin;
 mod bulk;
 mod chunks;
 mod code;
+mod compile_events;
 mod context;
 mod contexts;
 mod counts;
 mod definition;
-mod departures;
 mod dump;
 mod elements;
 mod errands;
@@ -34,8 +35,7 @@ mod linear;
 mod linker;
 mod making;
 mod module;
-mod news;
-mod part;
+mod partial_exits;
 mod places;
 mod points;
 mod pruner;
@@ -59,6 +59,7 @@ pub use crate::exception::StoreId;
 pub use backtrace::waiting;
 pub use bare::{Bareness, Want};
 pub use boundary::{Boundary, Call, Callee, Crossing};
+pub use compile_events::CompileEvents;
 pub use context::store_id_of;
 pub use counts::{
     BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount,
@@ -81,7 +82,6 @@ pub use linker::{InstancePre, Linker, UnknownImport};
 pub use module::ModuleInner;
 pub use module::binary;
 pub use module::{ExportType, ImportType, Module};
-pub use news::News;
 pub use places::Places;
 pub use pruner::Prunes;
 pub use share::Share;

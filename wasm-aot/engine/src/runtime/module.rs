@@ -1,14 +1,14 @@
 //! A module, compiled and mapped: what instances are made of.
 
+use super::attached_plan::AttachedPlan;
 use super::bare::Bares;
 use super::chunks::Chunks;
 use super::code::Code;
+use super::compile_events::Readers;
 use super::context::Counters;
-use super::departures::Departures;
 use super::errands::StopParts;
 use super::introduction::Introduction;
-use super::news::Readers;
-use super::part::AttachedPlan;
+use super::partial_exits::PartialExits;
 use super::pruner::Pruner;
 use super::variant::Variants;
 use crate::array::Array;
@@ -82,7 +82,7 @@ pub struct ModuleInner {
     pub(crate) entries: Box<[AtomicUsize]>,
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
-    pub(crate) departures: Departures,
+    pub(crate) partial_exits: PartialExits,
     /// Exports in the order of their names, once one was asked for.
     by_name: OnceLock<Vec<u32>>,
     /// What it is called where all modules of the process are, and whether it was introduced there.
@@ -204,7 +204,7 @@ impl Module {
                 pruner: Pruner::default(),
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
                 counted: Counters::default(),
-                departures: Departures::default(),
+                partial_exits: PartialExits::default(),
                 by_name: OnceLock::new(),
                 introduction: Introduction::default(),
                 companion: OnceLock::new(),

@@ -280,8 +280,8 @@ impl StoreCore {
 
     /// Whether it is noted where frames of any module were when they are taken away. Usable in a
     /// signal handler.
-    pub(crate) fn departs(&self) -> bool {
-        self.codes().0.iter().any(|(.., module)| module.may_depart())
+    pub(crate) fn notes_partial_exits(&self) -> bool {
+        self.codes().0.iter().any(|(.., module)| module.may_exit_partially())
     }
 
     /// What is known of the Wasm instruction whose code is at `pc`.

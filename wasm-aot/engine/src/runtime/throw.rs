@@ -11,7 +11,7 @@ use super::store::StoreCore;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Goes to the handler that catches, beginning with the call that returns to `pc` in `frame`. If
-/// that frame is the one that `throws`, it has counted its departure itself.
+/// that frame is the one that `throws`, it has counted that partial exit itself.
 ///
 /// # Safety
 /// `frame` is a frame of machine code of this store, below which nothing owns anything.
@@ -25,7 +25,7 @@ pub(crate) unsafe fn throw(
     let (mut at, mut return_address) = (frame, pc);
     while let Some((code, offset)) = store.code_at(return_address) {
         if !(throws && at == frame) {
-            store.depart(return_address - 1);
+            store.exit_partially(return_address - 1);
         }
         if let Some(handler) = code.handler_at(offset) {
             let target = code.at(handler.target) as usize;

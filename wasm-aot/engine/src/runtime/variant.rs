@@ -90,7 +90,7 @@ pub enum Origin {
     /// The module's own.
     Own,
     /// The one with that number.
-    Part(usize),
+    Plan(usize),
 }
 
 /// Hooks that are not there.
@@ -299,7 +299,7 @@ impl Variants {
     pub(super) fn goal(&mut self, row: usize, function: usize) -> usize {
         let is_there = |origin| match origin {
             Origin::Own => true,
-            Origin::Part(part) => self.observed.parts.contains(&part),
+            Origin::Plan(part) => self.observed.parts.contains(&part),
         };
         let left_out = self.left_out.get(&function).into_iter().flatten().copied();
         let left_out: Vec<_> = left_out.filter(|(origin, _)| is_there(*origin)).collect();
@@ -313,7 +313,7 @@ impl Variants {
     /// compiled, if there is none.
     fn variant(&mut self, function: usize, left_out: Vec<(Origin, HookId)>) -> usize {
         let index = self.imported + function as u32;
-        let is_out = |part: usize, hook: HookId| left_out.contains(&(Origin::Part(part), hook));
+        let is_out = |part: usize, hook: HookId| left_out.contains(&(Origin::Plan(part), hook));
         let all_out =
             |part: &usize| self.plans[*part].hooks_of(index).all(|hook| is_out(*part, hook));
         let is_own = |(origin, _): &(Origin, HookId)| *origin == Origin::Own;

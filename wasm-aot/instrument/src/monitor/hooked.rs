@@ -63,8 +63,8 @@ pub(super) fn attach(
         Arc::clone(monitor).plan(outline, &mut draft);
     })?;
     let census = Census::of(&draft);
-    let part = module.add_part_of(draft.finish(), Arc::clone(monitor).due())?;
-    Arc::clone(monitor).compiled(module, Origin::Part(part));
+    let part = module.add_plan_of(draft.finish(), Arc::clone(monitor).due())?;
+    Arc::clone(monitor).compiled(module, Origin::Plan(part));
     Ok((part, census))
 }
 

@@ -143,12 +143,12 @@ impl Native {
         let this = Arc::new(Self { library, switches: Arc::clone(&switches), registered });
         let hooks = Arc::clone(&this).plan(!info.tags.is_empty(), &mut draft);
         let due: Weak<dyn Due> = Arc::downgrade(&switches) as Weak<FunctionSwitches>;
-        let part = module.add_part_of(draft.finish(), Some(due))?;
+        let part = module.add_plan_of(draft.finish(), Some(due))?;
         // Nothing is told before the library has said what is on.
         let registered = register(library, module, &switches)?;
         let _ = this.registered.set(registered);
         module.observe_when_called(&[ObservedLayer::Plan(part)])?;
-        let attached = (Arc::downgrade(module.inner()), Origin::Part(part), hooks);
+        let attached = (Arc::downgrade(module.inner()), Origin::Plan(part), hooks);
         let _ = switches.attached.set(attached);
         let weak = Arc::downgrade(&switches);
         let work = move || {

@@ -80,7 +80,7 @@ impl OneShotProbes {
         chosen: impl Iterator<Item = &'o outline::Function<'a>>,
         draft: &mut Draft,
     ) {
-        draft.note_departures();
+        draft.note_partial_exits();
         let mut functions: Vec<OneShotFunction> = Vec::new();
         let mut first = 0;
         for function in chosen {
@@ -153,11 +153,11 @@ impl OneShotProbes {
         mut visit: impl FnMut(&OneShotFunction, Executed),
     ) {
         let Some(functions) = self.functions.get() else { return };
-        let (noted, departed) = (self.noted(module, functions), module.inner().departed(waiting));
+        let (noted, exited) = (self.noted(module, functions), module.inner().exited(waiting));
         let none = BTreeSet::new();
         for function in functions {
-            let departed = departed.get(&function.index).unwrap_or(&none);
-            visit(function, function.executed(&noted, departed));
+            let exited = exited.get(&function.index).unwrap_or(&none);
+            visit(function, function.executed(&noted, exited));
         }
     }
 
@@ -216,7 +216,7 @@ fn calls(op: &Operator<'_>) -> bool {
 
 impl OneShotFunction {
     /// What of it was executed.
-    fn executed(&self, noted: &[bool], departed: &BTreeSet<u32>) -> Executed {
+    fn executed(&self, noted: &[bool], exited: &BTreeSet<u32>) -> Executed {
         let mut executed = vec![false; self.instructions.len()];
         let mut reached = vec![false; self.blocks.len()];
         // From behind: what follows is known first.
@@ -229,7 +229,7 @@ impl OneShotFunction {
             };
             let end = match is_whole {
                 true => Some(block.end),
-                false => departed.range(block.start..block.end).next_back().map(|last| last + 1),
+                false => exited.range(block.start..block.end).next_back().map(|last| last + 1),
             };
             let Some(end) = end else { continue };
             reached[at] = true;

@@ -4,10 +4,10 @@
 use super::counting::Counting;
 use super::insertion::Inserted;
 use super::installed::{Installed, InstalledProbe};
+use super::notification::{self, loaded};
 use super::observation::{Matched, Monitor, Observation, Places, ProbeCalls, bound_memories};
 use super::sequence::Sequence;
 use super::strategy::{ProbePoint, Strategy};
-use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::virtual_probes::{VirtualProbe, VirtualProbes};
 use super::{Observer, ObserverError, Program};
@@ -121,7 +121,7 @@ impl<'p> Composition<'p> {
         }
         for Monitor { observer, news, .. } in &mut monitors {
             loaded(store.as_context_mut(), observer, &module)?;
-            *news = telling::news(observer, &module);
+            *news = notification::news(observer, &module);
         }
         let threads = Mutex::new(vec![store.as_context_mut().core().id]);
         let (monitors, places, derived) =

@@ -164,7 +164,7 @@ impl Installed {
                 };
                 sequence.put(*function, &mut draft);
             }
-            state.origin = Some(Origin::Part(self.module.add_part(draft.finish())?));
+            state.origin = Some(Origin::Plan(self.module.add_plan(draft.finish())?));
         }
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Strategy for Installed {
             self.plan(&mut state)?;
             self.become_so(&mut state, false)?;
         }
-        let Some(Origin::Part(part)) = state.origin.filter(|_| state.is_observed != is_due) else {
+        let Some(Origin::Plan(part)) = state.origin.filter(|_| state.is_observed != is_due) else {
             return Ok(());
         };
         match is_due {
@@ -288,7 +288,7 @@ impl Strategy for Installed {
         match state.origin {
             _ if state.counter.is_some() => return Ok(true),
             Some(Origin::Own) => return Ok(false),
-            Some(Origin::Part(part)) if state.is_observed => {
+            Some(Origin::Plan(part)) if state.is_observed => {
                 self.module.observe_no_more(&[ObservedLayer::Plan(part)])?;
             }
             _ => {}
@@ -302,7 +302,7 @@ impl Strategy for Installed {
     fn events(&self) -> u64 {
         let state = self.state.lock();
         match (state.origin, state.counter) {
-            (Some(Origin::Part(part)), Some(counter)) => self.module.part_word(part, counter),
+            (Some(Origin::Plan(part)), Some(counter)) => self.module.plan_word(part, counter),
             _ => 0,
         }
     }

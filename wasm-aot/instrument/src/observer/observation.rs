@@ -6,10 +6,10 @@ use super::composition::Composition;
 use super::contained::Contained;
 use super::guest::Listener;
 use super::insertion::Inserted;
+use super::notification::{self, loaded};
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::strategy::Strategy;
-use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::virtual_probes::{VirtualProbe, VirtualProbes, costs};
 use super::{Observer, ObserverError, Program, matching};
@@ -32,7 +32,7 @@ use wasm_aot_engine::StoreContextMut;
 use wasm_aot_engine::instrument::Printable;
 use wasm_aot_engine::instrument::compile::{Calls, Draft, Guest, Plan};
 use wasm_aot_engine::instrument::module::{ModuleInfo, Space};
-use wasm_aot_engine::instrument::runtime::{Guests, News, StoreId};
+use wasm_aot_engine::instrument::runtime::{CompileEvents, Guests, StoreId};
 
 /// How monitors' functions are called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub(super) struct Monitor {
     pub(super) is_called: bool,
     pub(super) keeps_slots: bool,
     /// What it was not told so far of code that was compiled later.
-    pub(super) news: Option<News>,
+    pub(super) news: Option<CompileEvents>,
     pub(super) matches: usize,
     /// What it has in the code, if that can be switched.
     pub(super) strategy: Option<Arc<dyn Strategy>>,
@@ -289,7 +289,7 @@ impl Observation {
             Monitor::drafted(matched, lowering, None, &mut draft, &mut derived);
         debug_assert!(draft.finish() == Plan::default() && derived.is_empty());
         monitor.begin(&self.module, coming)?;
-        monitor.news = telling::news(&monitor.observer, &self.module);
+        monitor.news = notification::news(&monitor.observer, &self.module);
         let all = monitor.matches + monitor.observer.hears();
         self.monitors.lock().push(monitor);
         Ok(all)

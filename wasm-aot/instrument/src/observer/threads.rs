@@ -11,8 +11,8 @@
 //! done, and the reports become one ([`Observation::merged`]).
 
 use super::binding::Binding;
+use super::notification::growing;
 use super::observation::{Monitor, bound_memories};
-use super::telling::growing;
 use super::{Observation, Observer, ObserverError, Program, Switches, matching};
 use parking_lot::Mutex;
 use std::collections::HashMap;

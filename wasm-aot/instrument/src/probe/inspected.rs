@@ -1,7 +1,7 @@
 //! A function with a flag at each of its places.
 
 use super::stand::Stand;
-use super::{Board, Kind, Place, ProbeError, ProbeId, Standing, body_start};
+use super::{Board, Place, ProbeError, ProbeId, ProbeKind, Standing, body_start};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Inspected {
     }
 
     pub(super) fn insert(&self, site: usize, standing: Standing) {
-        if matches!(standing.kind, Kind::Histogram) {
+        if matches!(standing.kind, ProbeKind::Histogram) {
             let mut histograms = self.histograms.write();
             let classes = histograms
                 .entry(site)
@@ -203,9 +203,9 @@ impl Inspected {
         let ends =
             matches!(mode, Mode::Entry | Mode::Exit | Mode::Unwind) && self.watched.load(Relaxed);
         let bits = |standing: &Standing| match standing.kind {
-            Kind::Probe(_) | Kind::Flag(_) => CALLS,
-            Kind::Counter => COUNTS,
-            Kind::Histogram => MEASURES,
+            ProbeKind::Probe(_) | ProbeKind::Flag(_) => CALLS,
+            ProbeKind::Counter => COUNTS,
+            ProbeKind::Histogram => MEASURES,
         };
         let list = self.lists[site].read();
         let flag = list

@@ -357,7 +357,7 @@ impl Board {
         let board = self.me.upgrade().expect("whoever asks has it");
         let module = self.module().ok_or_else(|| Error::Attach("the module is gone".into()))?;
         let (inspected, plan) = Inspected::new(board, module.inner(), function)?;
-        let part = module.add_part(plan)?;
+        let part = module.add_plan(plan)?;
         self.functions.write().insert(function, Arc::downgrade(&inspected));
         module.observe(&[ObservedLayer::Plan(part)])?;
         drop(preparing);

@@ -414,9 +414,9 @@ fn in_turns_from(
     let engine = engine(Optimize::Speed, false);
     let module = match origin {
         Origin::Own => Module::with_plan(&engine, &bytes, &plan).expect("a module"),
-        Origin::Part(_) => {
+        Origin::Plan(_) => {
             let module = Module::with_plan(&engine, &bytes, &Plan::default()).expect("a module");
-            assert_eq!(module.add_part(plan).expect("room"), 0);
+            assert_eq!(module.add_plan(plan).expect("room"), 0);
             begin(&module);
             module
         }
@@ -440,7 +440,7 @@ fn in_turns_from(
 
 #[test]
 fn hooks_that_are_left_out_are_silent_from_the_next_turn_on_until_they_are_put_back() {
-    for origin in [Origin::Own, Origin::Part(0)] {
+    for origin in [Origin::Own, Origin::Plan(0)] {
         let counted = in_turns(origin, move |module, hooks, turn| {
             let change = |hooks: &[_], out| {
                 module.leave_out(origin, hooks, out, When::NextTurn).expect("memory")
@@ -460,15 +460,15 @@ fn hooks_that_are_left_out_are_silent_from_the_next_turn_on_until_they_are_put_b
 
 #[test]
 fn hooks_are_left_out_while_other_plans_come_and_go() {
-    let counted = in_turns(Origin::Part(0), |module, hooks, turn| match turn {
+    let counted = in_turns(Origin::Plan(0), |module, hooks, turn| match turn {
         9 => drop(
-            module.leave_out(Origin::Part(0), &hooks[..1], true, When::NextTurn).expect("memory"),
+            module.leave_out(Origin::Plan(0), &hooks[..1], true, When::NextTurn).expect("memory"),
         ),
         19 => module.observe(&[COUNTS]).expect("memory"),
         29 => module.observe_no_more(&[COUNTS, PLAN]).expect("memory"),
         39 => module.observe(&[COUNTS, PLAN]).expect("memory"),
         49 => drop(
-            module.leave_out(Origin::Part(0), &hooks[..1], false, When::NextTurn).expect("memory"),
+            module.leave_out(Origin::Plan(0), &hooks[..1], false, When::NextTurn).expect("memory"),
         ),
         _ => {}
     });
@@ -492,9 +492,9 @@ fn who_is_in_a_loop_hears_of_what_is_left_out_with_the_next_call_only_until_some
 
 #[test]
 fn who_was_left_behind_in_a_loop_comes_along_with_what_is_observed_next() {
-    let counted = in_turns(Origin::Part(0), |module, hooks, turn| match turn {
+    let counted = in_turns(Origin::Plan(0), |module, hooks, turn| match turn {
         9 => assert!(
-            module.leave_out(Origin::Part(0), &hooks[..1], true, When::NextCall).expect("memory")
+            module.leave_out(Origin::Plan(0), &hooks[..1], true, When::NextCall).expect("memory")
         ),
         29 => module.observe(&[COUNTS]).expect("memory"),
         49 => module.observe_no_more(&[COUNTS, PLAN]).expect("memory"),
@@ -505,21 +505,21 @@ fn who_was_left_behind_in_a_loop_comes_along_with_what_is_observed_next() {
 
 #[test]
 fn a_function_of_which_everything_is_left_out_is_plain_again_and_nothing_is_compiled_for_it() {
-    let counted = in_turns(Origin::Part(0), |module, hooks, turn| match turn {
+    let counted = in_turns(Origin::Plan(0), |module, hooks, turn| match turn {
         9 => {
             let pieces = module.inner.chunks.iter().count();
             assert!(
-                module.is_attached_alone(Origin::Part(0)) && !module.is_attached_alone(Origin::Own)
+                module.is_attached_alone(Origin::Plan(0)) && !module.is_attached_alone(Origin::Own)
             );
             assert!(
-                module.leave_out(Origin::Part(0), hooks, true, When::NextCall).expect("memory")
+                module.leave_out(Origin::Plan(0), hooks, true, When::NextCall).expect("memory")
             );
             assert_eq!(module.inner.chunks.iter().count(), pieces);
         }
         // Until now the loop has gone on as it was.
         29 => module.hurry(&[0]).expect("memory"),
         49 => assert!(
-            module.leave_out(Origin::Part(0), hooks, false, When::NextTurn).expect("memory")
+            module.leave_out(Origin::Plan(0), hooks, false, When::NextTurn).expect("memory")
         ),
         _ => {}
     });
@@ -529,11 +529,11 @@ fn a_function_of_which_everything_is_left_out_is_plain_again_and_nothing_is_comp
 #[test]
 fn what_is_observed_of_functions_that_are_called_gets_entries_when_somebody_has_to_come_in() {
     let begin = |module: &Module| module.observe(&[PLAN]).expect("memory");
-    let counted = in_turns_from(Origin::Part(0), begin, |module, hooks, turn| {
+    let counted = in_turns_from(Origin::Plan(0), begin, |module, hooks, turn| {
         let leave = |out| {
             assert!(
                 module
-                    .leave_out(Origin::Part(0), &hooks[..1], out, When::NextTurn)
+                    .leave_out(Origin::Plan(0), &hooks[..1], out, When::NextTurn)
                     .expect("memory")
             );
         };
@@ -582,18 +582,18 @@ fn strangers(due: Option<Weak<dyn Due>>) -> (Module, [HookId; 3]) {
     let bytes = wat::parse_str(STRANGERS).expect("text");
     let module = Module::with_plan(&engine(Optimize::Speed, false), &bytes, &Plan::default())
         .expect("a module");
-    assert_eq!(module.add_part_of(draft.finish(), due).expect("room"), 0);
+    assert_eq!(module.add_plan_of(draft.finish(), due).expect("room"), 0);
     (module, hooks)
 }
 
 fn entered(module: &Module) -> [u64; 3] {
-    [0, 1, 2].map(|function| module.part_word(0, Word(function)))
+    [0, 1, 2].map(|function| module.plan_word(0, Word(function)))
 }
 
 #[test]
 fn functions_are_compiled_for_a_plan_when_they_are_called_for_the_first_time() {
     let (module, _) = strangers(None);
-    let news = module.news();
+    let news = module.compile_events();
     module.observe_when_called(&[PLAN]).expect("memory");
     assert_eq!(news.take(), []);
     let engine = engine(Optimize::Speed, false);
@@ -663,7 +663,7 @@ fn a_function_that_is_not_due_is_executed_as_it_is_until_its_hooks_are_put_back(
     let never = Arc::new(Never::default());
     let client: Arc<dyn Due> = never.clone();
     let (module, hooks) = strangers(Some(Arc::downgrade(&client)));
-    let news = module.news();
+    let news = module.compile_events();
     module.observe_when_called(&[PLAN]).expect("memory");
     let engine = engine(Optimize::Speed, false);
     let mut store = Store::new(&engine, ());
@@ -675,7 +675,7 @@ fn a_function_that_is_not_due_is_executed_as_it_is_until_its_hooks_are_put_back(
     assert_eq!((entered(&module), never.0.lock().clone()), ([0; 3], vec![2, 1]));
     assert_eq!(news.take(), []);
     let back = [(1, hooks[1])];
-    assert!(module.leave_out(Origin::Part(0), &back, false, When::NextCall).expect("memory"));
+    assert!(module.leave_out(Origin::Plan(0), &back, false, When::NextCall).expect("memory"));
     call();
     assert_eq!(entered(&module), [0, 1, 0]);
 }
@@ -699,7 +699,7 @@ fn unwound(on: i32, off: Option<i32>) -> u64 {
     let engine = engine(Optimize::Speed, false);
     let bytes = wat::parse_str(text).expect("text");
     let module = Module::with_plan(&engine, &bytes, &Plan::default()).expect("a module");
-    assert_eq!(module.add_part(draft.finish()).expect("room"), 0);
+    assert_eq!(module.add_plan(draft.finish()).expect("room"), 0);
     let (mut linker, own) = (crate::Linker::new(&engine), module.clone());
     let tick = move |turn: i32| match turn {
         _ if turn == on => own.observe(&[PLAN]).expect("memory"),
@@ -712,7 +712,7 @@ fn unwound(on: i32, off: Option<i32>) -> u64 {
     let f = instance.get_func(&mut store, "f").expect("exported");
     let results = f.call(&mut store, &[]).expect("it is caught");
     assert!(matches!(results[..], [Val::I32(1)]), "{results:?}");
-    module.part_word(0, word)
+    module.plan_word(0, word)
 }
 
 #[test]

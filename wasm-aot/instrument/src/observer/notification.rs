@@ -11,7 +11,7 @@ use wasm_aot_engine::Error;
 use wasm_aot_engine::Module;
 use wasm_aot_engine::Store;
 use wasm_aot_engine::StoreContextMut;
-use wasm_aot_engine::instrument::runtime::{Growth, News, StoreId};
+use wasm_aot_engine::instrument::runtime::{CompileEvents, Growth, StoreId};
 
 impl Observation {
     /// The number of the thread that has a store: that of the first is 0.
@@ -70,7 +70,9 @@ impl Observation {
             .iter()
             .filter(|monitor| !monitor.is_gone && monitor.observer.is_in(id))
         {
-            for (function, bytes) in monitor.news.as_ref().map(News::take).unwrap_or_default() {
+            for (function, bytes) in
+                monitor.news.as_ref().map(CompileEvents::take).unwrap_or_default()
+            {
                 let told = [i64::from(function), i64::from(bytes)];
                 wrong.extend(
                     monitor.observer.react(&mut *store, Occurrence::FunctionCompiled, &told).err(),
@@ -112,8 +114,8 @@ pub(super) fn loaded<T: 'static>(
 }
 
 /// What a monitor is to be told of functions that are compiled later, if it wants to be.
-pub(super) fn news(observer: &Observer, module: &Module) -> Option<News> {
-    observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.news())
+pub(super) fn news(observer: &Observer, module: &Module) -> Option<CompileEvents> {
+    observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.compile_events())
 }
 
 /// Has a monitor told of memories that grow in the store, if it wants to be.

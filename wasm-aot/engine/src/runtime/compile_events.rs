@@ -12,13 +12,13 @@ type List = Mutex<Vec<(u32, u32)>>;
 
 /// What one of them was not told of so far.
 #[derive(Debug)]
-pub struct News(Arc<List>);
+pub struct CompileEvents(Arc<List>);
 
 /// All who want to know.
 #[derive(Debug, Default)]
 pub(super) struct Readers(Mutex<Vec<Weak<List>>>);
 
-impl News {
+impl CompileEvents {
     /// What has happened since the last time.
     pub fn take(&self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.0.lock())
@@ -27,10 +27,10 @@ impl News {
 
 impl Readers {
     /// One more, who is told of what happens from now on.
-    pub(super) fn subscribe(&self) -> News {
+    pub(super) fn subscribe(&self) -> CompileEvents {
         let list = Arc::<List>::default();
         self.0.lock().push(Arc::downgrade(&list));
-        News(list)
+        CompileEvents(list)
     }
 
     /// Tells all receivers that are left, if there are any.

@@ -1,4 +1,5 @@
-//! Which instructions frames were at when they were taken away.
+//! Partial-block exits: which instructions frames were at when they were unwound in the middle of a
+//! block.
 //!
 //! Counters say how often a block was entered, marks that it was left at its end. A trap, an
 //! exception or a failure of the host's takes frames away in the middle of their blocks: the code
@@ -15,11 +16,11 @@ use super::store::StoreCore;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// Departures from the code of a module, by the address of the machine instruction.
+/// Partial-block exits from the code of a module, by the address of the machine instruction.
 #[derive(Debug, Default)]
-pub(crate) struct Departures(Mutex<HashMap<usize, u64>>);
+pub(crate) struct PartialExits(Mutex<HashMap<usize, u64>>);
 
-impl Departures {
+impl PartialExits {
     /// How many there were at each address.
     pub(crate) fn all(&self) -> HashMap<usize, u64> {
         self.0.lock().clone()
@@ -30,26 +31,26 @@ impl StoreCore {
     /// Notes a frame that is taken away at the instruction at `pc`, if that is wanted of its code.
     /// Usable in a signal handler that has interrupted machine code: no thread that has the lock
     /// runs machine code, and no thread that runs it is in the allocator.
-    pub(crate) fn depart(&self, pc: usize) {
+    pub(crate) fn exit_partially(&self, pc: usize) {
         if let Some((module, ..)) = self.module_at(pc)
-            && module.departs_at(pc)
+            && module.notes_exits_at(pc)
         {
-            *module.departures.0.lock().entry(pc).or_default() += 1;
+            *module.partial_exits.0.lock().entry(pc).or_default() += 1;
         }
     }
 
     /// Notes all frames of an activation. The innermost has the frame pointer `frame`, and is at
-    /// `pc` if it has not counted its departure itself. Usable in a signal handler that has
+    /// `pc` if it has not counted that partial exit itself. Usable in a signal handler that has
     /// interrupted machine code.
     ///
     /// # Safety
     /// `frame` is the frame pointer of machine code of this store.
-    pub(crate) unsafe fn depart_all(&self, pc: Option<usize>, frame: usize) {
-        if !self.departs() {
+    pub(crate) unsafe fn exit_all(&self, pc: Option<usize>, frame: usize) {
+        if !self.notes_partial_exits() {
             return;
         }
-        pc.into_iter().for_each(|pc| self.depart(pc));
+        pc.into_iter().for_each(|pc| self.exit_partially(pc));
         // SAFETY: (1) the caller, see # Safety.
-        unsafe { backtrace::walk(self, frame, |pc| (self.depart(pc - 1), true).1) };
+        unsafe { backtrace::walk(self, frame, |pc| (self.exit_partially(pc - 1), true).1) };
     }
 }

@@ -32,13 +32,13 @@ pub(super) fn any_tells() -> bool {
     TELLS.load(Relaxed)
 }
 
-/// Whether any plan that was attached wants departures noted.
-static DEPARTS: AtomicBool = AtomicBool::new(false);
+/// Whether any plan that was attached wants partial exits noted.
+static PARTIAL_EXITS: AtomicBool = AtomicBool::new(false);
 
 /// Whether it may have to be noted where frames were that are taken away. Usable in a signal
 /// handler.
-pub(super) fn any_departs() -> bool {
-    DEPARTS.load(Relaxed)
+pub(super) fn any_partial_exits() -> bool {
+    PARTIAL_EXITS.load(Relaxed)
 }
 
 /// Whether words of plans that were attached are kept while machine code runs.
@@ -55,8 +55,8 @@ impl AttachedPlan {
         if !plan.receivers().is_empty() {
             TELLS.store(true, Relaxed);
         }
-        if plan.departs() {
-            DEPARTS.store(true, Relaxed);
+        if plan.notes_partial_exits() {
+            PARTIAL_EXITS.store(true, Relaxed);
         }
         Self { plan, base, due, told: Mutex::default() }
     }
