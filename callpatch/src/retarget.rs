@@ -21,7 +21,8 @@
 //! - A site that is already off needs the barrier, too: it may have been switched off a moment ago.
 //! - A guard that reads through the displacement (`85 15`) must never have half of one. There the
 //!   displacement is replaced as a word of `wordpatch`: by one store if no granule's boundary cuts
-//!   it, else behind a trap.
+//!   it, else behind a trap. Before a program has threads no trap is needed
+//!   ([`Retarget::commit_alone`]).
 //!
 //! **Threads in the old target.** A thread that was called through a site and has not returned
 //! stays in the old target for any time, and returns behind the site, in either state. So the old
@@ -51,6 +52,8 @@ pub mod protocol;
 pub struct Retarget<'site> {
     policy: Policy,
     edits: Vec<Edit<'site>>,
+    /// No other code runs: no thread sees half of a displacement.
+    is_alone: bool,
 }
 
 #[derive(Debug)]
@@ -73,7 +76,7 @@ pub struct Retargeted {
 impl<'site> Retarget<'site> {
     /// An empty batch, under the policy of the sites' adoption.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, edits: Vec::new() }
+        Self { policy, edits: Vec::new(), is_alone: false }
     }
 
     /// Adds a site with its new target `to`: code, or for a [form through
@@ -162,6 +165,17 @@ impl<'site> Retarget<'site> {
         Ok(done)
     }
 
+    /// As [`commit`](Self::commit), where no thread can come by: no displacement needs a trap then,
+    /// which threads and handlers that block `SIGTRAP` would have refused.
+    ///
+    /// # Safety
+    /// Until this returns: 1. This thread is the only one of the process. 2. It blocks all signals
+    /// whose handlers may run through a site.
+    pub unsafe fn commit_alone(mut self) -> Result<Retargeted, RetargetError> {
+        self.is_alone = true;
+        self.commit()
+    }
+
     fn require_distinct(&self) -> Result<(), RetargetError> {
         if self.edits.is_sorted_by(|a, b| a.site.address() < b.site.address()) {
             return Ok(());
@@ -206,14 +220,15 @@ impl<'site> Retarget<'site> {
     /// Returns how many barriers it took.
     fn write_displacements(&self) -> Result<usize, Broken> {
         self.edits.iter().for_each(|edit| edit.site.unsettle());
-        let (words, free): (Vec<&Edit<'_>>, Vec<&Edit<'_>>) =
-            self.edits.iter().partition(|edit| edit.site.form().off_reads_memory(edit.site.role()));
+        let (words, free): (Vec<&Edit<'_>>, Vec<&Edit<'_>>) = self.edits.iter().partition(|edit| {
+            !self.is_alone && edit.site.form().off_reads_memory(edit.site.role())
+        });
         let opening = open(free.iter().copied()).map_err(Broken::Refused)?;
         for edit in free {
             let (site, at) = (edit.site, edit.site.form().displacement_at());
             // SAFETY: (1) the displacement lies inside of the form; (2) it is off, and was before
             // the barrier: a thread that comes by runs the guard, which does not care (A5) or
-            // returns; (3) the caller of `push`.
+            // returns, or no thread comes by (`commit_alone`); (3) the caller of `push`.
             unsafe {
                 opening.store(&site.ground, at, Width::Four, edit.displacement as u32 as u64)
             }

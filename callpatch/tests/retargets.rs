@@ -209,6 +209,22 @@ fn a_retarget_that_was_broken_off_leaves_sites_off_until_the_next() {
     assert_eq!(function.call(), 3);
 }
 
+#[test]
+fn where_no_thread_comes_by_no_displacement_needs_a_trap() {
+    let _alone = alone();
+    let function = Function::new(Form::CallMemory, Role::Call, 515);
+    let mut site = function.adopt(&policy());
+    let mut batch = Retarget::new(policy());
+    // SAFETY: (1) and (2): the test's own function.
+    unsafe { batch.push(&mut site, function.target(1)) }.unwrap();
+    // SAFETY: (1) and (2): no other thread and no handler calls the function.
+    block_traps(|| unsafe { batch.commit_alone() }).unwrap();
+    assert!(site.is_settled());
+    assert_eq!(function.call(), 3);
+    site.set(Switch::Off).unwrap();
+    assert_eq!(function.call(), OFF);
+}
+
 /// Runs `body` on a thread that a trap would kill.
 fn block_traps<T>(body: impl FnOnce() -> T) -> T {
     let change = |how| {

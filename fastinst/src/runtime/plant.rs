@@ -956,7 +956,32 @@ fn lead_all(
             batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
         }
     }
-    batch.commit().map(drop).map_err(|error| error.to_string())
+    carry_out(batch)
+}
+
+/// Leads the sites of a batch. While the process has one thread no displacement needs a trap: the
+/// profiler of a program that was compiled with `-pg` may have its timer tick already, with a
+/// handler that blocks the trap's signal.
+pub(super) fn carry_out(batch: Retarget<'_>) -> Result<(), String> {
+    // Before it is looked whether there are threads: a handler could make one.
+    let blocked = Blocked::all();
+    let result = if is_alone() {
+        // SAFETY: (1) this thread is the only one; (2) it blocks all signals.
+        #[allow(unsafe_code)]
+        unsafe {
+            batch.commit_alone()
+        }
+    } else {
+        drop(blocked);
+        batch.commit()
+    };
+    result.map(drop).map_err(|error| error.to_string())
+}
+
+/// Whether this thread is the only one of the process.
+pub(super) fn is_alone() -> bool {
+    let mut threads = 0;
+    wordpatch::os::threads::each(|_| threads += 1).is_ok() && threads == 1
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod trampoline;
 
 use super::arguments::Facts;
 use super::functions::{self, Id};
+use super::plant::{carry_out, is_alone};
 use super::sites::{self, Planted, Site};
 use super::stub::Stub;
 use super::{agent, arguments, attached, guest, keeping};
@@ -342,7 +343,7 @@ fn lead_to_trampolines(led: &[(u32, CodeAddr)], policy: &Policy) -> Result<(), S
             batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
         }
     }
-    batch.commit().map(drop).map_err(|error| error.to_string())
+    carry_out(batch)
 }
 
 /// What planting needs, besides the module.
@@ -798,12 +799,6 @@ fn require_unchanged(line: &Moved<'_>, ground: &Ground) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// Whether this thread is the only one of the process.
-fn is_alone() -> bool {
-    let mut threads = 0;
-    wordpatch::os::threads::each(|_| threads += 1).is_ok() && threads == 1
 }
 
 /// Whether the program looks at faults: it may look where they come from.

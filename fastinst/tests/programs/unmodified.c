@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #define HERE __attribute__((noinline, noclone))
-enum { LEAF, BRANCH, SELECT, RECURSE, FIRST, SECOND, VECTOR, MANY, VARIED, JUMPS, LANDS, HANDLER, WORKER, LOOKS, LOW, COUNT };
+enum { LEAF, BRANCH, SELECT, RECURSE, FIRST, SECOND, VECTOR, MANY, VARIED, JUMPS, LANDS, HANDLER, WORKER, LOOKS, LOW, PASSED, COUNT };
 static const char *names[COUNT] = {"leaf", "branch", "select_one", "recurse", "first", "second", "vector", "many",
-                                   "varied", "jumps", "lands", "handler", "worker", "looks", "low"};
+                                   "varied", "jumps", "lands", "handler", "worker", "looks", "low", "passed"};
 static long counts[COUNT];
 #define CALLED(which) __atomic_fetch_add(&counts[which], 1, __ATOMIC_RELAXED)
 
@@ -72,6 +72,9 @@ HERE long looks(long a, long b, long c, long d) {
     long r = low(a);
     return r + b * 3 + c * 5 + d * 7 + low(b) + a;
 }
+HERE int passed(int a) { CALLED(PASSED); return a ^ 7; }
+/* Nothing but a jump, where compilers optimise. */
+HERE int passes(int a) { return passed(a); }
 static jmp_buf place;
 HERE void jumps(int a) { CALLED(JUMPS); if (a % 2) longjmp(place, a); }
 HERE int lands(int a) {
@@ -96,7 +99,7 @@ int main(int count, char **arguments) {
     double other = 0;
     signal(SIGUSR1, handler);
     for (int i = 0; i < turns; i++) {
-        sum += select_one(i) + first(i) + lands(i) + many(i, 2, 3, 4, 5, 6, 7, i) + looks(i, i + 1, i + 2, i + 3);
+        sum += select_one(i) + first(i) + lands(i) + many(i, 2, 3, 4, 5, 6, 7, i) + looks(i, i + 1, i + 2, i + 3) + passes(i);
         double pair[2];
         _mm_storeu_pd(pair, vector(_mm_set_pd(i, 2), _mm_set_pd(3, i), 0.5));
         other += pair[0] - pair[1] + varied(4, 1.0, 2.0, 3.0, (double)i);
@@ -116,5 +119,6 @@ int main(int count, char **arguments) {
     waitpid(child, &status, 0);
     printf("%ld %.3f %ld %d\n", sum, other, handled, WEXITSTATUS(status));
     for (int i = 0; i < COUNT; i++) printf("%s %ld\n", names[i], counts[i]);
+    printf("passes %ld\n", counts[PASSED]);
     return 3;
 }

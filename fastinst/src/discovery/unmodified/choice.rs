@@ -656,10 +656,12 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         {
             return Some(Exit::Padded(line.at));
         }
-        // A sled is a jump and the nop that it leads over.
+        // A sled is a jump and the nop that it leads over; of a function that is nothing but a jump
+        // the room before it is the entry's.
         let mut sleds = part[at.saturating_sub(2)..at].iter();
         if let Some(room) = sleds.find_map(|before| self.prepared.room(before.at))
             && room.end() == line.at
+            && agrees(Claim::Room(room.at, room.len))
         {
             return Some(Exit::Room(room));
         }
