@@ -32,6 +32,7 @@ pub(crate) mod arguments;
 mod arrivals;
 mod attached;
 mod boards;
+mod cancellation;
 pub(crate) mod clock;
 mod complaint;
 pub(crate) mod doors;

@@ -103,6 +103,42 @@ fn exceptions_pass_through() {
     }
 }
 
+/// An instruction that may fault stays where the compiler's tables know it.
+#[test]
+fn faults_that_become_exceptions_pass_through() {
+    let to = folder("unmodified-faults");
+    for (compiler, level) in [("g++", "-O0"), ("g++", "-O2")] {
+        if !has(compiler) {
+            continue;
+        }
+        let place = to.join(format!("{compiler}{level}"));
+        std::fs::create_dir_all(&place).unwrap();
+        let flags = [level, "-fnon-call-exceptions"];
+        let program = compile_with(compiler, "faults.cc", &place, &flags);
+        for policy in ["count", "exact", "adaptive"] {
+            let file = place.join(policy);
+            let output = observed(&program, &[], &file, &["--plant", "all", "--policy", policy]);
+            assert!(text(&output.stdout).starts_with("200 "), "{output:?}");
+        }
+    }
+}
+
+/// A thread that is unwound from any of its instructions could not clean up behind a trampoline.
+#[test]
+fn threads_that_are_cancelled_anywhere_clean_up() {
+    let to = folder("unmodified-cancelled");
+    let flags = ["-O2", "-fnon-call-exceptions", "-pthread"];
+    let program = compile_with("g++", "cancelled.cc", &to, &flags);
+    for (policy, plant) in [("exact", "all"), ("count", "all"), ("adaptive", "seen")] {
+        let mut command = fastinst();
+        command.args(["run", "--provider", "symbols", "--policy", policy, "--plant", plant]);
+        let output = run(command.arg(&program));
+        assert_eq!(text(&output.stdout), "200 of 200 cleaned up\n", "{policy}");
+        let said = text(&output.stderr);
+        assert!(said.contains("PTHREAD_CANCEL_ASYNCHRONOUS"), "{policy}: {said}");
+    }
+}
+
 /// No return address lies in a trampoline while the program's code runs.
 #[test]
 fn backtraces_lead_through_functions_with_probes() {

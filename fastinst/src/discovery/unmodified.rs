@@ -147,7 +147,6 @@ pub fn prospects(module: &Module) -> Result<Vec<Prospect>, DiscoveryError> {
             prepared: all,
             takes_any: true,
             price: free,
-            careful: false,
             granule: wordpatch::Granule::default(),
         };
         let choice = body.and_then(|body| chooser.choose(&body));

@@ -25,7 +25,8 @@
 
 use super::agent::{self, Agent};
 use super::stub::Stub;
-use super::{functions, guest, handover, loader, modes, plant, scope, sites, threads};
+use super::threads;
+use super::{cancellation, functions, guest, handover, loader, modes, plant, scope, sites};
 use crate::attachment::{REFUSED, Request, STARTED, ThreadData, VERSION, put};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
@@ -186,6 +187,7 @@ fn begin(request: &Request) -> Result<(Agent, Option<Handover>), String> {
 fn begin_alone(request: &Request) -> Result<(Agent, Option<Handover>), String> {
     static CAME: AtomicBool = AtomicBool::new(false);
     let start = guest::prepare_clocks()?;
+    cancellation::require_none()?;
     let (settings, reader) = settings(&request.settings)?;
     let stays = settings.0.stays;
     let memory = if stays { None } else { Some(tie(reader)?) };

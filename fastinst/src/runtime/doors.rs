@@ -15,8 +15,8 @@
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
 //! `longjmp` and its like have [theirs](super::scope), `syscall` and `prctl` have [their
-//! own](super::sandbox), and so have [`mprotect`](super::protection) and
-//! [`sigaltstack`](super::signal_stack).
+//! own](super::sandbox), and so have [`mprotect`](super::protection),
+//! [`sigaltstack`](super::signal_stack) and [`pthread_setcanceltype`](super::cancellation).
 //!
 //! # Safety
 //!
@@ -25,7 +25,8 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::{
-    agent, arrivals, guest, loader, protection, sandbox, scope, signal_stack, stub, unloading,
+    agent, arrivals, cancellation, guest, loader, protection, sandbox, scope, signal_stack, stub,
+    unloading,
 };
 use std::arch::naked_asm;
 use std::ffi::CStr;
@@ -155,7 +156,8 @@ static FORK: AtomicUsize = AtomicUsize::new(0);
 static FORKPTY: AtomicUsize = AtomicUsize::new(0);
 static DAEMON: AtomicUsize = AtomicUsize::new(0);
 /// Those that do something behind the door as well.
-static OTHERS: [(&AtomicUsize, &CStr); 10] = [
+static OTHERS: [(&AtomicUsize, &CStr); 11] = [
+    (&cancellation::SETCANCELTYPE, c"pthread_setcanceltype"),
     (&signal_stack::SIGALTSTACK, c"sigaltstack"),
     (&protection::MPROTECT, c"mprotect"),
     (&sandbox::SYSCALL, c"syscall"),

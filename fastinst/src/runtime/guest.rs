@@ -13,8 +13,8 @@ pub(super) use super::complaint::complain;
 use super::functions::Id;
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
-use super::{arguments, arrivals, complaint, doors, functions, loader, registered, unloading};
-use super::{modes, scope, sites, spans, threads};
+use super::{arguments, arrivals, cancellation, complaint, doors, functions, loader, registered};
+use super::{modes, scope, sites, spans, threads, unloading};
 use crate::clib::{clock, thread_data};
 use crate::config::{Config, Provider};
 use crate::discovery::Module;
@@ -160,6 +160,7 @@ fn is_preloaded() -> bool {
 
 fn begin() -> Result<(), String> {
     let start = prepare_clocks()?;
+    cancellation::require_none()?;
     // It is told once: what this process starts has the same settings.
     let settings = settings().inspect_err(|_| hide_from_children())?;
     let Some(settings) = settings else {

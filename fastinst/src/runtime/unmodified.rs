@@ -44,7 +44,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trampoline::{entry_code, exit_code, filled, len_of};
 use wordpatch::os::pages::{self, PAGE};
-use wordpatch::os::signals;
 use wordpatch::{CodeAddr, Granule, Policy};
 
 /// Pages that landings may take: of the machine's memory one part in so many, and so many.
@@ -294,7 +293,6 @@ impl Unmodified {
             ..
         } = self;
         let (mut led, mut made) = (Vec::new(), Vec::new());
-        let careful = handles_faults();
         for field in modules {
             let inside = |at: &CodeAddr| field.module.span.contains(at) && !field.has_seen(*at);
             let here: Vec<CodeAddr> = addresses.iter().copied().filter(inside).collect();
@@ -306,7 +304,7 @@ impl Unmodified {
             let takes_any = *takes_any;
             let made = &mut made;
             let (led, granule) = (&mut led, policy.granule);
-            let mut planter = Planter { survey, landings, led, made, careful, takes_any, granule };
+            let mut planter = Planter { survey, landings, led, made, takes_any, granule };
             for (start, planting) in field.plant(&here, &mut planter, &wants) {
                 // Loaded again, it is known.
                 let place = (field.bed, start.get().wrapping_sub(field.module.bias));
@@ -354,8 +352,6 @@ struct Planter<'p> {
     led: &'p mut Vec<(u32, CodeAddr)>,
     /// All that were made.
     made: &'p mut Vec<u32>,
-    /// Instructions that may fault stay where they are.
-    careful: bool,
     /// Functions that no compiler has prepared get probes, too.
     takes_any: bool,
     /// What one store may replace.
@@ -551,10 +547,10 @@ impl Plot<'_, '_, '_> {
             part.iter().try_for_each(|line| require_unchanged(line, self.ground))?;
         }
         let price = |at| self.planter.landings.price(at).ok();
-        let Planter { careful, takes_any, granule, .. } = *self.planter;
+        let Planter { takes_any, granule, .. } = *self.planter;
         let (ground, prepared) = (&*self.ground, self.prepared);
-        let choice = Chooser { reader, ground, prepared, takes_any, price, careful, granule }
-            .choose(&body)?;
+        let choice =
+            Chooser { reader, ground, prepared, takes_any, price, granule }.choose(&body)?;
         let id = functions::add(start.get() as u64).ok_or(Refusal::NoEntry)?;
         self.lead(id, &choice)
     }
@@ -799,14 +795,6 @@ fn require_unchanged(line: &Moved<'_>, ground: &Ground) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// Whether the program looks at faults: it may look where they come from.
-fn handles_faults() -> bool {
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE].into_iter().any(|signal| {
-        signals::action(signal)
-            .is_ok_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction))
-    })
 }
 
 /// How many there are, and why: the most frequent reason first.

@@ -32,6 +32,11 @@ impl Line<'_> {
         matches!(self.bytes, [0xc3] | [0xf2 | 0xf3, 0xc3] | [0xc2, ..])
     }
 
+    /// Whether it is `mov rbp, rsp`, in either encoding.
+    fn makes_frame(&self) -> bool {
+        matches!(self.bytes, [0x48, 0x89, 0xe5] | [0x48, 0x8b, 0xec])
+    }
+
     pub(crate) fn end(&self) -> CodeAddr {
         self.at.offset(self.bytes.len() as isize)
     }
@@ -144,6 +149,7 @@ impl<'b> Reader<'_, 'b> {
         let mut decoder =
             Decoder::with_ip(64, code, range.start.get() as u64, DecoderOptions::NONE);
         let mut lines = Vec::new();
+        let mut has_frame = body.parts.iter().flatten().any(Line::makes_frame);
         while decoder.can_decode() {
             let start = decoder.position();
             let instruction = decoder.decode();
@@ -159,8 +165,9 @@ impl<'b> Reader<'_, 'b> {
                 movable: movable(&instruction, bytes, displacement),
                 flow,
                 lowers: lowers(&instruction),
-                may_fault: may_fault(&instruction),
+                may_fault: may_fault(&instruction, has_frame),
             });
+            has_frame |= lines.last().is_some_and(Line::makes_frame);
         }
         Ok(lines)
     }
@@ -294,17 +301,31 @@ fn lowers(instruction: &Instruction) -> Option<i64> {
     }
 }
 
-/// Whether an instruction accesses memory other than the stack.
-fn may_fault(instruction: &Instruction) -> bool {
+/// Whether an instruction may fault: it accesses memory other than the stack and the module's own,
+/// or divides. Where a function has a frame, its pointer is the stack's, too.
+fn may_fault(instruction: &Instruction, has_frame: bool) -> bool {
     let accesses = (0..instruction.op_count())
         .any(|operand| instruction.op_kind(operand) == OpKind::Memory)
         && !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);
-    let is_stack = matches!(instruction.memory_base(), Register::RSP | Register::RBP);
-    let is_string = matches!(
-        instruction.op0_kind(),
-        OpKind::MemoryESDI | OpKind::MemoryESEDI | OpKind::MemoryESRDI
-    );
-    (accesses && !is_stack && !instruction.is_ip_rel_memory_operand()) || is_string
+    let is_stack = match instruction.memory_base() {
+        Register::RSP => true,
+        Register::RBP => has_frame,
+        _ => false,
+    } && instruction.memory_index() == Register::None;
+    let is_string = (0..instruction.op_count()).any(|operand| {
+        matches!(
+            instruction.op_kind(operand),
+            OpKind::MemoryESDI
+                | OpKind::MemoryESEDI
+                | OpKind::MemoryESRDI
+                | OpKind::MemorySegSI
+                | OpKind::MemorySegESI
+                | OpKind::MemorySegRSI
+                | OpKind::MemorySegRDI
+        )
+    });
+    let divides = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
+    (accesses && !is_stack && !instruction.is_ip_rel_memory_operand()) || is_string || divides
 }
 
 /// Whether an indirect jump goes by a table: its operand is scaled, or an address was put together

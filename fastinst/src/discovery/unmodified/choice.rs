@@ -392,8 +392,6 @@ pub(crate) struct Chooser<'c, 'b, Pages> {
     pub(crate) takes_any: bool,
     /// How many pages a landing takes; `None` if there can be none.
     pub(crate) price: Pages,
-    /// Instructions that may fault stay where they are: the program looks where faults come from.
-    pub(crate) careful: bool,
     /// What one store may replace.
     pub(crate) granule: Granule,
 }
@@ -489,6 +487,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         let part = body.parts.first().ok_or(Refusal::NoFunction)?;
         let (mut depth, mut is_first) = (0i64, true);
         let mut best: Option<(Price, Entry<'b>)> = None;
+        let mut slow: Option<Entry<'b>> = None;
         let mut refusal = Refusal::NoEntry;
         for (at, line) in part.iter().enumerate().take(ENTRIES + 1) {
             if !is_first && body.targets.contains(&line.at) {
@@ -511,6 +510,11 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
                     best = Some((price, entry(Way::Pun(pun))));
                 }
             }
+            if slow.is_none()
+                && let Some(pun) = self.short_pun(part, at)
+            {
+                slow = Some(entry(Way::Pun(pun)));
+            }
             if best.is_none()
                 && line.flow == Flow::Around
                 && let Some(turn) = self.turned_call(line)
@@ -521,7 +525,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
             depth += lowers;
             is_first &= line.movable.is_none();
         }
-        best.map(|(_, entry)| entry).ok_or(refusal)
+        best.map(|(_, entry)| entry).or(slow).ok_or(refusal)
     }
 
     /// The site of a point: the instruction there. A thread comes back behind what is displaced;
@@ -596,7 +600,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         let mut moved = Vec::new();
         let mut len = 0;
         for line in &part[at..] {
-            let may_move = line.movable.is_some() && !(self.careful && line.may_fault);
+            let may_move = line.movable.is_some() && !line.may_fault;
             if !may_move {
                 return None;
             }
@@ -607,6 +611,26 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
             }
         }
         None
+    }
+
+    /// A pun that displaces less than a jump is long, since what follows may fault: a thread comes
+    /// back into its bytes, which are what they were. That is slow while it is on.
+    fn short_pun(&self, part: &[Line<'b>], at: usize) -> Option<Pun<'b>> {
+        let safe = part[at..].iter().take_while(|line| {
+            line.movable.is_some() && !line.may_fault && line.flow == Flow::Next
+        });
+        let mut len = 0;
+        let moved: Vec<Line<'b>> = safe
+            .take_while(|line| {
+                len += line.bytes.len();
+                len < PUN
+            })
+            .copied()
+            .collect();
+        moved.first()?;
+        let leap = self.leaps(&part[at]).find(|leap| matches!(leap, Leap::Byte(_)))?;
+        let pun = Pun { at: part[at].at, leap, moved };
+        self.price_of(&pun, |_| true).map(|_| pun)
     }
 
     /// What can become of the beginning of an instruction, the least first.
@@ -672,7 +696,7 @@ impl<'b, Pages: Fn(CodeAddr) -> Option<usize>> Chooser<'_, 'b, Pages> {
         let mut best: Option<((bool, Price), Pun<'b>)> = None;
         for first in (at.saturating_sub(RUN)..=at).rev() {
             let line = &part[first];
-            let may_move = line.movable.is_some() && !(self.careful && line.may_fault);
+            let may_move = line.movable.is_some() && !line.may_fault;
             if !may_move || (first < at && line.flow != Flow::Next) {
                 break;
             }

@@ -117,7 +117,6 @@ impl super::Unmodified {
         made: &mut Vec<u32>,
     ) -> Result<BTreeSet<String>, String> {
         let mut missing = BTreeSet::new();
-        let careful = super::handles_faults();
         let Self { modules, landings, points, .. } = self;
         let mut led = Vec::new();
         for (number, field) in modules.iter_mut().enumerate() {
@@ -132,7 +131,6 @@ impl super::Unmodified {
                 landings: &mut *landings,
                 led: &mut led,
                 made,
-                careful,
                 takes_any: true,
                 granule: policy.granule,
             };
@@ -281,7 +279,6 @@ impl Field {
                 prepared: &*prepared,
                 takes_any: true,
                 price,
-                careful: planter.careful,
                 granule: planter.granule,
             };
             let spot = chooser.point(&body, point.at, |at| places.contains(&at))?;

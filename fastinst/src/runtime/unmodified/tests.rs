@@ -86,6 +86,34 @@ fn plant(unmodified: &mut Unmodified, library: &Path) -> Vec<&'static Site> {
     numbers.into_iter().filter_map(sites::get).collect()
 }
 
+/// How many are made: more where a storm is asked for.
+fn toggles(short: u64) -> u64 {
+    let long = std::env::var("FASTINST_STORM_TOGGLES").ok();
+    long.map_or(short, |text| text.parse().expect("a number of toggles"))
+}
+
+/// Switches arbitrary sites while two threads do something.
+fn storm(sites: &[&Site], toggles: u64, act: impl Fn() + Sync) {
+    let mut random = 7u64;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    act();
+                }
+            });
+        }
+        for _ in 0..toggles {
+            random = random.wrapping_mul(stub::MULTIPLIER).wrapping_add(1);
+            let site = sites[(random >> 40) as usize % sites.len()];
+            let to = if random >> 39 & 1 == 0 { Switch::Off } else { Switch::On };
+            site.call().set(to).unwrap();
+        }
+        is_over.store(true, Relaxed);
+    });
+}
+
 #[test]
 fn threads_see_no_third_thing_while_all_sites_are_switched() {
     let mut unmodified = unmodified();
@@ -97,30 +125,106 @@ fn threads_see_no_third_thing_while_all_sites_are_switched() {
         let planted = unmodified.planted[&(None, false)] - before;
         assert!(planted >= 7 && sites.len() >= 10, "{unmodified:?}");
         assert!(!unmodified.counted_only.contains_key(&Untimed::ConditionalExit), "{unmodified:?}");
-        let (mut random, mut switched) = (7u64, 0);
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while !is_over.load(Relaxed) {
-                        assert_eq!(run(100), expected);
-                    }
-                });
-            }
-            while switched < 200_000 {
-                random = random.wrapping_mul(stub::MULTIPLIER).wrapping_add(1);
-                let site = sites[(random >> 40) as usize % sites.len()];
-                let to = if random >> 39 & 1 == 0 { Switch::Off } else { Switch::On };
-                site.call().set(to).unwrap();
-                switched += 1;
-            }
-            is_over.store(true, Relaxed);
-        });
+        storm(&sites, toggles(200_000), || assert_eq!(run(100), expected));
         for site in sites {
             site.call().set(Switch::Off).unwrap();
         }
         assert_eq!(run(100), expected);
     }
+}
+
+/// What a database answers, and how.
+mod database {
+    use std::ffi::{CStr, CString, c_char, c_int, c_void};
+    use std::path::PathBuf;
+
+    type Row = extern "C" fn(*mut c_void, c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
+
+    pub(super) struct Library {
+        open: extern "C" fn(*const c_char, *mut *mut c_void) -> c_int,
+        exec:
+            extern "C" fn(*mut c_void, *const c_char, Row, *mut c_void, *mut *mut c_char) -> c_int,
+        close: extern "C" fn(*mut c_void) -> c_int,
+        pub(super) path: PathBuf,
+    }
+
+    const WORK: &str = "create table t(a integer primary key, b text); \
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 300) \
+        insert into t select i, 'x' || (i * 7919 % 1007) from n; create index tb on t(b); \
+        select b, count(*), sum(a) from t group by b order by 2 desc, 1 limit 20; \
+        update t set b = b || 'y' where a % 3 = 0; delete from t where b like '%7_'; \
+        select count(*), max(b), avg(a), hex(group_concat(b)) from t where b > 'x2'";
+
+    extern "C" fn row(
+        to: *mut c_void,
+        count: c_int,
+        values: *mut *mut c_char,
+        _: *mut *mut c_char,
+    ) -> c_int {
+        for i in 0..count as usize {
+            // SAFETY: (1) the text that `answer` has given; (2) so many texts, or null.
+            unsafe {
+                let value = *values.add(i);
+                let text = if value.is_null() { c"null" } else { CStr::from_ptr(value) };
+                (*to.cast::<Vec<u8>>()).extend(text.to_bytes_with_nul());
+            }
+        }
+        0
+    }
+
+    impl Library {
+        /// As it is installed, for good.
+        pub(super) fn load() -> Option<Self> {
+            // SAFETY: (1) an installed library; (2) its functions have these types (sqlite3.h).
+            unsafe {
+                let handle = libc::dlopen(c"libsqlite3.so.0".as_ptr(), libc::RTLD_NOW);
+                let find = |name: &CStr| libc::dlsym(handle, name.as_ptr());
+                let open = find(c"sqlite3_open");
+                if handle.is_null() || open.is_null() {
+                    return None;
+                }
+                let mut info: libc::Dl_info = std::mem::zeroed();
+                libc::dladdr(open, &mut info);
+                let path = CStr::from_ptr(info.dli_fname).to_str().ok()?;
+                Some(Self {
+                    open: std::mem::transmute::<*mut c_void, _>(open),
+                    exec: std::mem::transmute::<*mut c_void, _>(find(c"sqlite3_exec")),
+                    close: std::mem::transmute::<*mut c_void, _>(find(c"sqlite3_close")),
+                    path: path.into(),
+                })
+            }
+        }
+
+        pub(super) fn answer(&self) -> Vec<u8> {
+            let mut answer = Vec::new();
+            let mut base = std::ptr::null_mut();
+            assert_eq!((self.open)(c":memory:".as_ptr(), &mut base), 0);
+            let (work, to) = (CString::new(WORK).unwrap(), (&raw mut answer).cast());
+            let done = (self.exec)(base, work.as_ptr(), row, to, std::ptr::null_mut());
+            assert_eq!((done, (self.close)(base)), (0, 0));
+            answer
+        }
+    }
+}
+
+/// A thousand million with `FASTINST_STORM_TOGGLES`: minutes.
+#[test]
+fn an_installed_library_answers_the_same_while_all_its_sites_are_switched() {
+    let library = database::Library::load();
+    if !test_support::require(library.is_some(), "libsqlite3.so.0") {
+        return;
+    }
+    let library = library.unwrap();
+    let expected = library.answer();
+    assert!(expected.len() > 1000);
+    let mut unmodified = unmodified();
+    let sites = plant(&mut unmodified, &library.path);
+    assert!(sites.len() > 5000, "{unmodified:?}");
+    storm(&sites, toggles(1_000_000), || assert_eq!(library.answer(), expected));
+    for site in sites {
+        site.call().set(Switch::Off).unwrap();
+    }
+    assert_eq!(library.answer(), expected);
 }
 
 #[test]
