@@ -121,6 +121,37 @@ fn what_cannot_be_profiled_is_refused_with_a_remedy() {
         output.status.code() == Some(1) && text(&output.stderr).contains("statically"),
         "{output:?}"
     );
+    // What could not load the library would not start, or complain about it.
+    let script = |name: &str, first: &str| {
+        let script = to.join(name);
+        std::fs::write(&script, format!("{first}echo hi\n")).unwrap();
+        run(std::process::Command::new("chmod").arg("+x").arg(&script));
+        script
+    };
+    let narrow = to.join("narrow");
+    let mut header = std::fs::read(&plain).unwrap();
+    header[4] = 1;
+    std::fs::write(&narrow, header).unwrap();
+    run(std::process::Command::new("chmod").arg("+x").arg(&narrow));
+    let first = |program: &std::path::Path| format!("#!{} -x\n", program.display());
+    let mut wrong = vec![
+        (narrow.clone(), 1, "32-bit"),
+        (script("of-narrow", &first(&narrow)), 1, "32-bit"),
+        (script("of-static", &first(&fixed)), 1, "statically"),
+        (script("of-none", "#! /no/such/interpreter\n"), 126, "/no/such/interpreter"),
+        (script("bare", ""), 126, "#!"),
+    ];
+    if has("musl-gcc") {
+        wrong.push((compile_with("musl-gcc", "calls.c", &folder("musl"), &["-O1"]), 1, "musl"));
+    }
+    for (program, code, why) in wrong {
+        let output = run(fastinst().arg("run").arg(&program));
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+    let output = run(fastinst().arg("run").arg(script("good", "#!/bin/sh\n")));
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "hi\n"));
     let damaged = to.join("damaged");
     std::fs::write(&damaged, [&b"\x7fELF\x02\x01\x01"[..], &[0xff; 200]].concat()).unwrap();
     for command in ["probes", "doctor"] {

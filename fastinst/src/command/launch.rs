@@ -178,7 +178,13 @@ pub(crate) fn profile_of(
     listen();
     let child = command.spawn();
     let child = child.map_err(|error| {
-        Failure::NotExecutable(format!("cannot run {}: {error}", program.display()))
+        let why = match error.raw_os_error() {
+            Some(libc::ENOEXEC) => {
+                "it is no program, and has no first line #! that names an interpreter".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        Failure::NotExecutable(format!("cannot run {}: {why}", program.display()))
     })?;
     let status = while_watching(&channel, around, || attend(child))?;
     let profile = channel.profile();

@@ -1,9 +1,12 @@
 //! The program that is to be profiled: where it is, and whether it can be.
 
 use super::Failure;
-use fastinst::discovery::Module;
 use fastinst::discovery::unmodified::{self, Maker};
+use fastinst::discovery::{DiscoveryError, ImageError, Module};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -48,13 +51,46 @@ fn can_be_executed(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// So many interpreters of interpreters the kernel follows (execve(2)).
+const SCRIPTS: usize = 4;
+
+/// The interpreter that a script names, if it is one: of 256 bytes at most (execve(2)).
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut line = Vec::new();
+    File::open(script).ok()?.take(256).read_to_end(&mut line).ok()?;
+    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
+    words.find(|word| !word.is_empty()).map(|word| OsStr::from_bytes(word).into())
+}
+
+/// What the kernel executes for it: itself, or the last of its interpreters.
+fn executed(program: &Path) -> Result<PathBuf, Failure> {
+    let mut file = program.to_owned();
+    for _ in 0..SCRIPTS {
+        let Some(next) = interpreter(&file) else { break };
+        if !next.exists() {
+            return Err(Failure::NotExecutable(format!(
+                "cannot run {}: there is no interpreter {}, which its first line names",
+                file.display(),
+                next.display()
+            )));
+        }
+        file = next;
+    }
+    Ok(file)
+}
+
 /// Refuses what cannot be preloaded; notes what would explain an empty profile.
 pub(super) fn examine(program: &Path, provider: &str) -> Result<Option<String>, Failure> {
+    let program = &executed(program)?;
     let refused = |why: &str| Err(Failure::Refused(format!("{}: {why}", program.display())));
     match Module::of_file(program) {
         Ok(module) if module.is_static => refused(
             "a statically linked program loads no preload library, so it cannot be profiled: link it dynamically",
         ),
+        Ok(module) if module.interpreter().is_some_and(|loader| loader.contains("ld-musl")) => {
+            refused("it runs on musl, and the library needs glibc 2.34 or later: build it against glibc")
+        }
         Ok(_) if is_setuid(program) => refused(
             "a setuid program ignores LD_PRELOAD: run a copy without that bit, or run it as its owner",
         ),
@@ -69,7 +105,10 @@ pub(super) fn examine(program: &Path, provider: &str) -> Result<Option<String>, 
                 maker.option()
             )
         })),
-        // A script, for instance: what it starts may have probes.
+        Err(DiscoveryError::Image { error: ImageError::Machine, .. }) => {
+            refused("it is a 32-bit program, or for another machine: only x86-64 is supported")
+        }
+        // What the kernel has others execute for it: what they start may have probes.
         Err(_) => Ok(None),
     }
 }
