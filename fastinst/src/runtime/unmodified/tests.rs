@@ -140,11 +140,15 @@ mod database {
 
     type Row = extern "C" fn(*mut c_void, c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 
+    type Open = extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
+    type Exec =
+        extern "C" fn(*mut c_void, *const c_char, Row, *mut c_void, *mut *mut c_char) -> c_int;
+    type Close = extern "C" fn(*mut c_void) -> c_int;
+
     pub(super) struct Library {
-        open: extern "C" fn(*const c_char, *mut *mut c_void) -> c_int,
-        exec:
-            extern "C" fn(*mut c_void, *const c_char, Row, *mut c_void, *mut *mut c_char) -> c_int,
-        close: extern "C" fn(*mut c_void) -> c_int,
+        open: Open,
+        exec: Exec,
+        close: Close,
         pub(super) path: PathBuf,
     }
 
@@ -187,9 +191,9 @@ mod database {
                 libc::dladdr(open, &mut info);
                 let path = CStr::from_ptr(info.dli_fname).to_str().ok()?;
                 Some(Self {
-                    open: std::mem::transmute::<*mut c_void, _>(open),
-                    exec: std::mem::transmute::<*mut c_void, _>(find(c"sqlite3_exec")),
-                    close: std::mem::transmute::<*mut c_void, _>(find(c"sqlite3_close")),
+                    open: std::mem::transmute::<*mut c_void, Open>(open),
+                    exec: std::mem::transmute::<*mut c_void, Exec>(find(c"sqlite3_exec")),
+                    close: std::mem::transmute::<*mut c_void, Close>(find(c"sqlite3_close")),
                     path: path.into(),
                 })
             }
